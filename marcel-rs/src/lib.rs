@@ -1,0 +1,2 @@
+//! M:N green threads.
+pub mod knob;

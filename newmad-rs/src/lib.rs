@@ -1,0 +1,1 @@
+//! Communication core: tags, matching, eager and rendezvous protocols over local, shm and tcp drivers.
