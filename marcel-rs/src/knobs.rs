@@ -1,0 +1,64 @@
+//! The knobs of this crate.
+
+use crate::knob::{Kind, Knob};
+
+/// `MARCEL_MODE`: see [`crate::Mode`].
+pub(crate) static MODE: Knob = Knob {
+    name: "MARCEL_MODE",
+    kind: Kind::Word(&["no-thread", "mono", "smp"]),
+    default: "smp",
+    unit: "",
+    meaning: "no-thread: no green threads, progress only inside calls; mono: one virtual processor; \
+              smp: one per allowed core, plus reactive ones",
+};
+
+/// `MARCEL_NVP`: number of compute virtual processors.
+pub(crate) static NVP: Knob = Knob {
+    name: "MARCEL_NVP",
+    kind: Kind::Int(1, 1024),
+    default: "",
+    unit: "virtual processors",
+    meaning: "number of compute virtual processors; unset: one per core that the affinity mask and \
+              the cgroup's CPU quota allow",
+};
+
+/// `MARCEL_REACTIVE`: number of reactive virtual processors.
+pub(crate) static REACTIVE: Knob = Knob {
+    name: "MARCEL_REACTIVE",
+    kind: Kind::Int(1, 64),
+    default: "2",
+    unit: "virtual processors",
+    meaning: "number of reactive virtual processors (smp mode): their kernel threads sleep in the \
+              kernel and preempt computing ones when an event wakes them",
+};
+
+/// `MARCEL_FIRSTCPU`: where the first compute virtual processor is bound.
+pub(crate) static FIRSTCPU: Knob = Knob {
+    name: "MARCEL_FIRSTCPU",
+    kind: Kind::Int(0, 65535),
+    default: "",
+    unit: "index into the allowed cores",
+    meaning: "allowed core of the first virtual processor, the others follow round-robin; unset: the \
+              rank of the process on this machine, so that neighbours start on different cores",
+};
+
+/// `MARCEL_STACK_SIZE`: default size of a green thread's stack.
+pub(crate) static STACK_SIZE: Knob = Knob {
+    name: "MARCEL_STACK_SIZE",
+    kind: Kind::Int(16, 1 << 20),
+    default: "256",
+    unit: "KiB",
+    meaning: "default stack of a green thread (address space: memory is used as it is touched)",
+};
+
+/// `PIOM_TIMER_PERIOD`: period of the tick.
+pub(crate) static TIMER_PERIOD: Knob = Knob {
+    name: "PIOM_TIMER_PERIOD",
+    kind: Kind::Int(100, 10_000_000),
+    default: "4000",
+    unit: "µs",
+    meaning: "period of the tick that a busy virtual processor gets while something is pending",
+};
+
+/// Every knob of this crate, for `mad knobs`.
+pub static KNOBS: &[Knob] = &[MODE, NVP, REACTIVE, FIRSTCPU, STACK_SIZE, TIMER_PERIOD];

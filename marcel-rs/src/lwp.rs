@@ -1,0 +1,257 @@
+//! Spare kernel threads: they make the calls that block, so that no virtual processor does (thesis 5.2.3).
+//!
+//! A [`LwpPool`] starts threads as they are needed, up to a bound, and keeps them. Jobs are intrusive nodes
+//! of `'static` memory, so that a job can be handed over from the progress path: no allocation, a push and a
+//! wake-up. A spare thread asks the kernel for a short time slice, like a reactive virtual processor: when
+//! the event comes, the kernel lets it preempt a computing thread.
+
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*, fence};
+use std::sync::{Mutex, PoisonError};
+
+use crate::sleeper::Sleeper;
+use crate::tick::AltStack;
+
+/// A blocking piece of work.
+pub trait LwpJob: Send + Sync {
+    /// Does it, on a spare kernel thread. May block; must not unwind (a panic ends the process).
+    fn run(&self);
+}
+
+/// Link and work of a job; lives forever, may be submitted again once it has begun to run.
+pub struct JobNode {
+    next: AtomicPtr<JobNode>,
+    job: &'static dyn LwpJob,
+}
+
+impl JobNode {
+    /// A node for `job`.
+    pub const fn new(job: &'static dyn LwpJob) -> JobNode {
+        JobNode { next: AtomicPtr::new(null_mut()), job }
+    }
+}
+
+impl std::fmt::Debug for JobNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("JobNode")
+    }
+}
+
+struct Pool {
+    top: AtomicPtr<JobNode>,
+    /// One for each thread that could be running; threads take the first that is not `used`.
+    places: Box<[Place]>,
+    stopping: AtomicBool,
+    running: AtomicUsize,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+#[derive(Default)]
+struct Place {
+    sleeper: Sleeper,
+    idle: AtomicBool,
+}
+
+/// A pool of spare kernel threads; see the module's description. Dropping it waits for the jobs that run.
+pub struct LwpPool(Arc<Pool>);
+
+impl LwpPool {
+    /// A pool of at most `max` threads; none is started yet.
+    pub fn new(max: usize) -> LwpPool {
+        LwpPool(Arc::new(Pool {
+            top: AtomicPtr::new(null_mut()),
+            places: (0..max.max(1)).map(|_| Place::default()).collect(),
+            stopping: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            threads: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Starts threads until `n` exist (or the bound is reached).
+    ///
+    /// # Context
+    /// Not the progress path: it allocates.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread and there is none at all.
+    pub fn ensure(&self, n: usize) -> std::io::Result<()> {
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        while threads.len() < n.min(self.0.places.len()) {
+            let index = threads.len();
+            let pool = self.0.clone();
+            let started = std::thread::Builder::new()
+                .name(format!("marcel-lwp{index}"))
+                .stack_size(256 * 1024)
+                .spawn(move || pool.carry(index));
+            match started {
+                Ok(thread) => threads.push(thread),
+                Err(_) if !threads.is_empty() => break, // the others will do the work
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a job to the pool; an idle thread takes it, or the next that becomes idle.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included. The node must not be queued already.
+    pub fn submit(&self, node: &'static JobNode) {
+        self.0.push(node);
+        fence(SeqCst);
+        self.0.wake_one();
+    }
+
+    /// Number of jobs that run now.
+    pub fn running(&self) -> usize {
+        self.0.running.load(Relaxed)
+    }
+}
+
+impl std::fmt::Debug for LwpPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LwpPool({} running)", self.running())
+    }
+}
+
+impl Drop for LwpPool {
+    fn drop(&mut self) {
+        self.0.stopping.store(true, SeqCst);
+        self.0.places.iter().for_each(|p| p.sleeper.notify());
+        let threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).split_off(0);
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Pool {
+    fn push(&self, node: &'static JobNode) {
+        let pointer = node as *const JobNode as *mut JobNode;
+        let mut top = self.top.load(Relaxed);
+        loop {
+            node.next.store(top, Relaxed);
+            match self.top.compare_exchange_weak(top, pointer, SeqCst, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    /// Takes all jobs, keeps the oldest and gives the others back: taking one alone would be open to ABA.
+    fn take(&self) -> Option<&'static JobNode> {
+        let mut node = self.top.swap(null_mut(), AcqRel);
+        // SAFETY: nodes are 'static; the chain is ours since the swap.
+        while let Some(this) = unsafe { node.as_ref() } {
+            let next = this.next.load(Relaxed);
+            if next.is_null() {
+                return Some(this);
+            }
+            // Newest first here, so pushing them back one by one reverses them: oldest ends on top. Order
+            // among blocking calls is not promised.
+            self.push(this);
+            node = next;
+        }
+        None
+    }
+
+    fn wake_one(&self) {
+        for place in &self.places {
+            if place.idle.load(SeqCst) && place.idle.swap(false, SeqCst) {
+                place.sleeper.notify();
+                return;
+            }
+        }
+    }
+
+    fn carry(&self, index: usize) {
+        let _alt_stack = AltStack::install();
+        prefer_current_thread();
+        let place = &self.places[index];
+        loop {
+            if let Some(node) = self.take() {
+                if !self.top.load(SeqCst).is_null() {
+                    self.wake_one();
+                }
+                self.running.fetch_add(1, Relaxed);
+                let job = node.job;
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
+                    std::process::abort(); // the panic hook has said why
+                }
+                self.running.fetch_sub(1, Relaxed);
+                continue;
+            }
+            if self.stopping.load(SeqCst) {
+                return;
+            }
+            place.idle.store(true, SeqCst);
+            fence(SeqCst);
+            place
+                .sleeper
+                .sleep(None, || !self.top.load(SeqCst).is_null() || self.stopping.load(SeqCst));
+            place.idle.store(false, SeqCst);
+        }
+    }
+}
+
+/// Asks the kernel for a short time slice for the calling kernel thread, at its normal priority: when it is
+/// woken it then preempts threads with the usual slice. Kernels before 6.12 ignore or refuse this; nothing
+/// else depends on it. Returns whether the kernel accepted.
+pub fn prefer_current_thread() -> bool {
+    const SLICE_NS: u64 = 100_000;
+    #[repr(C)]
+    #[derive(Default)]
+    struct SchedAttr {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    // SAFETY: no pointers but to `attr`, whose size is given.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
+        let attr = SchedAttr {
+            size: std::mem::size_of::<SchedAttr>() as u32,
+            nice: libc::getpriority(libc::PRIO_PROCESS, 0),
+            runtime: SLICE_NS,
+            ..SchedAttr::default()
+        };
+        libc::syscall(libc::SYS_sched_setattr, 0, &attr as *const SchedAttr, 0) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    struct Count(AtomicUsize);
+    impl LwpJob for Count {
+        fn run(&self) {
+            std::thread::sleep(Duration::from_millis(1));
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+
+    #[test]
+    fn every_job_runs_once_whatever_the_number_of_threads() {
+        for threads in [1, 3] {
+            let pool = LwpPool::new(threads);
+            pool.ensure(threads).unwrap();
+            let job: &'static Count = Box::leak(Box::new(Count(AtomicUsize::new(0))));
+            for _ in 0..50 {
+                pool.submit(Box::leak(Box::new(JobNode::new(job))));
+            }
+            let limit = Instant::now() + Duration::from_secs(30);
+            while job.0.load(SeqCst) < 50 && Instant::now() < limit {
+                std::thread::yield_now();
+            }
+            assert_eq!(job.0.load(SeqCst), 50);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A green thread that overflows its stack dies with a message that names it.
+//!
+//! Touching the guard page raises SIGSEGV; the handler, on the alternate stack, compares the address with
+//! the guard of the running thread's stack. Anything else goes on to whoever handled SIGSEGV before (Rust's
+//! own handler for kernel threads, or a debugger's).
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::sync::Once;
+
+use crate::local;
+use crate::stack::Stack;
+use crate::tcb::Tcb;
+
+/// Guard page of a thread's stack, kept in its control block.
+#[derive(Default)]
+pub(crate) struct Guard {
+    start: Cell<usize>,
+    end: Cell<usize>,
+}
+
+/// Notes where the guard page of `tcb`'s stack lies.
+pub(crate) fn remember(tcb: &Tcb, stack: &Stack) {
+    let guard = stack.guard();
+    tcb.own.guard.start.set(guard.start);
+    tcb.own.guard.end.set(guard.end);
+}
+
+static mut PREVIOUS: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
+
+/// Installs the handler, once per process.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: PREVIOUS is written once, here, before the handler can run; valid sigaction values.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            let mut previous: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut previous);
+            (&raw mut PREVIOUS).write(MaybeUninit::new(previous));
+            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives a valid siginfo.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if let Some(tcb) = local::tcb() {
+        let guard = &tcb.own.guard;
+        if (guard.start.get()..guard.end.get()).contains(&address) {
+            say("\nmarcel: thread '");
+            say(tcb.name().unwrap_or("<unnamed>"));
+            say(
+                "' has overflowed its stack; give it more with Builder::stack_size or MARCEL_STACK_SIZE\n",
+            );
+            // SAFETY: ends the process.
+            unsafe { libc::abort() };
+        }
+    }
+    // SAFETY: written by `install` before this handler could run.
+    let previous = unsafe { (&raw const PREVIOUS).read().assume_init() };
+    match previous.sa_sigaction {
+        libc::SIG_DFL | libc::SIG_IGN => {
+            // Back to the default action: the faulting instruction runs again and ends the process.
+            // SAFETY: valid arguments.
+            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
+        }
+        address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: the previous handler has this signature, by its SA_SIGINFO flag.
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                unsafe { std::mem::transmute(address) };
+            handler(signal, info, context);
+        }
+        address => {
+            // SAFETY: the previous handler has the plain signature.
+            let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(address) };
+            handler(signal);
+        }
+    }
+}
+
+fn say(text: &str) {
+    // SAFETY: valid bytes; write is async-signal-safe.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}

@@ -1,0 +1,418 @@
+//! The runtime: its virtual processors, what they share, its start and its end.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering::*, fence};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crossbeam_deque::{Injector, Worker};
+
+use crate::error::Error;
+use crate::hooks::Hooks;
+use crate::spawn::{self, JoinHandle};
+use crate::stack::StackPool;
+use crate::tcb::Tcb;
+use crate::vp::{Kind, Vp};
+use crate::{knobs, local, lwp, overflow, tick, topology};
+
+/// How green threads are carried by kernel threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// No green threads: [`Runtime::run`] calls its closure on the calling kernel thread.
+    NoThread,
+    /// One virtual processor carries everything.
+    Mono,
+    /// One virtual processor for each allowed core, and reactive ones.
+    Smp,
+}
+
+impl Mode {
+    /// The mode that `MARCEL_MODE` asks for.
+    ///
+    /// # Errors
+    /// When the knob holds something else.
+    pub fn from_env() -> Result<Mode, Error> {
+        Ok(match knobs::MODE.text()?.as_str() {
+            "no-thread" => Mode::NoThread,
+            "mono" => Mode::Mono,
+            _ => Mode::Smp,
+        })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::NoThread => "no-thread",
+            Mode::Mono => "mono",
+            Mode::Smp => "smp",
+        })
+    }
+}
+
+/// What the virtual processors of a runtime share.
+pub(crate) struct Shared {
+    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    pub(crate) stacks: StackPool,
+    pub(crate) period: Duration,
+    pub(crate) no_ticks: AtomicBool,
+    pub(crate) stopping: AtomicBool,
+    mode: Mode,
+    groups: [Group; 2],
+}
+
+/// The virtual processors of one kind.
+#[derive(Default)]
+struct Group {
+    vps: OnceLock<Vec<&'static Vp>>,
+    injector: Injector<&'static Tcb>,
+    idle: Vec<AtomicU64>,
+    busy: AtomicIsize,
+}
+
+/// The bit that says that a virtual processor sleeps or is about to.
+pub(crate) struct IdleBit<'a> {
+    word: &'a AtomicU64,
+    mask: u64,
+}
+
+impl IdleBit<'_> {
+    pub(crate) fn set(&self) {
+        self.word.fetch_or(self.mask, SeqCst);
+        fence(SeqCst);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.word.fetch_and(!self.mask, SeqCst);
+    }
+}
+
+impl Shared {
+    fn group(&self, kind: Kind) -> &Group {
+        &self.groups[kind as usize]
+    }
+
+    pub(crate) fn vps(&self, kind: Kind) -> &[&'static Vp] {
+        self.group(kind).vps.get().map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn injector(&self, kind: Kind) -> &Injector<&'static Tcb> {
+        &self.group(kind).injector
+    }
+
+    pub(crate) fn idle_bit(&self, kind: Kind, index: usize) -> IdleBit<'_> {
+        IdleBit { word: &self.group(kind).idle[index / 64], mask: 1 << (index % 64) }
+    }
+
+    pub(crate) fn count_busy(&self, kind: Kind, change: isize) {
+        self.group(kind).busy.fetch_add(change, Relaxed);
+    }
+
+    /// The kind of virtual processor that carries a thread: there is only one kind in mono mode.
+    pub(crate) fn kind_for(&self, reactive: bool) -> Kind {
+        if reactive && self.mode == Mode::Smp { Kind::Reactive } else { Kind::Compute }
+    }
+
+    /// Makes a thread that never ran visible to every virtual processor of `kind`.
+    pub(crate) fn inject(&self, kind: Kind, tcb: &'static Tcb) {
+        self.injector(kind).push(tcb);
+        self.wake_for_work(kind);
+    }
+
+    /// Wakes one sleeping virtual processor of `kind`, if there is one. The work is visible already.
+    pub(crate) fn wake_for_work(&self, kind: Kind) {
+        fence(SeqCst);
+        let group = self.group(kind);
+        for (index, word) in group.idle.iter().enumerate() {
+            let mut bits = word.load(SeqCst);
+            while bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                if word.fetch_and(!(1 << bit), SeqCst) >> bit & 1 == 1 {
+                    self.vps(kind)[index * 64 + bit].sleeper.notify();
+                    return;
+                }
+                bits = word.load(SeqCst);
+            }
+        }
+    }
+
+    fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
+        self.groups.iter().flat_map(|g| g.vps.get().map_or(&[][..], Vec::as_slice)).copied()
+    }
+}
+
+/// A view of how loaded a runtime is, for the I/O manager. Cheap to clone.
+#[derive(Clone)]
+pub struct Load(Arc<Shared>);
+
+impl Load {
+    /// Number of compute virtual processors.
+    pub fn compute_vps(&self) -> usize {
+        self.0.vps(Kind::Compute).len()
+    }
+
+    /// How many of them run a thread now.
+    pub fn busy_compute_vps(&self) -> usize {
+        self.0.group(Kind::Compute).busy.load(Relaxed).max(0) as usize
+    }
+
+    /// Number of reactive virtual processors.
+    pub fn reactive_vps(&self) -> usize {
+        self.0.vps(Kind::Reactive).len()
+    }
+
+    /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.
+    pub fn arm_ticks(&self) {
+        for vp in self.0.all_vps() {
+            if vp.is_busy() {
+                vp.tick.arm();
+            }
+        }
+    }
+
+    /// The runtime's mode.
+    pub fn mode(&self) -> Mode {
+        self.0.mode
+    }
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Load({} of {} busy)", self.busy_compute_vps(), self.compute_vps())
+    }
+}
+
+/// Configures a [`Runtime`]; what is not set comes from the knobs.
+#[derive(Default)]
+pub struct Builder {
+    mode: Option<Mode>,
+    vps: Option<usize>,
+    reactive: Option<usize>,
+    first_cpu: Option<usize>,
+    hooks: Option<Arc<dyn Hooks>>,
+}
+
+impl Builder {
+    /// The mode (`MARCEL_MODE`).
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Number of compute virtual processors (`MARCEL_NVP`); 1 in mono mode.
+    pub fn vps(mut self, n: usize) -> Self {
+        self.vps = Some(n);
+        self
+    }
+
+    /// Number of reactive virtual processors (`MARCEL_REACTIVE`); smp mode only.
+    pub fn reactive(mut self, n: usize) -> Self {
+        self.reactive = Some(n);
+        self
+    }
+
+    /// Allowed core of the first compute virtual processor (`MARCEL_FIRSTCPU`), taken modulo their number.
+    pub fn first_cpu(mut self, index: usize) -> Self {
+        self.first_cpu = Some(index);
+        self
+    }
+
+    /// The I/O manager that the scheduler calls.
+    pub fn hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// Starts the kernel threads.
+    ///
+    /// # Errors
+    /// A knob or a number out of range; the kernel refuses a thread.
+    pub fn build(self) -> Result<Runtime, Error> {
+        let mode = self.mode.map_or_else(Mode::from_env, Ok)?;
+        let from_knob = |knob: &crate::knob::Knob| -> Result<Option<usize>, Error> {
+            Ok(knob.int()?.map(|n| n as usize))
+        };
+        let cpus = topology::allowed_cpus();
+        let compute =
+            match (mode, self.vps.map_or_else(|| from_knob(&knobs::NVP), |n| Ok(Some(n)))?) {
+                (Mode::NoThread, _) => 0,
+                (Mode::Mono, _) => 1,
+                (Mode::Smp, Some(n)) if (1..=1024).contains(&n) => n,
+                (Mode::Smp, Some(n)) => {
+                    return Err(Error::Config {
+                        what: "vps",
+                        why: format!("{n} virtual processors; it takes 1 to 1024"),
+                    });
+                }
+                (Mode::Smp, None) => topology::vp_count(),
+            };
+        let reactive = match mode {
+            Mode::Smp => match self.reactive {
+                Some(n) => n,
+                None => from_knob(&knobs::REACTIVE)?.unwrap_or(2),
+            },
+            _ => 0,
+        };
+        if mode == Mode::Smp && !(1..=64).contains(&reactive) {
+            return Err(Error::Config {
+                what: "reactive",
+                why: format!("{reactive} reactive virtual processors; it takes 1 to 64"),
+            });
+        }
+        let first = match self.first_cpu {
+            Some(n) => n,
+            None => from_knob(&knobs::FIRSTCPU)?.unwrap_or_else(rank_on_this_machine),
+        };
+        let period = Duration::from_micros(knobs::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
+        let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
+        let idle_words = |n: usize| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        let shared = Arc::new(Shared {
+            hooks: self.hooks,
+            stacks: StackPool::new(stack),
+            period,
+            no_ticks: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+            mode,
+            groups: [
+                Group { idle: idle_words(compute), ..Group::default() },
+                Group { idle: idle_words(reactive), ..Group::default() },
+            ],
+        });
+        let make = |kind, n: usize| -> Vec<&'static Vp> {
+            (0..n)
+                .map(|index| {
+                    let cpu = (kind == Kind::Compute).then(|| cpus[(first + index) % cpus.len()]);
+                    // Virtual processors are immortal, as control blocks are: see `tcb`.
+                    let vp = Vp::new(shared.clone(), kind, index, cpu, Worker::new_lifo());
+                    &*Box::leak(Box::new(vp))
+                })
+                .collect()
+        };
+        for (kind, n) in [(Kind::Compute, compute), (Kind::Reactive, reactive)] {
+            let vps = make(kind, n);
+            shared.group(kind).vps.get_or_init(|| vps);
+        }
+        if let Some(hooks) = &shared.hooks {
+            hooks.started(Load(shared.clone()));
+        }
+        overflow::install();
+        let mut runtime = Runtime { shared, kernel_threads: Vec::new() };
+        let vps: Vec<_> = runtime.shared.all_vps().collect();
+        for vp in vps {
+            let name = match vp.kind() {
+                Kind::Compute => format!("marcel-vp{}", vp.index()),
+                Kind::Reactive => format!("marcel-rx{}", vp.index()),
+            };
+            let thread = std::thread::Builder::new()
+                .name(name)
+                .spawn(move || carry(vp))
+                .map_err(|source| Error::Os { doing: "starting a virtual processor", source })?;
+            runtime.kernel_threads.push(thread);
+        }
+        Ok(runtime)
+    }
+}
+
+/// Main function of a virtual processor's kernel thread.
+fn carry(vp: &'static Vp) {
+    let alt_stack = tick::AltStack::install();
+    if let Some(cpu) = vp.cpu() {
+        // Outside the cpuset by now: the kernel chooses the core, nothing else changes.
+        let _ = topology::bind_current_thread(cpu);
+    } else {
+        lwp::prefer_current_thread();
+    }
+    vp.run();
+    drop(alt_stack);
+}
+
+fn rank_on_this_machine() -> usize {
+    std::env::var("MAD_LOCAL_RANK").ok().and_then(|v| v.parse().ok()).unwrap_or(0)
+}
+
+/// A running set of virtual processors.
+///
+/// Dropping it stops them: each finishes what its current thread does until it next waits, yields or ends;
+/// then the stacks of the remaining threads are unwound, so that their destructors run, and their join
+/// handles report a panic with a [`spawn::Stopped`] payload.
+pub struct Runtime {
+    shared: Arc<Shared>,
+    kernel_threads: Vec<std::thread::JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// A builder.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Runs `f` as a green thread (a reactive one in smp mode) and returns what it returns.
+    ///
+    /// # Context
+    /// A kernel thread. # Blocking: that kernel thread. In [`Mode::NoThread`] `f` runs on it.
+    ///
+    /// # Panics
+    /// When `f` panics, with its payload; when called from a green thread.
+    pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
+        assert!(local::vp().is_none(), "{}", Error::Nested);
+        if self.shared.mode == Mode::NoThread {
+            return f();
+        }
+        // SAFETY: this function does not return before the thread has ended and dropped `f`.
+        let spawned = unsafe {
+            spawn::Builder::new().name("main").reactive(true).spawn_unchecked(&self.shared, f)
+        };
+        match spawned.join() {
+            Ok(value) => value,
+            Err(payload) => std::panic::resume_unwind(payload),
+        }
+    }
+
+    /// Starts a compute thread from outside the runtime.
+    ///
+    /// # Panics
+    /// In [`Mode::NoThread`], which has no green threads.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        assert!(self.shared.mode != Mode::NoThread, "no green threads in no-thread mode");
+        // SAFETY: everything is 'static.
+        unsafe { spawn::Builder::new().spawn_unchecked(&self.shared, f) }
+    }
+
+    /// How loaded it is.
+    pub fn load(&self) -> Load {
+        Load(self.shared.clone())
+    }
+
+    /// Its mode.
+    pub fn mode(&self) -> Mode {
+        self.shared.mode
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("mode", &self.shared.mode)
+            .field("load", &self.load())
+            .finish()
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, SeqCst);
+        for vp in self.shared.all_vps() {
+            vp.sleeper.notify();
+        }
+        for thread in self.kernel_threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps a type from being sent to another kernel thread.
+pub(crate) type NotSend = PhantomData<*const ()>;

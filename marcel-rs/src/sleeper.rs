@@ -1,0 +1,241 @@
+//! How one kernel thread sleeps in the kernel, and how it is woken.
+//!
+//! A [`Sleeper`] belongs to one kernel thread (that of a virtual processor, a spare one, or a plain kernel
+//! thread that waits). Its word is the whole protocol:
+//!
+//! ```text
+//!             begin(FUTEX)              notify
+//!   AWAKE ───────────────────▶ FUTEX ───────────▶ NOTIFIED + futex wake
+//!     │       begin(FD)                 notify
+//!     ├──────────────────────▶ FD ──────────────▶ NOTIFIED + one write to the eventfd
+//!     │       notify
+//!     └──────────────────────▶ NOTIFIED           (the next begin() refuses to sleep)
+//!   end(): any state ──▶ AWAKE
+//! ```
+//!
+//! The owner calls `begin`, *then* looks once more for work, then sleeps: a notifier makes work visible
+//! before it calls `notify`. Both sides do a read-modify-write on the word, so one of them sees the other.
+//!
+//! Two ways to sleep because a thread that watches file descriptors cannot sleep on a futex as well: it
+//! sleeps in `epoll_wait` with the sleeper's eventfd in the set. Rejected: a signal to interrupt
+//! `epoll_wait` (costs the notifier three times as much), and eventfd only (a futex is 1 µs faster).
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use std::time::{Duration, Instant};
+
+const AWAKE: u32 = 0;
+const NOTIFIED: u32 = 1;
+const FUTEX: u32 = 2;
+const FD: u32 = 3;
+
+/// Sleeping place of one kernel thread; see the module's description.
+#[derive(Debug)]
+pub struct Sleeper {
+    word: AtomicU32,
+    fd: AtomicI32,
+}
+
+impl Sleeper {
+    /// A sleeper whose owner is awake.
+    pub const fn new() -> Self {
+        Sleeper { word: AtomicU32::new(AWAKE), fd: AtomicI32::new(-1) }
+    }
+
+    /// Wakes the owner, or makes its next attempt to sleep return at once.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included: one atomic operation and at most one system call that does not
+    /// block. Touches nothing of the sleeper after the owner can have seen the notification, except its
+    /// address in a futex wake, which the kernel does not dereference.
+    pub fn notify(&self) {
+        let fd = self.fd.load(Relaxed);
+        match self.word.swap(NOTIFIED, AcqRel) {
+            FUTEX => futex_wake(&self.word),
+            FD => kick(fd),
+            _ => {}
+        }
+    }
+
+    /// Whether the owner sleeps, or is about to.
+    pub fn is_asleep(&self) -> bool {
+        self.word.load(Relaxed) >= FUTEX
+    }
+
+    /// Sleeps on the futex until notified or `deadline`, unless `last_look` finds a reason not to.
+    ///
+    /// # Context
+    /// The owner only. # Blocking: the kernel thread.
+    pub fn sleep(&self, deadline: Option<Instant>, last_look: impl FnOnce() -> bool) {
+        if self.begin(FUTEX) {
+            if !last_look() {
+                while self.word.load(Acquire) == FUTEX {
+                    let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                    if timeout == Some(Duration::ZERO) {
+                        break;
+                    }
+                    futex_wait(&self.word, FUTEX, timeout);
+                }
+            }
+            self.end();
+        }
+    }
+
+    /// As [`Sleeper::sleep`], but the kernel thread sleeps inside `wait`, typically `epoll_wait` on a set
+    /// in which [`Sleeper::fd`] is one of the descriptors. `wait` is called at most once.
+    ///
+    /// # Context
+    /// The owner only. # Blocking: the kernel thread.
+    pub fn sleep_in(&self, last_look: impl FnOnce() -> bool, wait: impl FnOnce()) {
+        if self.begin(FD) {
+            if !last_look() {
+                wait();
+            }
+            self.end();
+        }
+    }
+
+    /// The eventfd that [`Sleeper::notify`] writes to while the owner is inside [`Sleeper::sleep_in`];
+    /// created at the first call. A reader must drain it. It lives as long as the process: sleepers are
+    /// never freed.
+    ///
+    /// # Errors
+    /// When the kernel gives no descriptor.
+    pub fn fd(&self) -> std::io::Result<RawFd> {
+        let fd = self.fd.load(Acquire);
+        if fd >= 0 {
+            return Ok(fd);
+        }
+        // SAFETY: eventfd takes no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        match self.fd.compare_exchange(-1, fd, AcqRel, Acquire) {
+            Ok(_) => Ok(fd),
+            Err(winner) => {
+                // SAFETY: `fd` was made above and given to nobody.
+                unsafe { libc::close(fd) };
+                Ok(winner)
+            }
+        }
+    }
+
+    /// Announces the sleep; false if a notification came first (it is consumed).
+    fn begin(&self, how: u32) -> bool {
+        match self.word.compare_exchange(AWAKE, how, SeqCst, Acquire) {
+            Ok(_) => {
+                // With the fence in whoever publishes work: see `vp::wake_for_work`.
+                std::sync::atomic::fence(SeqCst);
+                true
+            }
+            Err(_) => {
+                // A read-modify-write, so that all that the notifier did before is seen.
+                self.word.swap(AWAKE, AcqRel);
+                false
+            }
+        }
+    }
+
+    fn end(&self) {
+        self.word.swap(AWAKE, AcqRel);
+    }
+}
+
+impl Default for Sleeper {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn kick(fd: RawFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: `one` is eight readable bytes. A full counter (EAGAIN) means it is readable already.
+    unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
+}
+
+/// Sleeps while `*word == value`, at most for `timeout`. May return early.
+pub(crate) fn futex_wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
+    let timespec = timeout.map(|t| libc::timespec {
+        tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+        tv_nsec: t.subsec_nanos() as i64,
+    });
+    let pointer = timespec.as_ref().map_or(std::ptr::null(), |t| t as *const libc::timespec);
+    // SAFETY: `word` outlives the call; `pointer` is null or a valid timespec.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            value,
+            pointer,
+        );
+    }
+}
+
+/// Wakes one thread that sleeps on `word`.
+pub(crate) fn futex_wake(word: &AtomicU32) {
+    // SAFETY: the kernel uses the address as a key and does not read it.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_notification_before_the_sleep_is_not_lost() {
+        let sleeper = Sleeper::new();
+        sleeper.notify();
+        sleeper.sleep(None, || false); // would hang
+    }
+
+    #[test]
+    fn a_last_look_that_finds_work_does_not_sleep() {
+        let sleeper = Sleeper::new();
+        sleeper.sleep(None, || true); // would hang
+        assert!(!sleeper.is_asleep());
+    }
+
+    #[test]
+    fn both_ways_of_sleeping_are_woken() {
+        let sleeper = Arc::new(Sleeper::new());
+        let fd = sleeper.fd().unwrap();
+        let (tx, rx) = std::sync::mpsc::channel();
+        let owner = {
+            let sleeper = sleeper.clone();
+            std::thread::spawn(move || {
+                for _ in 0..1000 {
+                    sleeper.sleep(None, || false);
+                    tx.send(()).unwrap();
+                    sleeper.sleep_in(
+                        || false,
+                        || {
+                            let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+                            // SAFETY: one valid pollfd; then eight writable bytes.
+                            unsafe {
+                                libc::poll(&mut poll, 1, -1);
+                                let mut drained = [0u8; 8];
+                                libc::read(fd, drained.as_mut_ptr().cast(), 8);
+                            }
+                        },
+                    );
+                    tx.send(()).unwrap();
+                }
+            })
+        };
+        for _ in 0..2000 {
+            sleeper.notify();
+            rx.recv().unwrap();
+        }
+        owner.join().unwrap();
+    }
+}

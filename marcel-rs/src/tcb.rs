@@ -1,0 +1,225 @@
+//! Thread control blocks, and the protocol of `park` and `unpark`.
+//!
+//! One block per green thread, and one per plain kernel thread that ever waited. **Blocks are immortal**:
+//! they are recycled, never freed. So whoever holds a `&'static Tcb` may unpark it at any time; if the
+//! thread has ended meanwhile, its successor sees a spurious wake-up, which every wait loop tolerates. That
+//! is what lets a completion be the *last touch* of a request (DESIGN §4.4) without reference counts, whose
+//! last decrement would free memory on the progress path.
+//!
+//! Park state of a green thread:
+//!
+//! ```text
+//!   EMPTY ──unpark──▶ NOTIFIED ──park──▶ EMPTY          (a token waits for the next park)
+//!   EMPTY ──switched out in park──▶ PARKED ──unpark──▶ NOTIFIED, pushed to its virtual processor
+//!                                                       └─ runs again: takes the token ─▶ EMPTY
+//! ```
+//!
+//! EMPTY → PARKED is done by the *scheduler*, after the switch: before that, the thread's context is not
+//! saved and nobody may resume it. The state stays NOTIFIED until the thread itself takes the token, with a
+//! read-modify-write, so that it sees what every unparker did before.
+
+use std::cell::{Cell, UnsafeCell};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use std::time::Instant;
+
+use crate::context::{Context, Switch, Yielder};
+use crate::local;
+use crate::overflow::Guard;
+use crate::sleeper::Sleeper;
+use crate::vp::Vp;
+
+const EMPTY: u32 = 0;
+const NOTIFIED: u32 = 1;
+const PARKED: u32 = 2;
+
+/// What a thread runs.
+pub(crate) type Entry = Box<dyn FnOnce()>;
+
+/// Control block of one thread; see the module's description.
+#[derive(Default)]
+pub(crate) struct Tcb {
+    park: AtomicU32,
+    /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
+    pub(crate) next: AtomicPtr<Tcb>,
+    /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
+    pub(crate) home: AtomicPtr<Vp>,
+    /// Where a plain kernel thread sleeps.
+    pub(crate) sleeper: Sleeper,
+    /// What only the thread itself, or the virtual processor that holds it, touches.
+    pub(crate) own: Own,
+}
+
+/// The part of a control block that has one owner at a time: the spawner until the thread is queued, then the
+/// virtual processor that took it. Hand-overs go through the queues' release/acquire.
+#[derive(Default)]
+pub(crate) struct Own {
+    pub(crate) context: UnsafeCell<Option<Context>>,
+    pub(crate) entry: UnsafeCell<Option<Entry>>,
+    pub(crate) name: UnsafeCell<Option<Box<str>>>,
+    pub(crate) yielder: Cell<Option<*const Yielder>>,
+    pub(crate) stack_size: Cell<usize>,
+    pub(crate) reason: Cell<&'static str>,
+    /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
+    pub(crate) unwinding: Cell<bool>,
+    pub(crate) guard: Guard,
+    /// Index in the virtual processor's list of living threads.
+    pub(crate) place: Cell<usize>,
+    /// Counts the timed waits, so that a stale timer is recognised.
+    pub(crate) wait: Cell<u64>,
+}
+
+// SAFETY: the shared fields are atomics; `own` has one owner at a time (see `Own`), handed over with
+// release/acquire through the queues.
+unsafe impl Sync for Tcb {}
+// SAFETY: as above; a block is bound to no kernel thread until it is started.
+unsafe impl Send for Tcb {}
+
+static FREE: Mutex<Vec<&'static Tcb>> = Mutex::new(Vec::new());
+
+impl Tcb {
+    /// A block for a new thread: a recycled one if there is any.
+    pub(crate) fn allocate() -> &'static Tcb {
+        let recycled = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
+        recycled.unwrap_or_else(|| Box::leak(Box::default()))
+    }
+
+    /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
+    pub(crate) fn recycle(&'static self) {
+        self.home.store(std::ptr::null_mut(), Relaxed);
+        FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self);
+    }
+
+    /// Makes the token available, and the thread runnable if it is parked.
+    ///
+    /// Safe in a signal handler: atomics, an intrusive push, at most one non-blocking system call.
+    pub(crate) fn unpark(&'static self) {
+        let before = self.park.swap(NOTIFIED, AcqRel);
+        let home = self.home.load(Acquire);
+        if before == PARKED {
+            // SAFETY: a parked thread has a home, and virtual processors are immortal as well. It stays
+            // parked, and so at home there, until we have pushed it.
+            unsafe { &*home }.wake(self);
+        } else if home.is_null() {
+            self.sleeper.notify();
+        }
+    }
+
+    /// Makes the token available on behalf of the virtual processor that is the thread's home; true if the
+    /// thread was parked, and is now the caller's to queue.
+    pub(crate) fn notify(&self) -> bool {
+        self.park.swap(NOTIFIED, AcqRel) == PARKED
+    }
+
+    /// The scheduler's half of `park`: the context is saved. False if a token came meanwhile: the thread
+    /// must be queued again.
+    pub(crate) fn settle(&self) -> bool {
+        self.park.compare_exchange(EMPTY, PARKED, AcqRel, Acquire).is_ok()
+    }
+
+    fn take_token(&self) -> bool {
+        self.park.load(Relaxed) == NOTIFIED && self.park.swap(EMPTY, AcqRel) == NOTIFIED
+    }
+
+    /// The thread's name, for messages.
+    pub(crate) fn name(&self) -> Option<&str> {
+        // SAFETY: written by the spawner before the thread was queued, read by it or on its behalf.
+        unsafe { (*self.own.name.get()).as_deref() }
+    }
+
+    /// Switches to the scheduler.
+    ///
+    /// # Safety
+    /// Only by the thread itself, on its own stack.
+    pub(crate) unsafe fn switch(&self, how: Switch) {
+        let yielder = self.own.yielder.get().expect("a running green thread has a context");
+        // SAFETY: the yielder lives on the thread's stack as long as the thread.
+        unsafe { (*yielder).suspend(how) };
+    }
+}
+
+/// The calling thread's block; a kernel thread gets one at its first call.
+pub(crate) fn current() -> &'static Tcb {
+    local::tcb().unwrap_or_else(kernel_thread)
+}
+
+/// Gives the block back when a kernel thread ends.
+struct KernelThread(&'static Tcb);
+
+impl Drop for KernelThread {
+    fn drop(&mut self) {
+        local::set_tcb(None);
+        self.0.recycle();
+    }
+}
+
+#[cold]
+fn kernel_thread() -> &'static Tcb {
+    thread_local! {
+        static OWN: KernelThread = KernelThread(Tcb::allocate());
+    }
+    // While the kernel thread's destructors run there is no slot to give the block back from: it is leaked.
+    let tcb = OWN.try_with(|own| own.0).unwrap_or_else(|_| Tcb::allocate());
+    local::set_tcb(Some(tcb));
+    tcb
+}
+
+/// Blocks until a token is available, and takes it. May return early: callers wait in a loop.
+pub(crate) fn park(reason: &'static str) {
+    park_until(reason, None);
+}
+
+/// As [`park`], and returns at `deadline` at the latest.
+pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
+    let tcb = current();
+    if tcb.take_token() {
+        return;
+    }
+    match local::vp() {
+        Some(vp) => {
+            if tcb.own.unwinding.get() {
+                std::thread::yield_now(); // the scheduler is not to be re-entered: see `Own::unwinding`
+                return;
+            }
+            tcb.own.reason.set(reason);
+            if let Some(deadline) = deadline {
+                vp.add_timer(deadline, tcb);
+            }
+            // SAFETY: `tcb` is the calling thread.
+            unsafe { tcb.switch(Switch::Park) };
+            tcb.own.wait.set(tcb.own.wait.get() + 1);
+            tcb.take_token();
+        }
+        None => {
+            tcb.sleeper.sleep(deadline, || false);
+            tcb.take_token();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_kernel_thread_parks_and_is_unparked() {
+        let (tx, rx) = std::sync::mpsc::channel();
+        let waiter = std::thread::spawn(move || {
+            tx.send(current() as *const Tcb as usize).unwrap();
+            park("a test");
+        });
+        let tcb = rx.recv().unwrap() as *const Tcb;
+        std::thread::sleep(Duration::from_millis(5));
+        // SAFETY: blocks are immortal.
+        unsafe { &*tcb }.unpark();
+        waiter.join().unwrap();
+    }
+
+    #[test]
+    fn a_timed_park_returns() {
+        let start = Instant::now();
+        park_until("a test", Some(start + Duration::from_millis(20)));
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}

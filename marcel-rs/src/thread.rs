@@ -1,0 +1,115 @@
+//! What a thread does to itself, and the handle that others wake it by.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use crate::context::Switch;
+use crate::local;
+use crate::tcb::{self, Tcb};
+
+/// A thread, green or kernel, that can be unparked.
+#[derive(Clone, Copy)]
+pub struct Thread(&'static Tcb);
+
+impl Thread {
+    pub(crate) fn new(tcb: &'static Tcb) -> Thread {
+        Thread(tcb)
+    }
+
+    /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
+    /// block now may see a spurious wake-up.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included. # Wakes: the thread.
+    pub fn unpark(&self) {
+        self.0.unpark();
+    }
+}
+
+impl PartialEq for Thread {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Thread {}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Thread({:p})", self.0)
+    }
+}
+
+/// The calling thread.
+pub fn current() -> Thread {
+    Thread(tcb::current())
+}
+
+/// Name of the calling green thread, if it has one.
+pub fn current_name() -> Option<String> {
+    local::tcb().and_then(|tcb| tcb.name().map(str::to_owned))
+}
+
+/// Whether the caller is a green thread.
+pub fn is_green() -> bool {
+    local::vp().is_some()
+}
+
+/// Whether the caller's stack is being unwound because its runtime stops: it can wait for nothing any more.
+pub fn is_stopping() -> bool {
+    local::tcb().is_some_and(|tcb| tcb.own.unwinding.get())
+}
+
+/// Waits until somebody unparks the calling thread. May return without reason.
+///
+/// # Blocking
+/// The green thread; outside a runtime, the kernel thread.
+pub fn park() {
+    tcb::park("park");
+}
+
+/// As [`park`], for at most `time`.
+///
+/// # Blocking
+/// As [`park`].
+pub fn park_timeout(time: Duration) {
+    tcb::park_until("park", deadline(time));
+}
+
+/// As [`park`], until `deadline` at the latest; `reason` says what is waited for, to whoever looks.
+///
+/// # Blocking
+/// As [`park`].
+pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
+    tcb::park_until(reason, deadline);
+}
+
+/// Lets the other runnable threads of the virtual processor run first; outside a runtime, the kernel's.
+pub fn yield_now() {
+    match (local::vp(), local::tcb()) {
+        (Some(_), Some(tcb)) if !tcb.own.unwinding.get() => {
+            // SAFETY: `tcb` is the calling thread.
+            unsafe { tcb.switch(Switch::Yield) }
+        }
+        _ => std::thread::yield_now(),
+    }
+}
+
+/// Waits for `time`.
+///
+/// # Blocking
+/// The green thread; outside a runtime, the kernel thread.
+pub fn sleep(time: Duration) {
+    let Some(end) = deadline(time) else {
+        loop {
+            tcb::park("sleep");
+        }
+    };
+    while Instant::now() < end && !is_stopping() {
+        tcb::park_until("sleep", Some(end));
+    }
+}
+
+fn deadline(time: Duration) -> Option<Instant> {
+    Instant::now().checked_add(time)
+}

@@ -1,0 +1,478 @@
+//! Virtual processors: one kernel thread each, and the scheduler's loop.
+//!
+//! # What runs where
+//! A *compute* virtual processor is bound to a core. A *reactive* one is bound to none and asks the kernel
+//! for a short time slice: when something wakes its kernel thread, the kernel lets it preempt a computing
+//! one (DESIGN §5). A started thread stays on its virtual processor for life; only threads that never ran
+//! are taken by others.
+//!
+//! # Where a runnable thread waits
+//! * never run: the deque of the virtual processor that spawned it (newest first for the owner, oldest first
+//!   for thieves), or the runtime's injector when a kernel thread or a virtual processor of the other kind
+//!   spawned it;
+//! * woken by its own virtual processor, or yielding: the run queue (no atomics);
+//! * woken by anyone else, signal handlers included: the inbox.
+//!
+//! # Going to sleep without losing a wake-up
+//! ```text
+//!   sleeper                               whoever makes work visible
+//!   1. announce: idle bit, sleeper word   1. push (inbox, deque or injector)
+//!   2. fence                              2. fence
+//!   3. last look at every queue           3. an idle bit set? clear it, notify that sleeper
+//!   4. sleep
+//! ```
+//! One of the two sees the other. A thread pushed to an *inbox* has one possible runner, so its sleeper is
+//! notified directly. A virtual processor that was woken and finds more than it takes wakes the next one, so
+//! a burst of spawns needs no more than one notification each and none is forgotten.
+//!
+//! Rejected: a global run queue (one contended line for each switch); stealing started threads (unsound in
+//! Rust: thread-locals and `!Send` values may be held across the switch).
+
+use std::cell::{Cell, UnsafeCell};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*, fence};
+use std::time::Instant;
+
+use crossbeam_deque::{Steal, Stealer, Worker};
+
+use crate::context::{Context, Switch};
+use crate::hooks::Idle;
+use crate::local;
+use crate::queue::{Inbox, RunQueue};
+use crate::runtime::Shared;
+use crate::sleeper::Sleeper;
+use crate::stack::StackCache;
+use crate::tcb::Tcb;
+use crate::tick::Tick;
+use crate::timer::Timer;
+
+/// Which threads a virtual processor runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Threads that compute; bound to a core.
+    Compute,
+    /// Threads that react to events; sleeps in the kernel, preempts by the kernel's grace.
+    Reactive,
+}
+
+/// How often, in picks, threads that never ran go before woken ones, so that neither starves.
+const FRESH_FIRST: u32 = 61;
+
+/// A virtual processor.
+pub struct Vp {
+    pub(crate) shared: Arc<Shared>,
+    kind: Kind,
+    index: usize,
+    cpu: Option<usize>,
+    inbox: Inbox,
+    pub(crate) fresh: Stealer<&'static Tcb>,
+    pub(crate) sleeper: Sleeper,
+    pub(crate) tick: Tick,
+    busy: AtomicBool,
+    own: UnsafeCell<Own>,
+}
+
+/// What only the virtual processor's kernel thread touches, and never a signal handler.
+struct Own {
+    queue: RunQueue,
+    fresh: Worker<&'static Tcb>,
+    stacks: StackCache,
+    timers: BinaryHeap<Timer>,
+    /// Started, unfinished threads, to unwind at shutdown; each knows its place.
+    live: Vec<&'static Tcb>,
+    picks: Cell<u32>,
+    /// The last thread has yielded: those that never ran come before it as well.
+    yielded: Cell<bool>,
+}
+
+impl Own {
+    /// Takes an ended thread off the list of living ones.
+    fn forget(&mut self, tcb: &'static Tcb) {
+        let place = tcb.own.place.get();
+        self.live.swap_remove(place);
+        if let Some(moved) = self.live.get(place) {
+            moved.own.place.set(place);
+        }
+    }
+}
+
+// SAFETY: `own` is touched by the virtual processor's kernel thread only (the `own()` accessor says so);
+// the rest is atomics and `Sync` parts.
+unsafe impl Sync for Vp {}
+// SAFETY: built on one kernel thread, given to the one that will run it.
+unsafe impl Send for Vp {}
+
+impl Vp {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        kind: Kind,
+        index: usize,
+        cpu: Option<usize>,
+        fresh: Worker<&'static Tcb>,
+    ) -> Vp {
+        Vp {
+            shared,
+            kind,
+            index,
+            cpu,
+            inbox: Inbox::default(),
+            fresh: fresh.stealer(),
+            sleeper: Sleeper::new(),
+            tick: Tick::default(),
+            busy: AtomicBool::new(false),
+            own: UnsafeCell::new(Own {
+                queue: RunQueue::default(),
+                fresh,
+                stacks: StackCache::default(),
+                timers: BinaryHeap::new(),
+                live: Vec::new(),
+                picks: Cell::new(0),
+                yielded: Cell::new(false),
+            }),
+        }
+    }
+
+    /// Compute or reactive.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its number among those of its kind.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The core it is bound to.
+    pub fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// Whether it runs a thread.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Relaxed)
+    }
+
+    /// # Safety
+    /// On the virtual processor's kernel thread, not in a signal handler, and no other reference alive.
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn own(&self) -> &mut Own {
+        // SAFETY: the caller's promise.
+        unsafe { &mut *self.own.get() }
+    }
+
+    fn is_current(&self) -> bool {
+        local::vp().is_some_and(|vp| std::ptr::eq(vp, self))
+    }
+
+    /// Makes a parked thread of this virtual processor runnable. Anywhere, signal handlers included.
+    pub(crate) fn wake(&self, tcb: &'static Tcb) {
+        if self.is_current() && !local::in_handler() {
+            // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
+            unsafe { self.own() }.queue.push(tcb);
+        } else {
+            self.inbox.push(tcb);
+            fence(SeqCst);
+            self.sleeper.notify();
+        }
+    }
+
+    /// Queues a thread that never ran, spawned by the running thread of this virtual processor.
+    pub(crate) fn spawn(&self, tcb: &'static Tcb) {
+        debug_assert!(self.is_current());
+        // SAFETY: on our kernel thread; see `wake`.
+        unsafe { self.own() }.fresh.push(tcb);
+        self.shared.wake_for_work(self.kind);
+    }
+
+    /// Wakes `tcb`, which parks right after this, at `deadline`.
+    pub(crate) fn add_timer(&self, deadline: Instant, tcb: &'static Tcb) {
+        debug_assert!(self.is_current());
+        // SAFETY: on our kernel thread; see `wake`.
+        unsafe { self.own() }.timers.push(Timer { deadline, tcb, wait: tcb.own.wait.get() });
+    }
+
+    /// The scheduler's loop; returns when the runtime stops.
+    pub(crate) fn run(&'static self) {
+        local::set_vp(Some(self));
+        local::set_in_scheduler(true);
+        if self.tick.create(self.shared.period).is_err() {
+            // Without a timer a computing thread is not interrupted; `mad doctor` tells.
+            self.shared.no_ticks.store(true, Relaxed);
+        }
+        loop {
+            match self.next() {
+                Some(tcb) => self.execute(tcb),
+                None if self.shared.stopping.load(Acquire) => break,
+                None => self.idle(),
+            }
+        }
+        self.become_idle();
+        self.unwind_all();
+        self.tick.delete();
+        local::set_vp(None);
+        local::set_in_scheduler(false);
+    }
+
+    fn next(&self) -> Option<&'static Tcb> {
+        // SAFETY: on our kernel thread, in the scheduler.
+        let own = unsafe { self.own() };
+        self.inbox.drain_into(&mut own.queue);
+        let pick = own.picks.get().wrapping_add(1);
+        own.picks.set(pick);
+        if !own.timers.is_empty() && (pick.is_multiple_of(8) || own.queue.len() == 0) {
+            self.fire_timers(own);
+        }
+        if own.yielded.take() && !own.fresh.is_empty() {
+            return own.fresh.pop();
+        }
+        if pick.is_multiple_of(FRESH_FIRST)
+            && let Some(tcb) = self.next_fresh(own)
+        {
+            return Some(tcb);
+        }
+        own.queue.pop().or_else(|| self.next_fresh(own))
+    }
+
+    /// A thread that never ran: our own newest, else from the injector, else a neighbour's oldest.
+    fn next_fresh(&self, own: &mut Own) -> Option<&'static Tcb> {
+        if let Some(tcb) = own.fresh.pop() {
+            return Some(tcb);
+        }
+        let injector = self.shared.injector(self.kind);
+        if !injector.is_empty() {
+            loop {
+                match injector.steal_batch_and_pop(&own.fresh) {
+                    Steal::Success(tcb) => {
+                        if !own.fresh.is_empty() || !injector.is_empty() {
+                            self.shared.wake_for_work(self.kind);
+                        }
+                        return Some(tcb);
+                    }
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        // Neighbours in the order of their numbers, which follow the topology.
+        let vps = self.shared.vps(self.kind);
+        for step in 1..vps.len() {
+            let victim = &vps[(self.index + step) % vps.len()];
+            loop {
+                match victim.fresh.steal() {
+                    Steal::Success(tcb) => {
+                        if !victim.fresh.is_empty() {
+                            self.shared.wake_for_work(self.kind);
+                        }
+                        return Some(tcb);
+                    }
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        None
+    }
+
+    fn fire_timers(&self, own: &mut Own) {
+        let now = Instant::now();
+        while own.timers.peek().is_some_and(|t| t.deadline <= now) {
+            if let Some(timer) = own.timers.pop()
+                && timer.tcb.own.wait.get() == timer.wait
+                && std::ptr::eq(timer.tcb.home.load(Relaxed), self)
+                && timer.tcb.notify()
+            {
+                own.queue.push(timer.tcb);
+            }
+        }
+    }
+
+    fn execute(&'static self, tcb: &'static Tcb) {
+        if !self.busy.load(Relaxed) {
+            self.become_busy();
+        }
+        // SAFETY: the thread was taken from a queue, so its context is ours.
+        let context = unsafe { &mut *tcb.own.context.get() };
+        if context.is_none() && !self.start(tcb, context) {
+            return;
+        }
+        local::set_tcb(Some(tcb));
+        local::set_in_scheduler(false);
+        let how = context.as_mut().and_then(Context::resume);
+        local::set_in_scheduler(true);
+        local::set_tcb(None);
+        match how {
+            Some(Switch::Yield) => {
+                // SAFETY: on our kernel thread, in the scheduler.
+                let own = unsafe { self.own() };
+                own.yielded.set(true);
+                own.queue.push(tcb);
+            }
+            Some(Switch::Park) => {
+                if !tcb.settle() {
+                    // SAFETY: as above.
+                    unsafe { self.own() }.queue.push(tcb);
+                }
+            }
+            None => self.retire(tcb),
+        }
+        if let Some(hooks) = &self.shared.hooks {
+            hooks.switch(self);
+        }
+    }
+
+    /// Gives a thread that never ran a stack and a home; false if there is no memory for it (its handle
+    /// reports it).
+    fn start(&'static self, tcb: &'static Tcb, context: &mut Option<Context>) -> bool {
+        // SAFETY: on our kernel thread, in the scheduler.
+        let own = unsafe { self.own() };
+        // SAFETY: the thread was taken from a queue, so the entry is ours.
+        let Some(entry) = (unsafe { (*tcb.own.entry.get()).take() }) else { return false };
+        match own.stacks.take(&self.shared.stacks, tcb.own.stack_size.get()) {
+            Ok(stack) => {
+                tcb.home.store(self as *const Vp as *mut Vp, Release);
+                crate::overflow::remember(tcb, &stack);
+                *context = Some(Context::new(stack, move |yielder| {
+                    tcb.own.yielder.set(Some(yielder));
+                    entry();
+                }));
+                tcb.own.place.set(own.live.len());
+                own.live.push(tcb);
+                true
+            }
+            Err(error) => {
+                eprintln!(
+                    "marcel: no stack for thread {}: {error}; its join handle reports a panic \
+                     (see vm.max_map_count and ulimit -v)",
+                    tcb.name().unwrap_or("<unnamed>")
+                );
+                drop(entry); // tells the join handle
+                tcb.recycle();
+                false
+            }
+        }
+    }
+
+    fn retire(&'static self, tcb: &'static Tcb) {
+        // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
+        let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
+        tcb.own.yielder.set(None);
+        tcb.own.wait.set(tcb.own.wait.get() + 1);
+        if let Some(context) = context {
+            own.stacks.put(&self.shared.stacks, context.into_stack());
+        }
+        own.forget(tcb);
+        // SAFETY: as above.
+        unsafe { *tcb.own.name.get() = None };
+        tcb.recycle();
+    }
+
+    fn become_busy(&self) {
+        self.busy.store(true, Relaxed);
+        self.shared.count_busy(self.kind, 1);
+        if let Some(hooks) = &self.shared.hooks {
+            hooks.busy(self);
+            if hooks.wants_ticks() {
+                self.tick.arm();
+            }
+        }
+    }
+
+    fn become_idle(&self) {
+        if self.busy.swap(false, Relaxed) {
+            self.shared.count_busy(self.kind, -1);
+        }
+    }
+
+    /// Nothing to run: poll as long as the I/O manager finds it worth while, then sleep.
+    fn idle(&'static self) {
+        self.become_idle();
+        if let Some(hooks) = &self.shared.hooks {
+            let since = Instant::now();
+            loop {
+                match hooks.idle(self, since) {
+                    Idle::Found => return,
+                    Idle::Again => std::hint::spin_loop(),
+                    Idle::Sleep => break,
+                }
+                if self.has_work() || self.timer_is_due() {
+                    return;
+                }
+            }
+        }
+        self.tick.disarm();
+        let deadline = self.next_deadline();
+        let bit = self.shared.idle_bit(self.kind, self.index);
+        bit.set();
+        let last_look = || self.has_work() || self.shared.stopping.load(SeqCst);
+        let slept = match &self.shared.hooks {
+            Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
+            None => false,
+        };
+        if !slept {
+            self.sleeper.sleep(deadline, last_look);
+        }
+        bit.clear();
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        // SAFETY: on our kernel thread, in the scheduler.
+        unsafe { self.own() }.timers.peek().map(|t| t.deadline)
+    }
+
+    fn timer_is_due(&self) -> bool {
+        self.next_deadline().is_some_and(|d| d <= Instant::now())
+    }
+
+    /// Whether a queue that this virtual processor serves holds a thread.
+    fn has_work(&self) -> bool {
+        !self.inbox.is_empty()
+            // SAFETY: on our kernel thread, in the scheduler.
+            || unsafe { self.own() }.queue.len() > 0
+            || !self.shared.injector(self.kind).is_empty()
+            || self.shared.vps(self.kind).iter().any(|vp| !vp.fresh.is_empty())
+    }
+
+    /// Unwinds every thread that will not run any more, and drops those that never ran.
+    ///
+    /// A parked thread is ours once we have made its token available; if somebody else did, it is on its
+    /// way to the inbox and we wait for it there.
+    fn unwind_all(&'static self) {
+        loop {
+            // SAFETY: on our kernel thread, in the scheduler; the borrow ends before any thread runs.
+            let next = {
+                let own = unsafe { self.own() };
+                self.inbox.drain_into(&mut own.queue);
+                let queued = own.queue.pop().or_else(|| self.next_fresh(own));
+                queued.or_else(|| own.live.iter().copied().find(|tcb| tcb.notify()))
+            };
+            match next {
+                Some(tcb) => self.unwind(tcb),
+                // SAFETY: as above.
+                None if unsafe { self.own() }.live.is_empty() => return,
+                None => std::thread::yield_now(),
+            }
+        }
+    }
+
+    fn unwind(&'static self, tcb: &'static Tcb) {
+        // SAFETY: the thread is suspended or never ran, and was taken from the queues: it is ours.
+        let context = unsafe { (*tcb.own.context.get()).take() };
+        if let Some(mut context) = context {
+            tcb.own.unwinding.set(true);
+            local::set_tcb(Some(tcb));
+            context.unwind();
+            local::set_tcb(None);
+            tcb.own.unwinding.set(false);
+            tcb.own.yielder.set(None);
+            // SAFETY: on our kernel thread, in the scheduler.
+            unsafe { self.own() }.forget(tcb);
+        }
+        // SAFETY: as above. Dropping the entry tells the join handle.
+        unsafe {
+            drop((*tcb.own.entry.get()).take());
+            *tcb.own.name.get() = None;
+        }
+        tcb.recycle();
+    }
+}

@@ -1,0 +1,316 @@
+//! Green threads on real kernel threads, in every mode.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::sync::{Condvar, Mutex, Semaphore};
+use marcel::{Mode, Runtime};
+
+/// Runs `f` in mono mode, on one compute VP with reactive ones, and on more VPs than cores.
+fn everywhere(f: impl Fn() + Send + Sync) {
+    for (mode, vps) in [(Mode::Mono, 1), (Mode::Smp, 1), (Mode::Smp, 2), (Mode::Smp, 5)] {
+        let runtime = Runtime::builder().mode(mode).vps(vps).build().unwrap();
+        runtime.run(&f);
+    }
+}
+
+#[test]
+fn spawned_threads_run_and_are_joined() {
+    everywhere(|| {
+        let handles: Vec<_> = (0..500usize).map(|i| marcel::spawn(move || i * 2)).collect();
+        for (i, handle) in handles.into_iter().enumerate() {
+            assert_eq!(handle.join().unwrap(), i * 2);
+        }
+    });
+}
+
+#[test]
+fn threads_of_threads() {
+    fn fib(n: u64) -> u64 {
+        if n < 2 {
+            return n;
+        }
+        let left = marcel::spawn(move || fib(n - 1));
+        let right = fib(n - 2);
+        left.join().unwrap() + right
+    }
+    everywhere(|| assert_eq!(fib(12), 144));
+}
+
+#[test]
+fn a_panic_comes_out_of_join_and_hurts_nobody_else() {
+    everywhere(|| {
+        let bad = marcel::spawn(|| panic!("as planned"));
+        let good = marcel::spawn(|| 7);
+        let payload = bad.join().unwrap_err();
+        assert_eq!(payload.downcast_ref::<&str>(), Some(&"as planned"));
+        assert_eq!(good.join().unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_panic_of_the_main_thread_comes_out_of_run() {
+    let runtime = Runtime::builder().vps(1).build().unwrap();
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        runtime.run(|| panic!("main"));
+    }));
+    assert!(result.is_err());
+    assert_eq!(runtime.run(|| 3), 3);
+}
+
+#[test]
+fn yielding_threads_take_turns_on_one_vp() {
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let seen = log.clone();
+    runtime.run(move || {
+        let threads: Vec<_> = (0..3)
+            .map(|id| {
+                let log = seen.clone();
+                marcel::spawn(move || {
+                    for _ in 0..3 {
+                        log.lock().push(id);
+                        marcel::yield_now();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+    let log = log.lock();
+    for turn in log.chunks(3) {
+        let mut ids = turn.to_vec();
+        ids.sort_unstable();
+        assert_eq!(ids, [0, 1, 2], "{log:?}");
+    }
+}
+
+#[test]
+fn park_and_unpark_between_green_and_kernel_threads() {
+    everywhere(|| {
+        let turn = Arc::new(AtomicUsize::new(0));
+        let (me, theirs) = (marcel::current(), turn.clone());
+        let green = marcel::spawn(move || {
+            for i in (1..2000).step_by(2) {
+                while theirs.load(SeqCst) != i {
+                    marcel::park();
+                }
+                theirs.store(i + 1, SeqCst);
+                me.unpark();
+            }
+        });
+        for i in (0..1998).step_by(2) {
+            turn.store(i + 1, SeqCst);
+            green.thread().unpark();
+            while turn.load(SeqCst) != i + 2 {
+                marcel::park();
+            }
+        }
+        turn.store(1999, SeqCst);
+        green.thread().unpark();
+        green.join().unwrap();
+    });
+}
+
+#[test]
+fn a_mutex_excludes_and_a_condvar_wakes_across_kinds_of_threads() {
+    everywhere(|| {
+        let shared = Arc::new((Mutex::new(0usize), Condvar::new()));
+        let work = |shared: Arc<(Mutex<usize>, Condvar)>| {
+            for _ in 0..500 {
+                *shared.0.lock() += 1;
+                shared.1.notify_all();
+            }
+        };
+        let green: Vec<_> = (0..4)
+            .map(|_| {
+                let shared = shared.clone();
+                marcel::spawn(move || work(shared))
+            })
+            .collect();
+        let kernel = {
+            let shared = shared.clone();
+            std::thread::spawn(move || work(shared))
+        };
+        let sum = shared.1.wait_while(shared.0.lock(), |n| *n < 2500);
+        assert_eq!(*sum, 2500);
+        drop(sum);
+        green.into_iter().for_each(|t| t.join().unwrap());
+        kernel.join().unwrap();
+    });
+}
+
+#[test]
+fn a_condvar_times_out() {
+    everywhere(|| {
+        let (mutex, condvar) = (Mutex::new(()), Condvar::new());
+        let start = Instant::now();
+        let (_guard, notified) = condvar.wait_timeout(mutex.lock(), Duration::from_millis(20));
+        assert!(!notified && start.elapsed() >= Duration::from_millis(20));
+    });
+}
+
+#[test]
+fn a_semaphore_hands_permits_over_in_order() {
+    everywhere(|| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let inside = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (semaphore, inside) = (semaphore.clone(), inside.clone());
+                marcel::spawn(move || {
+                    for _ in 0..100 {
+                        semaphore.acquire();
+                        assert!(inside.fetch_add(1, SeqCst) < 2);
+                        marcel::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                        semaphore.release();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(semaphore.available(), 2);
+        assert!(!Semaphore::new(0).acquire_timeout(Duration::from_millis(5)));
+    });
+}
+
+#[test]
+fn sleeping_threads_wake_in_the_order_of_their_deadlines() {
+    everywhere(|| {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let threads: Vec<_> = [60u64, 20, 40]
+            .into_iter()
+            .map(|ms| {
+                let order = order.clone();
+                marcel::spawn(move || {
+                    marcel::sleep(Duration::from_millis(ms));
+                    order.lock().push(ms);
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(*order.lock(), [20, 40, 60]);
+    });
+}
+
+#[test]
+fn a_started_thread_stays_on_its_kernel_thread() {
+    everywhere(|| {
+        let threads: Vec<_> = (0..50)
+            .map(|_| {
+                marcel::spawn(|| {
+                    let home = std::thread::current().id();
+                    for i in 0..50 {
+                        if i % 10 == 0 {
+                            marcel::sleep(Duration::from_micros(100));
+                        }
+                        marcel::yield_now();
+                        assert_eq!(std::thread::current().id(), home);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn a_reactive_thread_runs_while_every_compute_vp_computes() {
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(2).build().unwrap();
+    runtime.run(|| {
+        let stop = Arc::new(AtomicUsize::new(0));
+        let computing: Vec<_> = (0..4)
+            .map(|_| {
+                let stop = stop.clone();
+                marcel::spawn(move || while stop.load(SeqCst) == 0 {})
+            })
+            .collect();
+        // The main thread is reactive: it goes on although nobody yields.
+        for _ in 0..20 {
+            marcel::sleep(Duration::from_millis(1));
+        }
+        stop.store(1, SeqCst);
+        computing.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn dropping_a_runtime_unwinds_what_is_blocked() {
+    struct Witness(Arc<AtomicUsize>);
+    impl Drop for Witness {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    for _ in 0..20 {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let runtime = Runtime::builder().mode(Mode::Smp).vps(2).build().unwrap();
+        let handles: Vec<_> = (0..20)
+            .map(|i| {
+                let witness = Witness(dropped.clone());
+                runtime.spawn(move || {
+                    let _witness = witness;
+                    let never = Mutex::new(());
+                    let _guard = never.lock();
+                    match i % 4 {
+                        0 => marcel::park(),
+                        1 => marcel::sleep(Duration::from_secs(1000)),
+                        2 => Semaphore::new(0).acquire(),
+                        _ => drop(never.lock()),
+                    }
+                    if i % 4 == 0 {
+                        loop {
+                            marcel::park();
+                        }
+                    }
+                })
+            })
+            .collect();
+        drop(runtime);
+        assert_eq!(dropped.load(SeqCst), 20);
+        for handle in handles {
+            let payload = handle.join().unwrap_err();
+            assert!(payload.is::<marcel::Stopped>());
+        }
+    }
+}
+
+#[test]
+fn bad_wishes_are_errors_that_name_the_cause() {
+    assert!(
+        Runtime::builder().mode(Mode::Smp).vps(0).build().unwrap_err().to_string().contains("vps")
+    );
+    let runtime = Runtime::builder().vps(1).build().unwrap();
+    runtime.run(|| {
+        let small = marcel::Builder::new().stack_size(100).spawn(|| ()).unwrap_err();
+        assert!(small.to_string().contains("too small"), "{small}");
+        assert!(marcel::Builder::new().name("a\0b").spawn(|| ()).is_err());
+    });
+    assert!(marcel::Builder::new().spawn(|| ()).is_err());
+}
+
+#[test]
+fn a_stack_overflow_names_its_thread() {
+    if std::env::var_os("MARCEL_TEST_OVERFLOW").is_some() {
+        #[inline(never)]
+        fn deep(n: u64) -> u64 {
+            let room = std::hint::black_box([n; 64]);
+            if n == 0 { 0 } else { deep(n - 1) + room[(n % 64) as usize] }
+        }
+        let runtime = Runtime::builder().vps(1).build().unwrap();
+        runtime.run(|| {
+            let thread = marcel::Builder::new().name("diver").spawn(|| deep(1 << 40)).unwrap();
+            let _ = thread.join();
+        });
+    }
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["a_stack_overflow_names_its_thread", "--exact", "--nocapture"])
+        .env("MARCEL_TEST_OVERFLOW", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert!(text.contains("thread 'diver' has overflowed its stack"), "{text}");
+}
