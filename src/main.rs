@@ -1,1 +1,15 @@
-fn main() {}
+//! The `mad` command: runs hybrid thread + message programs on this machine, and the experiments that
+//! measure them.
+
+mod cli;
+mod clock;
+mod doctor;
+mod knobs;
+mod launch;
+mod out;
+mod run;
+mod topo;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

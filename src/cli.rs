@@ -1,0 +1,55 @@
+//! The command line: one subcommand per file.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::doctor::probe::{self, Probe};
+use crate::{doctor, knobs, run, topo};
+
+/// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
+#[derive(Parser, Debug)]
+#[command(name = "mad", version, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  mad run -n 2 ./stencil --size 512   start two processes that can reach each other
+  mad topo                            the cores that may be used
+  mad knobs                           the environment variables that tune the library
+  mad doctor                          what this machine offers, and what to do about each lack
+
+Exit status: 0 success, 1 a run failed, 2 wrong usage.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Start N processes of a program that can reach each other
+    Run(run::RunArgs),
+    /// Show the cores that may be used and how they hang together
+    Topo(topo::TopoArgs),
+    /// Show every knob, its value in force and where that comes from
+    Knobs(knobs::KnobsArgs),
+    /// Show what this machine offers, and what to do about each lack
+    Doctor(doctor::DoctorArgs),
+    /// One of the two processes with which `mad doctor` tries cross-memory attach
+    #[command(subcommand, hide = true)]
+    Probe(Probe),
+}
+
+/// Parses the command line and does what it says.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Run(args) => run::run(args),
+        Command::Topo(args) => topo::run(&args),
+        Command::Knobs(args) => knobs::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Probe(probe) => probe::run(&probe),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(exit) => exit.report(),
+    }
+}

@@ -1,0 +1,24 @@
+//! The clock of all measurements: `CLOCK_MONOTONIC`, one for all processes of the machine, so that a moment
+//! taken in one process can be compared with one taken in another (which `Instant` does not promise).
+
+/// Nanoseconds since some moment that all processes of this machine share.
+pub(crate) fn now_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of CPU that the calling kernel thread has used.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Nanoseconds of CPU that this process has used.
+pub(crate) fn process_cpu_ns() -> u64 {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is writable.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

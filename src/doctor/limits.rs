@@ -1,0 +1,211 @@
+//! What can be read off without trying.
+
+use std::fs;
+
+use marcel::topology;
+
+use super::Finding;
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> (u64, u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is writable.
+    unsafe { libc::getrlimit(resource, &mut limit) };
+    (limit.rlim_cur, limit.rlim_max)
+}
+
+fn shown(limit: u64) -> String {
+    if limit == libc::RLIM_INFINITY { "unlimited".into() } else { limit.to_string() }
+}
+
+/// Cores, mask and quota.
+pub(super) fn cores() -> Finding {
+    let allowed = topology::allowed_cpus();
+    let quota = topology::cgroup_quota();
+    let found = format!(
+        "cores {allowed:?} allowed, cgroup quota {}, {} compute virtual processors",
+        quota.map_or("none".into(), |quota| format!("{quota:.2}")),
+        topology::vp_count(),
+    );
+    if quota.is_some_and(|quota| quota < allowed.len() as f64) {
+        Finding::limited(
+            "cores",
+            found,
+            "the quota stops all threads of the group for the rest of each period when it is used up: polling \
+             counts, so set PIOM_BUSY_WAIT_USEC=0, or give the group a cpuset instead of a quota",
+        )
+    } else if allowed.len() == 1 {
+        Finding::limited(
+            "cores",
+            found,
+            "one core: processes take turns; `mad run --oversubscribed` makes waits sleep instead of polling",
+        )
+    } else {
+        Finding::ok("cores", found)
+    }
+}
+
+/// Where the time of day comes from: a clock that needs a system call makes polling slow.
+pub(super) fn clock() -> Finding {
+    let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let source = source.unwrap_or_else(|| "unknown".into());
+    let start = crate::clock::now_ns();
+    let calls = 1000;
+    for _ in 0..calls {
+        std::hint::black_box(crate::clock::now_ns());
+    }
+    let each = (crate::clock::now_ns() - start) / calls;
+    let found = format!("{source}, {each} ns a reading");
+    if each > 200 {
+        Finding::limited(
+            "clock",
+            found,
+            "readings go through the kernel: choose clocksource=tsc if it is stable",
+        )
+    } else {
+        Finding::ok("clock", found)
+    }
+}
+
+/// The file system for named shared memory.
+pub(super) fn dev_shm() -> Finding {
+    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the path is a C string, `stat` is writable; zeroed is a valid value.
+    let (ret, stat) =
+        unsafe { (libc::statvfs(c"/dev/shm".as_ptr(), stat.as_mut_ptr()), stat.assume_init()) };
+    let advice = "shared memory falls back to memfd; with neither, use the tcp driver. In a container: \
+                  --shm-size, or --ipc=host";
+    if ret != 0 {
+        return Finding::lacking("dev_shm", std::io::Error::last_os_error().to_string(), advice);
+    }
+    let free = stat.f_bavail * stat.f_frsize / (1 << 20);
+    let found = format!("{free} MiB free");
+    if free < 64 {
+        Finding::limited("dev_shm", found, advice)
+    } else {
+        Finding::ok("dev_shm", found)
+    }
+}
+
+/// Open files.
+pub(super) fn descriptors() -> Finding {
+    let (soft, hard) = limit(libc::RLIMIT_NOFILE);
+    let found = format!("{} (at most {})", shown(soft), shown(hard));
+    if soft < 1024 {
+        Finding::limited("open_files", found, "a peer costs a few descriptors: ulimit -n 4096")
+    } else {
+        Finding::ok("open_files", found)
+    }
+}
+
+/// Processes and kernel threads of this user.
+pub(super) fn processes() -> Finding {
+    let (soft, hard) = limit(libc::RLIMIT_NPROC);
+    let found = format!("{} (at most {})", shown(soft), shown(hard));
+    if soft < 512 {
+        Finding::limited(
+            "processes",
+            found,
+            "a process has a handful of kernel threads: ulimit -u 4096",
+        )
+    } else {
+        Finding::ok("processes", found)
+    }
+}
+
+/// Memory that may be pinned, for network cards that write to it.
+pub(super) fn locked_memory() -> Finding {
+    let (soft, _) = limit(libc::RLIMIT_MEMLOCK);
+    let found = if soft == libc::RLIM_INFINITY {
+        "unlimited".into()
+    } else {
+        format!("{} KiB", soft / 1024)
+    };
+    if soft < 64 << 20 {
+        Finding::limited(
+            "locked_memory",
+            found,
+            "shm and tcp pin nothing; verbs devices need it: ulimit -l unlimited",
+        )
+    } else {
+        Finding::ok("locked_memory", found)
+    }
+}
+
+/// Mappings per process: each green thread's stack and its guard are two.
+pub(super) fn mappings() -> Finding {
+    let text = read("/proc/sys/vm/max_map_count");
+    let Some(count) = text.and_then(|text| text.parse::<u64>().ok()) else {
+        return Finding::limited("max_map_count", "cannot be read", "is /proc mounted?");
+    };
+    let found = format!("{count}: about {} green threads with stacks of their own", count / 2);
+    if count < 200_000 {
+        Finding::limited(
+            "max_map_count",
+            found,
+            "for more threads at a time: sysctl vm.max_map_count=1048576",
+        )
+    } else {
+        Finding::ok("max_map_count", found)
+    }
+}
+
+/// InfiniBand and RoCE devices.
+pub(super) fn verbs() -> Finding {
+    let devices: Vec<String> = fs::read_dir("/sys/class/infiniband")
+        .map(|dir| {
+            dir.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        })
+        .unwrap_or_default();
+    if devices.is_empty() {
+        Finding::lacking(
+            "verbs_devices",
+            "none in /sys/class/infiniband",
+            "shm and tcp are used. Without hardware, `modprobe rdma_rxe` and `rdma link add rxe0 type rxe \
+             netdev eth0` give an emulated one",
+        )
+    } else {
+        Finding::ok("verbs_devices", devices.join(", "))
+    }
+}
+
+/// User interrupts of the processor.
+pub(super) fn user_interrupts() -> Finding {
+    let check = "user_interrupts";
+    let advice = "timer signals (1-2 µs each) do the same; needs Sapphire Rapids or later and a kernel with \
+                  the uintr patches";
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        let has = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx >> 5 & 1 == 1;
+        if has {
+            return Finding::limited(
+                check,
+                "the processor has them, the kernel does not use them",
+                advice,
+            );
+        }
+    }
+    Finding::lacking(check, "not in this processor", advice)
+}
+
+/// Hardware counters.
+pub(super) fn perf_events() -> Finding {
+    let level =
+        read("/proc/sys/kernel/perf_event_paranoid").and_then(|text| text.parse::<i32>().ok());
+    match level {
+        Some(level) if level <= 2 => Finding::ok(
+            "perf_events",
+            format!("perf_event_paranoid = {level}: own processes can be counted"),
+        ),
+        Some(level) => Finding::limited(
+            "perf_events",
+            format!("perf_event_paranoid = {level}"),
+            "only profiling needs it: sysctl kernel.perf_event_paranoid=2",
+        ),
+        None => Finding::lacking("perf_events", "this kernel has none", "only profiling needs it"),
+    }
+}

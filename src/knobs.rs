@@ -1,0 +1,142 @@
+//! `mad knobs`: every knob of the three crates, its value in force and where that comes from.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use marcel::knob::{Kind, Knob};
+use serde_json::json;
+
+use crate::out::{self, Exit, Outcome};
+
+/// What `--oversubscribed` sets, where the user has not set it: waits that sleep at once, and one compute
+/// virtual processor per process.
+pub(crate) const OVERSUBSCRIBED: [(&str, &str); 2] =
+    [("PIOM_BUSY_WAIT_USEC", "0"), ("MARCEL_NVP", "1")];
+
+/// Options of `mad knobs`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mad knobs
+  PIOM_TIMER_PERIOD=1000 mad knobs --json
+  mad knobs --markdown > knobs.md
+
+Exit status: 1 when a variable of the environment holds a value that its knob does not accept.")]
+pub(crate) struct KnobsArgs {
+    /// One JSON object per knob and line
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// A Markdown table of names, values and meanings: the documentation is made of it
+    #[arg(long)]
+    markdown: bool,
+}
+
+/// The knobs of every crate, with the crate's name.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Knob)> {
+    let tables: [(&'static str, &'static [Knob]); 1] = [("marcel", marcel::KNOBS)];
+    tables.into_iter().flat_map(|(krate, knobs)| knobs.iter().map(move |knob| (krate, knob)))
+}
+
+/// The knob of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Knob> {
+    all().map(|(_, knob)| knob).find(|knob| knob.name == name)
+}
+
+/// The words that a knob accepts; none when it takes something else.
+pub(crate) fn words_of(name: &str) -> Vec<&'static str> {
+    match find(name).map(|knob| knob.kind) {
+        Some(Kind::Word(words)) => words.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// A command-line parser that accepts what the knob accepts.
+pub(crate) fn values_of(name: &'static str) -> ValueParser {
+    match words_of(name) {
+        words if words.is_empty() => ValueParser::new(move |text: &str| match find(name) {
+            Some(knob) => knob.check(text).map(|()| text.to_owned()),
+            None => Ok(text.to_owned()),
+        }),
+        words => PossibleValuesParser::new(words).map(|word: String| word).into(),
+    }
+}
+
+/// Where a value comes from, and the value; or what is wrong with it.
+fn in_force(knob: &Knob) -> (&'static str, Result<String, String>) {
+    match knob.raw() {
+        Ok(None) => ("default", Ok(knob.default.to_owned())),
+        _ => ("environment", knob.text().map_err(|e| e.to_string())),
+    }
+}
+
+/// Prints the table.
+pub(crate) fn run(args: &KnobsArgs) -> Outcome {
+    let mut wrong = Vec::new();
+    let mut text = String::new();
+    let mut table = out::table(&["knob", "value", "from", "accepts", "meaning"]);
+    if args.markdown {
+        text.push_str("| knob | default | unit | accepts | meaning |\n|---|---|---|---|---|\n");
+    }
+    for (krate, knob) in all() {
+        let (from, value) = in_force(knob);
+        if let Err(why) = &value {
+            wrong.push(why.clone());
+        }
+        let meaning = knob.meaning.split_whitespace().collect::<Vec<_>>().join(" ");
+        let accepts = knob.kind.to_string();
+        if args.json {
+            let object = json!({
+                "crate": krate, "knob": knob.name, "value": value.as_ref().ok(),
+                "from": from, "default": knob.default, "unit": knob.unit, "accepts": accepts,
+                "meaning": meaning, "error": value.as_ref().err(),
+            });
+            text.push_str(&format!("{object}\n"));
+        } else if args.markdown {
+            let default =
+                if knob.default.is_empty() { "(decided at run time)" } else { knob.default };
+            text.push_str(&format!(
+                "| `{}` | {default} | {} | {} | {} |\n",
+                knob.name,
+                knob.unit,
+                accepts.replace('|', "\\|"),
+                meaning.replace('|', "\\|"),
+            ));
+        } else {
+            let shown = match &value {
+                Ok(value) if value.is_empty() => "(at run time)".to_owned(),
+                Ok(value) => format!("{value} {}", if from == "default" { "" } else { "*" }),
+                Err(_) => "WRONG".to_owned(),
+            };
+            let accepts =
+                if knob.unit.is_empty() { accepts } else { format!("{accepts} ({})", knob.unit) };
+            table.add_row([knob.name, shown.trim_end(), from, &accepts, &meaning]);
+        }
+    }
+    if !args.json && !args.markdown {
+        text = table.trim_fmt();
+    }
+    out::print(&text)?;
+    if wrong.is_empty() { Ok(()) } else { Err(Exit::Failed(wrong.join("\nmad: "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_are_acceptable() {
+        let mut seen = std::collections::HashSet::new();
+        for (_, knob) in all() {
+            assert!(seen.insert(knob.name), "{} is declared twice", knob.name);
+            if !knob.default.is_empty() {
+                knob.check(knob.default).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn the_oversubscribed_switch_sets_knobs_that_exist() {
+        for (name, value) in OVERSUBSCRIBED {
+            find(name).unwrap_or_else(|| panic!("{name} is no knob")).check(value).unwrap();
+        }
+    }
+}

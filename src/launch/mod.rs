@@ -1,0 +1,510 @@
+//! Starts N processes on this machine, serves them PMI-1, and sees to it that they end together.
+//!
+//! [`run`] is the whole of `mad run`, and what `mad bench` and `mad demo` start their workers with. One
+//! thread, one `poll` over signals, PMI connections and captured output. The job's life:
+//!
+//! ```text
+//!   Running ── all ranks ended ──▶ over
+//!      │ a rank dies or fails            │ user's signal, abort, time-out, broken output
+//!      ▼                                 ▼
+//!   Grace (others notice by themselves) ─▶ Term (SIGTERM was sent) ─▶ Kill (SIGKILL was sent)
+//! ```
+//!
+//! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
+//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, and files in `/dev/shm` that carry the job's name are
+//! removed. Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
+//! death signal is tied to the starting *thread*).
+
+mod pmi;
+mod rank;
+mod signals;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use pmi::{Asked, Server};
+pub(crate) use rank::Stream;
+use rank::{End, Rank, Start};
+use signals::Signals;
+
+/// Time between SIGTERM and SIGKILL.
+const TERM_TO_KILL: Duration = Duration::from_secs(1);
+/// How long output is still read after the last rank has ended.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// What to run.
+pub(crate) struct Job {
+    /// The program, as the user named it.
+    pub(crate) program: OsString,
+    /// Its arguments.
+    pub(crate) args: Vec<OsString>,
+    /// How many processes.
+    pub(crate) ranks: u32,
+    /// Variables set for all of them.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// The job is ended after this time.
+    pub(crate) timeout: Option<Duration>,
+    /// How long the other ranks may go on after one has failed.
+    pub(crate) grace: Duration,
+    /// Who complains: the prefix of the launcher's own messages.
+    pub(crate) who: &'static str,
+}
+
+/// Receives the ranks' output, line by line, without newlines. An error ends the job.
+pub(crate) type OnLine<'a> = &'a mut dyn FnMut(u32, Stream, &[u8]) -> io::Result<()>;
+/// Receives the launcher's own messages.
+pub(crate) type OnMessage<'a> = &'a mut dyn FnMut(&str);
+
+/// Why a job did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be started.
+    Start(String),
+    /// It ran and failed; the launcher's messages have said how. The code is what `mad run` exits with.
+    Run {
+        /// Exit code of the first rank that failed; 1 for a signal, a time-out, an interruption.
+        code: u8,
+        /// The reason in one sentence.
+        why: String,
+    },
+    /// Nobody reads the output.
+    BrokenPipe,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Start(why) | Failure::Run { why, .. } => f.write_str(why),
+            Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    Grace,
+    Term,
+    Kill,
+}
+
+struct Launcher<'a> {
+    who: &'static str,
+    grace: Duration,
+    ranks: Vec<Rank>,
+    server: Server,
+    phase: Phase,
+    /// When the next phase begins.
+    turn: Option<Instant>,
+    failure: Option<(u8, String)>,
+    broken: bool,
+    message: OnMessage<'a>,
+}
+
+/// Runs the job to its end. With `on_line`, the ranks' output is captured and given to it; without, they
+/// write where the launcher does.
+///
+/// # Blocking
+/// Until every rank has ended.
+///
+/// # Errors
+/// When a rank failed, or the job could not be started. In every case no process of the job is left.
+pub(crate) fn run(
+    job: &Job,
+    mut on_line: Option<OnLine<'_>>,
+    message: OnMessage<'_>,
+) -> Result<(), Failure> {
+    let program = rank::find(&job.program).map_err(Failure::Start)?;
+    let signals = Signals::catch()
+        .map_err(|e| Failure::Start(format!("signals cannot be read from a descriptor: {e}")))?;
+    // SAFETY: takes no pointers. Refusal (kernels before 3.4) only loses the cleaning up of grandchildren.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let name = job_name();
+    let mut launcher = Launcher {
+        who: job.who,
+        grace: job.grace,
+        ranks: Vec::with_capacity(job.ranks as usize),
+        server: Server::new(name.clone(), job.ranks),
+        phase: Phase::Running,
+        turn: None,
+        failure: None,
+        broken: false,
+        message,
+    };
+    let cleanup = Cleanup { name };
+    for rank in 0..job.ranks {
+        let start = Start {
+            program: &program,
+            name: &job.program,
+            args: &job.args,
+            env: &job.env,
+            rank,
+            size: job.ranks,
+            capture: on_line.is_some(),
+        };
+        match Rank::start(&start) {
+            Ok(rank) => launcher.ranks.push(rank),
+            Err(e) => {
+                launcher.phase = Phase::Kill;
+                launcher.signal(libc::SIGKILL);
+                launcher.wait_for_all();
+                return Err(Failure::Start(start_error(job, rank, &e)));
+            }
+        }
+    }
+    let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
+    launcher.serve(&signals, deadline, &mut on_line);
+    cleanup.processes();
+    launcher.drain(&mut on_line);
+    drop(cleanup);
+    if launcher.broken {
+        return Err(Failure::BrokenPipe);
+    }
+    match launcher.failure.take() {
+        None => Ok(()),
+        Some((code, why)) => Err(Failure::Run { code, why }),
+    }
+}
+
+fn start_error(job: &Job, rank: u32, e: &io::Error) -> String {
+    let program = job.program.to_string_lossy();
+    match e.raw_os_error() {
+        Some(libc::ENOENT) => format!(
+            "program {program} is there but cannot be started: the interpreter or loader that it names is missing"
+        ),
+        Some(libc::ENOEXEC) => {
+            format!("program {program} is neither a program nor a script with a #! line")
+        }
+        Some(libc::EAGAIN) => format!(
+            "no more processes for this user after rank {rank} of {}: raise `ulimit -u`, or start fewer",
+            job.ranks
+        ),
+        Some(libc::EMFILE | libc::ENFILE) => format!(
+            "no more file descriptors after rank {rank} of {}: raise `ulimit -n`, or start fewer",
+            job.ranks
+        ),
+        _ => format!("rank {rank} of {program} cannot be started: {e}"),
+    }
+}
+
+/// A name that no other job on this machine has.
+fn job_name() -> String {
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
+    format!("mad-{}-{nanos:x}", std::process::id())
+}
+
+impl Launcher<'_> {
+    fn say(&mut self, text: &str) {
+        (self.message)(&format!("{}: {text}", self.who));
+    }
+
+    fn signal(&self, signal: i32) {
+        for rank in &self.ranks {
+            rank.signal(signal);
+        }
+    }
+
+    fn serve(
+        &mut self,
+        signals: &Signals,
+        mut deadline: Option<Instant>,
+        on_line: &mut Option<OnLine<'_>>,
+    ) {
+        let mut stops = 0;
+        // A rank may have ended before its SIGCHLD could be read.
+        self.reap();
+        while self.ranks.iter().any(|rank| rank.ended.is_none()) {
+            let now = Instant::now();
+            if deadline.is_some_and(|at| at <= now) {
+                deadline = None;
+                self.fail(1, "the job did not end within its time limit (--timeout)".into());
+                self.terminate();
+            }
+            if self.turn.is_some_and(|at| at <= now) {
+                match self.phase {
+                    Phase::Running | Phase::Grace => self.terminate(),
+                    Phase::Term | Phase::Kill => self.kill(),
+                }
+            }
+            let next = [deadline, self.turn].into_iter().flatten().min();
+            let ready = self.poll(signals, next);
+            if ready.signals {
+                while let Some(signal) = signals.next() {
+                    if signals::STOP.contains(&signal.number) {
+                        stops += 1;
+                        self.stopped(signal, stops);
+                    } else if signal.number != libc::SIGCHLD {
+                        self.signal(signal.number);
+                    }
+                }
+            }
+            // Output first: what a rank said before it died explains why.
+            for (rank, fd) in ready.outputs {
+                self.output(rank, fd, on_line);
+            }
+            for rank in ready.connections {
+                self.talk(rank);
+            }
+            self.reap();
+        }
+    }
+
+    fn stopped(&mut self, signal: signals::Signal, count: u32) {
+        let name = signals::name(signal.number);
+        if count == 1 {
+            self.fail(1, format!("interrupted by {name}"));
+            if !signal.from_terminal {
+                self.signal(signal.number);
+            }
+            self.phase = self.phase.max(Phase::Grace);
+            self.turn = Some(Instant::now() + self.grace);
+        } else {
+            self.say("interrupted again: killing the job");
+            self.kill();
+        }
+    }
+
+    /// Notes the first failure and says it.
+    fn fail(&mut self, code: u8, why: String) {
+        self.say(&why);
+        self.failure.get_or_insert((code, why));
+    }
+
+    fn terminate(&mut self) {
+        if self.phase < Phase::Term {
+            self.phase = Phase::Term;
+            self.turn = Some(Instant::now() + TERM_TO_KILL);
+            self.signal(libc::SIGTERM);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.phase = Phase::Kill;
+        self.turn = None;
+        self.signal(libc::SIGKILL);
+    }
+
+    /// Collects the ranks that have ended.
+    fn reap(&mut self) {
+        for index in 0..self.ranks.len() {
+            if !self.ranks[index].reap() {
+                continue;
+            }
+            let Some(end) = self.ranks[index].ended else { continue };
+            // What it still said on its connection counts (abort, finalize).
+            while self.ranks[index].connection.is_some() && self.talk(index) {}
+            self.ranks[index].connection = None;
+            let words = end.words();
+            let pid = self.ranks[index].pid();
+            match end {
+                End::Code(0) => {}
+                // What the launcher itself did to it is no news.
+                End::Signal(libc::SIGTERM) if self.phase >= Phase::Term => {}
+                End::Signal(libc::SIGKILL) if self.phase == Phase::Kill => {}
+                _ if self.failure.is_some() => self.say(&format!("then rank {index} {words}")),
+                _ => {
+                    let code = match end {
+                        End::Code(code) => u8::try_from(code).unwrap_or(1),
+                        End::Signal(_) => 1,
+                    };
+                    self.fail(code, format!("rank {index} (process {pid}) {words}"));
+                    if self.ranks.iter().any(|rank| rank.ended.is_none()) {
+                        self.phase = self.phase.max(Phase::Grace);
+                        self.turn.get_or_insert(Instant::now() + self.grace);
+                    }
+                }
+            }
+            self.left(index, format!("rank {index} {words}"));
+        }
+    }
+
+    /// Reads what a rank says on its PMI connection and answers. False: nothing (more) was there.
+    fn talk(&mut self, index: usize) -> bool {
+        let Some(connection) = &mut self.ranks[index].connection else { return false };
+        let _ = connection.send("");
+        let Some(bytes) = connection.read() else {
+            self.ranks[index].connection = None;
+            self.left(index, format!("rank {index} closed its PMI connection"));
+            return false;
+        };
+        let mut replies = Vec::new();
+        let mut abort = None;
+        let server = &mut self.server;
+        let treated = connection.lines.feed(&bytes, |line| {
+            match server.line(index as u32, line, &mut |to, text| replies.push((to, text)))? {
+                Asked::Nothing => {}
+                Asked::Abort { code, message } => abort = Some((code, message)),
+            }
+            Ok(())
+        });
+        self.reply(replies);
+        if let Err(refused) = treated {
+            self.give_up(index, &refused.to_string());
+        }
+        if let Some((code, message)) = abort {
+            let colon = if message.is_empty() { "" } else { ": " };
+            self.fail(code, format!("rank {index} aborted the job{colon}{message}"));
+            self.terminate();
+        }
+        !bytes.is_empty()
+    }
+
+    fn reply(&mut self, replies: Vec<(u32, String)>) {
+        for (to, text) in replies {
+            let to = to as usize;
+            if let Some(connection) = &mut self.ranks[to].connection
+                && !connection.send(&text)
+            {
+                self.give_up(to, "it reads none of the answers on its PMI connection");
+            }
+        }
+    }
+
+    /// Ends a rank that broke the protocol.
+    fn give_up(&mut self, index: usize, why: &str) {
+        self.fail(1, format!("rank {index} is ended: {why}"));
+        self.ranks[index].connection = None;
+        self.ranks[index].signal(libc::SIGKILL);
+        self.phase = self.phase.max(Phase::Grace);
+        self.turn.get_or_insert(Instant::now() + self.grace);
+        self.left(index, format!("rank {index} was ended"));
+    }
+
+    fn left(&mut self, index: usize, why: String) {
+        let mut replies = Vec::new();
+        self.server.left(index as u32, why, &mut |to, text| replies.push((to, text)));
+        self.reply(replies);
+    }
+
+    fn output(&mut self, index: usize, fd: RawFd, on_line: &mut Option<OnLine<'_>>) {
+        let (Some(on_line), rank) = (on_line, &mut self.ranks[index]) else { return };
+        let Some(at) = rank.outputs.iter().position(|output| output.fd() == fd) else { return };
+        let stream = rank.outputs[at].stream();
+        match rank.outputs[at].read(|line| on_line(index as u32, stream, line)) {
+            Ok(false) => {}
+            Ok(true) => drop(rank.outputs.swap_remove(at)),
+            Err(_) => {
+                // As SIGPIPE would: quietly, and the whole job.
+                self.broken = true;
+                self.terminate();
+            }
+        }
+    }
+
+    /// Passes on what the ranks wrote before they ended.
+    fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
+        let until = Instant::now() + DRAIN;
+        for index in 0..self.ranks.len() {
+            while let Some(fd) = self.ranks[index].outputs.first().map(rank::Output::fd) {
+                let mut poll = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+                let left = until.saturating_duration_since(Instant::now());
+                if self.broken || !wait(&mut poll, Some(left)) {
+                    break;
+                }
+                self.output(index, fd, on_line);
+            }
+        }
+    }
+
+    fn wait_for_all(&mut self) {
+        while self.ranks.iter_mut().any(|rank| !rank.reap() && rank.ended.is_none()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn poll(&self, signals: &Signals, until: Option<Instant>) -> Ready {
+        enum What {
+            Signals,
+            Connection(usize),
+            Output(usize),
+        }
+        let mut fds = vec![libc::pollfd { fd: signals.fd(), events: libc::POLLIN, revents: 0 }];
+        let mut what = vec![What::Signals];
+        for (index, rank) in self.ranks.iter().enumerate() {
+            if let Some(connection) = &rank.connection {
+                let out = if connection.has_unsent() { libc::POLLOUT } else { 0 };
+                let fd = connection.fd();
+                fds.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
+                what.push(What::Connection(index));
+            }
+            for output in &rank.outputs {
+                fds.push(libc::pollfd { fd: output.fd(), events: libc::POLLIN, revents: 0 });
+                what.push(What::Output(index));
+            }
+        }
+        let timeout = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut ready = Ready::default();
+        if wait(&mut fds, timeout) {
+            for (fd, what) in fds.iter().zip(what).filter(|(fd, _)| fd.revents != 0) {
+                match what {
+                    What::Signals => ready.signals = true,
+                    What::Connection(index) => ready.connections.push(index),
+                    What::Output(index) => ready.outputs.push((index, fd.fd)),
+                }
+            }
+        }
+        ready
+    }
+}
+
+#[derive(Default)]
+struct Ready {
+    signals: bool,
+    connections: Vec<usize>,
+    outputs: Vec<(usize, RawFd)>,
+}
+
+/// Waits until a descriptor is ready (true) or the time is over.
+fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
+    // Rounded up: a wait that ends early would spin.
+    let millis = timeout.map_or(-1, |t| t.as_micros().div_ceil(1000).min(1 << 30) as i32);
+    // SAFETY: `fds` is a valid slice of pollfd for its length.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
+    ready > 0
+}
+
+/// Removes what a job can leave behind.
+struct Cleanup {
+    name: String,
+}
+
+impl Cleanup {
+    /// Kills what the ranks started and left: their orphans are now children of this process.
+    fn processes(&self) {
+        let me = std::process::id();
+        for _ in 0..100 {
+            let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{me}/children")) else {
+                return;
+            };
+            let orphans: Vec<i32> =
+                text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+            if orphans.is_empty() {
+                return;
+            }
+            for &pid in &orphans {
+                // SAFETY: takes no pointers; `pid` is a child that was not waited for, so the id is its own.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+            for pid in orphans {
+                // SAFETY: a null status pointer is allowed.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+            }
+        }
+    }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        let Ok(files) = std::fs::read_dir("/dev/shm") else { return };
+        for file in files.flatten() {
+            if file.file_name().to_string_lossy().starts_with(&self.name) {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+    }
+}

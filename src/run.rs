@@ -1,0 +1,130 @@
+//! `mad run`: the command line around [`crate::launch`].
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::knobs;
+use crate::launch::{self, Failure, Job, Stream};
+use crate::out::{Exit, Outcome, complain};
+
+/// Most processes that one `mad run` starts.
+const RANKS_MAX: i64 = 4096;
+
+/// Options of `mad run`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mad run -n 2 target/release/examples/stencil --size 512
+  mad run -n 2 --driver tcp --timeout 60 ./ring
+  mad run -n 8 --oversubscribed --tag-output ./ring
+
+The program finds its peers by the PMI-1 protocol (PMI_FD, PMI_RANK, PMI_SIZE); what does not speak it
+(hostname, a script) is simply started N times. Knobs are environment variables: `mad knobs` lists them.
+Standard input goes to rank 0. Rank r's first virtual processor is bound to allowed core r.
+
+Exit status: 0 when every rank ended with 0; else that of the first rank that failed, 1 when it was killed
+by a signal, when the job was interrupted or timed out, or when the program could not be started; 2 for
+wrong usage. When a rank fails, the others have --grace seconds to end by themselves, then they get SIGTERM,
+and one second later SIGKILL. Ctrl-C is passed on; a second one kills.")]
+pub(crate) struct RunArgs {
+    /// Number of processes
+    #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks: u32,
+    /// How they reach each other (sets NMAD_DRIVER)
+    #[arg(long, value_name = "DRIVER", value_parser = knobs::values_of("NMAD_DRIVER"))]
+    driver: Option<String>,
+    /// How green threads are run (sets MARCEL_MODE)
+    #[arg(long, value_name = "MODE", value_parser = knobs::values_of("MARCEL_MODE"))]
+    mode: Option<String>,
+    /// More processes than cores: waits sleep instead of polling, one virtual processor per process
+    #[arg(long)]
+    oversubscribed: bool,
+    /// End the job after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// How long the other ranks may go on after one has failed
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    grace: Duration,
+    /// Begin every line of output with the rank that wrote it, and never mix lines
+    #[arg(long)]
+    tag_output: bool,
+    /// The program, and its arguments
+    #[arg(
+        value_name = "PROGRAM",
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    command: Vec<OsString>,
+}
+
+/// A duration given in seconds, fractions allowed.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err("not between 0 and 1000000000 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// Runs the job that the command line describes.
+pub(crate) fn run(args: RunArgs) -> Outcome {
+    if args.driver.as_deref() == Some("local") && args.ranks > 1 {
+        return Err(Exit::Usage(
+            "--driver local reaches only threads of the same process: use it with -n 1, or take shm or tcp"
+                .into(),
+        ));
+    }
+    let mut env: Vec<(OsString, OsString)> = Vec::new();
+    let mut set = |name: &str, value: &str| env.push((name.into(), value.into()));
+    if args.oversubscribed {
+        for (name, value) in knobs::OVERSUBSCRIBED {
+            if std::env::var_os(name).is_none() {
+                set(name, value);
+            }
+        }
+    }
+    if let Some(driver) = &args.driver {
+        set("NMAD_DRIVER", driver);
+    }
+    if let Some(mode) = &args.mode {
+        set("MARCEL_MODE", mode);
+    }
+    let mut words = args.command.into_iter();
+    let job = Job {
+        program: words.next().unwrap_or_default(),
+        args: words.collect(),
+        ranks: args.ranks,
+        env,
+        timeout: args.timeout,
+        grace: args.grace,
+        who: "mad run",
+    };
+    let mut tag = |rank: u32, stream: Stream, line: &[u8]| -> io::Result<()> {
+        let mut tagged = format!("[{rank}] ").into_bytes();
+        tagged.extend_from_slice(line);
+        tagged.push(b'\n');
+        match stream {
+            Stream::Out => {
+                let mut out = io::stdout().lock();
+                out.write_all(&tagged)?;
+                out.flush()
+            }
+            Stream::Err => {
+                let _ = io::stderr().lock().write_all(&tagged);
+                Ok(())
+            }
+        }
+    };
+    let on_line: Option<launch::OnLine<'_>> = if args.tag_output { Some(&mut tag) } else { None };
+    match launch::run(&job, on_line, &mut complain) {
+        Ok(()) => Ok(()),
+        Err(Failure::Start(why)) => Err(Exit::Failed(format!("run: {why}"))),
+        Err(Failure::Run { code, .. }) => Err(Exit::Code(code)),
+        Err(Failure::BrokenPipe) => Err(Exit::Code(1)),
+    }
+}
