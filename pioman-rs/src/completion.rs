@@ -1,0 +1,47 @@
+//! The end of a request, as its waiter sees it.
+
+use marcel::Latch;
+
+/// A one-shot latch with one waiter: a request embeds one, whoever finds its end completes it.
+///
+/// [`Completion::complete`] is the last touch: as soon as it has set the latch, the owner may free the
+/// memory (DESIGN §4.4).
+#[derive(Debug, Default)]
+pub struct Completion(Latch);
+
+impl Completion {
+    /// Not complete.
+    pub const fn new() -> Self {
+        Completion(Latch::new())
+    }
+
+    /// Marks it complete and wakes the waiter.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included. # Wakes: the waiter, if there is one.
+    #[inline]
+    pub fn complete(&self) {
+        self.0.set();
+    }
+
+    /// Whether it is complete; what was written before `complete` is visible then.
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.0.is_set()
+    }
+
+    /// Whether a thread sleeps on it.
+    #[inline]
+    pub fn has_waiter(&self) -> bool {
+        self.0.has_waiter()
+    }
+
+    /// Makes it fresh again.
+    pub fn reset(&mut self) {
+        self.0.reset();
+    }
+
+    pub(crate) fn latch(&self) -> &Latch {
+        &self.0
+    }
+}

@@ -1,0 +1,37 @@
+//! Errors of the I/O manager.
+
+use std::fmt;
+use std::io;
+
+use marcel::knob::KnobError;
+
+/// Why a manager could not be built or used.
+#[derive(Debug)]
+pub enum Error {
+    /// A knob of the environment holds a value that is not acceptable.
+    Knob(KnobError),
+    /// The kernel refused a descriptor or a thread.
+    Os {
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Knob(error) => error.fmt(f),
+            Error::Os { doing, source } => write!(f, "pioman: {doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<KnobError> for Error {
+    fn from(error: KnobError) -> Self {
+        Error::Knob(error)
+    }
+}

@@ -1,0 +1,45 @@
+//! The knobs of this crate.
+
+use marcel::knob::{Kind, Knob};
+
+/// Progress outside calls, altogether.
+pub(crate) static ENABLE_PROGRESSION: Knob = Knob {
+    name: "PIOM_ENABLE_PROGRESSION",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "0: requests progress only inside calls (wait, test), as in libraries without an I/O manager",
+};
+
+/// Where events are looked for.
+pub(crate) static POINTS: Knob = Knob {
+    name: "PIOM_POINTS",
+    kind: Kind::Set(&["idle", "switch", "tick", "block"]),
+    default: "idle,switch,tick,block",
+    unit: "",
+    meaning: "where events are looked for beside calls: idle virtual processors, context switches, ticks, \
+              a spare kernel thread that blocks",
+};
+
+/// How long a wait polls before it sleeps.
+pub(crate) static BUSY_WAIT_USEC: Knob = Knob {
+    name: "PIOM_BUSY_WAIT_USEC",
+    kind: Kind::Int(-1, 1_000_000),
+    default: "50",
+    unit: "µs",
+    meaning: "how long a wait polls before it sleeps, on a machine that is not loaded; 0: not at all; \
+              -1: for ever (cost of a kernel wake-up over 5 % accepted overhead gives the default)",
+};
+
+/// Spare kernel threads.
+pub(crate) static SPARE_LWP: Knob = Knob {
+    name: "PIOM_SPARE_LWP",
+    kind: Kind::Int(0, 256),
+    default: "4",
+    unit: "kernel threads",
+    meaning: "most spare kernel threads that blocking calls of requests may occupy (smp mode); 0: requests \
+              are only polled",
+};
+
+/// Every knob of this crate, for `mad knobs`.
+pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, BUSY_WAIT_USEC, SPARE_LWP];

@@ -1,0 +1,12 @@
+//! Atomics of the standard library, or loom's when a model is checked (`--cfg loom`).
+
+#[cfg(loom)]
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicU64, Ordering},
+};
+#[cfg(not(loom))]
+pub(crate) use std::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicU64, Ordering},
+};

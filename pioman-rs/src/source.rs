@@ -1,0 +1,36 @@
+//! Where events come from.
+
+use std::os::fd::RawFd;
+
+/// Something that yields events: a network, a set of timers, a device. A library registers one with
+/// [`crate::Manager::add_source`].
+///
+/// All methods but [`Source::name`] and [`Source::fd`] are on the progress path (DESIGN §4.1): they allocate
+/// and free nothing, block on nothing, take only try-locks, do not panic, and may run in a signal handler
+/// that has interrupted any of them.
+///
+/// # From polling to sleeping
+/// Peers that can see whether anybody polls need not ring a bell then. `arm` asks for rings, `disarm` says
+/// that they are unnecessary. The manager guarantees: *something is pending and nobody polls ⇒ the last one
+/// to stop polling has armed*. A source guarantees: after `arm` has returned true, the next event makes `fd`
+/// readable.
+pub trait Source: Send + Sync {
+    /// Its name, for messages.
+    fn name(&self) -> &str;
+
+    /// Finds and treats events until none is left, in bounded work. True if anything was done.
+    fn poll(&self) -> bool;
+
+    /// Whether requests are outstanding whose end `poll` would find. One or two relaxed loads.
+    fn pending(&self) -> bool;
+
+    /// A descriptor that becomes readable when something happens while armed; watched level-triggered.
+    fn fd(&self) -> Option<RawFd>;
+
+    /// Asks for `fd` to become readable at the next event. Idempotent. False if an event is there already:
+    /// poll, do not sleep.
+    fn arm(&self) -> bool;
+
+    /// Somebody polls: rings are unnecessary. Cheap when not armed.
+    fn disarm(&self);
+}
