@@ -1,0 +1,230 @@
+//! Collect: the submission list, on which any thread leaves requests for whoever holds the session's lock.
+//!
+//! A Treiber list pushed by anyone and taken whole by the lock's holder, then reversed: requests come out in the
+//! order in which they were pushed, so one thread's requests keep their order. Nodes are the requests
+//! themselves, so nothing is allocated; nodes are never popped one by one, so there is no ABA problem.
+//! The caller who pushes must then `leave` its work with the lock (DESIGN §4.2): the list alone wakes nobody.
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::sync::{AtomicPtr, Ordering};
+
+/// The field by which a node hangs in the list.
+pub(crate) struct Link<T>(AtomicPtr<T>);
+
+impl<T> Link<T> {
+    pub(crate) fn new() -> Self {
+        Link(AtomicPtr::new(ptr::null_mut()))
+    }
+}
+
+/// A type with a [`Link`].
+///
+/// # Safety
+/// `link` returns the address of a `Link` inside the node, the same for every call.
+pub(crate) unsafe trait Linked: Sized {
+    fn link(this: NonNull<Self>) -> *const Link<Self>;
+}
+
+/// See the module.
+pub(crate) struct Submissions<T: Linked> {
+    head: AtomicPtr<T>,
+    _owns: PhantomData<*mut T>,
+}
+
+// SAFETY: the list only hands pointers over; what they point to must be `Send`.
+unsafe impl<T: Linked + Send> Send for Submissions<T> {}
+// SAFETY: as above; all shared state is atomic.
+unsafe impl<T: Linked + Send> Sync for Submissions<T> {}
+
+impl<T: Linked> Submissions<T> {
+    pub(crate) fn new() -> Self {
+        Submissions { head: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
+    }
+
+    /// Whether nothing waits. A hint, unless the caller knows that nobody pushes.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.load(Ordering::Relaxed).is_null()
+    }
+
+    /// Adds a node.
+    ///
+    /// # Safety
+    /// The node is in no list and stays valid until it has been taken.
+    pub(crate) unsafe fn push(&self, node: NonNull<T>) {
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the node is valid and ours until the exchange succeeds.
+            unsafe { (*T::link(node)).0.store(head, Ordering::Relaxed) };
+            match self.head.compare_exchange_weak(head, node.as_ptr(), Ordering::Release, Ordering::Relaxed)
+            {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Takes everything, oldest first.
+    pub(crate) fn take(&self) -> Taken<T> {
+        if self.is_empty() {
+            return Taken(ptr::null_mut());
+        }
+        let mut node = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut reversed = ptr::null_mut();
+        while let Some(this) = NonNull::new(node) {
+            // SAFETY: nodes stay valid until taken, and since the swap they are ours alone.
+            let link = unsafe { &(*T::link(this)).0 };
+            node = link.load(Ordering::Relaxed);
+            link.store(reversed, Ordering::Relaxed);
+            reversed = this.as_ptr();
+        }
+        Taken(reversed)
+    }
+}
+
+/// Nodes taken from the list, oldest first. A node may be freed once it has been yielded.
+pub(crate) struct Taken<T: Linked>(*mut T);
+
+impl<T: Linked> Iterator for Taken<T> {
+    type Item = NonNull<T>;
+    #[inline]
+    fn next(&mut self) -> Option<NonNull<T>> {
+        let this = NonNull::new(self.0)?;
+        // SAFETY: the node is ours and valid until it is yielded, here.
+        self.0 = unsafe { (*T::link(this)).0.load(Ordering::Relaxed) };
+        Some(this)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Node {
+        link: Link<Node>,
+        value: (usize, usize),
+    }
+    // SAFETY: the field's address.
+    unsafe impl Linked for Node {
+        fn link(this: NonNull<Node>) -> *const Link<Node> {
+            // SAFETY: valid node.
+            unsafe { ptr::addr_of!((*this.as_ptr()).link) }
+        }
+    }
+
+    #[test]
+    fn each_thread_keeps_its_order() {
+        const EACH: usize = 5_000;
+        let list = Submissions::<Node>::new();
+        let mut seen = [0; 4];
+        let mut check = |list: &Submissions<Node>| {
+            for node in list.take() {
+                // SAFETY: made by `Box::into_raw` below and yielded once.
+                let node = unsafe { Box::from_raw(node.as_ptr()) };
+                let (thread, number) = node.value;
+                assert_eq!(seen[thread], number);
+                seen[thread] += 1;
+            }
+            seen.iter().sum::<usize>()
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let list = &list;
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        let node = Box::new(Node { link: Link::new(), value: (thread, number) });
+                        // SAFETY: freshly boxed, freed by the taker.
+                        unsafe { list.push(NonNull::from(Box::leak(node))) };
+                    }
+                });
+            }
+            while check(&list) < 4 * EACH {
+                std::hint::spin_loop();
+            }
+        });
+        assert!(list.is_empty());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+
+    struct Node {
+        link: Link<Node>,
+        value: usize,
+    }
+    // SAFETY: the field's address.
+    unsafe impl Linked for Node {
+        fn link(this: NonNull<Node>) -> *const Link<Node> {
+            // SAFETY: valid node.
+            unsafe { ptr::addr_of!((*this.as_ptr()).link) }
+        }
+    }
+    // SAFETY: plain data.
+    unsafe impl Send for Node {}
+
+    fn push(list: &Submissions<Node>, value: usize) {
+        let node = Box::new(Node { link: Link::new(), value });
+        // SAFETY: freshly boxed, freed by the taker.
+        unsafe { list.push(NonNull::from(Box::leak(node))) };
+    }
+
+    /// Two submitters hand over to whoever holds a try-lock with a pending word: nothing is stranded, and
+    /// each keeps its order.
+    #[test]
+    fn nothing_is_stranded_and_order_is_kept() {
+        loom::model(|| {
+            struct World {
+                list: Submissions<Node>,
+                locked: AtomicBool,
+                pending: AtomicBool,
+                sum: AtomicUsize,
+                last: AtomicUsize,
+            }
+            fn submit(world: &World, value: usize) {
+                push(&world.list, value);
+                world.pending.store(true, Ordering::SeqCst);
+                while world.pending.load(Ordering::SeqCst) {
+                    if world.locked.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                        return;
+                    }
+                    if world.pending.swap(false, Ordering::SeqCst) {
+                        for node in world.list.take() {
+                            // SAFETY: boxed by `push`, yielded once.
+                            let node = unsafe { Box::from_raw(node.as_ptr()) };
+                            if node.value >= 10 {
+                                let last = world.last.swap(node.value, Ordering::Relaxed);
+                                assert!(last < node.value, "one thread's order was lost");
+                            }
+                            world.sum.fetch_add(node.value, Ordering::Relaxed);
+                        }
+                    }
+                    world.locked.store(false, Ordering::SeqCst);
+                }
+            }
+            let world = Arc::new(World {
+                list: Submissions::new(),
+                locked: AtomicBool::new(false),
+                pending: AtomicBool::new(false),
+                sum: AtomicUsize::new(0),
+                last: AtomicUsize::new(0),
+            });
+            let other = {
+                let world = world.clone();
+                loom::thread::spawn(move || {
+                    submit(&world, 10);
+                    submit(&world, 20);
+                })
+            };
+            submit(&world, 1);
+            other.join().unwrap();
+            assert!(world.list.is_empty());
+            assert_eq!(world.sum.load(Ordering::Relaxed), 31);
+        });
+    }
+}

@@ -1,0 +1,285 @@
+//! The engine: all protocol state of a session, run by one thread at a time (whoever holds the lock).
+//!
+//! No locks, no system calls but the driver's, nothing allocated or freed: so it runs inside a signal handler,
+//! and under proptest with a virtual driver. This file holds the state and its life (submission, rounds,
+//! finishing); `transfer.rs` sends, `incoming.rs` treats what arrives, `rendezvous.rs` moves large messages,
+//! `gate.rs` knows about deaths and the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::collect::Submissions;
+use crate::driver::{Driver, Peek};
+use crate::error::Cause;
+use crate::gate::Gate;
+use crate::matching::Matching;
+use crate::queue::Queue;
+use crate::rendezvous::Table;
+use crate::request::{Op, Outcome, Place, Ref, Request};
+use crate::strategy;
+
+/// Most packets taken from one gate before the others have their turn.
+const BATCH: usize = 64;
+/// Most rounds of one call of [`Core::progress`]; more than one only while large copies go on.
+const ROUNDS: usize = 256;
+
+/// What the engine shares with those who do not hold its lock.
+pub(crate) struct Signals {
+    /// Where requests are left for the lock's holder.
+    pub(crate) submissions: Submissions<Request>,
+    /// Requests that are not over. Written by the lock's holder only.
+    pub(crate) outstanding: AtomicUsize,
+    /// Messages stay with the senders for lack of cells: somebody who may allocate should help.
+    pub(crate) starved: AtomicBool,
+}
+
+impl Signals {
+    pub(crate) fn new() -> Arc<Signals> {
+        Arc::new(Signals {
+            submissions: Submissions::new(),
+            outstanding: AtomicUsize::new(0),
+            starved: AtomicBool::new(false),
+        })
+    }
+}
+
+/// See the module.
+pub(crate) struct Core<D> {
+    pub(crate) rank: u32,
+    pub(crate) driver: D,
+    pub(crate) gates: Box<[Gate]>,
+    pub(crate) matching: Matching,
+    pub(crate) table: Table,
+    pub(crate) copies: Queue,
+    pub(crate) threshold: usize,
+    pub(crate) strategy: strategy::Default,
+    /// Gates that have something to send.
+    pub(crate) backlog: usize,
+    /// Ranks that are neither dead nor gone, this one included.
+    pub(crate) living: usize,
+    /// The rank that died last, if any did.
+    pub(crate) casualty: Option<(u32, Cause)>,
+    pub(crate) closing: Option<Ref>,
+    pub(crate) closed: bool,
+    pub(crate) signals: Arc<Signals>,
+    outstanding: usize,
+}
+
+// SAFETY: the engine's pointers lead to requests, which are `Sync`, and to its own memory.
+unsafe impl<D: Send> Send for Core<D> {}
+
+impl<D: Driver> Core<D> {
+    /// An engine for rank `rank` of `size` over `driver`.
+    pub(crate) fn new(
+        rank: u32,
+        size: u32,
+        driver: D,
+        threshold: usize,
+        unexpected_max: usize,
+        signals: Arc<Signals>,
+    ) -> Core<D> {
+        Core {
+            rank,
+            driver,
+            gates: (0..size).map(|_| Gate::new()).collect(),
+            matching: Matching::new(threshold, unexpected_max),
+            table: Table::new(),
+            copies: Queue::default(),
+            threshold,
+            strategy: strategy::Default,
+            backlog: 0,
+            living: size as usize,
+            casualty: None,
+            closing: None,
+            closed: false,
+            signals,
+            outstanding: 0,
+        }
+    }
+
+    /// Requests that are not over.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    #[inline]
+    fn count(&mut self, outstanding: usize) {
+        self.outstanding = outstanding;
+        self.signals.outstanding.store(outstanding, Ordering::Relaxed);
+    }
+
+    /// Treats what others left on the submission list.
+    #[inline]
+    pub(crate) fn drain(&mut self) -> bool {
+        if self.signals.submissions.is_empty() {
+            return false;
+        }
+        self.drain_slowly();
+        true
+    }
+
+    #[cold]
+    fn drain_slowly(&mut self) {
+        for request in self.signals.submissions.take() {
+            // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
+            self.start(unsafe { Ref::new(request) });
+        }
+    }
+
+    /// Begins a request. It may be finished, and gone, when this returns.
+    #[inline]
+    pub(crate) fn start(&mut self, request: Ref) {
+        self.count(self.outstanding + 1);
+        if self.closed {
+            return self.finish(request, Outcome::Closed);
+        }
+        match request.op {
+            Op::Send => self.start_send(request),
+            Op::Recv => self.start_recv(request),
+            Op::Close => self.start_close(request),
+        }
+    }
+
+    /// Ends a request: the last touch.
+    #[inline]
+    pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
+        debug_assert_eq!(request.place.get(), Place::Nowhere);
+        self.count(self.outstanding - 1);
+        request.finish(outcome);
+    }
+
+    /// Finds and treats events until none is left, or enough is done for one call. True: something was done.
+    pub(crate) fn progress(&mut self) -> bool {
+        let mut any = self.drain();
+        for _ in 0..ROUNDS {
+            let did = self.round();
+            any |= did;
+            if !did || self.copies.is_empty() {
+                break;
+            }
+        }
+        any
+    }
+
+    /// One look at everything.
+    pub(crate) fn round(&mut self) -> bool {
+        let mut any = self.driver.begin();
+        for gate in 0..self.gates.len() as u32 {
+            if gate != self.rank && self.gates[gate as usize].is_open() {
+                any |= self.take_from(gate);
+            }
+        }
+        if !self.copies.is_empty() {
+            any |= self.copy_some();
+        }
+        if self.backlog > 0 {
+            any |= self.flush_all();
+        }
+        if self.closing.is_some() {
+            self.try_close();
+        }
+        any
+    }
+
+    #[inline]
+    fn take_from(&mut self, from: u32) -> bool {
+        let mut any = false;
+        for _ in 0..BATCH {
+            match self.driver.peek_small(from) {
+                Peek::Empty => break,
+                Peek::Packet(header, payload) => match self.incoming(from, &header, payload) {
+                    Ok(true) => {
+                        self.driver.release(from);
+                        any = true;
+                    }
+                    Ok(false) => {
+                        self.starve();
+                        break;
+                    }
+                    Err(_) => {
+                        self.bury(from, Cause::Malformed);
+                        return true;
+                    }
+                },
+                Peek::Gone(cause) => {
+                    // What it sent on the large track before may still be there.
+                    let expected = self.gates[from as usize].large_expected > 0;
+                    if !(expected && self.take_large(from)) {
+                        self.bury(from, cause);
+                    }
+                    return true;
+                }
+            }
+        }
+        if self.gates[from as usize].large_expected > 0 {
+            any |= self.take_large(from);
+        }
+        any
+    }
+
+    /// A message stays where it is because no cell is left: makes one blocked caller come and allocate.
+    #[cold]
+    pub(crate) fn starve(&mut self) {
+        if self.signals.starved.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if self.matching.find_posted(|request| request.nudge()).is_some() {
+            return;
+        }
+        if self.table.find(|request| request.nudge()).is_some() {
+            return;
+        }
+        for gate in &self.gates {
+            let mut at = gate.sends.front();
+            while let Some(request) = at {
+                if request.nudge() {
+                    return;
+                }
+                at = request.next.get();
+            }
+        }
+        if let Some(request) = self.closing {
+            request.nudge();
+        }
+    }
+
+    /// Makes room for unexpected messages. Callers' context only: allocates. False: the bound is reached.
+    pub(crate) fn grow(&mut self) -> bool {
+        if self.matching.pool.grow() {
+            self.signals.starved.store(false, Ordering::SeqCst);
+            return true;
+        }
+        false
+    }
+
+    /// Takes a receive back if no message has matched it. False: it is matched, or over already.
+    ///
+    /// Only for a request that is not finished.
+    pub(crate) fn cancel(&mut self, request: Ref) -> bool {
+        if request.place.get() != Place::Posted {
+            return false;
+        }
+        self.matching.unpost(request);
+        self.finish(request, Outcome::Cancelled);
+        true
+    }
+
+    #[inline]
+    fn start_recv(&mut self, request: Ref) {
+        match self.matching.find_unexpected(request.peer, request.tag) {
+            None => {
+                if let Some((rank, cause)) = self.hopeless(request.peer) {
+                    return self.finish(request, Outcome::Died(rank, cause));
+                }
+                self.matching.post(request);
+            }
+            Some(cell) => self.take_unexpected(cell, request),
+        }
+    }
+
+    fn start_close(&mut self, request: Ref) {
+        self.closing = Some(request);
+        self.try_close();
+    }
+
+}

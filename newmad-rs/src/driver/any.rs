@@ -1,0 +1,85 @@
+//! The driver of a session, chosen at run time without a virtual call per packet.
+
+use std::os::fd::RawFd;
+
+use super::shm::Shm;
+use super::tcp::Tcp;
+use super::{Driver, Peek, Post, Refused};
+use crate::proto::Header;
+use crate::span::Span;
+
+/// One of the drivers.
+pub(crate) enum Any {
+    /// Shared memory, between processes or inside one.
+    Shm(Shm),
+    /// TCP.
+    Tcp(Box<Tcp>),
+}
+
+macro_rules! each {
+    ($self:ident, $driver:ident => $call:expr) => {
+        match $self {
+            Any::Shm($driver) => $call,
+            Any::Tcp($driver) => $call,
+        }
+    };
+}
+
+impl Driver for Any {
+    fn name(&self) -> &'static str {
+        each!(self, driver => driver.name())
+    }
+    #[inline]
+    fn mtu(&self, to: u32) -> usize {
+        each!(self, driver => driver.mtu(to))
+    }
+    fn can_copy(&self, peer: u32) -> bool {
+        each!(self, driver => driver.can_copy(peer))
+    }
+    #[inline]
+    fn begin(&mut self) -> bool {
+        each!(self, driver => driver.begin())
+    }
+    #[inline]
+    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+        each!(self, driver => driver.post_small(to, header, payload))
+    }
+    #[inline]
+    fn peek_small(&mut self, from: u32) -> Peek {
+        each!(self, driver => driver.peek_small(from))
+    }
+    #[inline]
+    fn release(&mut self, from: u32) {
+        each!(self, driver => driver.release(from))
+    }
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        each!(self, driver => driver.post_large(to, header, data))
+    }
+    fn peek_large(&mut self, from: u32) -> Peek {
+        each!(self, driver => driver.peek_large(from))
+    }
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        // SAFETY: the caller's promise is passed on.
+        each!(self, driver => unsafe { driver.read_large(from, to, len) })
+    }
+    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+        // SAFETY: the caller's promise is passed on.
+        each!(self, driver => unsafe { driver.pull(from, remote, to, len) })
+    }
+    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+        // SAFETY: the caller's promise is passed on.
+        each!(self, driver => unsafe { driver.push(to, remote, data) })
+    }
+    fn is_flushed(&self, to: u32) -> bool {
+        each!(self, driver => driver.is_flushed(to))
+    }
+    fn bury(&mut self, peer: u32) {
+        each!(self, driver => driver.bury(peer))
+    }
+    fn arm(&mut self) {
+        each!(self, driver => driver.arm())
+    }
+    fn fd(&self) -> Option<RawFd> {
+        each!(self, driver => driver.fd())
+    }
+}

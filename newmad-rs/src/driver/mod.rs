@@ -1,0 +1,108 @@
+//! Drivers: what carries packets between ranks. The engine calls one through [`Driver`] and nothing else.
+//!
+//! Each gate (the path to one peer) has two *tracks*: small (eager messages and control packets, in order)
+//! and large (pieces of big messages that were asked for). Methods are on the progress path unless they say
+//! otherwise: they allocate nothing, free nothing, never block or panic.
+
+use std::os::fd::RawFd;
+
+use crate::error::Cause;
+use crate::proto::Header;
+use crate::span::Span;
+
+pub(crate) mod any;
+pub(crate) mod card;
+pub(crate) mod local;
+pub(crate) mod shm;
+pub(crate) mod tcp;
+
+/// What came on a track.
+#[derive(Clone, Copy)]
+pub(crate) enum Peek {
+    /// Nothing.
+    Empty,
+    /// A packet. Its payload stays where it is until `release` (small track) or is still to be read
+    /// (large track: the span is empty).
+    Packet(Header, Span),
+    /// The peer is gone, and everything that it sent before has been taken.
+    Gone(Cause),
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Post {
+    /// It is on its way and its memory is free again.
+    Posted,
+    /// The track has no room now.
+    Full,
+}
+
+/// Why bytes could not be copied from or to a peer's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// This is not possible between these two processes.
+    Unable,
+    /// The peer is gone.
+    Gone,
+}
+
+/// See the module.
+pub(crate) trait Driver: Send {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Most payload bytes of one packet on the small track to `to`.
+    fn mtu(&self, to: u32) -> usize;
+
+    /// Whether this side may copy from and to the memory of `peer`.
+    fn can_copy(&self, peer: u32) -> bool;
+
+    /// Looks for what is not seen by looking at the tracks: readiness, deaths. Called before each round.
+    fn begin(&mut self) -> bool;
+
+    /// Sends a packet on the small track.
+    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post;
+
+    /// The packet at the head of the small track from `from`. Again the same until `release`.
+    fn peek_small(&mut self, from: u32) -> Peek;
+
+    /// The packet that `peek_small` showed is done with.
+    fn release(&mut self, from: u32);
+
+    /// Sends as much as goes now of `data` on the large track, in pieces with headers made from `header` (id
+    /// of the receiver and, in `len`, offset of `data` in the message). Returns the number of bytes gone.
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize;
+
+    /// The piece at the head of the large track from `from`: its header, once.
+    fn peek_large(&mut self, from: u32) -> Peek;
+
+    /// Reads up to `len` bytes of the piece that `peek_large` showed. Zero: none has come yet.
+    ///
+    /// # Safety
+    /// `len` bytes at `to` are writable, and nobody else touches them.
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize;
+
+    /// Copies `len` bytes at `remote` in the memory of `from` here. Returns how many, at least one.
+    ///
+    /// # Safety
+    /// `len` bytes at `to` are writable and exclusive; `remote` was announced by that peer for that many.
+    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused>;
+
+    /// Copies `data` to `remote` in the memory of `to`. Returns how many bytes, at least one.
+    ///
+    /// # Safety
+    /// `remote` was announced by that peer as writable for that many bytes.
+    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused>;
+
+    /// Whether everything that was posted to `to` has left this process.
+    fn is_flushed(&self, to: u32) -> bool;
+
+    /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
+    fn bury(&mut self, peer: u32);
+
+    /// Asks peers to ring from now on.
+    fn arm(&mut self);
+
+    /// Readable when something came while armed.
+    fn fd(&self) -> Option<RawFd>;
+}

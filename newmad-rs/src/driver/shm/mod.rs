@@ -1,0 +1,347 @@
+//! Shared memory between processes of one machine; and, with the same rings, between the ranks of one process.
+//!
+//! Small packets go through slotted rings ([`ring`]); large messages are copied straight from one process's
+//! memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A receiver that
+//! sleeps is woken by its bell: it stores 1 in its segment and looks at its rings once more; a sender that has
+//! published looks at the word, and whoever swaps it back to 0 writes the event counter. The socket on which
+//! two processes met stays open: its end tells of a peer's death.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use super::{Driver, Peek, Post, Refused};
+use crate::error::{Cause, Error};
+use crate::proto::Header;
+use crate::span::Span;
+use crate::sys;
+
+pub(crate) mod cma;
+pub(crate) mod connect;
+pub(crate) mod ring;
+pub(crate) mod segment;
+pub(crate) mod track;
+
+use segment::{Geometry, Segment};
+use track::{Receiver, Sender};
+
+/// Every so many rounds, deaths are looked for even if nobody sleeps.
+const DEATH_CHECK: u32 = 256;
+const BELL: u64 = u64::MAX;
+
+/// How memory of the peer can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Not at all.
+    None,
+    /// By the kernel, as this process.
+    Process(i32),
+    /// It is in this process.
+    Direct,
+}
+
+/// By what a peer's death is seen.
+pub(crate) enum Life {
+    /// A socket that ends.
+    Line(OwnedFd),
+    /// A flag that is set when the other session of this process is dropped.
+    Flag(Arc<AtomicBool>),
+}
+
+/// One gate.
+pub(crate) struct Peer {
+    small_tx: Sender,
+    small_rx: Receiver,
+    large_tx: Sender,
+    large_rx: Receiver,
+    /// What is left of the piece being read, and where.
+    piece: Span,
+    segment: Arc<Segment>,
+    bell: OwnedFd,
+    reach: Reach,
+    life: Option<Life>,
+    gone: bool,
+}
+
+impl Peer {
+    /// The gate between `rank` (whose segment is `mine`) and `peer`.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        rank: u32,
+        mine: (&Arc<Segment>, &Geometry),
+        peer: u32,
+        theirs: (Segment, &Geometry),
+        bell: OwnedFd,
+        reach: Reach,
+        life: Life,
+    ) -> Result<Peer, Error> {
+        let segment = Arc::new(theirs.0);
+        Peer::shared(rank, mine, peer, (segment, theirs.1), bell, reach, life)
+    }
+
+    /// As [`Peer::new`], when the peer's segment is mapped already.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn shared(
+        rank: u32,
+        mine: (&Arc<Segment>, &Geometry),
+        peer: u32,
+        theirs: (Arc<Segment>, &Geometry),
+        bell: OwnedFd,
+        reach: Reach,
+        life: Life,
+    ) -> Result<Peer, Error> {
+        Ok(Peer {
+            small_tx: Sender::new(&theirs.0, &theirs.1.small(rank))?,
+            small_rx: Receiver::new(mine.0, &mine.1.small(peer))?,
+            large_tx: Sender::new(&theirs.0, &theirs.1.large(rank))?,
+            large_rx: Receiver::new(mine.0, &mine.1.large(peer))?,
+            piece: Span::EMPTY,
+            segment: theirs.0,
+            bell,
+            reach,
+            life: Some(life),
+            gone: false,
+        })
+    }
+
+    /// After something was published: wakes the peer if it sleeps.
+    #[inline]
+    fn ring(&self) {
+        fence(Ordering::SeqCst);
+        let bell = self.segment.bell();
+        if bell.load(Ordering::Relaxed) == 1 && bell.swap(0, Ordering::AcqRel) == 1 {
+            sys::ring(self.bell.as_raw_fd());
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Shm {
+    name: &'static str,
+    mine: Arc<Segment>,
+    bell: OwnedFd,
+    epoll: OwnedFd,
+    peers: Box<[Option<Peer>]>,
+    rounds: u32,
+    armed: bool,
+    /// Set when this end goes away, for the other ranks of this process.
+    flag: Arc<AtomicBool>,
+}
+
+impl Shm {
+    /// A driver over these gates; the own rank's is `None`.
+    pub(crate) fn new(
+        name: &'static str,
+        mine: Arc<Segment>,
+        bell: OwnedFd,
+        peers: Box<[Option<Peer>]>,
+        flag: Arc<AtomicBool>,
+    ) -> Result<Shm, Error> {
+        let epoll = sys::epoll()?;
+        sys::watch(&epoll, bell.as_raw_fd(), libc::EPOLLIN, BELL)?;
+        for (rank, peer) in peers.iter().enumerate() {
+            if let Some(Life::Line(line)) = peer.as_ref().and_then(|peer| peer.life.as_ref()) {
+                sys::watch(&epoll, line.as_raw_fd(), libc::EPOLLIN | libc::EPOLLRDHUP, rank as u64)?;
+            }
+        }
+        Ok(Shm { name, mine, bell, epoll, peers, rounds: 0, armed: false, flag })
+    }
+
+    /// The own segment, whose bell anybody may disarm without the engine's lock.
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.mine
+    }
+
+    #[inline]
+    fn peer(&mut self, rank: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    fn look_around(&mut self) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        for event in sys::ready(&self.epoll, &mut events) {
+            if event.u64 == BELL {
+                sys::unring(self.bell.as_raw_fd());
+            } else if let Some(Some(peer)) = self.peers.get_mut(event.u64 as usize) {
+                // Nothing is ever sent on this socket any more: whatever happens on it is its end.
+                peer.gone = true;
+                if let Some(Life::Line(line)) = &peer.life {
+                    sys::unwatch(&self.epoll, line.as_raw_fd());
+                }
+            }
+        }
+        for peer in self.peers.iter_mut().flatten() {
+            if let Some(Life::Flag(flag)) = &peer.life {
+                peer.gone |= flag.load(Ordering::Acquire);
+            }
+        }
+        if self.mine.bell().load(Ordering::Relaxed) == 0 {
+            self.armed = false;
+        }
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        self.flag.store(true, Ordering::Release);
+        for peer in self.peers.iter().flatten() {
+            if let Some(Life::Flag(_)) = peer.life {
+                sys::ring(peer.bell.as_raw_fd());
+            }
+        }
+    }
+}
+
+impl Driver for Shm {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[inline]
+    fn mtu(&self, to: u32) -> usize {
+        match self.peers.get(to as usize) {
+            Some(Some(peer)) => peer.small_tx.mtu(),
+            _ => 0,
+        }
+    }
+
+    fn can_copy(&self, peer: u32) -> bool {
+        matches!(self.peers.get(peer as usize), Some(Some(peer)) if peer.reach != Reach::None)
+    }
+
+    #[inline]
+    fn begin(&mut self) -> bool {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.armed || self.rounds % DEATH_CHECK == 0 {
+            self.look_around();
+        }
+        false
+    }
+
+    #[inline]
+    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+        let Some(peer) = self.peer(to) else { return Post::Full };
+        if !peer.small_tx.post(header, payload) {
+            return Post::Full;
+        }
+        peer.ring();
+        Post::Posted
+    }
+
+    #[inline]
+    fn peek_small(&mut self, from: u32) -> Peek {
+        let Some(peer) = self.peer(from) else { return Peek::Empty };
+        match peer.small_rx.peek() {
+            Peek::Empty if peer.gone => Peek::Gone(Cause::Vanished),
+            peek => peek,
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, from: u32) {
+        if let Some(peer) = self.peer(from) {
+            if peer.small_rx.release() {
+                peer.ring();
+            }
+        }
+    }
+
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        let Some(peer) = self.peer(to) else { return 0 };
+        let mut sent = 0;
+        while sent < data.len() {
+            let piece = data.part(sent, peer.large_tx.mtu());
+            let header =
+                Header { len: header.len + sent as u64, payload: piece.len() as u32, ..*header };
+            if !peer.large_tx.post(&header, piece) {
+                break;
+            }
+            sent += piece.len();
+        }
+        if sent > 0 {
+            peer.ring();
+        }
+        sent
+    }
+
+    fn peek_large(&mut self, from: u32) -> Peek {
+        let Some(peer) = self.peer(from) else { return Peek::Empty };
+        match peer.large_rx.peek() {
+            Peek::Packet(header, payload) => {
+                peer.piece = payload;
+                Peek::Packet(header, Span::EMPTY)
+            }
+            Peek::Empty if peer.gone => Peek::Gone(Cause::Vanished),
+            peek => peek,
+        }
+    }
+
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        let Some(peer) = self.peer(from) else { return 0 };
+        let part = peer.piece.part(0, len);
+        // SAFETY: the caller's promise; slots never overlap user memory.
+        unsafe { part.copy_to(to) };
+        peer.piece = peer.piece.part(part.len(), usize::MAX);
+        if peer.piece.len() == 0 {
+            peer.large_rx.release();
+            // The sender may be waiting for a slot.
+            peer.ring();
+        }
+        part.len()
+    }
+
+    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+        let Some(peer) = self.peer(from) else { return Err(Refused::Unable) };
+        match peer.reach {
+            Reach::None => Err(Refused::Unable),
+            // SAFETY: the caller's promise.
+            Reach::Process(pid) => unsafe { cma::read(pid, remote, to, len) },
+            Reach::Direct => {
+                // SAFETY: the peer is another engine of this process: the address is its sender's buffer,
+                // readable until it is told that the copy is over.
+                unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
+                Ok(len)
+            }
+        }
+    }
+
+    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+        let Some(peer) = self.peer(to) else { return Err(Refused::Unable) };
+        match peer.reach {
+            Reach::None => Err(Refused::Unable),
+            // SAFETY: the caller's promise.
+            Reach::Process(pid) => unsafe { cma::write(pid, remote, data) },
+            Reach::Direct => {
+                // SAFETY: as in `pull`, the other way round: the receiver's buffer is writable until it is
+                // told.
+                unsafe { data.copy_to(remote as *mut u8) };
+                Ok(data.len())
+            }
+        }
+    }
+
+    fn is_flushed(&self, _to: u32) -> bool {
+        true
+    }
+
+    fn bury(&mut self, peer: u32) {
+        if let Some(Some(gate)) = self.peers.get_mut(peer as usize) {
+            if let Some(Life::Line(line)) = gate.life.take() {
+                sys::unwatch(&self.epoll, line.as_raw_fd());
+            }
+            gate.gone = true;
+        }
+    }
+
+    fn arm(&mut self) {
+        if !self.armed || self.mine.bell().load(Ordering::Relaxed) == 0 {
+            self.armed = true;
+            self.mine.bell().store(1, Ordering::Relaxed);
+        }
+        fence(Ordering::SeqCst);
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.epoll.as_raw_fd())
+    }
+}

@@ -1,0 +1,203 @@
+//! A process's segment: the memory in which it receives.
+//!
+//! Layout: one control page (the bell's word, a word for probing cross-memory attach), then for each rank a
+//! ring of small slots and a ring of large ones. The owner consumes them all; rank `r` produces in its own
+//! pair. The memory is a sealed `memfd`: it has no name in any file system, so nothing remains after a crash,
+//! and no peer can shrink it under the others. Zeroed memory is a valid state, so nothing is touched
+//! beforehand and pages exist only for the slots in use.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::error::{Error, os};
+use crate::sys;
+
+const PAGE: usize = 4096;
+const BELL: usize = 0;
+const PROBE: usize = 64;
+/// What the probe word holds.
+pub(crate) const PROBE_VALUE: u64 = 0x6e65_776d_6164_2121;
+/// Slots of the large-track rings.
+const LARGE_SLOTS: usize = 8;
+/// Bytes of each of them.
+const LARGE_SIZE: usize = 64 * 1024;
+
+/// Sizes from which the layout follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    pub(crate) ranks: usize,
+    pub(crate) slots: usize,
+    pub(crate) slot_size: usize,
+}
+
+/// Where one ring is.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) offset: usize,
+    pub(crate) slots: usize,
+    pub(crate) slot_size: usize,
+}
+
+impl Geometry {
+    /// Whether it came from this library's knobs: values of a peer are checked before use.
+    pub(crate) fn is_sound(&self) -> bool {
+        (1..=1 << 16).contains(&self.ranks)
+            && self.slots.is_power_of_two()
+            && (2..=4096).contains(&self.slots)
+            && (128..=1 << 20).contains(&self.slot_size)
+            && self.slot_size % 64 == 0
+    }
+
+    fn small_bytes(&self) -> usize {
+        (self.slots * self.slot_size).next_multiple_of(PAGE)
+    }
+
+    fn bytes_per_rank(&self) -> usize {
+        self.small_bytes() + LARGE_SLOTS * LARGE_SIZE
+    }
+
+    /// Bytes of the whole segment.
+    pub(crate) fn bytes(&self) -> usize {
+        PAGE + self.ranks * self.bytes_per_rank()
+    }
+
+    /// The ring of small slots in which `rank` produces.
+    pub(crate) fn small(&self, rank: u32) -> Place {
+        let offset = PAGE + rank as usize * self.bytes_per_rank();
+        Place { offset, slots: self.slots, slot_size: self.slot_size }
+    }
+
+    /// The ring of large slots in which `rank` produces.
+    pub(crate) fn large(&self, rank: u32) -> Place {
+        let offset = PAGE + rank as usize * self.bytes_per_rank() + self.small_bytes();
+        Place { offset, slots: LARGE_SLOTS, slot_size: LARGE_SIZE }
+    }
+}
+
+/// A mapped segment.
+pub(crate) struct Segment {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: shared memory that is accessed through atomics and raw copies only.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// A new segment and the descriptor by which others map it.
+    pub(crate) fn create(geometry: &Geometry) -> Result<(Segment, OwnedFd), Error> {
+        // SAFETY: a constant string.
+        let fd = unsafe {
+            libc::memfd_create(c"newmad".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+        };
+        let fd = sys::own(fd, "creating the shared-memory segment")?;
+        // SAFETY: no memory is passed.
+        if unsafe { libc::ftruncate(fd.as_raw_fd(), geometry.bytes() as libc::off_t) } != 0 {
+            return Err(os("sizing the shared-memory segment"));
+        }
+        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+        // SAFETY: no memory is passed.
+        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
+            return Err(os("sealing the shared-memory segment"));
+        }
+        let segment = Segment::map(fd.as_raw_fd(), geometry.bytes())?;
+        segment.word64(PROBE).store(PROBE_VALUE, std::sync::atomic::Ordering::Relaxed);
+        Ok((segment, fd))
+    }
+
+    /// Maps the segment of a peer, after checking that it is what it should be.
+    pub(crate) fn open(fd: &OwnedFd, geometry: &Geometry) -> Result<Segment, Error> {
+        // SAFETY: no memory is passed.
+        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
+        // SAFETY: `stat` is plain data that the call fills.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` lives through the call.
+        let sized = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) } == 0
+            && usize::try_from(stat.st_size) == Ok(geometry.bytes());
+        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || !sized {
+            return Err(Error::Bootstrap("a peer's shared-memory segment is not what it announced".into()));
+        }
+        Segment::map(fd.as_raw_fd(), geometry.bytes())
+    }
+
+    fn map(fd: RawFd, bytes: usize) -> Result<Segment, Error> {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
+        match NonNull::new(base.cast::<u8>()) {
+            Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(Segment { base, bytes }),
+            _ => Err(os("mapping the shared-memory segment")),
+        }
+    }
+
+    fn word64(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset + 8 <= PAGE && offset % 8 == 0);
+        // SAFETY: aligned, inside the mapping, and only ever accessed as an atomic.
+        unsafe { &*self.base.as_ptr().add(offset).cast() }
+    }
+
+    /// The word that asks for the bell.
+    pub(crate) fn bell(&self) -> &AtomicU32 {
+        // SAFETY: aligned, inside the control page, and only ever accessed as an atomic.
+        unsafe { &*self.base.as_ptr().add(BELL).cast() }
+    }
+
+    /// The address of the probe word in this process.
+    pub(crate) fn probe_address(&self) -> u64 {
+        self.word64(PROBE) as *const AtomicU64 as u64
+    }
+
+    /// The first byte of a ring, when all of it is inside.
+    pub(crate) fn ring(&self, place: &Place) -> Option<NonNull<u8>> {
+        let end = place.slots.checked_mul(place.slot_size)?.checked_add(place.offset)?;
+        if end > self.bytes || place.offset % 64 != 0 || place.slot_size % 64 != 0 {
+            return None;
+        }
+        // SAFETY: inside the mapping, as just checked.
+        Some(unsafe { self.base.add(place.offset) })
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: our mapping; tracks that point into it hold the segment alive.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_do_not_overlap_and_fit() {
+        let geometry = Geometry { ranks: 3, slots: 4, slot_size: 192 };
+        assert!(geometry.is_sound());
+        let (segment, fd) = Segment::create(&geometry).unwrap();
+        let mut end = PAGE;
+        for rank in 0..3 {
+            for place in [geometry.small(rank), geometry.large(rank)] {
+                assert!(place.offset >= end);
+                end = place.offset + place.slots * place.slot_size;
+                assert!(segment.ring(&place).is_some());
+            }
+        }
+        assert!(end <= geometry.bytes());
+        let other = Segment::open(&fd, &geometry).unwrap();
+        segment.bell().store(1, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(other.bell().load(std::sync::atomic::Ordering::Relaxed), 1);
+        let larger = Geometry { ranks: 4, ..geometry };
+        assert!(Segment::open(&fd, &larger).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! One track of a gate over shared memory: packets in the slots of a ring.
+//!
+//! A slot is its state word (8 bytes), the packet's header, its payload.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::ring::{Consumer, Producer, Words};
+use super::segment::{Place, Segment};
+use crate::driver::Peek;
+use crate::error::{Cause, Error};
+use crate::proto::{Header, LONG};
+use crate::span::Span;
+use crate::sync::AtomicU64;
+
+const WORD: usize = 8;
+
+/// The slots of a ring.
+struct Slots {
+    base: NonNull<u8>,
+    slots: usize,
+    size: usize,
+    _segment: Arc<Segment>,
+}
+
+// SAFETY: shared memory, kept mapped by the segment, accessed through atomics and raw copies only.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    fn new(segment: &Arc<Segment>, place: &Place) -> Result<Slots, Error> {
+        let base = segment
+            .ring(place)
+            .ok_or_else(|| Error::Bootstrap("a shared-memory ring lies outside its segment".into()))?;
+        Ok(Slots { base, slots: place.slots, size: place.slot_size, _segment: segment.clone() })
+    }
+
+    #[inline]
+    fn slot(&self, index: usize) -> *mut u8 {
+        debug_assert!(index < self.slots);
+        // SAFETY: inside the ring, which is inside the segment.
+        unsafe { self.base.as_ptr().add(index * self.size) }
+    }
+}
+
+impl Words for Slots {
+    #[inline]
+    fn word(&self, index: usize) -> &AtomicU64 {
+        // SAFETY: slots are aligned to 64 bytes and start with their word, only ever accessed as an atomic.
+        unsafe { &*self.slot(index).cast() }
+    }
+}
+
+/// The sending end.
+pub(crate) struct Sender {
+    slots: Slots,
+    producer: Producer,
+}
+
+impl Sender {
+    pub(crate) fn new(segment: &Arc<Segment>, place: &Place) -> Result<Sender, Error> {
+        Ok(Sender { slots: Slots::new(segment, place)?, producer: Producer::new(place.slots) })
+    }
+
+    /// Most payload bytes of a packet, whatever its kind.
+    #[inline]
+    pub(crate) fn mtu(&self) -> usize {
+        self.slots.size - WORD - LONG
+    }
+
+    /// Puts a packet into the next slot. False: there is none.
+    #[inline]
+    pub(crate) fn post(&mut self, header: &Header, payload: Span) -> bool {
+        debug_assert!(payload.len() <= self.mtu());
+        let Some(index) = self.producer.acquire(&self.slots) else { return false };
+        let slot = self.slots.slot(index);
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let payload = payload.part(0, self.mtu());
+        // SAFETY: word, longest header and payload fit the slot, which is ours until it is published.
+        unsafe {
+            slot.add(WORD).cast::<[u8; LONG]>().write_unaligned(raw);
+            payload.copy_to(slot.add(WORD + header.kind.header_len()));
+        }
+        let next = self.producer.publish(&self.slots);
+        prefetch(self.slots.slot(next));
+        true
+    }
+}
+
+/// The receiving end.
+pub(crate) struct Receiver {
+    slots: Slots,
+    consumer: Consumer,
+    /// A quarter of the number of slots, less one.
+    quarter: usize,
+}
+
+impl Receiver {
+    pub(crate) fn new(segment: &Arc<Segment>, place: &Place) -> Result<Receiver, Error> {
+        Ok(Receiver {
+            slots: Slots::new(segment, place)?,
+            consumer: Consumer::new(place.slots),
+            quarter: (place.slots / 4).max(1) - 1,
+        })
+    }
+
+    /// The packet in the next slot. The header is copied out before it is checked.
+    #[inline]
+    pub(crate) fn peek(&self) -> Peek {
+        let Some(index) = self.consumer.ready(&self.slots) else { return Peek::Empty };
+        let slot = self.slots.slot(index);
+        // SAFETY: inside the slot, whose smallest size is 128.
+        let raw = unsafe { slot.add(WORD).cast::<[u8; LONG]>().read_unaligned() };
+        let Ok(header) = Header::decode(&raw) else { return Peek::Gone(Cause::Malformed) };
+        let start = WORD + header.kind.header_len();
+        if header.payload as usize > self.slots.size - start {
+            return Peek::Gone(Cause::Malformed);
+        }
+        // SAFETY: inside the slot, as just checked against the copy of the length.
+        Peek::Packet(header, unsafe { Span::new(slot.add(start), header.payload as usize) })
+    }
+
+    /// The packet that `peek` showed is done with. True, a few times per lap of the ring: ring the sender, which
+    /// may be asleep because the ring was full (then a whole lap is here, so it will be rung).
+    #[inline]
+    pub(crate) fn release(&mut self) -> bool {
+        let index = self.consumer.finish(&self.slots);
+        index & self.quarter == 0
+    }
+}
+
+/// Brings the next slot's first line near, off the path of the next message.
+#[inline]
+fn prefetch(slot: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it does not access memory.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(slot.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = slot;
+}

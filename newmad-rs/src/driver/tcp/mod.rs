@@ -1,0 +1,493 @@
+//! TCP: two sockets per gate, one for each track.
+//!
+//! *Small track*: packets back to back. A packet leaves with one `sendmsg` from the user's memory; the part that
+//! the socket does not take is kept in the gate's own buffer and nothing else is accepted until that has
+//! left. Arrivals are read into the gate's buffer and treated there. *Large track*: pieces with a header, read
+//! straight into the receive buffer.
+//!
+//! Readiness: the sockets are in one edge-triggered epoll descriptor, which is what sleepers watch. With a
+//! single peer a round is one attempt to read and the descriptor is only emptied before a sleep; with several
+//! it is asked which sockets are worth reading. A short read means that a socket is empty.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use super::{Driver, Peek, Post, Refused};
+use crate::error::{Cause, Error};
+use crate::proto::{Header, Kind, LONG, SHORT};
+use crate::span::Span;
+use crate::sys::{self, errno};
+
+pub(crate) mod connect;
+
+/// Most payload bytes of one packet on the small track.
+const MTU: usize = 64 * 1024;
+const RX: usize = 256 * 1024;
+const TX: usize = MTU + LONG;
+/// Most payload bytes of one piece on the large track.
+const PIECE: usize = 1 << 20;
+
+/// The piece that is being sent on the large track.
+struct Outgoing {
+    header: [u8; LONG],
+    header_sent: usize,
+    left: usize,
+}
+
+/// One gate.
+pub(crate) struct Peer {
+    small: Option<OwnedFd>,
+    large: Option<OwnedFd>,
+    rx: Box<[u8]>,
+    rx_start: usize,
+    rx_end: usize,
+    shown: usize,
+    tx: Box<[u8]>,
+    tx_start: usize,
+    tx_end: usize,
+    small_ready: bool,
+    large_ready: bool,
+    outgoing: Option<Outgoing>,
+    head: [u8; LONG],
+    head_got: usize,
+    gone: Option<Cause>,
+    large_gone: Option<Cause>,
+}
+
+impl Peer {
+    fn new(small: OwnedFd, large: OwnedFd) -> Peer {
+        Peer {
+            small: Some(small),
+            large: Some(large),
+            rx: vec![0; RX].into_boxed_slice(),
+            rx_start: 0,
+            rx_end: 0,
+            shown: 0,
+            tx: vec![0; TX].into_boxed_slice(),
+            tx_start: 0,
+            tx_end: 0,
+            small_ready: true,
+            large_ready: true,
+            outgoing: None,
+            head: [0; LONG],
+            head_got: 0,
+            gone: None,
+            large_gone: None,
+        }
+    }
+
+    fn backlog(&self) -> bool {
+        self.tx_start < self.tx_end
+    }
+
+    /// Sends what was kept. True: nothing is kept any more.
+    fn flush(&mut self) -> bool {
+        while self.backlog() {
+            let Some(socket) = &self.small else { return false };
+            let kept = &self.tx[self.tx_start..self.tx_end];
+            match send(socket, &[kept]) {
+                Sent::Some(sent) => self.tx_start += sent,
+                Sent::Nothing => return false,
+                // Reading tells why, after what the peer sent before.
+                Sent::Broken => {
+                    self.small_ready = true;
+                    return false;
+                }
+            }
+        }
+        self.tx_start = 0;
+        self.tx_end = 0;
+        true
+    }
+
+    /// Reads what the small socket has. False: nothing came.
+    #[inline]
+    fn fill(&mut self) -> bool {
+        let Some(socket) = &self.small else { return false };
+        if !self.small_ready || self.gone.is_some() {
+            return false;
+        }
+        if self.rx_start == self.rx_end {
+            self.rx_start = 0;
+            self.rx_end = 0;
+        } else if self.rx.len() - self.rx_end < TX {
+            self.rx.copy_within(self.rx_start..self.rx_end, 0);
+            self.rx_end -= self.rx_start;
+            self.rx_start = 0;
+        }
+        let room = &mut self.rx[self.rx_end..];
+        if room.is_empty() {
+            return false;
+        }
+        // SAFETY: the slice is writable for its length.
+        match unsafe { receive(socket, room.as_mut_ptr(), room.len()) } {
+            Got::Some(got) => {
+                self.small_ready = got == room.len();
+                self.rx_end += got;
+                true
+            }
+            Got::Nothing => {
+                self.small_ready = false;
+                false
+            }
+            Got::End(cause) => {
+                self.gone = Some(cause);
+                false
+            }
+        }
+    }
+
+    /// The packet at the start of what was read: `None`, not all of it is here.
+    #[inline]
+    fn parse(&mut self) -> Option<Peek> {
+        let have = &self.rx[self.rx_start..self.rx_end];
+        if have.len() < SHORT {
+            return None;
+        }
+        let Ok(size) = Header::len_from_first_byte(have[0]) else {
+            return Some(Peek::Gone(Cause::Malformed));
+        };
+        if have.len() < size {
+            return None;
+        }
+        let Ok(header) = Header::decode(have) else { return Some(Peek::Gone(Cause::Malformed)) };
+        let payload = header.payload as usize;
+        if payload > MTU {
+            return Some(Peek::Gone(Cause::Malformed));
+        }
+        let payload = have.get(size..size + payload)?;
+        self.shown = size + payload.len();
+        // SAFETY: inside the buffer, which does not change until the packet is released.
+        Some(Peek::Packet(header, unsafe { Span::new(payload.as_ptr(), payload.len()) }))
+    }
+
+    fn close(&mut self) {
+        self.small = None;
+        self.large = None;
+    }
+}
+
+enum Sent {
+    Some(usize),
+    Nothing,
+    Broken,
+}
+
+enum Got {
+    Some(usize),
+    Nothing,
+    End(Cause),
+}
+
+#[inline]
+fn send(socket: &OwnedFd, parts: &[&[u8]]) -> Sent {
+    let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2];
+    for (io, part) in io.iter_mut().zip(parts) {
+        *io = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+    }
+    // SAFETY: the parts are readable slices.
+    unsafe { send_parts(socket, &mut io[..parts.len().min(2)]) }
+}
+
+/// # Safety
+/// Every part is readable for its length.
+#[inline]
+unsafe fn send_parts(socket: &OwnedFd, parts: &mut [libc::iovec]) -> Sent {
+    // SAFETY: plain data for which zero is valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    loop {
+        // SAFETY: the caller's promise; the array lives through the call.
+        let sent =
+            unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        if sent >= 0 {
+            return Sent::Some(sent as usize);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EAGAIN | libc::ENOBUFS => return Sent::Nothing,
+            _ => return Sent::Broken,
+        }
+    }
+}
+
+/// # Safety
+/// `len` bytes at `to` are writable and exclusive.
+#[inline]
+unsafe fn receive(socket: &OwnedFd, to: *mut u8, len: usize) -> Got {
+    loop {
+        // SAFETY: the caller's promise.
+        let got = unsafe { libc::recv(socket.as_raw_fd(), to.cast(), len, libc::MSG_DONTWAIT) };
+        if got > 0 {
+            return Got::Some(got as usize);
+        }
+        if got == 0 {
+            return Got::End(Cause::Vanished);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EAGAIN => return Got::Nothing,
+            libc::ECONNRESET | libc::EPIPE => return Got::End(Cause::Vanished),
+            errno => return Got::End(Cause::Broken(errno)),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Tcp {
+    epoll: OwnedFd,
+    peers: Box<[Option<Peer>]>,
+    alone: bool,
+}
+
+impl Tcp {
+    fn new(peers: Box<[Option<Peer>]>) -> Result<Tcp, Error> {
+        let epoll = sys::epoll()?;
+        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+        for (rank, peer) in peers.iter().enumerate() {
+            let Some(peer) = peer else { continue };
+            for (track, socket) in [&peer.small, &peer.large].into_iter().enumerate() {
+                if let Some(socket) = socket {
+                    sys::watch(&epoll, socket.as_raw_fd(), events, (rank * 2 + track) as u64)?;
+                }
+            }
+        }
+        let alone = peers.iter().flatten().count() <= 1;
+        Ok(Tcp { epoll, peers, alone })
+    }
+
+    #[inline]
+    fn peer(&mut self, rank: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    fn look_around(&mut self) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        for event in sys::ready(&self.epoll, &mut events) {
+            if let Some(Some(peer)) = self.peers.get_mut(event.u64 as usize / 2) {
+                match event.u64 % 2 {
+                    0 => peer.small_ready = true,
+                    _ => peer.large_ready = true,
+                }
+            }
+        }
+    }
+}
+
+impl Driver for Tcp {
+    fn name(&self) -> &'static str {
+        "tcp"
+    }
+
+    #[inline]
+    fn mtu(&self, _to: u32) -> usize {
+        MTU
+    }
+
+    fn can_copy(&self, _peer: u32) -> bool {
+        false
+    }
+
+    #[inline]
+    fn begin(&mut self) -> bool {
+        if !self.alone {
+            self.look_around();
+        }
+        let alone = self.alone;
+        let mut any = false;
+        for peer in self.peers.iter_mut().flatten() {
+            if alone {
+                peer.small_ready = true;
+                peer.large_ready = true;
+            }
+            if peer.backlog() {
+                any |= peer.flush();
+            }
+        }
+        any
+    }
+
+    #[inline]
+    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+        let Some(peer) = self.peer(to) else { return Post::Full };
+        if peer.backlog() && !peer.flush() {
+            return Post::Full;
+        }
+        let Some(socket) = &peer.small else { return Post::Full };
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let size = header.kind.header_len();
+        let mut parts = [
+            libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size },
+            libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() },
+        ];
+        let count = if payload.len() > 0 { 2 } else { 1 };
+        // SAFETY: a local and a span, both readable.
+        let sent = match unsafe { send_parts(socket, &mut parts[..count]) } {
+            Sent::Some(sent) => sent,
+            Sent::Nothing => return Post::Full,
+            Sent::Broken => {
+                peer.small_ready = true;
+                return Post::Full;
+            }
+        };
+        if sent < size + payload.len() {
+            let head = &raw[sent.min(size)..size];
+            let rest = payload.part(sent.saturating_sub(size), usize::MAX);
+            peer.tx[..head.len()].copy_from_slice(head);
+            let kept = &mut peer.tx[head.len()..head.len() + rest.len()];
+            // SAFETY: the slice has the span's length and is our own memory.
+            unsafe { rest.copy_to(kept.as_mut_ptr()) };
+            peer.tx_start = 0;
+            peer.tx_end = head.len() + rest.len();
+        }
+        Post::Posted
+    }
+
+    #[inline]
+    fn peek_small(&mut self, from: u32) -> Peek {
+        let Some(peer) = self.peer(from) else { return Peek::Empty };
+        loop {
+            if let Some(peek) = peer.parse() {
+                return peek;
+            }
+            if !peer.fill() {
+                return match peer.gone {
+                    Some(cause) => Peek::Gone(cause),
+                    None => Peek::Empty,
+                };
+            }
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, from: u32) {
+        if let Some(peer) = self.peer(from) {
+            peer.rx_start += core::mem::take(&mut peer.shown);
+        }
+    }
+
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        let Some(peer) = self.peer(to) else { return 0 };
+        let Some(socket) = &peer.large else { return 0 };
+        let mut total = 0;
+        while total < data.len() {
+            let offset = header.len + total as u64;
+            let outgoing = peer.outgoing.get_or_insert_with(|| {
+                let left = PIECE.min(data.len() - total);
+                let mut raw = [0; LONG];
+                Header { len: offset, payload: left as u32, ..*header }.encode(&mut raw);
+                Outgoing { header: raw, header_sent: 0, left }
+            });
+            let piece = data.part(total, outgoing.left);
+            let head = &outgoing.header[outgoing.header_sent..];
+            let mut parts = [
+                libc::iovec { iov_base: head.as_ptr().cast_mut().cast(), iov_len: head.len() },
+                libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() },
+            ];
+            // SAFETY: our own memory and a span, both readable.
+            let Sent::Some(sent) = (unsafe { send_parts(socket, &mut parts) }) else { break };
+            let of_head = sent.min(head.len());
+            let of_data = sent - of_head;
+            outgoing.header_sent += of_head;
+            outgoing.left -= of_data;
+            total += of_data;
+            let short = of_data < piece.len();
+            if outgoing.left == 0 {
+                peer.outgoing = None;
+            }
+            if short {
+                break;
+            }
+        }
+        total
+    }
+
+    fn peek_large(&mut self, from: u32) -> Peek {
+        let Some(peer) = self.peer(from) else { return Peek::Empty };
+        if let Some(cause) = peer.large_gone {
+            return Peek::Gone(cause);
+        }
+        while peer.head_got < LONG {
+            let Some(socket) = &peer.large else { return Peek::Empty };
+            if !peer.large_ready {
+                return Peek::Empty;
+            }
+            let rest = &mut peer.head[peer.head_got..];
+            // SAFETY: the slice is writable for its length.
+            match unsafe { receive(socket, rest.as_mut_ptr(), rest.len()) } {
+                Got::Some(got) => peer.head_got += got,
+                Got::Nothing => {
+                    peer.large_ready = false;
+                    return Peek::Empty;
+                }
+                Got::End(cause) => {
+                    peer.large_gone = Some(cause);
+                    return Peek::Gone(cause);
+                }
+            }
+        }
+        peer.head_got = 0;
+        match Header::decode(&peer.head) {
+            Ok(header) if header.kind == Kind::Data => Peek::Packet(header, Span::EMPTY),
+            _ => Peek::Gone(Cause::Malformed),
+        }
+    }
+
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        let Some(peer) = self.peer(from) else { return 0 };
+        let Some(socket) = &peer.large else { return 0 };
+        if !peer.large_ready {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { receive(socket, to, len) } {
+            Got::Some(got) => got,
+            Got::Nothing => {
+                peer.large_ready = false;
+                0
+            }
+            Got::End(cause) => {
+                peer.large_gone = Some(cause);
+                0
+            }
+        }
+    }
+
+    unsafe fn pull(&mut self, _: u32, _: u64, _: *mut u8, _: usize) -> Result<usize, Refused> {
+        Err(Refused::Unable)
+    }
+
+    unsafe fn push(&mut self, _: u32, _: u64, _: Span) -> Result<usize, Refused> {
+        Err(Refused::Unable)
+    }
+
+    fn is_flushed(&self, to: u32) -> bool {
+        match self.peers.get(to as usize) {
+            Some(Some(peer)) => !peer.backlog() && peer.outgoing.is_none(),
+            _ => true,
+        }
+    }
+
+    fn bury(&mut self, peer: u32) {
+        if let Some(peer) = self.peer(peer) {
+            // The buffers stay until the session is dropped: nothing is freed here.
+            peer.close();
+        }
+    }
+
+    fn arm(&mut self) {
+        // Edges seen so far are forgotten; the round that follows reads what they stood for.
+        self.look_around();
+        for peer in self.peers.iter_mut().flatten() {
+            if self.alone {
+                peer.small_ready = true;
+                peer.large_ready = true;
+            }
+        }
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.epoll.as_raw_fd())
+    }
+}

@@ -1,0 +1,178 @@
+//! What can go wrong, each with its cause and a way out.
+
+use std::fmt;
+use std::io;
+
+use marcel::knob::KnobError;
+
+/// Why a peer can no longer be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Its process ended, or was killed, without closing its session.
+    Vanished,
+    /// It closed its session in order; nothing more comes from it and it receives nothing more.
+    Left,
+    /// It sent something that this protocol does not know; the connection was dropped.
+    Malformed,
+    /// The kernel refused to go on with the connection; this is the `errno`.
+    Broken(i32),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Vanished => f.write_str("its process ended without closing its session (killed or crashed)"),
+            Cause::Left => f.write_str("it closed its session before this operation was over"),
+            Cause::Malformed => f.write_str("it sent a packet that is not of this protocol; the connection was dropped"),
+            Cause::Broken(errno) => {
+                write!(f, "its connection broke: {}", io::Error::from_raw_os_error(*errno))
+            }
+        }
+    }
+}
+
+/// Why an operation failed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such rank in the session.
+    BadRank {
+        /// The rank that was asked for.
+        rank: u32,
+        /// Number of ranks in the session.
+        size: u32,
+    },
+    /// Tags from 2^63 up are the library's own.
+    BadTag {
+        /// The tag that was asked for.
+        tag: u64,
+    },
+    /// The message was longer than the buffer; the buffer holds its beginning, the rest is gone, and the
+    /// next message is intact.
+    Truncated {
+        /// Who sent it.
+        from: u32,
+        /// Its tag.
+        tag: u64,
+        /// Length of the message, in bytes.
+        message: usize,
+        /// Length of the buffer, in bytes.
+        capacity: usize,
+    },
+    /// A peer that the operation needs is gone.
+    PeerDied {
+        /// Its rank.
+        rank: u32,
+        /// What is known of its end.
+        cause: Cause,
+    },
+    /// The receive was taken back before a message matched it.
+    Cancelled,
+    /// The session is closed.
+    Closed,
+    /// No driver has that name.
+    UnknownDriver {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A knob holds a value that is not acceptable.
+    Knob(KnobError),
+    /// The processes of the session could not find or reach each other.
+    Bootstrap(String),
+    /// The kernel refused something that the session needs.
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The green-thread runtime could not be built.
+    Marcel(marcel::Error),
+    /// The I/O manager could not be built.
+    Pioman(pioman::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::BadRank { rank, size } => write!(
+                f,
+                "rank {rank} does not exist: this session has {size} rank(s), 0 to {}",
+                size.saturating_sub(1)
+            ),
+            Error::BadTag { tag } => write!(
+                f,
+                "tag {tag:#x} is reserved: tags of programs are below 2^63 ({:#x})",
+                1u64 << 63
+            ),
+            Error::Truncated { from, tag, message, capacity } => write!(
+                f,
+                "message of {message} bytes from rank {from} (tag {tag}) does not fit the receive \
+                 buffer of {capacity} bytes: its first {capacity} bytes were kept; give a buffer of \
+                 at least {message} bytes"
+            ),
+            Error::PeerDied { rank, cause } => write!(f, "rank {rank} is gone: {cause}"),
+            Error::Cancelled => f.write_str("the receive was cancelled before a message matched it"),
+            Error::Closed => f.write_str("the session is closed"),
+            Error::UnknownDriver { name } => {
+                write!(f, "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local")
+            }
+            Error::Knob(error) => error.fmt(f),
+            Error::Bootstrap(why) => write!(f, "the session could not start: {why}"),
+            Error::Io { doing, source } => write!(f, "{doing}: {source}"),
+            Error::Marcel(error) => error.fmt(f),
+            Error::Pioman(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            Error::Knob(error) => Some(error),
+            Error::Marcel(error) => Some(error),
+            Error::Pioman(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<KnobError> for Error {
+    fn from(error: KnobError) -> Self {
+        Error::Knob(error)
+    }
+}
+
+impl From<marcel::Error> for Error {
+    fn from(error: marcel::Error) -> Self {
+        Error::Marcel(error)
+    }
+}
+
+impl From<pioman::Error> for Error {
+    fn from(error: pioman::Error) -> Self {
+        Error::Pioman(error)
+    }
+}
+
+/// `doing` failed with the calling thread's `errno`.
+pub(crate) fn os(doing: &'static str) -> Error {
+    Error::Io { doing, source: io::Error::last_os_error() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_cause_and_way_out() {
+        let text = Error::Truncated { from: 3, tag: 7, message: 100, capacity: 10 }.to_string();
+        assert!(text.contains("100 bytes") && text.contains("10 bytes") && text.contains("rank 3"), "{text}");
+        let text = Error::PeerDied { rank: 1, cause: Cause::Vanished }.to_string();
+        assert!(text.contains("rank 1"), "{text}");
+        let text = Error::UnknownDriver { name: "carrier-pigeon".into() }.to_string();
+        assert!(text.contains("carrier-pigeon") && text.contains("shm"), "{text}");
+    }
+}

@@ -1,0 +1,256 @@
+//! A gate: the path to one peer, its queues, and its end.
+//!
+//! ```text
+//! Alive --Bye--> Left --end of connection--> Dead(Left)
+//!   \------- end of connection, malformed packet, error -------> Dead(cause)
+//! ```
+//! When a peer has *left*, receives that wait for it and messages that it never asked for end with an error;
+//! what it already asked for goes on. When it is *dead*, everything that needs it ends.
+
+use crate::core::Core;
+use crate::driver::Driver;
+use crate::error::Cause;
+use crate::pool::Content;
+use crate::proto::{Header, Kind};
+use crate::queue::Queue;
+use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
+use crate::span::Span;
+
+/// Whether a peer can be talked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Alive,
+    Left,
+    Dead(Cause),
+}
+
+/// The eager message of several packets that is coming in.
+#[derive(Clone, Copy)]
+pub(crate) enum Assembly {
+    Nothing,
+    Request { request: Ref, got: usize, total: usize },
+    Cell(u32),
+}
+
+/// The piece of a large message that is coming in.
+#[derive(Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) request: Ref,
+    pub(crate) left: usize,
+}
+
+/// See the module.
+pub(crate) struct Gate {
+    pub(crate) life: Life,
+    pub(crate) tx_seq: u32,
+    pub(crate) rx_seq: u32,
+    pub(crate) sends: Queue,
+    pub(crate) control: Queue,
+    pub(crate) streams: Queue,
+    pub(crate) assembly: Assembly,
+    pub(crate) arrival: Option<Arrival>,
+    /// Receives whose message comes, or may come, over the large track.
+    pub(crate) large_expected: usize,
+    bye_sent: bool,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Gate {
+        Gate {
+            life: Life::Alive,
+            tx_seq: 0,
+            rx_seq: 0,
+            sends: Queue::default(),
+            control: Queue::default(),
+            streams: Queue::default(),
+            assembly: Assembly::Nothing,
+            arrival: None,
+            large_expected: 0,
+            bye_sent: false,
+        }
+    }
+
+    /// Whether its tracks are worth looking at.
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.life, Life::Dead(_))
+    }
+
+    /// Why nothing can be sent to it.
+    #[inline]
+    pub(crate) fn refusal(&self) -> Option<Cause> {
+        match self.life {
+            Life::Alive => None,
+            Life::Left => Some(Cause::Left),
+            Life::Dead(cause) => Some(cause),
+        }
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// Whether nothing can come from `peer` any more: who is to blame.
+    pub(crate) fn hopeless(&self, peer: u32) -> Option<(u32, Cause)> {
+        if peer == ANY_SOURCE {
+            // Another thread of this rank could still send, but when every peer is gone and one of them
+            // crashed, an error serves better than a wait that only this rank could end.
+            return self.casualty.filter(|_| self.living == 1);
+        }
+        self.gates[peer as usize].refusal().map(|cause| (peer, cause))
+    }
+
+    /// `peer` said goodbye: ends what it will never take part in.
+    pub(crate) fn goodbye(&mut self, peer: u32) {
+        if self.gates[peer as usize].life != Life::Alive {
+            return;
+        }
+        self.gates[peer as usize].life = Life::Left;
+        self.living -= 1;
+        let outcome = Outcome::Died(peer, Cause::Left);
+        self.fail_posted(|request| request.peer == peer, outcome);
+        while let Some(request) = self.gates[peer as usize].sends.pop() {
+            self.backlog -= 1;
+            self.fail(request, outcome);
+        }
+        self.fail_numbered(
+            |request| {
+                request.source.get() == peer
+                    && request.op == Op::Send
+                    && request.place.get() == Place::Nowhere
+            },
+            outcome,
+        );
+        self.fail_any_if_alone();
+    }
+
+    /// Ends the gate and everything that needs it.
+    pub(crate) fn bury(&mut self, peer: u32, cause: Cause) {
+        let gate = &mut self.gates[peer as usize];
+        let cause = match gate.life {
+            Life::Dead(_) => return,
+            Life::Left => Cause::Left,
+            Life::Alive => {
+                self.living -= 1;
+                self.casualty = Some((peer, cause));
+                cause
+            }
+        };
+        gate.life = Life::Dead(cause);
+        self.driver.bury(peer);
+        self.clear(peer, Outcome::Died(peer, cause));
+        self.fail_any_if_alone();
+        if self.closing.is_some() {
+            self.try_close();
+        }
+    }
+
+    /// Ends everything that needs `peer`.
+    fn clear(&mut self, peer: u32, outcome: Outcome) {
+        let gate = &mut self.gates[peer as usize];
+        gate.arrival = None;
+        gate.large_expected = 0;
+        match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
+            Assembly::Nothing => {}
+            Assembly::Request { request, .. } => self.fail(request, outcome),
+            Assembly::Cell(cell) => {
+                if let Some(request) = self.matching.pool.get_mut(cell).claimed.take() {
+                    self.matching.pool.put(cell);
+                    self.fail(request, outcome);
+                }
+            }
+        }
+        self.matching.drop_unexpected(|cell| {
+            cell.source == peer && (cell.content != Content::Eager || cell.got < cell.len)
+        });
+        loop {
+            let gate = &mut self.gates[peer as usize];
+            let queued = gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.streams.pop());
+            let Some(request) = queued else { break };
+            self.backlog -= 1;
+            if request.op == Op::Recv && request.owes.get() == Owes::FinToSender {
+                // Everything is here; only the sender was not told.
+                self.end_rendezvous(request);
+            } else {
+                self.fail(request, outcome);
+            }
+        }
+        let mut copies = core::mem::take(&mut self.copies);
+        while let Some(request) = copies.pop() {
+            if request.source.get() == peer {
+                self.fail(request, outcome);
+            } else {
+                self.copies.push(request, Place::Copies);
+            }
+        }
+        self.fail_numbered(|request| request.source.get() == peer, outcome);
+        self.fail_posted(|request| request.peer == peer, outcome);
+    }
+
+    /// Ends a request that is in no queue.
+    fn fail(&mut self, request: Ref, outcome: Outcome) {
+        self.table.remove(request);
+        self.finish(request, outcome);
+    }
+
+    fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+        while let Some(request) = self.matching.find_posted(&which) {
+            self.matching.unpost(request);
+            self.finish(request, outcome);
+        }
+    }
+
+    fn fail_numbered(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+        while let Some(request) = self.table.find(&which) {
+            debug_assert_eq!(request.place.get(), Place::Nowhere);
+            self.fail(request, outcome);
+        }
+    }
+
+    fn fail_any_if_alone(&mut self) {
+        if let Some((rank, cause)) = self.hopeless(ANY_SOURCE) {
+            self.fail_posted(|request| request.peer == ANY_SOURCE, Outcome::Died(rank, cause));
+        }
+    }
+
+    /// Says goodbye where everything has been sent; ends the session when everybody has.
+    pub(crate) fn try_close(&mut self) {
+        let mut open = false;
+        for peer in 0..self.gates.len() as u32 {
+            let gate = &self.gates[peer as usize];
+            if peer == self.rank || !gate.is_open() {
+                continue;
+            }
+            let idle = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
+            let left = gate.life == Life::Left;
+            if !gate.bye_sent && idle && !self.copies_with(peer) {
+                let sent = self.post(peer, &mut Header::new(Kind::Bye), Span::EMPTY);
+                self.gates[peer as usize].bye_sent = sent;
+            }
+            open |= !(self.gates[peer as usize].bye_sent && left && self.driver.is_flushed(peer));
+        }
+        if open {
+            return;
+        }
+        let Some(request) = self.closing.take() else { return };
+        self.closed = true;
+        for peer in 0..self.gates.len() as u32 {
+            self.clear(peer, Outcome::Closed);
+            if peer != self.rank && self.gates[peer as usize].is_open() {
+                self.gates[peer as usize].life = Life::Dead(Cause::Left);
+                self.driver.bury(peer);
+            }
+        }
+        self.fail_posted(|_| true, Outcome::Closed);
+        self.finish(request, Outcome::Done);
+    }
+
+    fn copies_with(&self, peer: u32) -> bool {
+        let mut at = self.copies.front();
+        while let Some(request) = at {
+            if request.source.get() == peer {
+                return true;
+            }
+            at = request.next.get();
+        }
+        false
+    }
+}

@@ -1,0 +1,173 @@
+//! What arrives on the small track: checked, matched, delivered or kept.
+
+use crate::core::Core;
+use crate::driver::Driver;
+use crate::gate::Assembly;
+use crate::pool::Content;
+use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
+use crate::request::{Op, Outcome, Ref};
+use crate::span::Span;
+
+impl<D: Driver> Core<D> {
+    /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
+    #[inline]
+    pub(crate) fn incoming(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+        let gate = &mut self.gates[from as usize];
+        if header.seq != gate.rx_seq || payload.len() != header.payload as usize {
+            return Err(Malformed);
+        }
+        let taken = match header.kind {
+            Kind::Eager => self.eager(from, header, payload)?,
+            Kind::First => self.first(from, header, payload)?,
+            Kind::Next => self.next(from, header, payload).map(|()| true)?,
+            Kind::Rts => self.announced(from, header)?,
+            Kind::Cts => self.asked(from, header).map(|()| true)?,
+            Kind::Fin => self.told(from, header).map(|()| true)?,
+            Kind::Bye => {
+                self.goodbye(from);
+                true
+            }
+            Kind::Data => return Err(Malformed),
+        };
+        if taken {
+            let gate = &mut self.gates[from as usize];
+            gate.rx_seq = gate.rx_seq.wrapping_add(1);
+        }
+        Ok(taken)
+    }
+
+    #[inline]
+    fn eager(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+        if let Some(request) = self.matching.take_posted(from, header.tag) {
+            request.store(0, payload);
+            self.delivered(request, from, payload.len());
+            return Ok(true);
+        }
+        let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };
+        self.matching.pool.append(cell, payload);
+        Ok(true)
+    }
+
+    fn first(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+        if !matches!(self.gates[from as usize].assembly, Assembly::Nothing) {
+            return Err(Malformed);
+        }
+        let total = header.len as usize;
+        let assembly = match self.matching.take_posted(from, header.tag) {
+            Some(request) => {
+                request.store(0, payload);
+                Assembly::Request { request, got: payload.len(), total }
+            }
+            None => {
+                let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };
+                self.matching.pool.append(cell, payload);
+                Assembly::Cell(cell)
+            }
+        };
+        self.gates[from as usize].assembly = assembly;
+        Ok(true)
+    }
+
+    fn next(&mut self, from: u32, header: &Header, payload: Span) -> Result<(), Malformed> {
+        let offset = header.len as usize;
+        match self.gates[from as usize].assembly {
+            Assembly::Nothing => Err(Malformed),
+            Assembly::Request { request, got, total } => {
+                let now = got + payload.len();
+                if offset != got || now > total {
+                    return Err(Malformed);
+                }
+                request.store(offset, payload);
+                let gate = &mut self.gates[from as usize];
+                if now < total {
+                    gate.assembly = Assembly::Request { request, got: now, total };
+                } else {
+                    gate.assembly = Assembly::Nothing;
+                    self.delivered(request, from, total);
+                }
+                Ok(())
+            }
+            Assembly::Cell(cell) => {
+                let kept = self.matching.pool.get(cell);
+                let now = kept.got + payload.len();
+                if offset != kept.got || now > kept.len {
+                    return Err(Malformed);
+                }
+                let (claimed, complete) = (kept.claimed, now == kept.len);
+                self.matching.pool.append(cell, payload);
+                if complete {
+                    self.gates[from as usize].assembly = Assembly::Nothing;
+                    if let Some(request) = claimed {
+                        self.empty(cell, request);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn announced(&mut self, from: u32, header: &Header) -> Result<bool, Malformed> {
+        let sender_waits = header.flags & SENDER_WAITS != 0;
+        if let Some(request) = self.matching.take_posted(from, header.tag) {
+            self.begin_rendezvous(request, from, header.len as usize, header.id, header.addr, sender_waits);
+            return Ok(true);
+        }
+        let content = Content::Announced { id: header.id, addr: header.addr, sender_waits };
+        Ok(self.keep(from, header, content)?.is_some())
+    }
+
+    /// Puts a message into a cell and among the unexpected ones.
+    fn keep(&mut self, from: u32, header: &Header, content: Content) -> Result<Option<u32>, Malformed> {
+        let bytes = if content == Content::Eager { header.len as usize } else { 0 };
+        if !self.matching.pool.can_hold(bytes) {
+            return Err(Malformed);
+        }
+        let Some(index) = self.matching.pool.take(bytes) else { return Ok(None) };
+        let cell = self.matching.pool.get_mut(index);
+        cell.source = from;
+        cell.tag = header.tag;
+        cell.len = header.len as usize;
+        cell.got = 0;
+        cell.content = content;
+        cell.claimed = None;
+        self.matching.add_unexpected(index);
+        Ok(Some(index))
+    }
+
+    /// A receive finds its message among the unexpected ones.
+    pub(crate) fn take_unexpected(&mut self, index: u32, request: Ref) {
+        self.matching.remove_unexpected(index);
+        let cell = self.matching.pool.get_mut(index);
+        let (from, len) = (cell.source, cell.len);
+        match cell.content {
+            Content::Announced { id, addr, sender_waits } => {
+                self.matching.pool.put(index);
+                self.begin_rendezvous(request, from, len, id, addr, sender_waits);
+            }
+            Content::Eager if cell.got < len => {
+                request.source.set(from);
+                cell.claimed = Some(request);
+            }
+            Content::Eager => self.empty(index, request),
+        }
+    }
+
+    /// Moves a complete message from its cell to the receive that has it.
+    fn empty(&mut self, index: u32, request: Ref) {
+        let from = self.matching.pool.get(index).source;
+        let payload = self.matching.pool.payload(index);
+        request.store(0, payload);
+        self.matching.pool.put(index);
+        self.delivered(request, from, payload.len());
+    }
+
+    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short).
+    #[inline]
+    pub(crate) fn delivered(&mut self, request: Ref, from: u32, len: usize) {
+        debug_assert_eq!(request.op, Op::Recv);
+        request.source.set(from);
+        request.message.set(len);
+        let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
+        self.finish(request, outcome);
+    }
+}

@@ -1,0 +1,149 @@
+//! The knobs of this crate.
+
+use marcel::knob::{Kind, Knob, KnobError};
+
+/// `NMAD_DRIVER`: which driver carries the messages between processes.
+pub static DRIVER: Knob = Knob {
+    name: "NMAD_DRIVER",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "driver between processes: shm, tcp or local; unset: shm, and local for a session of one",
+};
+
+/// `NMAD_RDV_THRESHOLD`: messages longer than this use rendezvous.
+pub static RDV_THRESHOLD: Knob = Knob {
+    name: "NMAD_RDV_THRESHOLD",
+    kind: Kind::Int(0, 1 << 20),
+    default: "",
+    unit: "bytes",
+    meaning: "messages longer than this wait for their receiver (rendezvous) instead of being sent at \
+              once; the same in every process; unset: 16384 over shm, 32768 over tcp",
+};
+
+/// `NMAD_SHM_SLOTS`: slots of each small-message ring.
+pub static SHM_SLOTS: Knob = Knob {
+    name: "NMAD_SHM_SLOTS",
+    kind: Kind::Int(2, 4096),
+    default: "64",
+    unit: "slots",
+    meaning: "slots of the shared-memory ring between two processes, in each direction; a power of two",
+};
+
+/// `NMAD_SHM_SLOT_SIZE`: bytes of each slot of the small-message rings.
+pub static SHM_SLOT_SIZE: Knob = Knob {
+    name: "NMAD_SHM_SLOT_SIZE",
+    kind: Kind::Int(128, 1 << 20),
+    default: "8256",
+    unit: "bytes",
+    meaning: "size of one slot of the shared-memory ring, its 40 bytes of header included; a multiple of 64",
+};
+
+/// `NMAD_CMA`: use cross-memory attach for large messages over shared memory.
+pub static CMA: Knob = Knob {
+    name: "NMAD_CMA",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "copy large messages straight between processes (process_vm_readv) where the kernel allows \
+              it; 0: always copy them through shared memory",
+};
+
+/// `NMAD_UNEXPECTED_MAX`: bound of the memory for messages that nobody has asked for yet.
+pub static UNEXPECTED_MAX: Knob = Knob {
+    name: "NMAD_UNEXPECTED_MAX",
+    kind: Kind::Int(1 << 20, 1 << 40),
+    default: "1073741824",
+    unit: "bytes",
+    meaning: "memory for messages that arrive before their receive; beyond it they stay with the sender",
+};
+
+/// `NMAD_CONNECT_TIMEOUT_MS`: how long to wait for the other processes when a session opens.
+pub static CONNECT_TIMEOUT: Knob = Knob {
+    name: "NMAD_CONNECT_TIMEOUT_MS",
+    kind: Kind::Int(1, 3_600_000),
+    default: "30000",
+    unit: "ms",
+    meaning: "how long opening a session waits for the other processes before it gives up",
+};
+
+/// `NMAD_TCP_ADDRESS`: address on which the tcp driver listens.
+pub static TCP_ADDRESS: Knob = Knob {
+    name: "NMAD_TCP_ADDRESS",
+    kind: Kind::Text,
+    default: "127.0.0.1",
+    unit: "",
+    meaning: "IP address on which the tcp driver listens and which it tells the other processes",
+};
+
+/// Every knob of this crate, as `mad knobs` prints them.
+pub static KNOBS: &[Knob] = &[
+    DRIVER,
+    RDV_THRESHOLD,
+    SHM_SLOTS,
+    SHM_SLOT_SIZE,
+    CMA,
+    UNEXPECTED_MAX,
+    CONNECT_TIMEOUT,
+    TCP_ADDRESS,
+];
+
+/// The knobs' values, read once per session.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) driver: Option<String>,
+    pub(crate) rdv_threshold: Option<usize>,
+    pub(crate) shm_slots: usize,
+    pub(crate) shm_slot_size: usize,
+    pub(crate) cma: bool,
+    pub(crate) unexpected_max: usize,
+    pub(crate) connect_timeout: std::time::Duration,
+    pub(crate) tcp_address: std::net::IpAddr,
+}
+
+impl Settings {
+    /// Reads and checks all of them, so that a wrong value is found when the session opens.
+    pub(crate) fn read() -> Result<Settings, KnobError> {
+        let size = |knob: &Knob| Ok::<_, KnobError>(knob.int()?.map(|value| value as usize));
+        let must = |knob: &Knob| size(knob).map(|value| value.unwrap_or_default());
+        let shm_slots = must(&SHM_SLOTS)?;
+        if !shm_slots.is_power_of_two() {
+            return Err(refuse(&SHM_SLOTS, shm_slots, "a power of two from 2 to 4096"));
+        }
+        let shm_slot_size = must(&SHM_SLOT_SIZE)?;
+        if shm_slot_size % 64 != 0 {
+            return Err(refuse(&SHM_SLOT_SIZE, shm_slot_size, "a multiple of 64 from 128 to 1048576"));
+        }
+        let address = TCP_ADDRESS.text()?;
+        Ok(Settings {
+            driver: DRIVER.raw()?,
+            rdv_threshold: size(&RDV_THRESHOLD)?,
+            shm_slots,
+            shm_slot_size,
+            cma: CMA.bool()?,
+            unexpected_max: must(&UNEXPECTED_MAX)?,
+            connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
+            tcp_address: address
+                .parse()
+                .map_err(|_| refuse(&TCP_ADDRESS, address, "an IPv4 or IPv6 address of this machine"))?,
+        })
+    }
+}
+
+fn refuse(knob: &Knob, value: impl ToString, accepts: &str) -> KnobError {
+    KnobError { name: knob.name, value: value.to_string(), accepts: accepts.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_acceptable() {
+        for knob in KNOBS.iter().filter(|knob| !knob.default.is_empty()) {
+            knob.check(knob.default).unwrap();
+        }
+        let settings = Settings::read().unwrap();
+        assert_eq!(settings.shm_slot_size % 64, 0);
+    }
+}

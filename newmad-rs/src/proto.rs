@@ -1,0 +1,217 @@
+//! The wire format: one fixed little-endian header in front of every packet.
+//!
+//! ```text
+//! 0 kind  1 flags  2 magic(u16)  4 sequence(u32)  8 tag(u64)  16 length(u64)  24 payload(u32)  28 zero(u32)
+//! 32 id(u64)  40 address(u64)                                  -- only kinds with Kind::LONG
+//! ```
+//! Eager kinds carry 32 bytes, so that a slot's state word (8), the header and up to 24 bytes of message
+//! share one cache line; the others carry 48. Everything a peer sends is checked here before anything else
+//! looks at it: unknown kinds, wrong magic, impossible lengths are [`Malformed`], which ends the gate.
+//!
+//! | kind | tag | length | payload | id | address |
+//! |---|---|---|---|---|---|
+//! | `Eager` | message's | of message | = length | | |
+//! | `First` | message's | of message | first part | | |
+//! | `Next` | message's | offset of this part | this part | | |
+//! | `Rts` | message's | of message | 0 | sender's | of sender's buffer |
+//! | `Cts` | receiver's id | bytes to send | 0 | sender's | of receiver's buffer |
+//! | `Fin` | 0 | 0 | 0 | of the side that is told | 0 |
+//! | `Data` | 0 | offset | this part | receiver's | 0 |
+//! | `Bye` | 0 | 0 | 0 | 0 | 0 |
+
+/// Bytes of an eager header.
+pub(crate) const SHORT: usize = 32;
+/// Bytes of every other header, and the most that any header takes.
+pub(crate) const LONG: usize = 48;
+const MAGIC: u16 = 0x4d6e;
+
+/// In `Rts`: a thread of the sender is blocked until the message is gone.
+pub(crate) const SENDER_WAITS: u8 = 1;
+/// In `Cts`: the sender is asked to write into the receiver's memory itself.
+pub(crate) const PUSH: u8 = 1;
+/// In `Fin`: the receiver is told (the sender has written everything); otherwise the sender is.
+pub(crate) const TO_RECEIVER: u8 = 1;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Eager = 1,
+    First = 2,
+    Next = 3,
+    Rts = 4,
+    Cts = 5,
+    Fin = 6,
+    Data = 7,
+    Bye = 8,
+}
+
+impl Kind {
+    #[inline]
+    fn from_byte(byte: u8) -> Option<Kind> {
+        Some(match byte {
+            1 => Kind::Eager,
+            2 => Kind::First,
+            3 => Kind::Next,
+            4 => Kind::Rts,
+            5 => Kind::Cts,
+            6 => Kind::Fin,
+            7 => Kind::Data,
+            8 => Kind::Bye,
+            _ => return None,
+        })
+    }
+
+    /// Bytes of the header of this kind.
+    #[inline]
+    pub(crate) fn header_len(self) -> usize {
+        if (self as u8) < Kind::Rts as u8 { SHORT } else { LONG }
+    }
+}
+
+/// A decoded header; see the module's table for what the fields mean in each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) tag: u64,
+    pub(crate) len: u64,
+    pub(crate) payload: u32,
+    pub(crate) id: u64,
+    pub(crate) addr: u64,
+}
+
+/// A packet that this protocol does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl Header {
+    /// A header of this kind with everything else zero.
+    #[inline]
+    pub(crate) fn new(kind: Kind) -> Header {
+        Header { kind, flags: 0, seq: 0, tag: 0, len: 0, payload: 0, id: 0, addr: 0 }
+    }
+
+    /// Writes the header; the first [`Kind::header_len`] bytes count.
+    #[inline]
+    pub(crate) fn encode(&self, out: &mut [u8; LONG]) {
+        let first = u64::from(self.kind as u8)
+            | u64::from(self.flags) << 8
+            | u64::from(MAGIC) << 16
+            | u64::from(self.seq) << 32;
+        out[0..8].copy_from_slice(&first.to_le_bytes());
+        out[8..16].copy_from_slice(&self.tag.to_le_bytes());
+        out[16..24].copy_from_slice(&self.len.to_le_bytes());
+        out[24..32].copy_from_slice(&u64::from(self.payload).to_le_bytes());
+        if self.kind.header_len() == LONG {
+            out[32..40].copy_from_slice(&self.id.to_le_bytes());
+            out[40..48].copy_from_slice(&self.addr.to_le_bytes());
+        }
+    }
+
+    /// Number of bytes of the header that starts with `first`, if it can be one.
+    #[inline]
+    pub(crate) fn len_from_first_byte(first: u8) -> Result<usize, Malformed> {
+        Kind::from_byte(first).map(Kind::header_len).ok_or(Malformed)
+    }
+
+    /// Reads and checks a header. `bytes` may be longer than the header.
+    #[inline]
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Header, Malformed> {
+        if bytes.len() < SHORT {
+            return Err(Malformed);
+        }
+        let word = |at: usize| {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(raw)
+        };
+        let first = word(0);
+        let kind = Kind::from_byte(first as u8).ok_or(Malformed)?;
+        let sizes = word(24);
+        let mut header = Header {
+            kind,
+            flags: (first >> 8) as u8,
+            seq: (first >> 32) as u32,
+            tag: word(8),
+            len: word(16),
+            payload: sizes as u32,
+            id: 0,
+            addr: 0,
+        };
+        if (first >> 16) as u16 != MAGIC || sizes >> 32 != 0 {
+            return Err(Malformed);
+        }
+        if kind.header_len() == LONG {
+            if bytes.len() < LONG {
+                return Err(Malformed);
+            }
+            header.id = word(32);
+            header.addr = word(40);
+        }
+        let payload = u64::from(header.payload);
+        let sound = match kind {
+            Kind::Eager => header.flags == 0 && payload == header.len,
+            Kind::First => header.flags == 0 && payload > 0 && payload < header.len,
+            Kind::Next => header.flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
+            Kind::Rts => header.flags & !SENDER_WAITS == 0 && payload == 0,
+            Kind::Cts => header.flags & !PUSH == 0 && payload == 0,
+            Kind::Fin => header.flags & !TO_RECEIVER == 0 && payload == 0,
+            Kind::Data => header.flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
+            Kind::Bye => header.flags == 0 && payload == 0,
+        };
+        if sound && usize::try_from(header.len).is_ok() { Ok(header) } else { Err(Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip(header: Header) {
+        let mut bytes = [0; LONG];
+        header.encode(&mut bytes);
+        assert_eq!(Header::decode(&bytes[..header.kind.header_len()]), Ok(header));
+    }
+
+    #[test]
+    fn every_kind_survives_the_wire() {
+        round_trip(Header { seq: 9, tag: 77, len: 5, payload: 5, ..Header::new(Kind::Eager) });
+        round_trip(Header { tag: 1, len: 50, payload: 5, ..Header::new(Kind::First) });
+        round_trip(Header { tag: 1, len: 5, payload: 5, ..Header::new(Kind::Next) });
+        round_trip(Header { flags: SENDER_WAITS, len: 1 << 40, id: 3, addr: !0, ..Header::new(Kind::Rts) });
+        round_trip(Header { flags: PUSH, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
+        round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
+        round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
+        round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
+    }
+
+    #[test]
+    fn a_small_message_fits_one_cache_line() {
+        assert!(8 + Kind::Eager.header_len() + 1 <= 64);
+        assert!(8 + LONG <= 64);
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let _ = Header::decode(&bytes);
+        }
+
+        #[test]
+        fn a_flipped_bit_is_refused_or_decodes_to_a_sound_header(
+            at in 0usize..48, bit in 0u8..8, len in 0u64..100_000, id: u64,
+        ) {
+            let mut bytes = [0; LONG];
+            Header { len, id, ..Header::new(Kind::Rts) }.encode(&mut bytes);
+            bytes[at] ^= 1 << bit;
+            if let Ok(header) = Header::decode(&bytes) {
+                prop_assert!(usize::try_from(header.len).is_ok());
+                let eager = matches!(header.kind, Kind::Eager);
+                prop_assert!(!eager || u64::from(header.payload) == header.len);
+            }
+        }
+    }
+}

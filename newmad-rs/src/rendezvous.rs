@@ -1,0 +1,287 @@
+//! Rendezvous: large messages wait for their receiver, then move without passing through small packets.
+//!
+//! The sender announces (`Rts`). When a receive matches, *the copier is the one who waits*, so that a side that
+//! computes is not slowed by the copy:
+//! - somebody is blocked on the receive, or nobody waits on either side: the receiver copies from the sender's
+//!   memory (pull), then tells it (`Fin`);
+//! - else, when the sender said that it waits: it is given the buffer's address (`Cts` with `PUSH`), copies
+//!   (push), then tells the receiver (`Fin`);
+//! - where one process cannot reach the other's memory, the receiver asks (`Cts`) and the sender streams
+//!   (`Data`) over the large track.
+//!
+//! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream.
+
+use crate::core::Core;
+use crate::driver::{Driver, Peek, Refused};
+use crate::error::Cause;
+use crate::gate::Arrival;
+use crate::proto::{Header, Kind, Malformed, PUSH, TO_RECEIVER};
+use crate::request::{Op, Outcome, Owes, Place, Ref};
+
+/// Bytes copied in one round.
+const PIECE: usize = 256 * 1024;
+/// Chains of the table.
+const CHAINS: usize = 256;
+/// Pieces read from the large track of one gate in one round.
+const BATCH: usize = 32;
+
+/// Requests that a peer knows by a number: sends that were announced and receives that were asked for.
+pub(crate) struct Table {
+    chains: Box<[Option<Ref>]>,
+    last: u64,
+}
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0 }
+    }
+
+    /// Gives the request a number.
+    pub(crate) fn insert(&mut self, request: Ref) {
+        self.last += 1;
+        request.id.set(self.last);
+        let chain = &mut self.chains[self.last as usize % CHAINS];
+        request.chain.set(chain.replace(request));
+    }
+
+    /// The request with that number, if it is of that kind and with that peer.
+    fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
+        let mut at = self.chains[id as usize % CHAINS];
+        while let Some(request) = at {
+            if request.id.get() == id {
+                let fits = request.op == op && request.source.get() == peer;
+                return if fits { Ok(request) } else { Err(Malformed) };
+            }
+            at = request.chain.get();
+        }
+        Err(Malformed)
+    }
+
+    /// Forgets a request, if it is there.
+    pub(crate) fn remove(&mut self, request: Ref) {
+        let id = request.id.replace(0);
+        if id == 0 {
+            return;
+        }
+        let chain = &mut self.chains[id as usize % CHAINS];
+        if *chain == Some(request) {
+            *chain = request.chain.take();
+            return;
+        }
+        let mut at = *chain;
+        while let Some(before) = at {
+            if before.chain.get() == Some(request) {
+                before.chain.set(request.chain.take());
+                return;
+            }
+            at = before.chain.get();
+        }
+    }
+
+    /// A request that `which` points at. Walks everything: for rare events.
+    pub(crate) fn find(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
+        for chain in &self.chains {
+            let mut at = *chain;
+            while let Some(request) = at {
+                if which(request) {
+                    return at;
+                }
+                at = request.chain.get();
+            }
+        }
+        None
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// A receive matched an announced message.
+    pub(crate) fn begin_rendezvous(
+        &mut self,
+        request: Ref,
+        from: u32,
+        len: usize,
+        id: u64,
+        addr: u64,
+        sender_waits: bool,
+    ) {
+        request.source.set(from);
+        request.message.set(len);
+        request.total.set(len.min(request.capacity));
+        request.moved.set(0);
+        request.remote.set(addr);
+        request.remote_id.set(id);
+        self.table.insert(request);
+        if request.total.get() == 0 {
+            self.owe(request, Owes::FinToSender);
+        } else if from != self.rank && !self.driver.can_copy(from) {
+            self.ask_for_data(request);
+        } else if from == self.rank || request.is_waiting() || !sender_waits {
+            self.copies.push(request, Place::Copies);
+        } else {
+            // The sender may find that it cannot push, and stream instead.
+            self.expect_data(request);
+            self.owe(request, Owes::CtsPush);
+        }
+    }
+
+    fn ask_for_data(&mut self, request: Ref) {
+        request.moved.set(0);
+        self.expect_data(request);
+        self.owe(request, Owes::CtsData);
+    }
+
+    /// `Cts`: a receiver asks for a message that was announced.
+    pub(crate) fn asked(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+        let request = self.table.get(header.id, Op::Send, from)?;
+        if request.place.get() != Place::Nowhere || header.len == 0 || header.len > request.capacity as u64 {
+            return Err(Malformed);
+        }
+        request.total.set(header.len as usize);
+        request.moved.set(0);
+        request.remote.set(header.addr);
+        request.remote_id.set(header.tag);
+        if header.flags & PUSH != 0 && self.driver.can_copy(from) {
+            self.copies.push(request, Place::Copies);
+        } else {
+            self.stream(from, request);
+        }
+        Ok(())
+    }
+
+    /// `Fin`: the other side has copied everything.
+    pub(crate) fn told(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+        let op = if header.flags & TO_RECEIVER != 0 { Op::Recv } else { Op::Send };
+        let request = self.table.get(header.id, op, from)?;
+        if request.place.get() != Place::Nowhere {
+            return Err(Malformed);
+        }
+        if op == Op::Recv && request.owes.get() != Owes::CtsPush {
+            return Err(Malformed);
+        }
+        self.end_rendezvous(request);
+        Ok(())
+    }
+
+    /// Ends a rendezvous, in order, on this side.
+    pub(crate) fn end_rendezvous(&mut self, request: Ref) {
+        self.table.remove(request);
+        match request.op {
+            Op::Recv => {
+                self.unexpect_data(request);
+                self.delivered(request, request.source.get(), request.message.get());
+            }
+            _ => self.finish(request, Outcome::Done),
+        }
+    }
+
+    /// Copies a piece of the oldest copy, then lets the next one have its turn.
+    pub(crate) fn copy_some(&mut self) -> bool {
+        let Some(request) = self.copies.pop() else { return false };
+        let peer = request.source.get();
+        let moved = request.moved.get();
+        let piece = PIECE.min(request.total.get() - moved);
+        let remote = request.remote.get().wrapping_add(moved as u64);
+        let result = match request.op {
+            Op::Recv if peer == self.rank => {
+                // SAFETY: the sender is a request of this very engine: its buffer is readable until the `Fin`
+                // that follows, and disjoint from the receive's exclusive one.
+                unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, request.at(moved), piece) };
+                Ok(piece)
+            }
+            // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
+            Op::Recv => unsafe { self.driver.pull(peer, remote, request.at(moved), piece) },
+            // SAFETY: the peer asked for `total` bytes at that address.
+            _ => unsafe { self.driver.push(peer, remote, request.span().part(moved, piece)) },
+        };
+        match result {
+            Ok(copied) => {
+                request.moved.set(moved + copied.min(piece));
+                if request.moved.get() < request.total.get() {
+                    self.copies.push(request, Place::Copies);
+                } else {
+                    let owes = if request.op == Op::Recv { Owes::FinToSender } else { Owes::FinToReceiver };
+                    self.owe(request, owes);
+                }
+            }
+            Err(Refused::Unable) => {
+                request.moved.set(0);
+                match request.op {
+                    Op::Recv => self.ask_for_data(request),
+                    _ => self.stream(peer, request),
+                }
+            }
+            Err(Refused::Gone) => self.bury(peer, Cause::Vanished),
+        }
+        true
+    }
+
+    fn expect_data(&mut self, request: Ref) {
+        self.gates[request.source.get() as usize].large_expected += 1;
+    }
+
+    fn unexpect_data(&mut self, request: Ref) {
+        if matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush) {
+            self.gates[request.source.get() as usize].large_expected -= 1;
+        }
+    }
+
+    /// Reads what came on the large track.
+    pub(crate) fn take_large(&mut self, from: u32) -> bool {
+        let mut any = false;
+        for _ in 0..BATCH {
+            let arrival = match self.gates[from as usize].arrival.take() {
+                Some(arrival) => arrival,
+                None => match self.driver.peek_large(from) {
+                    Peek::Empty => return any,
+                    Peek::Gone(cause) => {
+                        self.bury(from, cause);
+                        return true;
+                    }
+                    Peek::Packet(header, _) => match self.piece(from, &header) {
+                        Ok(arrival) => arrival,
+                        Err(Malformed) => {
+                            self.bury(from, Cause::Malformed);
+                            return true;
+                        }
+                    },
+                },
+            };
+            let Arrival { request, left } = arrival;
+            let moved = request.moved.get();
+            // SAFETY: `piece` checked that `left` bytes fit at `moved`; the buffer is the engine's until the
+            // request is finished.
+            let read = unsafe { self.driver.read_large(from, request.at(moved), left) }.min(left);
+            request.moved.set(moved + read);
+            any |= read > 0;
+            if read < left {
+                self.gates[from as usize].arrival = Some(Arrival { request, left: left - read });
+                if read == 0 {
+                    return any;
+                }
+            } else if request.moved.get() == request.total.get() {
+                self.end_rendezvous(request);
+                if self.gates[from as usize].large_expected == 0 {
+                    return true;
+                }
+            }
+        }
+        any
+    }
+
+    /// Checks the header of a piece.
+    fn piece(&mut self, from: u32, header: &Header) -> Result<Arrival, Malformed> {
+        let request = self.table.get(header.id, Op::Recv, from)?;
+        let left = header.payload as usize;
+        let (moved, total) = (request.moved.get(), request.total.get());
+        let asked = matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush);
+        if header.kind != Kind::Data
+            || !asked
+            || request.place.get() != Place::Nowhere
+            || header.len != moved as u64
+            || left > total - moved
+        {
+            return Err(Malformed);
+        }
+        Ok(Arrival { request, left })
+    }
+}

@@ -1,0 +1,309 @@
+//! Requests: what the user waits on and the engine works on. The only place where the engine's raw pointers
+//! to requests are made.
+//!
+//! A request lives in a box (or on the stack of a blocking call) that its *handle* owns. Its life:
+//! 1. **caller**: filled in, then submitted. From then on the engine holds a [`Ref`] to it.
+//! 2. **engine**: whoever holds the session's lock reads and writes the `Cell`s and copies from or to the
+//!    buffer. The owner only looks at `done`, `finished` and `waiting`, which are atomic.
+//! 3. **finished**: the engine writes the outcome, then `finished`, then completes `done`: its last touch.
+//!    The owner may now read the outcome and free everything.
+//!
+//! *Nudge*: the engine may complete `done` without `finished` to make a blocked owner come and do what
+//! the progress path may not (allocate). The owner then takes the lock, helps, rearms `done` and waits on.
+//! While `nudged` is set, `finished` itself is the engine's last touch.
+//!
+//! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
+//! requests with indices (a bound on outstanding requests, or growth in the progress path).
+
+use core::cell::Cell;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use pioman::Completion;
+
+use crate::collect::{Link, Linked};
+use crate::error::{Cause, Error};
+use crate::span::Span;
+
+/// The source of a receive that takes messages from every rank.
+pub(crate) const ANY_SOURCE: u32 = u32::MAX;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Send,
+    Recv,
+    Close,
+}
+
+/// Which of the engine's lists holds the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// None (it may still be known by its id in the rendezvous table, or be a reassembly's target).
+    Nowhere,
+    /// Posted receives.
+    Posted,
+    /// The gate's messages that wait for the small track.
+    Sends,
+    /// The gate's requests that owe the peer a control packet.
+    Control,
+    /// The gate's messages that stream over the large track.
+    Streams,
+    /// Copies between address spaces, done piece by piece.
+    Copies,
+}
+
+/// The control packet that a request owes its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owes {
+    CtsPush,
+    CtsData,
+    FinToSender,
+    FinToReceiver,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Pending,
+    Done,
+    Truncated,
+    Died(u32, Cause),
+    Cancelled,
+    Closed,
+}
+
+/// See the module.
+pub(crate) struct Request {
+    link: Link<Request>,
+    pub(crate) done: Completion,
+    finished: AtomicBool,
+    waiting: AtomicBool,
+    // Fixed when submitted.
+    pub(crate) op: Op,
+    pub(crate) peer: u32,
+    pub(crate) tag: u64,
+    buffer: *mut u8,
+    pub(crate) capacity: usize,
+    // The engine's.
+    pub(crate) next: Cell<Option<Ref>>,
+    pub(crate) prev: Cell<Option<Ref>>,
+    pub(crate) place: Cell<Place>,
+    pub(crate) chain: Cell<Option<Ref>>,
+    pub(crate) id: Cell<u64>,
+    pub(crate) order: Cell<u64>,
+    pub(crate) moved: Cell<usize>,
+    pub(crate) total: Cell<usize>,
+    pub(crate) remote: Cell<u64>,
+    pub(crate) remote_id: Cell<u64>,
+    pub(crate) owes: Cell<Owes>,
+    pub(crate) source: Cell<u32>,
+    pub(crate) message: Cell<usize>,
+    nudged: Cell<bool>,
+    outcome: Cell<Outcome>,
+}
+
+// SAFETY: the buffer is memory that the handle keeps alive and exclusive until `finished`; the cells belong to
+// one phase's owner at a time (module documentation), and phases change hands through the lock, the
+// submission list or `finished`, all of which synchronise.
+unsafe impl Send for Request {}
+// SAFETY: as above; what several threads touch at once is atomic.
+unsafe impl Sync for Request {}
+
+impl Request {
+    fn new(op: Op, peer: u32, tag: u64, buffer: *mut u8, capacity: usize, waiting: bool) -> Request {
+        Request {
+            link: Link::new(),
+            done: Completion::new(),
+            finished: AtomicBool::new(false),
+            waiting: AtomicBool::new(waiting),
+            op,
+            peer,
+            tag,
+            buffer,
+            capacity,
+            next: Cell::new(None),
+            prev: Cell::new(None),
+            place: Cell::new(Place::Nowhere),
+            chain: Cell::new(None),
+            id: Cell::new(0),
+            order: Cell::new(0),
+            moved: Cell::new(0),
+            total: Cell::new(0),
+            remote: Cell::new(0),
+            remote_id: Cell::new(0),
+            owes: Cell::new(Owes::FinToSender),
+            source: Cell::new(peer),
+            message: Cell::new(0),
+            nudged: Cell::new(false),
+            outcome: Cell::new(Outcome::Pending),
+        }
+    }
+
+    /// A send of `data`. `blocking`: its owner waits from the start.
+    ///
+    /// # Safety
+    /// From submission until the request is finished, `data` stays readable and nobody writes to it.
+    #[inline]
+    pub(crate) unsafe fn send(to: u32, tag: u64, data: *const [u8], blocking: bool) -> Request {
+        Request::new(Op::Send, to, tag, data.cast::<u8>().cast_mut(), data.len(), blocking)
+    }
+
+    /// A receive into `buffer`. `blocking`: its owner waits from the start.
+    ///
+    /// # Safety
+    /// From submission until the request is finished, `buffer` is writable and nobody else touches it.
+    #[inline]
+    pub(crate) unsafe fn recv(from: u32, tag: u64, buffer: *mut [u8], blocking: bool) -> Request {
+        Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
+    }
+
+    /// The end of the session.
+    pub(crate) fn close() -> Request {
+        Request::new(Op::Close, 0, 0, NonNull::dangling().as_ptr(), 0, true)
+    }
+
+    /// Whether it is over: its owner may read the outcome and free it.
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        // `done` first: completing it is the engine's last touch, unless the request was nudged, and then
+        // setting `finished` is.
+        self.done.is_done() && self.finished.load(Ordering::Acquire)
+    }
+
+    /// Tells the engine that the owner is about to block on it.
+    #[inline]
+    pub(crate) fn set_waiting(&self) {
+        // A swap, because it must be ordered before the owner's look at the engine's `starved` flag.
+        self.waiting.swap(true, Ordering::SeqCst);
+    }
+
+    /// Whether somebody is blocked on it.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The result of a finished request.
+    ///
+    /// # Panics
+    /// When it is not finished.
+    pub(crate) fn result(&self) -> Result<crate::Status, Error> {
+        assert!(self.is_finished(), "the result of a request that is not finished");
+        match self.outcome.get() {
+            Outcome::Done => Ok(crate::Status {
+                source: self.source.get(),
+                tag: self.tag,
+                len: if self.op == Op::Send { self.capacity } else { self.message.get() },
+            }),
+            Outcome::Truncated => Err(Error::Truncated {
+                from: self.source.get(),
+                tag: self.tag,
+                message: self.message.get(),
+                capacity: self.capacity,
+            }),
+            Outcome::Died(rank, cause) => Err(Error::PeerDied { rank, cause }),
+            Outcome::Cancelled => Err(Error::Cancelled),
+            Outcome::Closed | Outcome::Pending => Err(Error::Closed),
+        }
+    }
+}
+
+/// The engine's pointer to a request: valid from its submission until [`Ref::finish`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ref(NonNull<Request>);
+
+impl core::ops::Deref for Ref {
+    type Target = Request;
+    #[inline]
+    fn deref(&self) -> &Request {
+        // SAFETY: a `Ref` is made by `submit`'s caller, who promises that the request stays until it is
+        // finished; the engine drops its copies in `finish`.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Ref {
+    /// # Safety
+    /// The request is submitted once, stays at its address, and is neither freed nor its cells touched by its
+    /// owner until [`Request::is_finished`].
+    #[inline]
+    pub(crate) unsafe fn new(request: NonNull<Request>) -> Ref {
+        Ref(request)
+    }
+
+    /// The pointer, to push it on the submission list.
+    #[inline]
+    pub(crate) fn as_non_null(self) -> NonNull<Request> {
+        self.0
+    }
+
+    /// The memory to send.
+    #[inline]
+    pub(crate) fn span(self) -> Span {
+        // SAFETY: `Request::send`'s promise.
+        unsafe { Span::new(self.buffer, self.capacity) }
+    }
+
+    /// Where the byte at `offset` is received.
+    #[inline]
+    pub(crate) fn at(self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= self.capacity);
+        // SAFETY: inside, or one past, the buffer that `Request::recv` was given.
+        unsafe { self.buffer.add(offset.min(self.capacity)) }
+    }
+
+    /// Stores the part of `data` that fits at `offset` of the receive buffer.
+    #[inline]
+    pub(crate) fn store(self, offset: usize, data: Span) {
+        let room = self.capacity.saturating_sub(offset);
+        let part = data.part(0, room);
+        if part.len() > 0 {
+            // SAFETY: `part.len()` bytes at `offset` are inside the buffer, which `Request::recv` promised to
+            // be writable and exclusive; packets never lie in user buffers.
+            unsafe { part.copy_to(self.at(offset)) }
+        }
+    }
+
+    /// Ends the request. The last touch: neither this nor any other copy of the `Ref` may be used afterwards.
+    #[inline]
+    pub(crate) fn finish(self, outcome: Outcome) {
+        let request: &Request = &self;
+        request.outcome.set(outcome);
+        if request.nudged.get() {
+            // `done` is completed already; its owner waits for the lock or looks at `finished`.
+            request.finished.store(true, Ordering::Release);
+        } else {
+            request.finished.store(true, Ordering::Release);
+            request.done.complete();
+        }
+    }
+
+    /// Wakes the owner although the request is not over. Once, until [`Ref::rearm`].
+    pub(crate) fn nudge(self) -> bool {
+        if !self.is_waiting() || self.nudged.get() {
+            return false;
+        }
+        self.nudged.set(true);
+        self.done.complete();
+        true
+    }
+
+    /// Undoes [`Ref::nudge`]. Called by the owner, with the engine's lock held, on a request that is not over.
+    pub(crate) fn rearm(self) {
+        if self.nudged.get() {
+            self.nudged.set(false);
+            // SAFETY: the owner is here, so nobody waits on `done`, and the engine is here, so nobody
+            // completes it: this is the only access to the field.
+            unsafe { (*core::ptr::addr_of_mut!((*self.0.as_ptr()).done)).reset() }
+        }
+    }
+}
+
+// SAFETY: `link` is a field of the request itself.
+unsafe impl Linked for Request {
+    fn link(this: NonNull<Request>) -> *const Link<Request> {
+        // SAFETY: the pointer is valid; only the field's address is taken.
+        unsafe { core::ptr::addr_of!((*this.as_ptr()).link) }
+    }
+}

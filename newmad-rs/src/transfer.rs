@@ -1,0 +1,172 @@
+//! Transfer: gives packets to the driver while its tracks have room.
+
+use crate::core::Core;
+use crate::driver::{Driver, Post};
+use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
+use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::span::Span;
+use crate::strategy::{Limits, Strategy, wrap};
+
+impl<D: Driver> Core<D> {
+    #[inline]
+    fn limits(&self, to: u32) -> Limits {
+        let mtu = if to == self.rank { usize::MAX } else { self.driver.mtu(to) };
+        Limits { mtu, threshold: self.threshold }
+    }
+
+    /// Begins a send. A short one goes straight to the driver when nothing is before it.
+    #[inline]
+    pub(crate) fn start_send(&mut self, request: Ref) {
+        let to = request.peer;
+        let gate = &self.gates[to as usize];
+        if let Some(cause) = gate.refusal() {
+            return self.finish(request, Outcome::Died(to, cause));
+        }
+        let limits = self.limits(to);
+        if request.capacity <= limits.threshold && request.capacity <= limits.mtu && gate.sends.is_empty() {
+            let mut packet = wrap(request, &limits);
+            if self.post(to, &mut packet.header, packet.payload) {
+                return self.finish(request, Outcome::Done);
+            }
+        }
+        self.queue_send(request);
+    }
+
+    fn queue_send(&mut self, request: Ref) {
+        if request.capacity > self.threshold {
+            self.table.insert(request);
+        }
+        let to = request.peer;
+        self.gates[to as usize].sends.push(request, Place::Sends);
+        self.backlog += 1;
+        self.flush(to);
+    }
+
+    /// Sends one packet on the small track. False: there is no room now.
+    #[inline]
+    pub(crate) fn post(&mut self, to: u32, header: &mut Header, payload: Span) -> bool {
+        header.seq = self.gates[to as usize].tx_seq;
+        let posted = if to == self.rank {
+            self.loop_back(header, payload)
+        } else {
+            self.driver.post_small(to, header, payload) == Post::Posted
+        };
+        if posted {
+            let gate = &mut self.gates[to as usize];
+            gate.tx_seq = gate.tx_seq.wrapping_add(1);
+        }
+        posted
+    }
+
+    /// A packet to oneself arrives at once; it is as if the track were full when no cell is left for it.
+    fn loop_back(&mut self, header: &Header, payload: Span) -> bool {
+        let taken = self.incoming(self.rank, header, payload);
+        debug_assert!(taken.is_ok(), "a packet of our own was malformed: {header:?}");
+        if taken == Ok(false) {
+            self.starve();
+        }
+        taken != Ok(false)
+    }
+
+    /// The request owes its peer a control packet.
+    pub(crate) fn owe(&mut self, request: Ref, owes: Owes) {
+        let peer = request.source.get();
+        request.owes.set(owes);
+        self.gates[peer as usize].control.push(request, Place::Control);
+        self.backlog += 1;
+        if peer != self.rank {
+            // To oneself it waits for the next round: this may run inside another packet's arrival.
+            self.flush(peer);
+        }
+    }
+
+    /// The peer asked for this message over the large track.
+    pub(crate) fn stream(&mut self, peer: u32, request: Ref) {
+        self.gates[peer as usize].streams.push(request, Place::Streams);
+        self.backlog += 1;
+        self.flush(peer);
+    }
+
+    /// Flushes every gate.
+    pub(crate) fn flush_all(&mut self) -> bool {
+        let mut any = false;
+        for peer in 0..self.gates.len() as u32 {
+            any |= self.flush(peer);
+        }
+        any
+    }
+
+    /// Sends what waits for a peer, as far as its tracks have room.
+    pub(crate) fn flush(&mut self, to: u32) -> bool {
+        let mut any = false;
+        if !self.gates[to as usize].is_open() {
+            return false;
+        }
+        let limits = self.limits(to);
+        loop {
+            if let Some(request) = self.gates[to as usize].control.front() {
+                let mut header = control(request);
+                if !self.post(to, &mut header, Span::EMPTY) {
+                    break;
+                }
+                self.gates[to as usize].control.remove(request);
+                self.backlog -= 1;
+                if header.kind == Kind::Fin {
+                    self.end_rendezvous(request);
+                }
+            } else if let Some(mut packet) = self.strategy.next(&self.gates[to as usize].sends, &limits) {
+                let request = packet.request;
+                let announces = packet.header.kind == Kind::Rts;
+                if !self.post(to, &mut packet.header, packet.payload) {
+                    break;
+                }
+                request.moved.set(request.moved.get() + packet.payload.len());
+                if announces || request.moved.get() == request.capacity {
+                    self.gates[to as usize].sends.remove(request);
+                    self.backlog -= 1;
+                    if !announces {
+                        self.finish(request, Outcome::Done);
+                    }
+                }
+            } else {
+                break;
+            }
+            any = true;
+        }
+        while let Some(request) = self.gates[to as usize].streams.front() {
+            let moved = request.moved.get();
+            let left = request.total.get() - moved;
+            let header = Header { id: request.remote_id.get(), len: moved as u64, ..Header::new(Kind::Data) };
+            let sent = self.driver.post_large(to, &header, request.span().part(moved, left)).min(left);
+            request.moved.set(moved + sent);
+            any |= sent > 0;
+            if sent < left {
+                break;
+            }
+            self.gates[to as usize].streams.remove(request);
+            self.backlog -= 1;
+            self.end_rendezvous(request);
+        }
+        any
+    }
+}
+
+/// The control packet that a request owes.
+fn control(request: Ref) -> Header {
+    let fin = Header { id: request.remote_id.get(), ..Header::new(Kind::Fin) };
+    match request.owes.get() {
+        Owes::FinToSender => fin,
+        Owes::FinToReceiver => Header { flags: TO_RECEIVER, ..fin },
+        owes => {
+            debug_assert_eq!(request.op, Op::Recv);
+            Header {
+                flags: if owes == Owes::CtsPush { PUSH } else { 0 },
+                tag: request.id.get(),
+                len: request.total.get() as u64,
+                id: request.remote_id.get(),
+                addr: request.at(0) as u64,
+                ..Header::new(Kind::Cts)
+            }
+        }
+    }
+}
