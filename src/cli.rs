@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
-use crate::{doctor, knobs, run, topo};
+use crate::{bench, demo, doctor, knobs, run, topo};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -13,6 +13,8 @@ use crate::{doctor, knobs, run, topo};
 #[command(after_help = "\
 Examples:
   mad run -n 2 ./stencil --size 512   start two processes that can reach each other
+  mad demo                            the main result, in under a minute
+  mad bench overlap --driver shm      measure: who waits while the other side computes
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
   mad doctor                          what this machine offers, and what to do about each lack
@@ -27,6 +29,10 @@ struct Cli {
 enum Command {
     /// Start N processes of a program that can reach each other
     Run(run::RunArgs),
+    /// Run one of the experiments
+    Bench(Box<bench::BenchArgs>),
+    /// Show the main result in under a minute
+    Demo(demo::DemoArgs),
     /// Show the cores that may be used and how they hang together
     Topo(topo::TopoArgs),
     /// Show every knob, its value in force and where that comes from
@@ -36,6 +42,12 @@ enum Command {
     /// One of the two processes with which `mad doctor` tries cross-memory attach
     #[command(subcommand, hide = true)]
     Probe(Probe),
+    /// A process that measures, started by `mad bench`
+    #[command(hide = true)]
+    Worker {
+        /// What to measure
+        spec: String,
+    },
 }
 
 /// Parses the command line and does what it says.
@@ -43,10 +55,13 @@ pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Run(args) => run::run(args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Knobs(args) => knobs::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probe(probe) => probe::run(&probe),
+        Command::Worker { spec } => bench::worker::run(&spec),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,7 @@
 //! `mad knobs`: every knob of the three crates, its value in force and where that comes from.
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::builder::PossibleValuesParser;
 use marcel::knob::{Kind, Knob};
 use serde_json::json;
 
@@ -32,7 +32,8 @@ pub(crate) struct KnobsArgs {
 
 /// The knobs of every crate, with the crate's name.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Knob)> {
-    let tables: [(&'static str, &'static [Knob]); 1] = [("marcel", marcel::KNOBS)];
+    let tables: [(&'static str, &'static [Knob]); 3] =
+        [("marcel", marcel::KNOBS), ("pioman", pioman::KNOBS), ("newmad", newmad::KNOBS)];
     tables.into_iter().flat_map(|(krate, knobs)| knobs.iter().map(move |knob| (krate, knob)))
 }
 
@@ -41,22 +42,11 @@ pub(crate) fn find(name: &str) -> Option<&'static Knob> {
     all().map(|(_, knob)| knob).find(|knob| knob.name == name)
 }
 
-/// The words that a knob accepts; none when it takes something else.
-pub(crate) fn words_of(name: &str) -> Vec<&'static str> {
+/// A command-line parser that accepts the words which the knob accepts.
+pub(crate) fn values_of(name: &'static str) -> PossibleValuesParser {
     match find(name).map(|knob| knob.kind) {
-        Some(Kind::Word(words)) => words.to_vec(),
-        _ => Vec::new(),
-    }
-}
-
-/// A command-line parser that accepts what the knob accepts.
-pub(crate) fn values_of(name: &'static str) -> ValueParser {
-    match words_of(name) {
-        words if words.is_empty() => ValueParser::new(move |text: &str| match find(name) {
-            Some(knob) => knob.check(text).map(|()| text.to_owned()),
-            None => Ok(text.to_owned()),
-        }),
-        words => PossibleValuesParser::new(words).map(|word: String| word).into(),
+        Some(Kind::Word(words)) => PossibleValuesParser::new(words),
+        _ => PossibleValuesParser::new(std::iter::empty::<&str>()),
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct RunArgs {
           value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: u32,
     /// How they reach each other (sets NMAD_DRIVER)
-    #[arg(long, value_name = "DRIVER", value_parser = knobs::values_of("NMAD_DRIVER"))]
+    #[arg(long, value_name = "DRIVER", value_parser = ["shm", "tcp", "local"])]
     driver: Option<String>,
     /// How green threads are run (sets MARCEL_MODE)
     #[arg(long, value_name = "MODE", value_parser = knobs::values_of("MARCEL_MODE"))]
@@ -52,13 +52,8 @@ pub(crate) struct RunArgs {
     /// Begin every line of output with the rank that wrote it, and never mix lines
     #[arg(long)]
     tag_output: bool,
-    /// The program, and its arguments
-    #[arg(
-        value_name = "PROGRAM",
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
+    /// The program (a path, or a name to be found in PATH), and its arguments
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
 }
 

@@ -32,6 +32,8 @@ use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
+/// How long after its connection closed a rank is taken to be ending: that says more than the closing does.
+const CLOSED: Duration = Duration::from_millis(200);
 /// How long output is still read after the last rank has ended.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -231,7 +233,14 @@ impl Launcher<'_> {
                     Phase::Term | Phase::Kill => self.kill(),
                 }
             }
-            let next = [deadline, self.turn].into_iter().flatten().min();
+            for index in 0..self.ranks.len() {
+                if self.ranks[index].closed.is_some_and(|at| at <= now) {
+                    self.ranks[index].closed = None;
+                    self.left(index, format!("rank {index} closed its PMI connection"));
+                }
+            }
+            let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
+            let next = [deadline, self.turn, closed].into_iter().flatten().min();
             let ready = self.poll(signals, next);
             if ready.signals {
                 while let Some(signal) = signals.next() {
@@ -299,6 +308,7 @@ impl Launcher<'_> {
             // What it still said on its connection counts (abort, finalize).
             while self.ranks[index].connection.is_some() && self.talk(index) {}
             self.ranks[index].connection = None;
+            self.ranks[index].closed = None;
             let words = end.words();
             let pid = self.ranks[index].pid();
             match end {
@@ -329,7 +339,7 @@ impl Launcher<'_> {
         let _ = connection.send("");
         let Some(bytes) = connection.read() else {
             self.ranks[index].connection = None;
-            self.left(index, format!("rank {index} closed its PMI connection"));
+            self.ranks[index].closed = Some(Instant::now() + CLOSED);
             return false;
         };
         let mut replies = Vec::new();

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Instant;
 
 use super::pmi::Lines;
 use super::signals;
@@ -178,6 +179,8 @@ pub(crate) struct Rank {
     pub(crate) ended: Option<End>,
     /// Its PMI connection while that is open.
     pub(crate) connection: Option<Connection>,
+    /// When its connection was closed without word that it ended: it may be about to.
+    pub(crate) closed: Option<Instant>,
     /// Its captured streams that are still open.
     pub(crate) outputs: Vec<Output>,
 }
@@ -258,7 +261,7 @@ impl Rank {
             outputs.push(Output { pipe: Pipe::Err(pipe), held: Vec::new() });
         }
         let connection = Connection { stream: ours, lines: Lines::default(), unsent: Vec::new() };
-        Ok(Rank { child, ended: None, connection: Some(connection), outputs })
+        Ok(Rank { child, ended: None, connection: Some(connection), closed: None, outputs })
     }
 
     /// Its process id.

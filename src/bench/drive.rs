@@ -1,0 +1,182 @@
+//! Runs a bench: starts workers, interleaves the configurations over several rounds, collects the samples.
+//!
+//! What decides how a process is built (driver, mode, progression) needs processes of its own; all other
+//! points share a job, and its bench interleaves them. A round runs every job once; each round begins with
+//! another one, so that a slow drift of the machine hits all of them alike.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::config::{Config, shown};
+use super::results::Results;
+use super::worker::{Record, Spec};
+use super::{Bench, Effort};
+use crate::launch::{self, Failure, Job, Stream};
+use crate::out::{Exit, complain};
+
+/// Keys that become environment variables of the workers.
+const PROCESS_KEYS: [(&str, &str); 3] = [
+    ("driver", "NMAD_DRIVER"),
+    ("mode", "MARCEL_MODE"),
+    ("progression", "PIOM_ENABLE_PROGRESSION"),
+];
+
+/// Steps of the progress bar per job.
+const STEPS: u64 = 100;
+
+/// How long a worker may go on after another has failed.
+const GRACE: Duration = Duration::from_secs(2);
+
+fn of_process(key: &str) -> bool {
+    PROCESS_KEYS.iter().any(|(name, _)| *name == key)
+}
+
+/// A progress bar on standard error when that is a terminal; else nothing is drawn.
+pub(crate) fn bar(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps); // draws nothing when standard error is not a terminal
+    if let Ok(style) = ProgressStyle::with_template("{wide_msg} [{bar:30}] {percent:>3} % {eta:>4}")
+    {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar
+}
+
+/// How many steps of a progress bar [`measure`] takes.
+pub(crate) fn steps(points: &[Config], effort: &Effort) -> u64 {
+    groups(points).len() as u64 * effort.rounds * STEPS
+}
+
+/// Points that share a process configuration, by number.
+fn groups(points: &[Config]) -> Vec<(Config, Vec<usize>)> {
+    let mut groups: Vec<(Config, Vec<usize>)> = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let process = point.only(of_process);
+        match groups.iter_mut().find(|(config, _)| *config == process) {
+            Some((_, members)) => members.push(index),
+            None => groups.push((process, vec![index])),
+        }
+    }
+    groups
+}
+
+/// Measures all points.
+///
+/// # Blocking
+/// Until all rounds are over.
+///
+/// # Errors
+/// When a worker fails or does not end in time; what it said has been passed on then.
+pub(crate) fn measure(
+    bench: &Bench,
+    points: Vec<Config>,
+    effort: &Effort,
+    bar: &ProgressBar,
+) -> Result<Results, Exit> {
+    let program = std::env::current_exe().map_err(|e| {
+        Exit::Failed(format!("bench: the path of this program cannot be found: {e}"))
+    })?;
+    let groups = groups(&points);
+    let mut results = Results::new(points, effort.rounds as usize);
+    let before = bar.position();
+    for round in 0..effort.rounds as usize {
+        for turn in 0..groups.len() {
+            let (process, members) = &groups[(turn + round) % groups.len()];
+            let described: Vec<String> =
+                process.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+            bar.set_message(format!("{} {}", bench.name, described.join(", ")));
+            let start = before + (round * groups.len() + turn) as u64 * STEPS;
+            let spec = Spec {
+                bench: bench.name.into(),
+                points: members.iter().map(|&m| (m, results.points[m].clone())).collect(),
+                iters: effort.iters,
+            };
+            let spec =
+                serde_json::to_string(&spec).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
+            let job = Job {
+                program: program.clone().into(),
+                args: vec!["worker".into(), spec.into()],
+                ranks: bench.ranks,
+                env: environment(process),
+                timeout: Some(effort.timeout),
+                grace: GRACE,
+                who: "mad bench",
+            };
+            run_job(&job, bench, round, start, &mut results, bar)?;
+            bar.set_position(start + STEPS);
+        }
+    }
+    if let Some(derive) = bench.derive {
+        derive(&mut results);
+    }
+    Ok(results)
+}
+
+fn environment(process: &Config) -> Vec<(OsString, OsString)> {
+    PROCESS_KEYS
+        .iter()
+        .filter_map(|(key, variable)| {
+            process.get(key).map(|value| (variable.into(), shown(value).into()))
+        })
+        .collect()
+}
+
+fn run_job(
+    job: &Job,
+    bench: &Bench,
+    round: usize,
+    start: u64,
+    results: &mut Results,
+    bar: &ProgressBar,
+) -> Result<(), Exit> {
+    let say = |text: &str| bar.suspend(|| complain(text));
+    let mut on_line = |rank: u32, stream: Stream, line: &[u8]| {
+        let record = match (rank, stream) {
+            (0, Stream::Out) => serde_json::from_slice(line).ok(),
+            _ => None,
+        };
+        match record {
+            Some(Record::Progress(part)) => {
+                bar.set_position(start + (part.clamp(0.0, 1.0) * STEPS as f64) as u64);
+            }
+            Some(Record::Samples(point, metric, samples)) => {
+                let known = bench.metrics.iter().find(|known| known.name == metric);
+                match known.filter(|_| point < results.points.len()) {
+                    Some(known) => results.add(point, known.name, round, &samples),
+                    None => say(&format!("mad bench: unknown metric {metric} of point {point}")),
+                }
+            }
+            None => say(&format!("[{rank}] {}", String::from_utf8_lossy(line))),
+        }
+        Ok(())
+    };
+    match launch::run(job, Some(&mut on_line), &mut |text| say(text)) {
+        Ok(()) => Ok(()),
+        Err(Failure::Run { .. }) => Err(Exit::Code(1)),
+        Err(other) => Err(Exit::Failed(format!("bench: {other}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_builds_a_process_needs_its_own() {
+        let point =
+            |driver: &str, size: u64| Config::default().with("driver", driver).with("size", size);
+        let points = [point("shm", 4), point("tcp", 4), point("shm", 8)];
+        let groups = groups(&points);
+        assert_eq!(groups.len(), 2);
+        assert_eq!(groups[0].1, [0, 2]);
+        assert_eq!(environment(&groups[1].0), [("NMAD_DRIVER".into(), "tcp".into())]);
+    }
+
+    #[test]
+    fn process_keys_are_knobs() {
+        for (key, variable) in PROCESS_KEYS {
+            assert!(crate::knobs::find(variable).is_some(), "{key}: {variable}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Half round trip and bandwidth of a ping-pong, both processes with nothing else to do.
+//!
+//! Source: thesis 2009, 7.2.1 (4 B ping-pong); EuroPVM/MPI 2007, section 4. Each process stays on a core of
+//! its own and polls. Over tcp the same two processes also play ping-pong on a bare socket pair of their own
+//! (`library` bare), in alternating blocks: what the library adds to the kernel's part is `latency_ratio`.
+//! The bare side has the library's socket options (no delay, not blocking) and polls its socket.
+//!
+//! One reading of the clock per round trip (25 ns) is part of what is measured. Large messages are sent less
+//! often than `--iters` says: as many times as make the same number of bytes with 4 KiB each, at least 20.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use newmad::Session;
+
+use super::Bench;
+use super::config::Config;
+use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::results::{Metric, Results};
+use super::stats::median;
+use super::worker::{Emit, Spec, Worked, text, with_session};
+use crate::clock::now_ns;
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "latency",
+    about: "half round trip and bandwidth between two processes that do nothing else",
+    source: "thesis 2009, 7.2.1; EuroPVM/MPI 2007, section 4",
+    keys: &[
+        DRIVER,
+        MODE,
+        POLICY,
+        PROGRESSION,
+        LIBRARY,
+        Key { default: "1,64,1024,16384,65536,1048576", ..SIZE },
+    ],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 5000,
+    rounds: 5,
+    points,
+    work,
+    derive: Some(derive),
+};
+
+const LIBRARY: Key = Key {
+    name: "library",
+    takes: Takes::Words(&["newmad", "bare"]),
+    default: "newmad,bare",
+    help: "who carries the messages; bare, plain sockets, exists for driver tcp only",
+};
+const METRICS: [Metric; 3] = [
+    Metric {
+        name: "half_round_trip",
+        unit: "us",
+        help: "half the time of a message there and back",
+    },
+    Metric { name: "bandwidth", unit: "MB/s", help: "size over half round trip, from 1 KiB up" },
+    Metric { name: "latency_ratio", unit: "ratio", help: "newmad over bare: medians of a round" },
+];
+
+const DATA: u64 = 1;
+const PORT: u64 = 2;
+const BLOCKS: u64 = 10;
+const LEAST: u64 = 20;
+
+fn points(grid: Vec<Config>) -> Vec<Config> {
+    let senseless =
+        |point: &Config| point.text("library") == "bare" && point.text("driver") != "tcp";
+    grid.into_iter().filter(|point| !senseless(point)).collect()
+}
+
+fn work(spec: &Spec) -> Worked {
+    with_session(|session, emit| measure(session, emit, spec))
+}
+
+/// How often a message of this size goes there and back.
+fn trips(iters: u64, size: u64) -> u64 {
+    (iters * 4096 / size.max(4096)).clamp(LEAST.min(iters), iters)
+}
+
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    let cores = marcel::topology::allowed_cpus();
+    // A refusal leaves the thread where the kernel puts it.
+    let _ = marcel::topology::bind_current_thread(cores[session.rank() as usize % cores.len()]);
+    let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
+    let mut bare = if wants_bare { Some(connect(session)?) } else { None };
+    let mut samples = vec![Vec::new(); spec.points.len()];
+    let blocks = BLOCKS.min(spec.iters);
+    for block in 0..blocks {
+        for (at, (_, config)) in spec.points.iter().enumerate() {
+            let size = config.number("size");
+            let all = trips(spec.iters, size);
+            let trips = all * (block + 1) / blocks - all * block / blocks;
+            let mut buffer = vec![0u8; size as usize];
+            session.barrier().map_err(text)?;
+            let mut trip = |buffer: &mut [u8]| match &mut bare {
+                Some(stream) if config.text("library") == "bare" => {
+                    bare_trip(session.rank(), stream, buffer)
+                }
+                _ => trip(session, buffer),
+            };
+            for _ in 0..2 + trips / 10 {
+                trip(&mut buffer)?;
+            }
+            let mut before = now_ns();
+            for _ in 0..trips {
+                trip(&mut buffer)?;
+                let now = now_ns();
+                samples[at].push((now - before) as f64 / 2000.0);
+                before = now;
+            }
+            emit.progress(
+                block * spec.points.len() as u64 + at as u64,
+                blocks * spec.points.len() as u64,
+            )?;
+        }
+    }
+    for ((number, config), samples) in spec.points.iter().zip(&samples) {
+        emit.samples(*number, "half_round_trip", samples)?;
+        let size = config.number("size");
+        if size >= 1024 {
+            let bandwidth: Vec<f64> = samples.iter().map(|us| size as f64 / us).collect();
+            emit.samples(*number, "bandwidth", &bandwidth)?;
+        }
+    }
+    Ok(())
+}
+
+fn trip(session: &Session, buffer: &mut [u8]) -> Worked {
+    if session.rank() == 0 {
+        session.send(1, DATA, buffer).map_err(text)?;
+        session.recv(1, DATA, buffer).map_err(text)?;
+    } else {
+        session.recv(0, DATA, buffer).map_err(text)?;
+        session.send(0, DATA, buffer).map_err(text)?;
+    }
+    Ok(())
+}
+
+/// A connection of the two processes beside the library's.
+fn connect(session: &Session) -> Result<TcpStream, String> {
+    let io = |e: std::io::Error| format!("bare connection: {e}");
+    let stream = if session.rank() == 0 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io)?;
+        let port = listener.local_addr().map_err(io)?.port();
+        session.send(1, PORT, &port.to_ne_bytes()).map_err(text)?;
+        listener.accept().map_err(io)?.0
+    } else {
+        let mut port = [0; 2];
+        session.recv(0, PORT, &mut port).map_err(text)?;
+        TcpStream::connect((Ipv4Addr::LOCALHOST, u16::from_ne_bytes(port))).map_err(io)?
+    };
+    stream.set_nodelay(true).map_err(io)?;
+    stream.set_nonblocking(true).map_err(io)?;
+    Ok(stream)
+}
+
+fn bare_trip(rank: u32, stream: &mut TcpStream, buffer: &mut [u8]) -> Worked {
+    if rank == 0 {
+        write_all(stream, buffer)?;
+        read_all(stream, buffer)
+    } else {
+        read_all(stream, buffer)?;
+        write_all(stream, buffer)
+    }
+}
+
+fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> Worked {
+    while !left.is_empty() {
+        match stream.write(left) {
+            Ok(n) => left = &left[n..],
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                std::hint::spin_loop();
+            }
+            Err(e) => return Err(format!("bare connection: {e}")),
+        }
+    }
+    Ok(())
+}
+
+fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Worked {
+    let mut at = 0;
+    while at < buffer.len() {
+        match stream.read(&mut buffer[at..]) {
+            Ok(0) => return Err("bare connection: the peer has closed it".into()),
+            Ok(n) => at += n,
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                std::hint::spin_loop();
+            }
+            Err(e) => return Err(format!("bare connection: {e}")),
+        }
+    }
+    Ok(())
+}
+
+fn derive(results: &mut Results) {
+    for index in 0..results.points.len() {
+        let point = results.points[index].clone();
+        if point.text("library") != "newmad" {
+            continue;
+        }
+        let Some(bare) = results.find(&point.with("library", "bare")) else { continue };
+        for round in 0..results.rounds {
+            let ours = median(results.round(index, "half_round_trip", round));
+            let bare = median(results.round(bare, "half_round_trip", round));
+            if let (Some(ours), Some(bare)) = (ours, bare) {
+                results.add(index, "latency_ratio", round, &[ours / bare]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_messages_go_less_often() {
+        assert_eq!(trips(5000, 1), 5000);
+        assert_eq!(trips(5000, 1 << 20), 20);
+        assert_eq!(trips(5000, 65536), 312);
+        assert_eq!(trips(3, 1 << 20), 3);
+    }
+
+    #[test]
+    fn bare_exists_for_tcp_only() {
+        let grid = super::super::key::grid("latency", BENCH.keys, &[("size", "1")]).unwrap();
+        let shown: Vec<_> = points(grid)
+            .iter()
+            .map(|p| format!("{} {}", p.text("driver"), p.text("library")))
+            .collect();
+        assert_eq!(shown, ["shm newmad", "tcp newmad", "tcp bare"]);
+    }
+}

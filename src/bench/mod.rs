@@ -1,0 +1,265 @@
+//! `mad bench`: experiments of the source documents, each in a file of its own.
+//!
+//! A [`Bench`] declares its keys and metrics and does its work in worker processes; the rest is common:
+//! command line and grid ([`key`]), starting and interleaving ([`drive`]), statistics ([`stats`]), output
+//! ([`present`], [`results`]). Objects and option names are those of DESIGN §8.
+
+pub(crate) mod config;
+pub(crate) mod drive;
+mod idle;
+pub(crate) mod key;
+mod latency;
+mod overlap;
+pub(crate) mod present;
+mod reactivity;
+pub(crate) mod results;
+mod spin;
+pub(crate) mod stats;
+pub(crate) mod worker;
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::out::{self, Exit, Outcome};
+use config::Config;
+use key::Key;
+use results::{Metric, Results};
+use worker::{Spec, Worked};
+
+/// One experiment.
+pub(crate) struct Bench {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// What it measures, in a sentence.
+    pub(crate) about: &'static str,
+    /// The document, section and figure that it re-creates.
+    pub(crate) source: &'static str,
+    /// Keys of its configurations.
+    pub(crate) keys: &'static [Key],
+    /// What it measures.
+    pub(crate) metrics: &'static [Metric],
+    /// Number of processes.
+    pub(crate) ranks: u32,
+    /// Samples per point and round, unless told otherwise.
+    pub(crate) iters: u64,
+    /// Rounds, unless told otherwise.
+    pub(crate) rounds: u64,
+    /// Adds the reference points that the derived metrics need, and leaves out what makes no sense.
+    pub(crate) points: fn(Vec<Config>) -> Vec<Config>,
+    /// The worker's side.
+    pub(crate) work: fn(&Spec) -> Worked,
+    /// Computes metrics that compare points.
+    pub(crate) derive: Option<fn(&mut Results)>,
+}
+
+/// How much to measure.
+pub(crate) struct Effort {
+    /// Samples per point and round.
+    pub(crate) iters: u64,
+    /// Rounds.
+    pub(crate) rounds: u64,
+    /// Most time for one job.
+    pub(crate) timeout: Duration,
+}
+
+/// Every bench.
+pub(crate) static BENCHES: [&Bench; 4] =
+    [&overlap::BENCH, &reactivity::BENCH, &latency::BENCH, &idle::BENCH];
+
+/// The bench of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Bench> {
+    BENCHES.iter().copied().find(|bench| bench.name == name)
+}
+
+/// Options of `mad bench`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Every option that describes a configuration takes a comma-separated list; all combinations are measured,
+interleaved over several rounds. Which options a bench has, and what its metrics mean: `mad bench --list`.
+
+Examples:
+  mad bench --list
+  mad bench overlap --driver shm --size 64K,1M --compute-us 20000
+  mad bench overlap --mode mono,smp --progression 0,1 --side receiver,sender
+  mad bench reactivity --threads 2,8,32 --json
+  mad bench latency --driver tcp --size 1 --iters 10000
+  mad bench idle --seconds 5
+
+With --json: one object per measured point and metric on standard output, and nothing else:
+  {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…}
+
+Exit status: 0 success, 1 a run failed, 2 wrong usage.")]
+pub(crate) struct BenchArgs {
+    /// Which experiment
+    #[arg(value_name = "NAME", required_unless_present = "list")]
+    name: Option<String>,
+    /// Show every experiment with its options and metrics
+    #[arg(long)]
+    list: bool,
+    /// Driver between the processes: shm, tcp
+    #[arg(long, value_name = "LIST")]
+    driver: Option<String>,
+    /// Mode of the thread runtime: no-thread, mono, smp
+    #[arg(long, value_name = "LIST")]
+    mode: Option<String>,
+    /// Policy of detection: auto
+    #[arg(long, value_name = "LIST")]
+    policy: Option<String>,
+    /// Whether requests progress outside calls: 0, 1
+    #[arg(long, value_name = "LIST")]
+    progression: Option<String>,
+    /// Who computes: receiver, sender, both, none
+    #[arg(long, value_name = "LIST")]
+    side: Option<String>,
+    /// Bytes of a message
+    #[arg(long, value_name = "LIST")]
+    size: Option<String>,
+    /// Length of the computation in microseconds
+    #[arg(long, value_name = "LIST")]
+    compute_us: Option<String>,
+    /// Computing green threads per process
+    #[arg(long, value_name = "LIST")]
+    threads: Option<String>,
+    /// Length of the wait in seconds
+    #[arg(long, value_name = "LIST")]
+    seconds: Option<String>,
+    /// Who carries the messages: newmad, or bare sockets for comparison
+    #[arg(long, value_name = "LIST")]
+    library: Option<String>,
+    /// Samples per point and round
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    iters: Option<u64>,
+    /// Rounds; each runs every configuration once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    rounds: Option<u64>,
+    /// Most time for one job of two processes
+    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = crate::run::seconds)]
+    timeout: Duration,
+    /// JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl BenchArgs {
+    /// The configuration's options that were given.
+    fn given(&self) -> Vec<(&'static str, &str)> {
+        let options = [
+            ("driver", &self.driver),
+            ("mode", &self.mode),
+            ("policy", &self.policy),
+            ("progression", &self.progression),
+            ("side", &self.side),
+            ("size", &self.size),
+            ("compute-us", &self.compute_us),
+            ("threads", &self.threads),
+            ("seconds", &self.seconds),
+            ("library", &self.library),
+        ];
+        options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+}
+
+/// Runs a bench, or lists them.
+pub(crate) fn run(args: &BenchArgs) -> Outcome {
+    if args.list {
+        return out::print(&list());
+    }
+    let name = args.name.as_deref().unwrap_or_default();
+    let bench = find(name).ok_or_else(|| {
+        let known: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+        Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
+    })?;
+    let grid = key::grid(bench.name, bench.keys, &args.given()).map_err(Exit::Usage)?;
+    let points = (bench.points)(grid);
+    if points.is_empty() {
+        return Err(Exit::Usage(format!(
+            "bench {name}: none of these combinations can be measured (see `mad bench --list`)"
+        )));
+    }
+    let effort = Effort {
+        iters: args.iters.unwrap_or(bench.iters),
+        rounds: args.rounds.unwrap_or(bench.rounds),
+        timeout: args.timeout,
+    };
+    let bar = drive::bar(drive::steps(&points, &effort));
+    let results = drive::measure(bench, points, &effort, &bar);
+    bar.finish_and_clear();
+    let results = results?;
+    let measured = results.measured(bench.name, bench.metrics);
+    if !args.json {
+        return out::print(&present::table(bench, &results.points, &measured));
+    }
+    for line in &measured {
+        let line = serde_json::to_string(line).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
+        out::print(&line)?;
+    }
+    Ok(())
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for bench in BENCHES {
+        text.push_str(&format!("{}: {}\n  source: {}\n", bench.name, bench.about, bench.source));
+        for key in bench.keys {
+            text.push_str(&format!(
+                "  --{:<12} {} ({}; default {})\n",
+                key.option(),
+                key.help,
+                key.accepts(),
+                key.default
+            ));
+        }
+        text.push_str(&format!(
+            "  default: {} samples a round, {} rounds\n",
+            bench.iters, bench.rounds
+        ));
+        for metric in bench.metrics {
+            text.push_str(&format!("  {:<14} [{}] {}\n", metric.name, metric.unit, metric.help));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_an_option_and_every_default_makes_a_grid() {
+        let options = [
+            "driver",
+            "mode",
+            "policy",
+            "progression",
+            "side",
+            "size",
+            "compute-us",
+            "threads",
+            "seconds",
+            "library",
+        ];
+        for bench in BENCHES {
+            for key in bench.keys {
+                assert!(options.contains(&key.option().as_str()), "{}: {}", bench.name, key.name);
+            }
+            let points = (bench.points)(key::grid(bench.name, bench.keys, &[]).unwrap());
+            assert!(!points.is_empty());
+            for (i, point) in points.iter().enumerate() {
+                assert!(!points[..i].contains(point), "{}: a point is there twice", bench.name);
+                assert_eq!(point.iter().count(), bench.keys.len(), "{}: {point:?}", bench.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_metric_has_one_unit_everywhere() {
+        let all: Vec<_> = BENCHES.iter().flat_map(|bench| bench.metrics).collect();
+        for a in &all {
+            for b in &all {
+                assert!(a.name != b.name || a.unit == b.unit, "{}", a.name);
+            }
+        }
+    }
+}

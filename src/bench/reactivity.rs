@@ -1,0 +1,325 @@
+//! Reactivity of communication on machines that compute.
+//!
+//! Source: thesis 2009, 7.2.3.1: in each of two processes N threads compute, and the main thread plays
+//! ping-pong with its peer. The computing threads are green threads that never yield; more of them than
+//! virtual processors wait until an earlier one ends, and all end together, so the machine is full all the
+//! time. Every round trip is a sample: means and high percentiles count, medians hide the slow ones.
+//!
+//! What the computation loses, per process and window of time, against the same window without messages
+//! (`side` none):
+//! - `compute_time`: CPU time of the computing kernel threads per unit of work. It grows when the library's
+//!   work is done on their account (ticks), or disturbs their caches. `slowdown` compares it.
+//! - `total_time`: wall time per unit of work, both processes together. It grows by what communication takes
+//!   from the cores as well. `slowdown_wall` compares it.
+//! - `cpu_time`: CPU time of everything else in both processes, per message: the price of communicating.
+//!
+//! Threads that never yield need kernel threads of their own beside the one that communicates: mode smp only.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use newmad::Session;
+
+use super::Bench;
+use super::config::Config;
+use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::results::{Metric, Results};
+use super::spin::{Speed, compute};
+use super::stats::median;
+use super::worker::{Emit, Spec, Worked, text, with_session};
+use crate::clock::{now_ns, process_cpu_ns, thread_cpu_ns};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "reactivity",
+    about: "4 B ping-pong between two processes in which N green threads compute and never yield",
+    source: "thesis 2009, 7.2.3.1",
+    keys: &[
+        DRIVER,
+        Key { takes: Takes::Words(&["smp"]), ..MODE },
+        POLICY,
+        PROGRESSION,
+        Key { default: "4", ..SIZE },
+        THREADS,
+        SIDE,
+    ],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 5000,
+    rounds: 5,
+    points,
+    work,
+    derive: Some(derive),
+};
+
+const THREADS: Key = Key {
+    name: "threads",
+    takes: Takes::Int(0, 10_000),
+    default: "2,8,32",
+    help: "computing green threads per process",
+};
+const SIDE: Key = Key {
+    name: "side",
+    takes: Takes::Words(&["both", "none"]),
+    default: "both",
+    help: "who communicates; none, the computation alone, is always measured too",
+};
+const METRICS: [Metric; 6] = [
+    Metric {
+        name: "half_round_trip",
+        unit: "us",
+        help: "half the time of a message there and back",
+    },
+    Metric {
+        name: "compute_time",
+        unit: "us",
+        help: "CPU time of a unit of work (50 us of CPU undisturbed)",
+    },
+    Metric {
+        name: "total_time",
+        unit: "us",
+        help: "wall time of a unit of work, both processes together",
+    },
+    Metric {
+        name: "cpu_time",
+        unit: "us",
+        help: "CPU time of communication per message (side both)",
+    },
+    Metric {
+        name: "slowdown",
+        unit: "ratio",
+        help: "compute_time over compute_time alone, per round",
+    },
+    Metric {
+        name: "slowdown_wall",
+        unit: "ratio",
+        help: "total_time over total_time alone, per round",
+    },
+];
+
+const DATA: u64 = 1;
+const RECORD: u64 = 2;
+/// Unit of work.
+const UNIT_US: u64 = 50;
+/// A window ends after this time even when messages are left: without reactivity a trip takes milliseconds.
+const WINDOW_NS: u64 = 3_000_000_000;
+/// Window without messages.
+const ALONE: Duration = Duration::from_millis(300);
+/// Time for the computing threads to fill the machine.
+const START: Duration = Duration::from_millis(30);
+
+fn points(grid: Vec<Config>) -> Vec<Config> {
+    let mut points: Vec<Config> = Vec::new();
+    for point in grid {
+        let mut sides = vec![point.clone()];
+        if point.number("threads") > 0 {
+            sides.push(point.with("side", "none"));
+        }
+        for point in sides {
+            if !points.contains(&point) {
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
+fn work(spec: &Spec) -> Worked {
+    with_session(|session, emit| measure(session, emit, spec))
+}
+
+/// What one computing thread has done so far; read by the communicating one. A cache line of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Done {
+    units: AtomicU64,
+    cpu_ns: AtomicU64,
+}
+
+/// Readings at one end of a window: totals of this process.
+#[derive(Clone, Copy, Default)]
+struct Reading {
+    units: u64,
+    compute_ns: u64,
+    process_ns: u64,
+    wall_ns: u64,
+}
+
+impl Reading {
+    fn take(done: &[Done]) -> Reading {
+        Reading {
+            units: done.iter().map(|d| d.units.load(Relaxed)).sum(),
+            compute_ns: done.iter().map(|d| d.cpu_ns.load(Relaxed)).sum(),
+            process_ns: process_cpu_ns(),
+            wall_ns: now_ns(),
+        }
+    }
+
+    fn since(self, start: Reading) -> Reading {
+        Reading {
+            units: self.units - start.units,
+            compute_ns: self.compute_ns - start.compute_ns,
+            process_ns: self.process_ns - start.process_ns,
+            wall_ns: self.wall_ns - start.wall_ns,
+        }
+    }
+
+    fn to_bytes(self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let values = [self.units, self.compute_ns, self.process_ns, self.wall_ns];
+        for (place, value) in bytes.chunks_exact_mut(8).zip(values) {
+            place.copy_from_slice(&value.to_ne_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; 32]) -> Reading {
+        let mut values =
+            bytes.chunks_exact(8).map(|place| place.try_into().map_or(0, u64::from_ne_bytes));
+        let mut next = || values.next().unwrap_or(0);
+        Reading { units: next(), compute_ns: next(), process_ns: next(), wall_ns: next() }
+    }
+}
+
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    let steps = Speed::calibrate().steps(UNIT_US);
+    let count = spec.points.len() as u64;
+    for (at, (number, config)) in spec.points.iter().enumerate() {
+        let threads = config.number("threads") as usize;
+        let done: Arc<[Done]> = (0..threads).map(|_| Done::default()).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let handles: Vec<_> = (0..threads)
+            .map(|index| {
+                let (done, stop) = (done.clone(), stop.clone());
+                marcel::spawn(move || crunch(&done[index], &stop, steps))
+            })
+            .collect();
+        let window = window(session, emit, config, &done, spec.iters, (at as u64, count));
+        stop.store(true, Relaxed);
+        for handle in handles {
+            handle.join().map_err(|_| "a computing thread panicked".to_string())?;
+        }
+        let (trips, mine) = window?;
+        if session.rank() != 0 {
+            session.send(0, RECORD, &mine.to_bytes()).map_err(text)?;
+            continue;
+        }
+        let mut bytes = [0; 32];
+        session.recv(1, RECORD, &mut bytes).map_err(text)?;
+        report(emit, *number, &trips, mine, Reading::from_bytes(&bytes))?;
+    }
+    Ok(())
+}
+
+fn crunch(done: &Done, stop: &AtomicBool, steps: u64) {
+    let start = thread_cpu_ns();
+    let mut units = 0;
+    while !stop.load(Relaxed) {
+        compute(steps);
+        units += 1;
+        // Few readings of the CPU clock: they are system calls (0.2 µs).
+        done.cpu_ns.store(thread_cpu_ns() - start, Relaxed);
+        done.units.store(units, Relaxed);
+    }
+}
+
+/// One window of time: the trips (rank 0) and what this process did meanwhile.
+fn window(
+    session: &Session,
+    emit: &Emit,
+    config: &Config,
+    done: &[Done],
+    iters: u64,
+    (at, count): (u64, u64),
+) -> Result<(Vec<f64>, Reading), String> {
+    let mut buffer = vec![0u8; config.number("size") as usize];
+    let mut trips = Vec::new();
+    marcel::sleep(START);
+    session.barrier().map_err(text)?;
+    let start = Reading::take(done);
+    if config.text("side") == "none" {
+        marcel::sleep(ALONE);
+    } else if session.rank() == 0 {
+        let mut before = now_ns();
+        for i in 1..=iters {
+            let last = i == iters || before - start.wall_ns > WINDOW_NS;
+            buffer[0] = u8::from(last);
+            session.send(1, DATA, &buffer).map_err(text)?;
+            session.recv(1, DATA, &mut buffer).map_err(text)?;
+            let now = now_ns();
+            trips.push((now - before) as f64 / 2000.0);
+            before = now;
+            if last {
+                break;
+            }
+            emit.progress(at * iters + i, count * iters)?;
+        }
+    } else {
+        while buffer[0] == 0 {
+            session.recv(0, DATA, &mut buffer).map_err(text)?;
+            session.send(0, DATA, &buffer).map_err(text)?;
+        }
+    }
+    Ok((trips, Reading::take(done).since(start)))
+}
+
+fn report(emit: &Emit, point: usize, trips: &[f64], mine: Reading, theirs: Reading) -> Worked {
+    let us = |ns: u64| ns as f64 / 1000.0;
+    emit.samples(point, "half_round_trip", trips)?;
+    for process in [mine, theirs] {
+        if process.units > 0 {
+            let each = us(process.compute_ns) / process.units as f64;
+            emit.samples(point, "compute_time", &[each])?;
+        }
+    }
+    let units = mine.units + theirs.units;
+    if units > 0 {
+        let wall = us(mine.wall_ns + theirs.wall_ns) / 2.0;
+        emit.samples(point, "total_time", &[wall / units as f64])?;
+    }
+    if !trips.is_empty() {
+        let rest = |r: Reading| us(r.process_ns.saturating_sub(r.compute_ns));
+        let messages = 2.0 * trips.len() as f64;
+        emit.samples(point, "cpu_time", &[(rest(mine) + rest(theirs)) / messages])?;
+    }
+    Ok(())
+}
+
+fn derive(results: &mut Results) {
+    for index in 0..results.points.len() {
+        let point = results.points[index].clone();
+        let alone = results.find(&point.with("side", "none"));
+        let Some(alone) = alone.filter(|&alone| alone != index) else { continue };
+        for round in 0..results.rounds {
+            for (of, ratio) in [("compute_time", "slowdown"), ("total_time", "slowdown_wall")] {
+                let both = median(results.round(index, of, round));
+                let alone = median(results.round(alone, of, round));
+                if let (Some(both), Some(alone)) = (both, alone) {
+                    results.add(index, ratio, round, &[both / alone]);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn computation_alone_is_measured_beside() {
+        let given = [("threads", "0,2"), ("driver", "shm")];
+        let grid = super::super::key::grid("reactivity", BENCH.keys, &given).unwrap();
+        let shown: Vec<_> =
+            points(grid).iter().map(|p| (p.number("threads"), p.text("side").to_owned())).collect();
+        assert_eq!(shown, [(0, "both".into()), (2, "both".into()), (2, "none".into())]);
+    }
+
+    #[test]
+    fn readings_survive_the_way() {
+        let reading = Reading { units: 1, compute_ns: 2, process_ns: 3, wall_ns: 4 };
+        let back = Reading::from_bytes(&reading.to_bytes());
+        assert_eq!((back.units, back.compute_ns, back.process_ns, back.wall_ns), (1, 2, 3, 4));
+    }
+}

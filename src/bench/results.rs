@@ -1,0 +1,135 @@
+//! Samples of a run, by point, metric and round, and the objects that are printed for them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::config::Config;
+use super::stats::Stats;
+
+/// What is measured: name, unit, meaning. One name means the same in every bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Metric {
+    /// Its name in the JSON objects.
+    pub(crate) name: &'static str,
+    /// Its unit; `ratio` for a quotient of two figures.
+    pub(crate) unit: &'static str,
+    /// What it is, for `--list`.
+    pub(crate) help: &'static str,
+}
+
+/// One line of output: a metric of a point, summarised over all rounds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Measured {
+    /// Name of the bench.
+    pub(crate) bench: &'static str,
+    /// Configuration of the point.
+    pub(crate) config: Config,
+    /// Name of the metric.
+    pub(crate) metric: &'static str,
+    /// Unit of the figures.
+    pub(crate) unit: &'static str,
+    /// The figures.
+    #[serde(flatten)]
+    pub(crate) stats: Stats,
+}
+
+/// All samples of a run.
+pub(crate) struct Results {
+    /// The points that were asked for.
+    pub(crate) points: Vec<Config>,
+    /// How many rounds were made.
+    pub(crate) rounds: usize,
+    samples: BTreeMap<(usize, &'static str, usize), Vec<f64>>,
+}
+
+impl Results {
+    /// No samples yet.
+    pub(crate) fn new(points: Vec<Config>, rounds: usize) -> Results {
+        Results { points, rounds, samples: BTreeMap::new() }
+    }
+
+    /// Adds samples of one round.
+    pub(crate) fn add(
+        &mut self,
+        point: usize,
+        metric: &'static str,
+        round: usize,
+        samples: &[f64],
+    ) {
+        self.samples.entry((point, metric, round)).or_default().extend_from_slice(samples);
+    }
+
+    /// Samples of one round, in the order in which they were taken.
+    pub(crate) fn round(&self, point: usize, metric: &'static str, round: usize) -> &[f64] {
+        self.samples.get(&(point, metric, round)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Samples of all rounds.
+    pub(crate) fn all(&self, point: usize, metric: &'static str) -> Vec<f64> {
+        (0..self.rounds).flat_map(|round| self.round(point, metric, round)).copied().collect()
+    }
+
+    /// The point with this configuration.
+    pub(crate) fn find(&self, config: &Config) -> Option<usize> {
+        self.points.iter().position(|point| point == config)
+    }
+
+    /// Median over all rounds of the first point for which `which` holds.
+    pub(crate) fn median(
+        &self,
+        metric: &'static str,
+        which: impl Fn(&Config) -> bool,
+    ) -> Option<f64> {
+        let point = self.points.iter().position(which)?;
+        super::stats::median(&self.all(point, metric))
+    }
+
+    /// Summary over all rounds of the first point for which `which` holds.
+    pub(crate) fn stats(
+        &self,
+        metric: &'static str,
+        which: impl Fn(&Config) -> bool,
+    ) -> Option<Stats> {
+        let point = self.points.iter().position(which)?;
+        Stats::of(&self.all(point, metric))
+    }
+
+    /// The lines to print, point by point, metrics in the order of `metrics`.
+    pub(crate) fn measured(&self, bench: &'static str, metrics: &[Metric]) -> Vec<Measured> {
+        let mut lines = Vec::new();
+        for (point, config) in self.points.iter().enumerate() {
+            for metric in metrics {
+                if let Some(stats) = Stats::of(&self.all(point, metric.name)) {
+                    lines.push(Measured {
+                        bench,
+                        config: config.clone(),
+                        metric: metric.name,
+                        unit: metric.unit,
+                        stats: stats.rounded(),
+                    });
+                }
+            }
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_the_documented_shape() {
+        let config = Config::default().with("driver", "shm").with("size", 4);
+        let mut results = Results::new(vec![config], 2);
+        results.add(0, "send_time", 0, &[1.0, 3.0]);
+        results.add(0, "send_time", 1, &[2.0]);
+        let metrics = [Metric { name: "send_time", unit: "us", help: "" }];
+        let lines = results.measured("overlap", &metrics);
+        assert_eq!(
+            serde_json::to_string(&lines[0]).unwrap(),
+            r#"{"bench":"overlap","config":{"driver":"shm","size":4},"metric":"send_time","unit":"us","n":3,"mean":2.0,"min":1.0,"p10":1.2,"median":2.0,"p90":2.8,"p99":2.98,"max":3.0}"#
+        );
+    }
+}

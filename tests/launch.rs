@@ -1,0 +1,261 @@
+//! `mad run`: what it starts, how it ends, and that nothing remains. Programs here are the shell's, so these
+//! tests are about the launcher alone.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::{err, eventually, mad, out, processes_with, run};
+
+/// Talks PMI-1 from the shell: sends the arguments as one line, prints the answer.
+const SH_PMI: &str =
+    r#"pmi() { printf '%s\n' "$*" >&$PMI_FD; IFS= read -r answer <&$PMI_FD; echo "$answer"; };"#;
+
+#[test]
+fn ranks_know_who_they_are() {
+    let script = "echo rank $PMI_RANK of $PMI_SIZE local $MAD_LOCAL_RANK of $MAD_LOCAL_SIZE driver $NMAD_DRIVER mode $MARCEL_MODE";
+    let output = run(&[
+        "run",
+        "-n",
+        "3",
+        "--driver",
+        "tcp",
+        "--mode",
+        "mono",
+        "--tag-output",
+        "sh",
+        "-c",
+        script,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = out(&output);
+    for rank in 0..3 {
+        let line = format!("[{rank}] rank {rank} of 3 local {rank} of 3 driver tcp mode mono");
+        assert!(text.lines().any(|l| l == line), "{line}: {text}");
+    }
+}
+
+#[test]
+fn without_tags_output_passes_as_it_is() {
+    let output = run(&["run", "sh", "-c", "printf 'no newline'; echo error >&2"]);
+    assert_eq!((out(&output).as_str(), err(&output).as_str()), ("no newline", "error\n"));
+}
+
+#[test]
+fn options_of_the_program_are_the_programs() {
+    let output = run(&["run", "-n", "1", "echo", "-n", "--driver", "--help"]);
+    assert_eq!(out(&output), "--driver --help");
+}
+
+#[test]
+fn tagged_lines_are_never_mixed() {
+    let script = "i=0; while [ $i -lt 300 ]; do printf 'aaaaaaaaaa'; printf 'bbbbbbbbbb\\n'; i=$((i+1)); done; printf last";
+    let output = run(&["run", "-n", "4", "--tag-output", "sh", "-c", script]);
+    let text = out(&output);
+    assert_eq!(text.lines().count(), 4 * 301);
+    for line in text.lines() {
+        let (tag, rest) = line.split_at(4);
+        assert!(["[0] ", "[1] ", "[2] ", "[3] "].contains(&tag), "{line}");
+        assert!(rest == "aaaaaaaaaabbbbbbbbbb" || rest == "last", "{line}");
+    }
+}
+
+#[test]
+fn the_oversubscribed_switch_sets_several_knobs_but_not_the_users() {
+    let script = "echo $PIOM_BUSY_WAIT_USEC $MARCEL_NVP";
+    let args = ["run", "--oversubscribed", "sh", "-c", script];
+    assert_eq!(out(&run(&args)), "0 1\n");
+    let output = mad(&args).env("MARCEL_NVP", "3").output().unwrap();
+    assert_eq!(out(&output), "0 3\n");
+}
+
+#[test]
+fn the_first_failing_rank_gives_the_status() {
+    let output = run(&["run", "-n", "3", "sh", "-c", "if [ $PMI_RANK = 1 ]; then exit 7; fi"]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        err(&output).contains("rank 1") && err(&output).contains("status 7"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
+fn a_missing_program_is_named() {
+    let output = run(&["run", "-n", "2", "no-such-program-anywhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = err(&output);
+    assert!(text.contains("no-such-program-anywhere") && text.contains("PATH="), "{text}");
+    let output = run(&["run", "./no/such/program"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("./no/such/program"), "{}", err(&output));
+    let output = run(&["run", "/etc"]);
+    assert!(err(&output).contains("directory"), "{}", err(&output));
+    let output = run(&["run", "/etc/passwd"]);
+    assert!(err(&output).contains("permission"), "{}", err(&output));
+}
+
+#[test]
+fn a_killed_rank_is_named_and_the_others_are_ended_after_the_grace_time() {
+    let mark = format!("MAD_TEST_MARK=killed-{}", std::process::id());
+    // The others ignore SIGTERM and start a process of their own: neither keeps them alive.
+    let script = "if [ $PMI_RANK = 1 ]; then kill -9 $$; fi; trap '' TERM; sleep 600 & wait; wait";
+    let start = Instant::now();
+    let (name, value) = mark.split_once('=').unwrap();
+    let output = mad(&["run", "-n", "3", "--grace", "0.3", "sh", "-c", script])
+        .env(name, value)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).contains("rank 1") && err(&output).contains("SIGKILL"),
+        "{}",
+        err(&output)
+    );
+    // 0.3 s of grace and 1 s between SIGTERM and SIGKILL, against 600 s: wide for a busy machine.
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(processes_with(&mark), []);
+}
+
+#[test]
+fn a_job_that_takes_too_long_is_ended() {
+    let output = run(&["run", "-n", "2", "--timeout", "0.2", "sleep", "600"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("time limit"), "{}", err(&output));
+}
+
+#[test]
+fn orphans_of_a_successful_job_do_not_remain() {
+    let mark = format!("MAD_TEST_MARK=orphans-{}", std::process::id());
+    let (name, value) = mark.split_once('=').unwrap();
+    for options in [&["run", "-n", "2"][..], &["run", "-n", "2", "--tag-output"]] {
+        let start = Instant::now();
+        let status = mad(options)
+            .args(["sh", "-c", "sleep 600 & exit 0"])
+            .env(name, value)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert_eq!(processes_with(&mark), []);
+    }
+}
+
+#[test]
+fn ranks_die_with_a_killed_launcher() {
+    let mark = format!("MAD_TEST_MARK=launcher-{}", std::process::id());
+    let (name, value) = mark.split_once('=').unwrap();
+    let mut launcher = mad(&["run", "-n", "2", "sleep", "600"]).env(name, value).spawn().unwrap();
+    assert!(eventually(|| processes_with(&mark).len() == 3));
+    launcher.kill().unwrap();
+    launcher.wait().unwrap();
+    assert!(eventually(|| processes_with(&mark).is_empty()), "{:?}", processes_with(&mark));
+}
+
+fn signal(child: &std::process::Child, signal: i32) {
+    // SAFETY: takes no pointers; the child was not waited for.
+    unsafe { libc::kill(child.id() as i32, signal) };
+}
+
+#[test]
+fn signals_are_passed_on_and_the_second_kills() {
+    let script = "trap 'echo got it' INT; echo ready; while :; do sleep 0.05; done";
+    let mut launcher = mad(&["run", "-n", "1", "--grace", "600", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    signal(&launcher, libc::SIGINT);
+    assert_eq!(lines.next().unwrap().unwrap(), "got it");
+    signal(&launcher, libc::SIGINT);
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    let mut text = String::new();
+    launcher.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
+}
+
+#[test]
+fn a_job_whose_output_nobody_reads_ends() {
+    let mut launcher =
+        mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "while :; do echo y; done"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+    let mut some = [0; 100];
+    launcher.stdout.take().unwrap().read_exact(&mut some).unwrap();
+    let mut text = String::new();
+    launcher.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(!text.contains("panicked"), "{text}");
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn standard_input_goes_to_rank_0() {
+    use std::io::Write;
+    let mut launcher = mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    launcher.stdin.take().unwrap().write_all(b"for rank 0\n").unwrap();
+    assert_eq!(out(&launcher.wait_with_output().unwrap()), "[0] for rank 0\n");
+}
+
+#[test]
+fn the_pmi_server_serves_a_job() {
+    let script = format!(
+        "{SH_PMI} pmi cmd=init pmi_version=1 pmi_subversion=1; pmi cmd=put key=k$PMI_RANK value=v$PMI_RANK; \
+         pmi cmd=barrier_in; pmi cmd=get key=k$((1-PMI_RANK)); pmi cmd=finalize"
+    );
+    let output = run(&["run", "-n", "2", "--tag-output", "bash", "-c", &script]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let text = out(&output);
+    for expected in [
+        "[0] cmd=get_result rc=0 msg=success value=v1",
+        "[1] cmd=get_result rc=0 msg=success value=v0",
+        "[1] cmd=barrier_out rc=0",
+        "[0] cmd=finalize_ack rc=0",
+    ] {
+        assert!(text.lines().any(|line| line == expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn who_waits_in_a_barrier_for_a_dead_rank_is_told() {
+    let script = format!("{SH_PMI} if [ $PMI_RANK = 1 ]; then kill -9 $$; fi; pmi cmd=barrier_in");
+    let output = run(&["run", "-n", "2", "--tag-output", "bash", "-c", &script]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        out(&output).contains("[0] cmd=barrier_out rc=-1 msg=rank_1_was_killed"),
+        "{}",
+        out(&output)
+    );
+}
+
+#[test]
+fn hostile_lines_end_their_rank_and_not_the_launcher() {
+    let long = "head -c 20000 /dev/zero | tr '\\0' x >&$PMI_FD";
+    let binary = "printf '\\377\\376\\n' >&$PMI_FD";
+    let nonsense = "echo how do you do >&$PMI_FD";
+    let silent = "i=0; while [ $i -lt 300000 ]; do echo cmd=get_maxes; i=$((i+1)); done >&$PMI_FD";
+    for attack in [long, binary, nonsense, silent] {
+        let script = format!("if [ $PMI_RANK = 1 ]; then {attack}; sleep 600; fi");
+        let output = run(&["run", "-n", "2", "--grace", "0.2", "bash", "-c", &script]);
+        assert_eq!(output.status.code(), Some(1), "{attack}: {}", err(&output));
+        let text = err(&output);
+        assert!(text.contains("rank 1 is ended") && !text.contains("panicked"), "{attack}: {text}");
+    }
+}
+
+#[test]
+fn an_abort_ends_the_job_with_its_code() {
+    let script = "if [ $PMI_RANK = 0 ]; then echo cmd=abort exitcode=5 message=no luck >&$PMI_FD; fi; sleep 600";
+    let output = run(&["run", "-n", "2", "bash", "-c", script]);
+    assert_eq!(output.status.code(), Some(5), "{}", err(&output));
+    assert!(err(&output).contains("rank 0 aborted the job: no luck"), "{}", err(&output));
+}

@@ -1,0 +1,160 @@
+//! What the `mad` command does with what users type, right or wrong.
+
+mod common;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{err, mad, out, run};
+
+#[test]
+fn help_of_every_subcommand_has_examples() {
+    for sub in ["run", "bench", "demo", "topo", "knobs", "doctor"] {
+        let output = run(&[sub, "--help"]);
+        assert_eq!(output.status.code(), Some(0), "{sub}");
+        assert!(out(&output).contains("Example"), "{sub}: {}", out(&output));
+    }
+    assert!(out(&run(&["--help"])).contains("Examples"));
+}
+
+#[test]
+fn wrong_usage_is_status_2_and_says_what_is_wrong() {
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "Usage"),
+        (&["frobnicate"], "frobnicate"),
+        (&["run"], "PROGRAM"),
+        (&["run", "-n", "0", "true"], "0"),
+        (&["run", "-n", "-1", "true"], "-1"),
+        (&["run", "-n", "99999999999999999999", "true"], "99999999999999999999"),
+        (&["run", "-n", "two", "true"], "two"),
+        (&["run", "--driver", "carrier-pigeon", "true"], "shm"),
+        (&["run", "--driver", "local", "-n", "2", "true"], "local"),
+        (&["run", "--mode", "quantum", "true"], "no-thread"),
+        (&["run", "--timeout", "soon", "true"], "soon"),
+        (&["run", "--timeout", "-1", "true"], "-1"),
+        (&["run", "--timeout", "NaN", "true"], "NaN"),
+        (&["run", "--frobnicate", "true"], "frobnicate"),
+        (&["bench"], "NAME"),
+        (&["bench", "frobnicate"], "overlap"),
+        (&["bench", "overlap", "--driver", "carrier-pigeon"], "shm|tcp"),
+        (&["bench", "overlap", "--side", "left"], "receiver"),
+        (&["bench", "overlap", "--size", "0"], "--size"),
+        (&["bench", "overlap", "--size", "4,,8"], "--size"),
+        (&["bench", "overlap", "--size", "9999999999999999999999"], "--size"),
+        (&["bench", "overlap", "--mode", "quantum"], "smp"),
+        (&["bench", "overlap", "--policy", "clairvoyant"], "auto"),
+        (&["bench", "overlap", "--progression", "2"], "--progression"),
+        (&["bench", "overlap", "--threads", "2"], "--compute-us"),
+        (&["bench", "overlap", "--iters", "0"], "0"),
+        (&["bench", "overlap", "--rounds", "many"], "many"),
+        (&["bench", "latency", "--driver", "shm", "--library", "bare"], "combinations"),
+        (&["bench", "reactivity", "--mode", "mono"], "smp"),
+        (&["topo", "extra"], "extra"),
+        (&["knobs", "--json", "--markdown"], "--markdown"),
+        (&["doctor", "--cure"], "--cure"),
+        (&["worker", "not json"], "mad bench"),
+    ];
+    for (args, expected) in cases {
+        let output = run(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{args:?}: {}", err(&output));
+        assert!(!err(&output).contains("panicked"), "{args:?}: {}", err(&output));
+        assert_eq!(out(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn arguments_that_are_not_text_are_survived() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let bad = OsStr::from_bytes(b"\xff\xfe");
+    for before in [&["bench"][..], &["bench", "overlap", "--size"], &["run", "-n"], &["run"], &[]] {
+        let output = mad(before).arg(bad).output().unwrap();
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{before:?}: {}", err(&output));
+        assert!(!err(&output).contains("panicked"), "{before:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn nobody_reading_is_no_panic() {
+    for args in [
+        &["knobs"][..],
+        &["knobs", "--json"],
+        &["topo"],
+        &["doctor", "--json"],
+        &["bench", "--list"],
+        &["--help"],
+    ] {
+        let mut child = mad(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut text = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        child.wait().unwrap();
+        assert!(!text.contains("panicked"), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn knobs_are_listed_in_three_ways() {
+    let table = out(&run(&["knobs"]));
+    let markdown = out(&run(&["knobs", "--markdown"]));
+    let json = out(&run(&["knobs", "--json"]));
+    for name in ["MARCEL_MODE", "PIOM_TIMER_PERIOD", "PIOM_BUSY_WAIT_USEC", "NMAD_DRIVER"] {
+        assert!(table.contains(name), "{name}: {table}");
+        assert!(markdown.contains(&format!("| `{name}` |")), "{name}: {markdown}");
+        assert!(json.contains(name), "{name}: {json}");
+    }
+    for line in json.lines() {
+        let knob: serde_json::Value = serde_json::from_str(line).unwrap();
+        for key in ["crate", "knob", "default", "from", "accepts", "meaning", "unit"] {
+            assert!(knob[key].is_string(), "{key}: {line}");
+        }
+        assert_eq!(knob["from"], "default", "{line}");
+    }
+}
+
+#[test]
+fn a_wrong_knob_is_named_and_status_1() {
+    let output = mad(&["knobs"]).env("PIOM_TIMER_PERIOD", "often").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("PIOM_TIMER_PERIOD=\"often\""), "{}", err(&output));
+    let output = mad(&["knobs", "--json"]).env("PIOM_TIMER_PERIOD", "1000").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let line = out(&output).lines().find(|l| l.contains("PIOM_TIMER_PERIOD")).unwrap().to_owned();
+    let knob: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(
+        (knob["from"].as_str(), knob["value"].as_str()),
+        (Some("environment"), Some("1000"))
+    );
+}
+
+#[test]
+fn topo_shows_the_cores_that_are_allowed() {
+    let topo: serde_json::Value = serde_json::from_str(&out(&run(&["topo", "--json"]))).unwrap();
+    let cpus = topo["allowed_cpus"].as_array().unwrap();
+    assert!(!cpus.is_empty());
+    assert_eq!(topo["nodes"][0]["level"], "machine");
+    let text = out(&run(&["topo"]));
+    assert!(text.contains("machine") && text.contains("virtual processor"), "{text}");
+}
+
+#[test]
+fn doctor_gives_a_finding_per_check() {
+    let output = run(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let mut checks = Vec::new();
+    for line in out(&output).lines() {
+        let finding: serde_json::Value = serde_json::from_str(line).unwrap();
+        let status = finding["status"].as_str().unwrap();
+        assert!(["ok", "limited", "lacking"].contains(&status), "{line}");
+        assert_eq!(
+            status == "ok",
+            finding["advice"].is_null(),
+            "each lack says what to do: {line}"
+        );
+        checks.push(finding["check"].as_str().unwrap().to_owned());
+    }
+    for check in ["cross_memory_attach", "timer_signal", "memfd", "open_files", "verbs_devices"] {
+        assert!(checks.iter().any(|c| c == check), "{check}: {checks:?}");
+    }
+}
