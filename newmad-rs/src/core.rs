@@ -252,16 +252,14 @@ impl<D: Driver> Core<D> {
         false
     }
 
-    /// Takes a receive back if no message has matched it. False: it is matched, or over already.
+    /// Takes a receive back if no message has matched it.
     ///
     /// Only for a request that is not finished.
-    pub(crate) fn cancel(&mut self, request: Ref) -> bool {
-        if request.place.get() != Place::Posted {
-            return false;
+    pub(crate) fn cancel(&mut self, request: Ref) {
+        if request.place.get() == Place::Posted {
+            self.matching.unpost(request);
+            self.finish(request, Outcome::Cancelled);
         }
-        self.matching.unpost(request);
-        self.finish(request, Outcome::Cancelled);
-        true
     }
 
     #[inline]

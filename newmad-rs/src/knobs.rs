@@ -3,7 +3,7 @@
 use marcel::knob::{Kind, Knob, KnobError};
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
-pub static DRIVER: Knob = Knob {
+pub(crate) static DRIVER: Knob = Knob {
     name: "NMAD_DRIVER",
     kind: Kind::Text,
     default: "",
@@ -12,7 +12,7 @@ pub static DRIVER: Knob = Knob {
 };
 
 /// `NMAD_RDV_THRESHOLD`: messages longer than this use rendezvous.
-pub static RDV_THRESHOLD: Knob = Knob {
+pub(crate) static RDV_THRESHOLD: Knob = Knob {
     name: "NMAD_RDV_THRESHOLD",
     kind: Kind::Int(0, 1 << 20),
     default: "",
@@ -22,7 +22,7 @@ pub static RDV_THRESHOLD: Knob = Knob {
 };
 
 /// `NMAD_SHM_SLOTS`: slots of each small-message ring.
-pub static SHM_SLOTS: Knob = Knob {
+pub(crate) static SHM_SLOTS: Knob = Knob {
     name: "NMAD_SHM_SLOTS",
     kind: Kind::Int(2, 4096),
     default: "64",
@@ -31,7 +31,7 @@ pub static SHM_SLOTS: Knob = Knob {
 };
 
 /// `NMAD_SHM_SLOT_SIZE`: bytes of each slot of the small-message rings.
-pub static SHM_SLOT_SIZE: Knob = Knob {
+pub(crate) static SHM_SLOT_SIZE: Knob = Knob {
     name: "NMAD_SHM_SLOT_SIZE",
     kind: Kind::Int(128, 1 << 20),
     default: "8256",
@@ -40,7 +40,7 @@ pub static SHM_SLOT_SIZE: Knob = Knob {
 };
 
 /// `NMAD_CMA`: use cross-memory attach for large messages over shared memory.
-pub static CMA: Knob = Knob {
+pub(crate) static CMA: Knob = Knob {
     name: "NMAD_CMA",
     kind: Kind::Bool,
     default: "1",
@@ -50,7 +50,7 @@ pub static CMA: Knob = Knob {
 };
 
 /// `NMAD_UNEXPECTED_MAX`: bound of the memory for messages that nobody has asked for yet.
-pub static UNEXPECTED_MAX: Knob = Knob {
+pub(crate) static UNEXPECTED_MAX: Knob = Knob {
     name: "NMAD_UNEXPECTED_MAX",
     kind: Kind::Int(1 << 20, 1 << 40),
     default: "1073741824",
@@ -59,7 +59,7 @@ pub static UNEXPECTED_MAX: Knob = Knob {
 };
 
 /// `NMAD_CONNECT_TIMEOUT_MS`: how long to wait for the other processes when a session opens.
-pub static CONNECT_TIMEOUT: Knob = Knob {
+pub(crate) static CONNECT_TIMEOUT: Knob = Knob {
     name: "NMAD_CONNECT_TIMEOUT_MS",
     kind: Kind::Int(1, 3_600_000),
     default: "30000",
@@ -68,7 +68,7 @@ pub static CONNECT_TIMEOUT: Knob = Knob {
 };
 
 /// `NMAD_TCP_ADDRESS`: address on which the tcp driver listens.
-pub static TCP_ADDRESS: Knob = Knob {
+pub(crate) static TCP_ADDRESS: Knob = Knob {
     name: "NMAD_TCP_ADDRESS",
     kind: Kind::Text,
     default: "127.0.0.1",

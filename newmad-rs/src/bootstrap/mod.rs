@@ -37,7 +37,7 @@ impl Bootstrap for Alone {
 }
 
 /// What the environment offers.
-pub(crate) fn from_environment(deadline: Instant) -> Result<Box<dyn Bootstrap>, Error> {
+pub(crate) fn from_environment(deadline: Instant) -> Result<Box<dyn Bootstrap + Send>, Error> {
     match pmi1::Pmi1::from_environment(deadline)? {
         Some(pmi) => Ok(Box::new(pmi)),
         None => Ok(Box::new(Alone)),

@@ -1,0 +1,251 @@
+//! The engine behind its lock: how requests get in, how progress is made, how its owners wait.
+//!
+//! Callers try the lock. When it is free and nothing was left by others, a request is begun inline: the
+//! latency path. Otherwise it goes on the submission list and its work is left with the holder (DESIGN §4.2).
+
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pioman::{Handover, HandoverLock, Hint, Manager, Source};
+
+use crate::core::{Core, Signals};
+use crate::driver::Driver;
+use crate::driver::any::Any;
+use crate::driver::shm::segment::Segment;
+use crate::request::{Ref, Request};
+use crate::sys::KeepErrno;
+
+/// Requests were left on the submission list.
+const WORK: u64 = 1;
+/// Somebody wanted to look for events.
+const POLL: u64 = 2;
+/// From this length on a message takes longer than a spin is worth.
+const LONG: usize = 256 * 1024;
+
+impl<D: Driver> Handover for Core<D> {
+    fn work(&mut self, bits: u64) {
+        let _errno = KeepErrno::new();
+        if bits & POLL != 0 {
+            self.progress();
+        } else {
+            self.drain();
+        }
+    }
+}
+
+/// See the module. Shared by the session, its requests and the I/O manager.
+pub(crate) struct Engine {
+    lock: HandoverLock<Core<Any>>,
+    signals: Arc<Signals>,
+    bell: Option<Arc<Segment>>,
+    fd: Option<RawFd>,
+}
+
+impl Engine {
+    pub(crate) fn new(core: Core<Any>) -> Engine {
+        let bell = match &core.driver {
+            Any::Shm(shm) => Some(shm.segment().clone()),
+            Any::Tcp(_) => None,
+        };
+        let (fd, signals) = (core.driver.fd(), core.signals.clone());
+        Engine { lock: HandoverLock::new(core), signals, bell, fd }
+    }
+
+    /// Hands a request to the engine. It may be finished when this returns.
+    ///
+    /// # Safety
+    /// As [`Ref::new`]: the request stays where it is, untouched but for its atomic parts, until it is finished.
+    #[inline]
+    pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.begin(request, false) } {
+            // SAFETY: the caller's promise.
+            unsafe { self.leave(request) };
+        }
+    }
+
+    /// As [`Engine::submit`], for a caller that will wait at once: looks for events on the way.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`].
+    #[inline]
+    pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>) {
+        // SAFETY: the caller's promise.
+        if !unsafe { self.begin(request, true) } {
+            // SAFETY: the caller's promise.
+            unsafe { self.leave(request) };
+        }
+    }
+
+    #[inline]
+    unsafe fn begin(&self, request: NonNull<Request>, look: bool) -> bool {
+        let Some(mut core) = self.lock.try_lock() else { return false };
+        core.drain();
+        if self.signals.starved.load(Ordering::Relaxed) {
+            core.grow();
+        }
+        let before = core.outstanding();
+        // SAFETY: the caller's promise.
+        core.start(unsafe { Ref::new(request) });
+        if look && core.outstanding() > before {
+            core.progress();
+        }
+        true
+    }
+
+    #[cold]
+    unsafe fn leave(&self, request: NonNull<Request>) {
+        // SAFETY: the caller's promise; the request was in no list.
+        unsafe { self.signals.submissions.push(request) };
+        self.lock.leave(WORK);
+    }
+
+    /// Runs `f` with the engine, waiting for it if need be. Callers' context only.
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core<Any>) -> T) -> T {
+        let mut tries = 0u32;
+        let mut core = loop {
+            if let Some(core) = self.lock.try_lock() {
+                break core;
+            }
+            tries += 1;
+            if tries % 64 == 0 {
+                // The holder may be another kernel thread that lost its core.
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        };
+        core.drain();
+        f(&mut core)
+    }
+
+    /// Waits until the request is over. Even if the wait unwinds (a runtime that stops unwinds its threads)
+    /// the request is over afterwards.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`], of which this is the counterpart: called by the request's owner.
+    #[inline]
+    pub(crate) unsafe fn wait(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: the owner keeps it alive.
+        if unsafe { request.as_ref() }.is_finished() {
+            return;
+        }
+        let unfinished = Unfinished { engine: self, request, manager };
+        unfinished.wait();
+        std::mem::forget(unfinished);
+    }
+
+    /// Takes a receive back if nothing has matched it.
+    ///
+    /// # Safety
+    /// As [`Engine::wait`].
+    pub(crate) unsafe fn cancel(&self, request: NonNull<Request>) {
+        self.with(|core| {
+            // SAFETY: its owner keeps it alive while it is here.
+            let request = unsafe { Ref::new(request) };
+            if !request.is_finished() {
+                core.cancel(request);
+            }
+        });
+    }
+
+    /// The engine needs memory, and woke the owner of this request to get it.
+    #[cold]
+    fn nudged(&self, request: NonNull<Request>) {
+        self.with(|core| {
+            // SAFETY: the owner keeps it alive while it is here.
+            let request = unsafe { Ref::new(request) };
+            if !request.is_finished() {
+                request.rearm();
+            }
+            core.grow();
+            core.progress();
+        });
+    }
+}
+
+/// A request that its owner waits for.
+struct Unfinished<'a> {
+    engine: &'a Engine,
+    request: NonNull<Request>,
+    manager: &'a Manager,
+}
+
+impl Unfinished<'_> {
+    fn wait(&self) {
+        // SAFETY: `Engine::wait`'s caller owns it and is here.
+        let request = unsafe { self.request.as_ref() };
+        request.set_waiting();
+        let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
+        loop {
+            if self.engine.signals.starved.load(Ordering::SeqCst) {
+                self.engine.with(|core| {
+                    core.grow();
+                    core.progress();
+                });
+            }
+            self.manager.wait(&request.done, hint);
+            if request.is_finished() {
+                return;
+            }
+            self.engine.nudged(self.request);
+        }
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `Engine::wait`'s caller owns it and is here.
+        unsafe { self.engine.cancel(self.request) };
+        self.wait();
+    }
+}
+
+impl Source for Engine {
+    fn name(&self) -> &str {
+        "newmad"
+    }
+
+    #[inline]
+    fn poll(&self) -> bool {
+        let _errno = KeepErrno::new();
+        match self.lock.try_lock() {
+            Some(mut core) => core.progress(),
+            None => {
+                self.lock.leave(POLL);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn pending(&self) -> bool {
+        self.signals.outstanding.load(Ordering::Relaxed) != 0 || !self.signals.submissions.is_empty()
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.fd
+    }
+
+    fn arm(&self) -> bool {
+        let _errno = KeepErrno::new();
+        let Some(mut core) = self.lock.try_lock() else {
+            self.lock.leave(POLL);
+            return false;
+        };
+        core.driver.arm();
+        !core.progress()
+    }
+
+    #[inline]
+    fn disarm(&self) {
+        if let Some(segment) = &self.bell {
+            let bell = segment.bell();
+            if bell.load(Ordering::Relaxed) == 1 {
+                bell.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
