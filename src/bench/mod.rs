@@ -9,6 +9,7 @@ pub(crate) mod drive;
 mod idle;
 pub(crate) mod key;
 mod latency;
+mod overhead;
 mod overlap;
 pub(crate) mod present;
 mod reactivity;
@@ -64,8 +65,8 @@ pub(crate) struct Effort {
 }
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 4] =
-    [&overlap::BENCH, &reactivity::BENCH, &latency::BENCH, &idle::BENCH];
+pub(crate) static BENCHES: [&Bench; 5] =
+    [&overlap::BENCH, &reactivity::BENCH, &latency::BENCH, &idle::BENCH, &overhead::BENCH];
 
 /// The bench of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Bench> {
@@ -85,6 +86,7 @@ Examples:
   mad bench reactivity --threads 2,8,32 --json
   mad bench latency --driver tcp --size 1 --iters 10000
   mad bench idle --seconds 5
+  mad bench overhead --mode smp
 
 With --json: one object per measured point and metric on standard output, and nothing else:
   {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…}
@@ -127,6 +129,9 @@ pub(crate) struct BenchArgs {
     /// Who carries the messages: newmad, or bare sockets for comparison
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
+    /// What is empty: poll, task, block
+    #[arg(long, value_name = "LIST")]
+    method: Option<String>,
     /// Samples per point and round
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     iters: Option<u64>,
@@ -155,6 +160,7 @@ impl BenchArgs {
             ("threads", &self.threads),
             ("seconds", &self.seconds),
             ("library", &self.library),
+            ("method", &self.method),
         ];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -239,6 +245,7 @@ mod tests {
             "threads",
             "seconds",
             "library",
+            "method",
         ];
         for bench in BENCHES {
             for key in bench.keys {

@@ -57,8 +57,10 @@ pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Measured]) -> 
         point.iter().map(|(key, _)| key).filter(|key| !same(key)).collect()
     });
     let mut header = varying.clone();
-    header.extend(["metric", "unit", "n", "min", "p10", "median", "p90", "p99", "max", "mean"]);
+    header.extend(["metric", "unit", "n", "min", "median", "p90", "p99", "max", "mean"]);
     let mut table = out::table(&header);
+    // Figures broken over two lines cannot be read: rather wider than the terminal.
+    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     let mut before = String::new();
     for line in measured {
         let keys: Vec<String> =
@@ -68,7 +70,7 @@ pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Measured]) -> 
         before = key;
         let s = &line.stats;
         row.extend([line.metric.into(), line.unit.into(), s.n.to_string()]);
-        row.extend([s.min, s.p10, s.median, s.p90, s.p99, s.max, s.mean].map(figure));
+        row.extend([s.min, s.median, s.p90, s.p99, s.max, s.mean].map(figure));
         table.add_row(row);
     }
     for column in table.column_iter_mut().skip(varying.len() + 2) {

@@ -1,0 +1,245 @@
+//! `mad bench`: every experiment runs with few samples, and its JSON has the documented shape.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{err, out, run};
+use serde_json::Value;
+
+/// Runs a bench with `--json` and gives its objects, after checking what holds for every one.
+fn bench(name: &str, options: &[&str]) -> Vec<Value> {
+    let mut args = vec!["bench", name, "--json", "--timeout", "100"];
+    args.extend(options);
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+    let mut objects = Vec::new();
+    for line in out(&output).lines() {
+        let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let keys: BTreeSet<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = BTreeSet::from([
+            "bench", "config", "metric", "unit", "n", "mean", "min", "p10", "median", "p90", "p99",
+            "max",
+        ]);
+        assert_eq!(keys, expected, "{line}");
+        assert_eq!(object["bench"], name, "{line}");
+        let figures: Vec<f64> = ["min", "p10", "median", "p90", "p99", "max"]
+            .map(|key| object[key].as_f64().unwrap_or_else(|| panic!("{key}: {line}")))
+            .to_vec();
+        assert!(figures.windows(2).all(|pair| pair[0] <= pair[1]), "{line}");
+        assert!(object["n"].as_u64().unwrap() > 0 && object["mean"].is_f64(), "{line}");
+        objects.push(object);
+    }
+    assert!(!objects.is_empty());
+    objects
+}
+
+/// The values that a key of the configuration takes, sorted.
+fn values(objects: &[Value], key: &str) -> Vec<String> {
+    let set: BTreeSet<String> =
+        objects.iter().map(|object| object["config"][key].to_string()).collect();
+    set.into_iter().collect()
+}
+
+fn metrics(objects: &[Value], which: impl Fn(&Value) -> bool) -> BTreeSet<String> {
+    objects
+        .iter()
+        .filter(|object| which(&object["config"]))
+        .map(|object| object["metric"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn names(list: &[&str]) -> BTreeSet<String> {
+    list.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn overlap() {
+    let objects = bench(
+        "overlap",
+        &[
+            "--size",
+            "4,100000",
+            "--compute-us",
+            "2000",
+            "--iters",
+            "2",
+            "--rounds",
+            "2",
+            "--side",
+            "receiver,sender,both",
+        ],
+    );
+    assert_eq!(values(&objects, "driver"), ["\"shm\"", "\"tcp\""]);
+    assert_eq!(values(&objects, "size"), ["0", "100000", "4"]);
+    let of = |side: &'static str, compute: u64| {
+        metrics(&objects, move |c| c["side"] == side && c["compute_us"] == compute)
+    };
+    assert_eq!(
+        of("receiver", 2000),
+        names(&[
+            "send_time",
+            "recv_time",
+            "compute_time",
+            "total_time",
+            "overlap_ratio",
+            "slowdown"
+        ])
+    );
+    assert_eq!(
+        of("sender", 2000),
+        names(&["recv_time", "compute_time", "total_time", "overlap_ratio", "slowdown"])
+    );
+    assert_eq!(
+        of("both", 2000),
+        names(&["compute_time", "total_time", "overlap_ratio", "slowdown"])
+    );
+    assert_eq!(of("receiver", 0), names(&["send_time", "recv_time", "total_time"]));
+    assert_eq!(of("none", 2000), names(&["compute_time"]));
+    for object in &objects {
+        for key in ["driver", "mode", "policy", "progression", "size", "compute_us", "side"] {
+            assert!(!object["config"][key].is_null(), "{key}: {object}");
+        }
+    }
+}
+
+#[test]
+fn overlap_in_every_mode() {
+    let objects = bench(
+        "overlap",
+        &[
+            "--mode",
+            "no-thread,mono,smp",
+            "--progression",
+            "0,1",
+            "--size",
+            "100000",
+            "--compute-us",
+            "2000",
+            "--iters",
+            "1",
+            "--rounds",
+            "1",
+        ],
+    );
+    assert_eq!(values(&objects, "mode"), ["\"mono\"", "\"no-thread\"", "\"smp\""]);
+    assert_eq!(values(&objects, "progression"), ["0", "1"]);
+}
+
+#[test]
+fn without_progression_the_sender_waits_for_the_computation() {
+    let objects = bench(
+        "overlap",
+        &[
+            "--progression",
+            "0",
+            "--size",
+            "1M",
+            "--compute-us",
+            "20000",
+            "--iters",
+            "3",
+            "--rounds",
+            "1",
+        ],
+    );
+    let mut seen = 0;
+    for object in &objects {
+        let config = &object["config"];
+        if object["metric"] == "send_time" && config["compute_us"] == 20000 {
+            seen += 1;
+            // The receiver computes for 20 ms, less the head start that it gets: at least 15 on any machine,
+            // since the computation can only become longer. This is what figure 3 of 2007 is about.
+            assert!(object["median"].as_f64().unwrap() > 15_000.0, "{object}");
+        }
+    }
+    assert_eq!(seen, 2);
+}
+
+#[test]
+fn reactivity() {
+    let objects = bench("reactivity", &["--threads", "0,3", "--iters", "50", "--rounds", "1"]);
+    assert_eq!(values(&objects, "threads"), ["0", "3"]);
+    assert_eq!(
+        metrics(&objects, |c| c["side"] == "both" && c["threads"] == 3),
+        names(&[
+            "half_round_trip",
+            "compute_time",
+            "total_time",
+            "cpu_time",
+            "slowdown",
+            "slowdown_wall"
+        ])
+    );
+    assert_eq!(metrics(&objects, |c| c["side"] == "none"), names(&["compute_time", "total_time"]));
+    let trips = objects.iter().find(|o| o["metric"] == "half_round_trip").unwrap();
+    assert_eq!((trips["n"].as_u64(), trips["unit"].as_str()), (Some(50), Some("us")));
+}
+
+#[test]
+fn latency() {
+    let objects = bench("latency", &["--size", "1,2K,100000", "--iters", "30", "--rounds", "2"]);
+    assert_eq!(values(&objects, "library"), ["\"bare\"", "\"newmad\""]);
+    let of = |driver: &'static str, library: &'static str, size: u64| {
+        metrics(&objects, move |c| {
+            c["driver"] == driver && c["library"] == library && c["size"] == size
+        })
+    };
+    assert_eq!(of("shm", "newmad", 1), names(&["half_round_trip"]));
+    assert_eq!(of("shm", "newmad", 2048), names(&["half_round_trip", "bandwidth"]));
+    assert_eq!(of("tcp", "newmad", 1), names(&["half_round_trip", "latency_ratio"]));
+    assert_eq!(of("tcp", "bare", 1), names(&["half_round_trip"]));
+    assert_eq!(of("shm", "bare", 1), names(&[]));
+}
+
+#[test]
+fn idle() {
+    let objects = bench("idle", &["--seconds", "1", "--rounds", "1", "--mode", "mono,smp"]);
+    for object in &objects {
+        assert_eq!(object["unit"], "us");
+        if object["metric"] == "recv_time" {
+            assert!(object["min"].as_f64().unwrap() > 0.9e6, "{object}");
+        } else {
+            // The issue asks for 50 ms in 5 s. Ten times that here, for a loaded machine: polling would take
+            // the whole second.
+            assert!(object["max"].as_f64().unwrap() < 0.5e6, "{object}");
+        }
+    }
+    assert_eq!(objects.len(), 8);
+}
+
+#[test]
+fn people_get_a_table_and_the_machine() {
+    let output = run(&[
+        "bench", "latency", "--size", "1", "--driver", "shm", "--iters", "30", "--rounds", "1",
+    ]);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    for expected in ["half_round_trip", "median", "cores", "build", "driver shm"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn the_list_names_everything() {
+    let text = out(&run(&["bench", "--list"]));
+    for name in
+        ["overlap:", "reactivity:", "latency:", "idle:", "--compute-us", "half_round_trip", "2007"]
+    {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_worker_that_fails_ends_the_bench_with_its_reason() {
+    let output = common::mad(&["bench", "idle", "--seconds", "1", "--json"])
+        .env("PIOM_BUSY_WAIT_USEC", "long")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(out(&output), "");
+    assert!(err(&output).contains("PIOM_BUSY_WAIT_USEC"), "{}", err(&output));
+    let output = run(&["bench", "idle", "--seconds", "600", "--driver", "shm", "--timeout", "1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("time limit"), "{}", err(&output));
+}
