@@ -1,0 +1,215 @@
+//! Starts this very test binary again as the ranks of a session, and serves them PMI-1.
+//!
+//! A test calls [`launch`] with the name of a scenario; each process it starts runs only the test `child`, which
+//! calls the scenario of that name. Nothing is mocked: processes, sockets and shared memory are real.
+#![allow(dead_code)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Which scenario a started process runs.
+pub(crate) const SCENARIO: &str = "NEWMAD_TEST_SCENARIO";
+
+#[derive(Default)]
+struct Kvs {
+    values: HashMap<String, String>,
+    arrived: usize,
+    generation: usize,
+}
+
+struct Server {
+    kvs: Mutex<Kvs>,
+    changed: Condvar,
+    size: usize,
+}
+
+fn serve(server: &Server, socket: UnixStream) {
+    let mut reader = BufReader::new(socket.try_clone().unwrap());
+    let mut writer = socket;
+    let mut line = String::new();
+    while reader.read_line(&mut line).is_ok_and(|count| count > 0) {
+        let words: HashMap<&str, &str> =
+            line.split_ascii_whitespace().filter_map(|word| word.split_once('=')).collect();
+        let answer = match words.get("cmd").copied() {
+            Some("init") => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
+            Some("get_maxes") => "cmd=maxes kvsname_max=256 keylen_max=256 vallen_max=4096".to_owned(),
+            Some("get_my_kvsname") => "cmd=my_kvsname kvsname=test".to_owned(),
+            Some("put") => {
+                let mut kvs = server.kvs.lock().unwrap();
+                kvs.values.insert(words["key"].to_owned(), words["value"].to_owned());
+                "cmd=put_result rc=0 msg=success".to_owned()
+            }
+            Some("get") => {
+                let kvs = server.kvs.lock().unwrap();
+                match kvs.values.get(words["key"]) {
+                    Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
+                    None => "cmd=get_result rc=-1 msg=key_not_found".to_owned(),
+                }
+            }
+            Some("barrier_in") => {
+                let mut kvs = server.kvs.lock().unwrap();
+                let generation = kvs.generation;
+                kvs.arrived += 1;
+                if kvs.arrived == server.size {
+                    kvs.arrived = 0;
+                    kvs.generation += 1;
+                    server.changed.notify_all();
+                }
+                while kvs.generation == generation {
+                    kvs = server.changed.wait(kvs).unwrap();
+                }
+                "cmd=barrier_out".to_owned()
+            }
+            Some("finalize") => "cmd=finalize_ack".to_owned(),
+            other => panic!("unknown PMI command {other:?} in {line:?}"),
+        };
+        line.clear();
+        if writer.write_all(format!("{answer}\n").as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// Exit code; `None`: killed by a signal.
+    pub(crate) code: Option<i32>,
+    /// What it wrote to standard error and output.
+    pub(crate) text: String,
+}
+
+/// The processes of a session.
+pub(crate) struct Job {
+    children: Vec<Child>,
+    readers: Vec<std::thread::JoinHandle<String>>,
+}
+
+/// Starts `size` processes that run `scenario`.
+pub(crate) fn launch(scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
+    let command = || {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+        command
+    };
+    start(command, scenario, size, env)
+}
+
+/// Starts `size` processes of `command`.
+pub(crate) fn start(command: impl Fn() -> Command, scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
+    let server =
+        Arc::new(Server { kvs: Mutex::new(Kvs::default()), changed: Condvar::new(), size });
+    let (mut children, mut readers) = (Vec::new(), Vec::new());
+    for rank in 0..size {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let theirs = OwnedFd::from(theirs);
+        let fd = theirs.as_raw_fd();
+        let mut command = command();
+        command
+            .env(SCENARIO, scenario)
+            .env("PMI_FD", fd.to_string())
+            .env("PMI_RANK", rank.to_string())
+            .env("PMI_SIZE", size.to_string())
+            .env("MAD_LOCAL_RANK", rank.to_string())
+            .env("MAD_LOCAL_SIZE", size.to_string())
+            .envs(env.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        // SAFETY: fcntl and prctl are async-signal-safe.
+        unsafe {
+            command.pre_exec(move || {
+                libc::fcntl(fd, libc::F_SETFD, 0);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let mut child = command.spawn().unwrap();
+        drop(theirs);
+        let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        readers.push(std::thread::spawn(move || {
+            let errors = std::thread::spawn(move || {
+                let mut text = String::new();
+                let _ = err.read_to_string(&mut text);
+                text
+            });
+            let mut text = String::new();
+            let _ = out.read_to_string(&mut text);
+            text + &errors.join().unwrap()
+        }));
+        children.push(child);
+        let server = server.clone();
+        std::thread::spawn(move || serve(&server, ours));
+    }
+    Job { children, readers }
+}
+
+impl Job {
+    /// Sends SIGKILL to a rank.
+    pub(crate) fn kill(&mut self, rank: usize) {
+        self.children[rank].kill().unwrap();
+    }
+
+    /// Waits for all, for `limit` at the most.
+    pub(crate) fn end(mut self, limit: Duration) -> Vec<Ended> {
+        let deadline = Instant::now() + limit;
+        let mut codes = vec![None; self.children.len()];
+        let mut late = false;
+        loop {
+            let mut running = false;
+            for (child, code) in self.children.iter_mut().zip(&mut codes) {
+                if code.is_none() {
+                    *code = child.try_wait().unwrap();
+                    running |= code.is_none();
+                }
+            }
+            if !running {
+                break;
+            }
+            if Instant::now() > deadline && !late {
+                late = true;
+                for child in &mut self.children {
+                    let _ = child.kill();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let ended: Vec<Ended> = self
+            .readers
+            .drain(..)
+            .zip(codes)
+            .map(|(reader, status)| Ended {
+                code: status.and_then(|status| status.code()),
+                text: reader.join().unwrap(),
+            })
+            .collect();
+        assert!(!late, "not over after {limit:?}: {ended:#?}");
+        ended
+    }
+
+    /// Waits for all; every one must succeed.
+    pub(crate) fn succeed(self, limit: Duration) -> Vec<Ended> {
+        let ended = self.end(limit);
+        for (rank, end) in ended.iter().enumerate() {
+            assert!(end.code == Some(0), "rank {rank} failed: {end:#?}");
+        }
+        ended
+    }
+}
+
+/// The byte at `index` of message `number`: any mix-up shows.
+pub(crate) fn byte(number: u64, index: usize) -> u8 {
+    let mixed = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    (mixed >> 56) as u8
+}
+
+/// Message `number` of that length.
+pub(crate) fn message(number: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|index| byte(number, index)).collect()
+}
