@@ -49,6 +49,7 @@ pub trait Hooks: Send + Sync {
     /// The virtual processor, idle until now, is about to run a thread.
     fn busy(&self, vp: &Vp);
 
-    /// The runtime `load` belongs to has started; called once, before any other call.
-    fn started(&self, load: crate::Load);
+    /// The runtime that `load` belongs to is about to start; called once, before any other call, with all
+    /// its virtual processors.
+    fn started(&self, load: crate::Load, vps: &[&'static Vp]);
 }

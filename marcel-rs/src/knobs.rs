@@ -52,7 +52,7 @@ pub(crate) static STACK_SIZE: Knob = Knob {
 };
 
 /// `PIOM_TIMER_PERIOD`: period of the tick.
-pub(crate) static TIMER_PERIOD: Knob = Knob {
+pub static TIMER_PERIOD: Knob = Knob {
     name: "PIOM_TIMER_PERIOD",
     kind: Kind::Int(100, 10_000_000),
     default: "4000",

@@ -47,13 +47,13 @@ mod vp;
 
 pub use error::Error;
 pub use hooks::{Hooks, Idle};
-pub use knobs::KNOBS;
+pub use knobs::{KNOBS, TIMER_PERIOD};
 pub use latch::Latch;
 pub use runtime::{Builder as RuntimeBuilder, Load, Mode, Runtime};
 pub use sleeper::Sleeper;
 pub use spawn::{Builder, JoinHandle, Stopped, spawn};
 pub use thread::{
-    Thread, current, current_name, is_green, is_stopping, park, park_timeout, park_until, sleep,
-    yield_now,
+    Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
+    others_runnable, park, park_timeout, park_until, sleep, yield_now,
 };
 pub use vp::{Kind, Vp};

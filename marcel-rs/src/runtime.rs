@@ -1,5 +1,6 @@
 //! The runtime: its virtual processors, what they share, its start and its end.
 
+use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering::*, fence};
@@ -53,7 +54,8 @@ impl fmt::Display for Mode {
 
 /// What the virtual processors of a runtime share.
 pub(crate) struct Shared {
-    pub(crate) hooks: Option<Arc<dyn Hooks>>,
+    /// Taken out when the last kernel thread has ended: virtual processors live on, the manager need not.
+    hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
     pub(crate) stacks: StackPool,
     pub(crate) period: Duration,
     pub(crate) no_ticks: AtomicBool,
@@ -88,7 +90,20 @@ impl IdleBit<'_> {
     }
 }
 
+// SAFETY: `hooks` is written before the kernel threads start and after they have ended, and read by them
+// only; the rest is `Sync`.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
 impl Shared {
+    /// The I/O manager. On the kernel threads of virtual processors.
+    #[inline]
+    pub(crate) fn hooks(&self) -> Option<&dyn Hooks> {
+        // SAFETY: see `Sync`.
+        unsafe { (*self.hooks.get()).as_deref() }
+    }
+
     fn group(&self, kind: Kind) -> &Group {
         &self.groups[kind as usize]
     }
@@ -121,20 +136,26 @@ impl Shared {
     }
 
     /// Wakes one sleeping virtual processor of `kind`, if there is one. The work is visible already.
-    pub(crate) fn wake_for_work(&self, kind: Kind) {
+    /// Returns whether there was one.
+    pub(crate) fn wake_for_work(&self, kind: Kind) -> bool {
         fence(SeqCst);
         let group = self.group(kind);
         for (index, word) in group.idle.iter().enumerate() {
-            let mut bits = word.load(SeqCst);
+            // The caller's own virtual processor may still be marked, but is awake.
+            let own = local::vp()
+                .filter(|vp| vp.kind() == kind && vp.index() / 64 == index)
+                .map_or(0, |vp| 1u64 << (vp.index() % 64));
+            let mut bits = word.load(SeqCst) & !own;
             while bits != 0 {
                 let bit = bits.trailing_zeros() as usize;
                 if word.fetch_and(!(1 << bit), SeqCst) >> bit & 1 == 1 {
                     self.vps(kind)[index * 64 + bit].sleeper.notify();
-                    return;
+                    return true;
                 }
-                bits = word.load(SeqCst);
+                bits = word.load(SeqCst) & !own;
             }
         }
+        false
     }
 
     fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
@@ -160,6 +181,12 @@ impl Load {
     /// Number of reactive virtual processors.
     pub fn reactive_vps(&self) -> usize {
         self.0.vps(Kind::Reactive).len()
+    }
+
+    /// Wakes a virtual processor that sleeps, a compute one if there is one: it will call the I/O manager.
+    /// False if none sleeps. Progress path.
+    pub fn wake_one(&self) -> bool {
+        self.0.wake_for_work(Kind::Compute) || self.0.wake_for_work(Kind::Reactive)
     }
 
     /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.
@@ -268,7 +295,7 @@ impl Builder {
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
         let idle_words = |n: usize| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
-            hooks: self.hooks,
+            hooks: UnsafeCell::new(self.hooks),
             stacks: StackPool::new(stack),
             period,
             no_ticks: AtomicBool::new(false),
@@ -293,8 +320,9 @@ impl Builder {
             let vps = make(kind, n);
             shared.group(kind).vps.get_or_init(|| vps);
         }
-        if let Some(hooks) = &shared.hooks {
-            hooks.started(Load(shared.clone()));
+        if let Some(hooks) = shared.hooks() {
+            let vps: Vec<_> = shared.all_vps().collect();
+            hooks.started(Load(shared.clone()), &vps);
         }
         overflow::install();
         let mut runtime = Runtime { shared, kernel_threads: Vec::new() };
@@ -411,6 +439,8 @@ impl Drop for Runtime {
         for thread in self.kernel_threads.drain(..) {
             let _ = thread.join();
         }
+        // SAFETY: the kernel threads have ended.
+        drop(unsafe { (*self.shared.hooks.get()).take() });
     }
 }
 

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::context::Switch;
 use crate::local;
+use crate::sleeper::Sleeper;
 use crate::tcb::{self, Tcb};
+use crate::vp::Vp;
 
 /// A thread, green or kernel, that can be unparked.
 #[derive(Clone, Copy)]
@@ -14,6 +16,20 @@ pub struct Thread(&'static Tcb);
 impl Thread {
     pub(crate) fn new(tcb: &'static Tcb) -> Thread {
         Thread(tcb)
+    }
+
+    /// The handle as a pointer, for a lock-free slot.
+    pub fn into_raw(self) -> *mut () {
+        self.0 as *const Tcb as *mut ()
+    }
+
+    /// The handle back.
+    ///
+    /// # Safety
+    /// `raw` comes from [`Thread::into_raw`].
+    pub unsafe fn from_raw(raw: *mut ()) -> Thread {
+        // SAFETY: control blocks are immortal, and the caller says that this is one.
+        Thread(unsafe { &*(raw as *const Tcb) })
     }
 
     /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
@@ -43,6 +59,21 @@ impl fmt::Debug for Thread {
 /// The calling thread.
 pub fn current() -> Thread {
     Thread(tcb::current())
+}
+
+/// Where the calling kernel thread sleeps; `None` for a green thread, whose virtual processor sleeps for it.
+pub fn current_sleeper() -> Option<&'static Sleeper> {
+    if is_green() { None } else { Some(&tcb::current().sleeper) }
+}
+
+/// Whether other green threads wait for the caller's virtual processor to run them.
+pub fn others_runnable() -> bool {
+    local::vp().is_some_and(|vp| vp.has_runnable())
+}
+
+/// The caller's virtual processor.
+pub fn current_vp() -> Option<&'static Vp> {
+    local::vp()
 }
 
 /// Name of the calling green thread, if it has one.

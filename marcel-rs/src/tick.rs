@@ -138,7 +138,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
     local::set_in_handler(true);
-    if let Some(hooks) = &vp.shared.hooks
+    if let Some(hooks) = vp.shared.hooks()
         && !hooks.tick(vp)
     {
         vp.tick.disarm();

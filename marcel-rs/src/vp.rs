@@ -161,6 +161,18 @@ impl Vp {
         unsafe { &mut *self.own.get() }
     }
 
+    /// Where its kernel thread sleeps.
+    pub fn sleeper(&self) -> &Sleeper {
+        &self.sleeper
+    }
+
+    /// Whether woken or yielding threads wait in its queues; asked by its own running thread.
+    pub(crate) fn has_runnable(&self) -> bool {
+        debug_assert!(self.is_current());
+        // SAFETY: on our kernel thread; see `wake`.
+        !self.inbox.is_empty() || unsafe { self.own() }.queue.len() > 0
+    }
+
     fn is_current(&self) -> bool {
         local::vp().is_some_and(|vp| std::ptr::eq(vp, self))
     }
@@ -316,7 +328,7 @@ impl Vp {
             }
             None => self.retire(tcb),
         }
-        if let Some(hooks) = &self.shared.hooks {
+        if let Some(hooks) = self.shared.hooks() {
             hooks.switch(self);
         }
     }
@@ -370,7 +382,7 @@ impl Vp {
     fn become_busy(&self) {
         self.busy.store(true, Relaxed);
         self.shared.count_busy(self.kind, 1);
-        if let Some(hooks) = &self.shared.hooks {
+        if let Some(hooks) = self.shared.hooks() {
             hooks.busy(self);
             if hooks.wants_ticks() {
                 self.tick.arm();
@@ -387,7 +399,7 @@ impl Vp {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, then sleep.
     fn idle(&'static self) {
         self.become_idle();
-        if let Some(hooks) = &self.shared.hooks {
+        if let Some(hooks) = self.shared.hooks() {
             let since = Instant::now();
             loop {
                 match hooks.idle(self, since) {
@@ -405,7 +417,7 @@ impl Vp {
         let bit = self.shared.idle_bit(self.kind, self.index);
         bit.set();
         let last_look = || self.has_work() || self.shared.stopping.load(SeqCst);
-        let slept = match &self.shared.hooks {
+        let slept = match self.shared.hooks() {
             Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
             None => false,
         };

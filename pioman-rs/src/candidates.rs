@@ -1,0 +1,50 @@
+//! Kernel threads that wait for a completion while another one has the watch. When that one leaves, it wakes
+//! one of these to take over: the poller's role is handed over, never dropped.
+
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering::*};
+
+use marcel::Thread;
+
+/// More waiters than this sleep with a time-out instead of a place.
+const PLACES: usize = 64;
+
+pub(crate) struct Candidates([AtomicPtr<()>; PLACES]);
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Candidates(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
+    }
+}
+
+impl Candidates {
+    /// Registers a thread; the place to leave later, or `None` when all are taken.
+    pub(crate) fn enter(&self, thread: Thread) -> Option<usize> {
+        let raw = thread.into_raw();
+        self.0.iter().position(|place| {
+            place.load(Relaxed).is_null()
+                && place.compare_exchange(null_mut(), raw, SeqCst, Relaxed).is_ok()
+        })
+    }
+
+    /// Leaves a place; false if somebody has woken the thread through it.
+    pub(crate) fn leave(&self, place: usize, thread: Thread) -> bool {
+        self.0[place].compare_exchange(thread.into_raw(), null_mut(), SeqCst, Relaxed).is_ok()
+    }
+
+    /// Wakes one thread; false if there is none. Progress path.
+    pub(crate) fn wake_one(&self) -> bool {
+        for place in &self.0 {
+            if place.load(SeqCst).is_null() {
+                continue;
+            }
+            let raw = place.swap(null_mut(), SeqCst);
+            if !raw.is_null() {
+                // SAFETY: put there by `enter`.
+                unsafe { Thread::from_raw(raw) }.unpark();
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,157 @@
+//! What the scheduler calls: idle loop, context switch, tick, and going to sleep.
+
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use marcel::{Hooks, Idle, Kind, Load, Mode, Sleeper, Vp};
+
+use crate::manager::{Core, Manager};
+use crate::point::Point;
+
+/// A tick that finds a transfer under way goes on polling until nothing has come for this long…
+const LINGER: Duration = Duration::from_micros(20);
+/// …but takes no more than this of the computation at a time.
+const TICK_BOUND: Duration = Duration::from_millis(2);
+
+impl Hooks for Manager {
+    fn started(&self, load: Load, vps: &[&'static Vp]) {
+        for vp in vps {
+            // Without its eventfd in the set a virtual processor sleeps on its futex.
+            if let Ok(fd) = vp.sleeper().fd() {
+                let _ = self.core.front.add_sleeper(fd);
+            }
+        }
+        let _ = self.core.load.set(load);
+    }
+
+    fn idle(&self, vp: &Vp, idle_since: Instant) -> Idle {
+        self.core.idle(vp, idle_since)
+    }
+
+    fn switch(&self, _: &Vp) {
+        if self.core.points.switch {
+            let sources = self.core.registry.pin();
+            if sources.pending() && self.core.spinners.load(Relaxed) == 0 {
+                let found = sources.poll();
+                self.core.hits.note(Point::Switch, found);
+            }
+        }
+    }
+
+    fn tick(&self, vp: &Vp) -> bool {
+        self.core.tick(vp);
+        self.core.wants_ticks()
+    }
+
+    fn wants_ticks(&self) -> bool {
+        self.core.wants_ticks()
+    }
+
+    fn sleep(
+        &self,
+        vp: &Vp,
+        sleeper: &Sleeper,
+        deadline: Option<Instant>,
+        last_look: &dyn Fn() -> bool,
+    ) -> bool {
+        self.core.sleep_vp(vp, sleeper, deadline, last_look)
+    }
+
+    fn busy(&self, _: &Vp) {}
+}
+
+impl Core {
+    fn idle(&self, vp: &Vp, since: Instant) -> Idle {
+        let progresses = self.points.idle || self.waiting.load(Relaxed) > 0;
+        if !progresses {
+            return Idle::Sleep;
+        }
+        if self.tasks.run(vp.cpu(), self) {
+            return Idle::Found;
+        }
+        let sources = self.registry.pin();
+        if !sources.pending() || self.spinners.load(Relaxed) > 0 || self.spun.swap(false, Relaxed) {
+            return Idle::Sleep;
+        }
+        if self.idle_spinner.load(Relaxed) || self.idle_spinner.swap(true, Acquire) {
+            return Idle::Sleep;
+        }
+        let found = sources.poll();
+        self.idle_spinner.store(false, Release);
+        if self.hits.note(Point::Idle, found) {
+            Idle::Found
+        } else if self.spin.is_none_or(|spin| since.elapsed() < spin) && !self.is_loaded() {
+            Idle::Again
+        } else {
+            Idle::Sleep
+        }
+    }
+
+    fn tick(&self, vp: &Vp) {
+        self.tasks.run(vp.cpu(), self);
+        let sources = self.registry.pin();
+        if !self.points.tick || !sources.pending() {
+            return;
+        }
+        if !sources.poll() {
+            return;
+        }
+        self.hits.note(Point::Tick, true);
+        let start = Instant::now();
+        let mut last = start;
+        while sources.pending() {
+            let found = sources.poll();
+            let now = Instant::now();
+            if found {
+                last = now;
+            }
+            if now - last > LINGER || now - start > TICK_BOUND {
+                break;
+            }
+        }
+    }
+
+    /// Who may take the front role: virtual processors whose kernel thread the kernel lets preempt others. A
+    /// compute one, bound to a core that another process may be using, would be woken too late.
+    fn may_watch(&self, vp: &Vp) -> bool {
+        self.mode == Mode::Mono || vp.kind() == Kind::Reactive
+    }
+
+    fn sleep_vp(
+        &self,
+        vp: &Vp,
+        sleeper: &Sleeper,
+        deadline: Option<Instant>,
+        last_look: &dyn Fn() -> bool,
+    ) -> bool {
+        if !self.progresses() && self.waiting.load(SeqCst) == 0 {
+            return false;
+        }
+        if self.tasks.pending() && self.points.idle {
+            // Tasks that are to be called again and cannot block: at the pace of the tick.
+            let soon = Instant::now() + self.tick_period;
+            sleeper.sleep(Some(deadline.map_or(soon, |d| d.min(soon))), last_look);
+            return true;
+        }
+        let sources = self.registry.pin();
+        // A thread that polls makes sure, when it stops, that somebody watches.
+        if !sources.pending() || self.spinners.load(SeqCst) > 0 {
+            return false;
+        }
+        if self.may_watch(vp) && self.front.take_role() {
+            if self.front.arm(&sources) {
+                sleeper.sleep_in(last_look, || self.front.sleep(deadline));
+            }
+            self.drain(Point::Idle, &sources);
+            self.leave_front(&sources);
+            true
+        } else {
+            // Sleep on the futex, but not before somebody watches.
+            if !self.watch_over(&sources) {
+                self.drain(Point::Idle, &sources);
+                return true;
+            }
+            false
+        }
+    }
+}

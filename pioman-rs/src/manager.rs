@@ -1,0 +1,375 @@
+//! The I/O manager: what it is made of, and the one invariant that holds it together.
+//!
+//! A manager looks after the requests of its *sources* and runs *light tasks*. Events are found by whoever
+//! is there: a thread inside a wait, an idle virtual processor, a context switch, a tick, or a spare kernel
+//! thread that sleeps in the kernel. The invariant:
+//!
+//! > **While something is pending and progress is on, somebody polls, or a kernel thread sleeps on armed
+//! > sources, or a tick is armed.**
+//!
+//! Who keeps it:
+//! * a *wait* polls for a bounded time (`wait`), then its virtual processor, or the kernel thread itself,
+//!   takes the role of the sleeper in the *front watch* and arms the sources;
+//! * whoever gives that role up, or returns to the application with something pending
+//!   ([`Manager::left_pending`]), arms the *spare watch*, in which a spare kernel thread sleeps for ever: no
+//!   wake-up is needed to hand the watch over, only a system call that arms it (`spare`);
+//! * without a spare kernel thread (mono, or the point switched off), busy virtual processors get ticks.
+//!
+//! The load decides between polling and blocking: while a compute virtual processor is idle, waits poll
+//! before they sleep; when all are busy they sleep at once, since a wake-up by the kernel then is faster than
+//! waiting for one's turn to poll.
+//!
+//! Rejected: handing the watch over by waking the next sleeper (a wake-up for each message of a ping-pong);
+//! one `epoll` set that several threads sleep in (the kernel would wake the wrong one half of the time).
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use marcel::lwp::LwpPool;
+use marcel::{Load, Mode};
+
+use crate::candidates::Candidates;
+use crate::completion::Completion;
+use crate::error::Error;
+use crate::knobs;
+use crate::point::{Hits, Point, Points};
+use crate::registry::{MAX, Pinned, Registry};
+use crate::source::Source;
+use crate::spare::Spare;
+use crate::tree::Tree;
+use crate::wait::Hint;
+use crate::watch::Watch;
+
+/// Configures a [`Manager`]; what is not set comes from the knobs.
+#[derive(Debug, Default)]
+pub struct Builder {
+    mode: Option<Mode>,
+    points: Option<Points>,
+    spin: Option<Option<Duration>>,
+}
+
+impl Builder {
+    /// The mode of the runtime that the manager will serve (`MARCEL_MODE`).
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Which points are on (`PIOM_POINTS`, `PIOM_ENABLE_PROGRESSION`).
+    pub fn points(mut self, points: Points) -> Self {
+        self.points = Some(points);
+        self
+    }
+
+    /// How long a wait polls before it sleeps; `None`: for ever (`PIOM_BUSY_WAIT_USEC`).
+    pub fn spin(mut self, spin: Option<Duration>) -> Self {
+        self.spin = Some(spin);
+        self
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// A knob holds something unacceptable; the kernel gives no descriptors.
+    pub fn build(self) -> Result<Arc<Manager>, Error> {
+        let os = |doing| move |source: io::Error| Error::Os { doing, source };
+        let mode = match self.mode {
+            Some(mode) => mode,
+            None => Mode::from_env().map_err(|error| match error {
+                marcel::Error::Knob(knob) => Error::Knob(knob),
+                other => Error::Os { doing: "MARCEL_MODE", source: io::Error::other(other) },
+            })?,
+        };
+        let mut points = match self.points {
+            Some(points) => points,
+            None if !knobs::ENABLE_PROGRESSION.bool()? => Points::NONE,
+            None => {
+                let set = knobs::POINTS.set()?;
+                let on = |name: &str| set.iter().any(|word| word == name);
+                Points {
+                    idle: on("idle"),
+                    switch: on("switch"),
+                    tick: on("tick"),
+                    block: on("block"),
+                }
+            }
+        };
+        let lwps = knobs::SPARE_LWP.int()?.unwrap_or(4) as usize;
+        if mode != Mode::Smp || lwps == 0 {
+            points.block = false;
+        }
+        let spin = match self.spin {
+            Some(spin) => spin,
+            None => match knobs::BUSY_WAIT_USEC.int()?.unwrap_or(50) {
+                ..0 => None,
+                us => Some(Duration::from_micros(us as u64)),
+            },
+        };
+        let tick_period = Duration::from_micros(marcel::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
+        let core = Core {
+            mode,
+            points,
+            spin,
+            registry: Registry::default(),
+            front: Watch::new().map_err(os("making an epoll set"))?,
+            spare: Watch::new().map_err(os("making an epoll set"))?,
+            candidates: Candidates::default(),
+            load: OnceLock::new(),
+            spinners: AtomicUsize::new(0),
+            tick_period,
+            lwps: OnceLock::new(),
+            waiting: AtomicUsize::new(0),
+            spun: AtomicBool::new(false),
+            idle_spinner: AtomicBool::new(false),
+            tasks: Tree::new(),
+            hits: Hits::default(),
+        };
+        let core = Arc::new(core);
+        let spare = Spare::new(core.clone(), lwps);
+        Ok(Arc::new(Manager { core, spare }))
+    }
+}
+
+/// The I/O manager; see the module's description. Give it to one runtime as its hooks.
+#[derive(Debug)]
+pub struct Manager {
+    pub(crate) core: Arc<Core>,
+    pub(crate) spare: Spare,
+}
+
+/// What the manager shares with its spare kernel threads.
+pub(crate) struct Core {
+    pub(crate) mode: Mode,
+    pub(crate) points: Points,
+    pub(crate) spin: Option<Duration>,
+    pub(crate) registry: Registry,
+    /// Where a waiting virtual processor or kernel thread sleeps.
+    pub(crate) front: Watch,
+    /// Where the spare kernel thread sleeps.
+    pub(crate) spare: Watch,
+    /// Kernel threads that wait without a watch.
+    pub(crate) candidates: Candidates,
+    pub(crate) load: OnceLock<Load>,
+    /// Threads that poll inside a wait: each makes sure, when it stops, that somebody watches.
+    pub(crate) spinners: AtomicUsize,
+    /// Period of the tick, and of tasks that cannot block while everything is idle.
+    pub(crate) tick_period: Duration,
+    /// The pool for blocking alternatives, once a task has needed it.
+    pub(crate) lwps: OnceLock<Arc<LwpPool>>,
+    /// Threads inside a wait; counted only when progress outside calls is off.
+    pub(crate) waiting: AtomicUsize,
+    /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
+    pub(crate) spun: AtomicBool,
+    /// An idle virtual processor polls: the others sleep.
+    pub(crate) idle_spinner: AtomicBool,
+    pub(crate) tasks: Tree,
+    pub(crate) hits: Hits,
+}
+
+impl std::fmt::Debug for Core {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Core").field("mode", &self.mode).field("points", &self.points).finish()
+    }
+}
+
+impl Manager {
+    /// A builder.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Registers a source. It is polled, watched and armed until the handle is dropped.
+    ///
+    /// # Context
+    /// Not the progress path.
+    ///
+    /// # Errors
+    /// The manager has 16 sources already; the kernel refuses the descriptor or a spare thread.
+    pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
+        let fd = source.fd();
+        if self.core.points.block {
+            self.spare.start()?;
+        }
+        let Some(slot) = self.core.registry.add(source, fd) else {
+            return Err(io::Error::other(format!("a manager takes at most {MAX} sources")));
+        };
+        let handle = SourceHandle { manager: self.clone(), slot };
+        if let Some(fd) = fd {
+            self.core.front.add_source(slot, fd)?;
+            self.core.spare.add_source(slot, fd)?;
+        }
+        Ok(handle)
+    }
+
+    /// Looks for events once. True if something was done.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    pub fn poll(&self, point: Point) -> bool {
+        self.core.poll(point)
+    }
+
+    /// To be called before returning to the application with requests outstanding: makes sure that somebody
+    /// watches them (see the module's invariant). A few loads when somebody does already.
+    ///
+    /// # Context
+    /// Not a signal handler. # Wakes: nobody.
+    #[inline]
+    pub fn left_pending(&self) {
+        self.core.left_pending();
+    }
+
+    /// Waits for `completion`: polls for a while, if the load and the hint make that worth while, then
+    /// sleeps. The *mixed wait* of the thesis (5.3.2).
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path. # Blocking: the green thread, or the kernel thread.
+    pub fn wait(&self, completion: &Completion, hint: Hint) {
+        self.core.wait(completion, hint, None);
+    }
+
+    /// As [`Manager::wait`], until `deadline` at the latest; true if `completion` is complete.
+    ///
+    /// # Context, Blocking
+    /// As [`Manager::wait`].
+    pub fn wait_until(&self, completion: &Completion, hint: Hint, deadline: Instant) -> bool {
+        self.core.wait(completion, hint, Some(deadline))
+    }
+
+    /// How often a point has found something so far.
+    pub fn hits(&self, point: Point) -> u64 {
+        self.core.hits.get(point)
+    }
+
+    /// The points that are on.
+    pub fn points(&self) -> Points {
+        self.core.points
+    }
+
+    /// The mode it was built for.
+    pub fn mode(&self) -> Mode {
+        self.core.mode
+    }
+
+    /// Whether every compute virtual processor is busy, the caller's own not counted.
+    pub fn is_loaded(&self) -> bool {
+        self.core.is_loaded()
+    }
+}
+
+impl Core {
+    /// One look for events, by whoever is there.
+    #[inline]
+    pub(crate) fn poll(&self, point: Point) -> bool {
+        let found = self.registry.pin().poll();
+        self.hits.note(point, found)
+    }
+
+    /// Polls until nothing is left (events coalesce: DESIGN §4.3), within bounds.
+    pub(crate) fn drain(&self, point: Point, sources: &Pinned<'_>) -> bool {
+        let mut found = false;
+        for _ in 0..1000 {
+            if !sources.poll() {
+                break;
+            }
+            found = true;
+        }
+        self.hits.note(point, found)
+    }
+
+    pub(crate) fn is_loaded(&self) -> bool {
+        let Some(load) = self.load.get() else { return false };
+        let own = marcel::current_vp().is_some_and(|vp| vp.kind() == marcel::Kind::Compute);
+        let compute = load.compute_vps();
+        self.mode == Mode::Smp && compute > 0 && load.busy_compute_vps() >= compute + own as usize
+    }
+
+    /// Whether progress outside calls is on at all.
+    pub(crate) fn progresses(&self) -> bool {
+        self.points != Points::NONE
+    }
+
+    /// Whether busy virtual processors need ticks: something pends that no spare thread watches.
+    pub(crate) fn wants_ticks(&self) -> bool {
+        self.points.tick
+            && (self.tasks.pending() || !self.points.block && self.registry.pin().pending())
+    }
+
+    pub(crate) fn left_pending(&self) {
+        if !self.progresses() {
+            return;
+        }
+        let sources = self.registry.pin();
+        if sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(&sources) {
+            self.drain(Point::Library, &sources);
+        }
+        drop(sources);
+        if self.wants_ticks()
+            && let Some(load) = self.load.get()
+        {
+            load.arm_ticks();
+        }
+    }
+
+    /// A task was submitted: wakes an idle virtual processor, or lets ticks find it.
+    pub(crate) fn call_for_tasks(&self) {
+        if let Some(load) = self.load.get() {
+            if self.points.idle && load.wake_one() {
+                return;
+            }
+            if self.points.tick {
+                load.arm_ticks();
+            }
+        }
+    }
+
+    /// Makes sure that somebody who sleeps is woken by the next event; false if one is there already.
+    pub(crate) fn watch_over(&self, sources: &Pinned<'_>) -> bool {
+        if self.front.has_sleeper() {
+            self.front.arm(sources)
+        } else if self.points.block {
+            self.spare.arm(sources)
+        } else {
+            self.appoint();
+            true
+        }
+    }
+
+    /// Without a spare thread: wakes somebody who sleeps without a watch, to take the front role. If there
+    /// is nobody, ticks and calls have to do.
+    fn appoint(&self) -> bool {
+        self.candidates.wake_one() || self.load.get().is_some_and(Load::wake_one)
+    }
+
+    /// Gives up the front role, and hands the watch on.
+    pub(crate) fn leave_front(&self, sources: &Pinned<'_>) {
+        self.front.release_role();
+        if !sources.pending() {
+            return;
+        }
+        if !self.points.block {
+            self.appoint();
+        } else if !self.spare.arm(sources) {
+            self.drain(Point::Wait, sources);
+        }
+    }
+}
+
+/// A registered source; dropping it unregisters the source and returns when nobody uses it any more.
+#[derive(Debug)]
+pub struct SourceHandle {
+    manager: Arc<Manager>,
+    slot: usize,
+}
+
+impl Drop for SourceHandle {
+    fn drop(&mut self) {
+        let core = &self.manager.core;
+        if let Some((_source, Some(fd))) = core.registry.remove(self.slot) {
+            core.front.remove_source(self.slot, fd);
+            core.spare.remove_source(self.slot, fd);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The points at which events are looked for, and how often each was used.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Where the manager looks for events (DESIGN §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// An idle virtual processor.
+    Idle,
+    /// A context switch.
+    Switch,
+    /// The tick of a busy virtual processor.
+    Tick,
+    /// A spare kernel thread that blocks.
+    Block,
+    /// A wait.
+    Wait,
+    /// A call into a library, such as a test.
+    Library,
+}
+
+impl Point {
+    /// All points, in the order of their counters.
+    pub const ALL: [Point; 6] =
+        [Point::Idle, Point::Switch, Point::Tick, Point::Block, Point::Wait, Point::Library];
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Point::Idle => "idle",
+            Point::Switch => "switch",
+            Point::Tick => "tick",
+            Point::Block => "block",
+            Point::Wait => "wait",
+            Point::Library => "library",
+        })
+    }
+}
+
+/// Which of the switchable points are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Points {
+    /// Idle virtual processors poll.
+    pub idle: bool,
+    /// Context switches poll.
+    pub switch: bool,
+    /// Ticks poll.
+    pub tick: bool,
+    /// Spare kernel threads block on behalf of requests.
+    pub block: bool,
+}
+
+impl Points {
+    /// Every point.
+    pub const ALL: Points = Points { idle: true, switch: true, tick: true, block: true };
+    /// None: progress only inside calls.
+    pub const NONE: Points = Points { idle: false, switch: false, tick: false, block: false };
+}
+
+/// How often each point found something. (Polls that find nothing are not counted: they are the fast path.)
+#[derive(Debug, Default)]
+pub(crate) struct Hits([AtomicU64; Point::ALL.len()]);
+
+impl Hits {
+    #[inline]
+    pub(crate) fn note(&self, point: Point, found: bool) -> bool {
+        if found {
+            self.0[point as usize].fetch_add(1, Relaxed);
+        }
+        found
+    }
+
+    pub(crate) fn get(&self, point: Point) -> u64 {
+        self.0[point as usize].load(Relaxed)
+    }
+}

@@ -1,0 +1,113 @@
+//! Spare kernel threads: one that sleeps in the spare watch for ever, and a pool for requests that block.
+//!
+//! The watcher sleeps in `epoll_wait`; nobody has to wake it to give it the watch, arming the set is enough.
+//! When an event comes it treats whatever there is (completes requests, answers rendezvous), then sleeps
+//! again, armed if something is still pending and nobody else watches.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use marcel::Sleeper;
+use marcel::lwp::{LwpPool, prefer_current_thread};
+
+use crate::manager::Core;
+use crate::point::Point;
+
+pub(crate) struct Spare {
+    shared: Arc<Shared>,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+    lwps: Arc<LwpPool>,
+    reserved: AtomicUsize,
+}
+
+struct Shared {
+    core: Arc<Core>,
+    stopping: AtomicBool,
+    /// Immortal, as sleepers are; a manager that never blocks has none.
+    sleeper: &'static Sleeper,
+}
+
+impl std::fmt::Debug for Spare {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Spare").field("lwps", &self.lwps).finish()
+    }
+}
+
+impl Spare {
+    pub(crate) fn new(core: Arc<Core>, lwps: usize) -> Spare {
+        let sleeper = Box::leak(Box::new(Sleeper::new()));
+        let shared = Arc::new(Shared { core, stopping: AtomicBool::new(false), sleeper });
+        Spare {
+            shared,
+            watcher: Mutex::new(None),
+            lwps: Arc::new(LwpPool::new(lwps)),
+            reserved: AtomicUsize::new(0),
+        }
+    }
+
+    /// Makes sure that there is a spare thread for one more blocking task (up to the bound of the pool).
+    pub(crate) fn reserve(&self) -> io::Result<()> {
+        let wanted = self.reserved.fetch_add(1, SeqCst) + 1;
+        let started = self.lwps.ensure(wanted);
+        if started.is_err() {
+            self.release();
+        }
+        self.shared.core.lwps.get_or_init(|| self.lwps.clone());
+        started
+    }
+
+    /// A blocking task has ended.
+    pub(crate) fn release(&self) {
+        self.reserved.fetch_sub(1, SeqCst);
+    }
+
+    /// Starts the watcher, if it does not run.
+    pub(crate) fn start(&self) -> io::Result<()> {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if watcher.is_none() {
+            self.shared.core.spare.add_sleeper(self.shared.sleeper.fd()?)?;
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new()
+                .name("pioman-watch".into())
+                .stack_size(256 * 1024)
+                .spawn(move || shared.watch())?;
+            *watcher = Some(thread);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn watch(&self) {
+        prefer_current_thread();
+        let core = &self.core;
+        while !self.stopping.load(SeqCst) {
+            self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(None));
+            let sources = core.registry.pin();
+            loop {
+                core.drain(Point::Block, &sources);
+                // Nothing more comes this way, or somebody else sleeps on it, or we are armed again.
+                if !sources.pending()
+                    || core.front.has_sleeper()
+                    || core.spinners.load(SeqCst) > 0
+                    || core.spare.arm(&sources)
+                {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, SeqCst);
+        self.shared.sleeper.notify();
+        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = watcher {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Sleeping in the kernel until a source has something: one `epoll` set and who sleeps in it.
+//!
+//! The set holds the sources' descriptors, one-shot and *disarmed* as long as nobody sleeps there, so that a
+//! busy network does not wake anybody while somebody polls it; and the eventfds of those who may sleep in it
+//! (see [`marcel::Sleeper`]). At most one thread sleeps in a watch: whoever holds its *role*.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::time::{Duration, Instant};
+
+use crate::registry::{MAX, Pinned};
+
+/// Marks the eventfd of a sleeper in the event's data; the rest is the descriptor.
+const SLEEPER: u64 = 1 << 63;
+
+pub(crate) struct Watch {
+    epoll: OwnedFd,
+    armed: [AtomicBool; MAX],
+    role: AtomicBool,
+}
+
+impl Watch {
+    pub(crate) fn new() -> io::Result<Watch> {
+        // SAFETY: no pointers; the descriptor is ours.
+        let epoll = unsafe {
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Watch { epoll, armed: Default::default(), role: AtomicBool::new(false) })
+    }
+
+    /// Takes the role of the one who sleeps here; false if somebody has it.
+    pub(crate) fn take_role(&self) -> bool {
+        !self.role.load(Relaxed) && !self.role.swap(true, SeqCst)
+    }
+
+    pub(crate) fn release_role(&self) {
+        self.role.store(false, SeqCst);
+    }
+
+    pub(crate) fn has_sleeper(&self) -> bool {
+        self.role.load(SeqCst)
+    }
+
+    fn control(&self, how: i32, fd: RawFd, events: i32, data: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: a valid event; epoll_ctl keeps no pointer.
+        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), how, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Lets the owner of a sleeper's eventfd sleep here. May be repeated.
+    pub(crate) fn add_sleeper(&self, fd: RawFd) -> io::Result<()> {
+        match self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, SLEEPER | fd as u64) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Adds a source's descriptor, disarmed.
+    pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
+        self.armed[slot].store(false, SeqCst);
+        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
+    }
+
+    pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.armed[slot].store(false, SeqCst);
+    }
+
+    /// Arms every source's descriptor here and then the sources themselves; false if one has an event
+    /// already. Progress path: a few system calls that do not block, none for what is armed.
+    pub(crate) fn arm(&self, sources: &Pinned<'_>) -> bool {
+        let mut quiet = true;
+        for (slot, source, fd) in sources.each() {
+            if let Some(fd) = fd
+                && !self.armed[slot].load(Relaxed)
+                && !self.armed[slot].swap(true, SeqCst)
+            {
+                let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
+                if self.control(libc::EPOLL_CTL_MOD, fd, wanted, slot as u64).is_err() {
+                    self.armed[slot].store(false, SeqCst);
+                }
+            }
+            quiet &= source.arm();
+        }
+        quiet
+    }
+
+    /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`.
+    pub(crate) fn sleep(&self, deadline: Option<Instant>) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        let n = loop {
+            let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let n = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout);
+            if n >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+                break n;
+            }
+        };
+        for event in &events[..n.max(0) as usize] {
+            let data = event.u64;
+            if data & SLEEPER != 0 {
+                let mut counter = [0u8; 8];
+                // SAFETY: eight writable bytes; the descriptor does not block.
+                unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
+            } else if let Some(armed) = self.armed.get(data as usize) {
+                armed.store(false, SeqCst);
+            }
+        }
+    }
+}
+
+/// `epoll_pwait2` for its nanoseconds; kernels before 5.11 get the time-out rounded up to milliseconds.
+fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: Option<Duration>) -> i32 {
+    let Some(timeout) = timeout else {
+        // SAFETY: `events` is writable for its length.
+        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, -1) };
+    };
+    let spec = libc::timespec {
+        tv_sec: timeout.as_secs().min(i64::MAX as u64) as i64,
+        tv_nsec: timeout.subsec_nanos() as i64,
+    };
+    // SAFETY: `events` is writable for its length, `spec` valid, no signal mask.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll,
+            events.as_mut_ptr(),
+            events.len(),
+            &spec,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        ) as i32
+    };
+    if n < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+        // SAFETY: as above.
+        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, ms) };
+    }
+    n
+}

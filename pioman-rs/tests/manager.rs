@@ -1,0 +1,371 @@
+//! The manager with a real source (an eventfd that a kernel thread writes), in every mode and from every kind
+//! of thread.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::{Mode, Runtime};
+use pioman::{Completion, Cond, Hint, Manager, Point, Points, Progress, Source, TaskBuilder};
+
+/// Completes request `i` when the counter of its eventfd has reached more than `i`.
+struct Mailbox {
+    fd: OwnedFd,
+    arrived: AtomicU64,
+    requests: Vec<Completion>,
+    done: AtomicUsize,
+    submitted: AtomicUsize,
+}
+
+impl Mailbox {
+    fn new(requests: usize) -> Arc<Mailbox> {
+        // SAFETY: no pointers; the descriptor is ours.
+        let fd = unsafe {
+            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
+        };
+        Arc::new(Mailbox {
+            fd,
+            arrived: AtomicU64::new(0),
+            requests: (0..requests).map(|_| Completion::new()).collect(),
+            done: AtomicUsize::new(0),
+            submitted: AtomicUsize::new(0),
+        })
+    }
+
+    fn deliver(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+    }
+}
+
+impl Source for Mailbox {
+    fn name(&self) -> &str {
+        "mailbox"
+    }
+    fn poll(&self) -> bool {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes.
+        let n = unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+        if n != 8 {
+            return false;
+        }
+        let before = self.arrived.fetch_add(u64::from_ne_bytes(counter), SeqCst);
+        let after = before + u64::from_ne_bytes(counter);
+        for i in before..after {
+            self.done.fetch_add(1, SeqCst);
+            self.requests[i as usize].complete();
+        }
+        true
+    }
+    fn pending(&self) -> bool {
+        self.done.load(SeqCst) < self.submitted.load(SeqCst)
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+}
+
+fn modes() -> [Mode; 3] {
+    [Mode::NoThread, Mode::Mono, Mode::Smp]
+}
+
+fn spins() -> [Option<Duration>; 3] {
+    [Some(Duration::ZERO), Some(Duration::from_micros(50)), Some(Duration::from_millis(20))]
+}
+
+/// Delivers `n` events, a moment apart, from a kernel thread.
+fn deliver_slowly(mailbox: &Arc<Mailbox>, n: usize) -> std::thread::JoinHandle<()> {
+    let mailbox = mailbox.clone();
+    std::thread::spawn(move || {
+        for i in 0..n {
+            if i % 3 == 0 {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            mailbox.deliver();
+        }
+    })
+}
+
+#[test]
+fn waits_end_in_every_mode_with_every_spin_time() {
+    for (mode, spin) in modes().into_iter().flat_map(|m| spins().map(|s| (m, s))) {
+        let manager = Manager::builder().mode(mode).points(Points::ALL).spin(spin).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        let mailbox = Mailbox::new(100);
+        let source = manager.add_source(mailbox.clone()).unwrap();
+        runtime.run(|| {
+            let sender = deliver_slowly(&mailbox, 100);
+            for request in &mailbox.requests {
+                mailbox.submitted.fetch_add(1, SeqCst);
+                manager.wait(request, Hint::Short);
+            }
+            sender.join().unwrap();
+        });
+        drop(source);
+    }
+}
+
+#[test]
+fn many_green_and_kernel_threads_wait_at_once() {
+    for (mode, spin) in modes().into_iter().flat_map(|m| spins().map(|s| (m, s))) {
+        let manager = Manager::builder().mode(mode).points(Points::ALL).spin(spin).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        let mailbox = Mailbox::new(60);
+        let _source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(60, SeqCst);
+        let waiter = |i: usize| {
+            let (mailbox, manager) = (mailbox.clone(), manager.clone());
+            move || {
+                for request in mailbox.requests.iter().skip(i).step_by(6) {
+                    manager.wait(request, Hint::Long);
+                }
+            }
+        };
+        let kernel: Vec<_> = (0..3).map(|i| std::thread::spawn(waiter(i))).collect();
+        let sender = deliver_slowly(&mailbox, 60);
+        if mode == Mode::NoThread {
+            (3..6).for_each(|i| waiter(i)());
+        } else {
+            let waiters: Vec<_> = (3..6).map(waiter).collect();
+            runtime.run(|| {
+                let green: Vec<_> = waiters.into_iter().map(marcel::spawn).collect();
+                green.into_iter().for_each(|t| t.join().unwrap());
+            });
+        }
+        kernel.into_iter().for_each(|t| t.join().unwrap());
+        sender.join().unwrap();
+    }
+}
+
+#[test]
+fn a_timed_wait_gives_up_and_can_be_repeated() {
+    for mode in modes() {
+        let manager = Manager::builder().mode(mode).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        let mailbox = Mailbox::new(1);
+        let _source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(1, SeqCst);
+        runtime.run(|| {
+            let soon = Instant::now() + Duration::from_millis(20);
+            assert!(!manager.wait_until(&mailbox.requests[0], Hint::Short, soon));
+            assert!(Instant::now() >= soon);
+            mailbox.deliver();
+            manager.wait(&mailbox.requests[0], Hint::Short);
+        });
+    }
+}
+
+/// CPU time of the process so far.
+fn cpu_time() -> Duration {
+    // SAFETY: an all-zero rusage is valid, and is filled in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    let of = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+#[test]
+fn a_long_kernel_wait_burns_no_cpu() {
+    let manager = Manager::builder().mode(Mode::NoThread).build().unwrap();
+    let mailbox = Mailbox::new(1);
+    let _source = manager.add_source(mailbox.clone()).unwrap();
+    mailbox.submitted.store(1, SeqCst);
+    let late = mailbox.clone();
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(500));
+        late.deliver();
+    });
+    let before = cpu_time();
+    manager.wait(&mailbox.requests[0], Hint::Short);
+    // The spin is 50 µs; a tenth of the time waited would be a bug.
+    assert!(cpu_time() - before < Duration::from_millis(50));
+    sender.join().unwrap();
+}
+
+/// Computes, without a call into anything, until `stop`.
+fn compute_until(stop: &AtomicBool) {
+    while !stop.load(SeqCst) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Whether a request completes while every virtual processor computes and nobody waits for it.
+fn completes_while_computing(mode: Mode, points: Points) -> bool {
+    let manager = Manager::builder().mode(mode).points(points).build().unwrap();
+    let runtime = Runtime::builder().mode(mode).vps(1).hooks(manager.clone()).build().unwrap();
+    let mailbox = Mailbox::new(1);
+    let _source = manager.add_source(mailbox.clone()).unwrap();
+    runtime.run(|| {
+        mailbox.submitted.store(1, SeqCst);
+        manager.left_pending();
+        mailbox.deliver();
+        let start = Instant::now();
+        while !mailbox.requests[0].is_done() && start.elapsed() < Duration::from_millis(500) {
+            std::hint::spin_loop();
+        }
+        mailbox.requests[0].is_done()
+    })
+}
+
+#[test]
+fn a_request_completes_while_its_owner_computes() {
+    assert!(completes_while_computing(Mode::Smp, Points::ALL), "spare kernel thread");
+    assert!(completes_while_computing(Mode::Mono, Points::ALL), "tick");
+    let tick_only = Points { tick: true, ..Points::NONE };
+    assert!(completes_while_computing(Mode::Smp, tick_only), "tick alone, smp");
+}
+
+#[test]
+fn without_progression_nothing_moves_outside_calls() {
+    for mode in [Mode::Mono, Mode::Smp] {
+        assert!(!completes_while_computing(mode, Points::NONE), "{mode}");
+    }
+    let no_tick = Points { tick: false, ..Points::ALL };
+    assert!(!completes_while_computing(Mode::Mono, no_tick));
+}
+
+#[test]
+fn a_waiter_is_woken_although_every_compute_vp_computes() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(2).hooks(manager.clone()).build().unwrap();
+    let mailbox = Mailbox::new(50);
+    let _source = manager.add_source(mailbox.clone()).unwrap();
+    runtime.run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let computing: Vec<_> = (0..4)
+            .map(|_| {
+                let stop = stop.clone();
+                marcel::spawn(move || compute_until(&stop))
+            })
+            .collect();
+        while !manager.is_loaded() {
+            marcel::sleep(Duration::from_millis(1));
+        }
+        let sender = deliver_slowly(&mailbox, 50);
+        for request in &mailbox.requests {
+            mailbox.submitted.fetch_add(1, SeqCst);
+            manager.wait(request, Hint::Short);
+        }
+        sender.join().unwrap();
+        stop.store(true, SeqCst);
+        computing.into_iter().for_each(|t| t.join().unwrap());
+    });
+}
+
+#[test]
+fn light_tasks_run_once_or_until_they_are_done() {
+    for mode in modes() {
+        let manager = Manager::builder().mode(mode).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        runtime.run(|| {
+            let runs: Arc<Vec<AtomicUsize>> =
+                Arc::new((0..20).map(|_| AtomicUsize::new(0)).collect());
+            let tasks: Vec<_> = (0..20)
+                .map(|i| {
+                    let runs = runs.clone();
+                    let inside = AtomicBool::new(false);
+                    TaskBuilder::new()
+                        .submit(&manager, move || {
+                            assert!(!inside.swap(true, SeqCst), "run twice at once");
+                            let n = runs[i].fetch_add(1, SeqCst) + 1;
+                            inside.store(false, SeqCst);
+                            if n > i { Progress::Done } else { Progress::Again }
+                        })
+                        .unwrap()
+                })
+                .collect();
+            for (i, mut task) in tasks.into_iter().enumerate() {
+                task.wait();
+                assert_eq!(runs[i].load(SeqCst), i + 1, "{mode}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_cancelled_task_is_not_called_any_more() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).hooks(manager.clone()).build().unwrap();
+    runtime.run(|| {
+        for _ in 0..200 {
+            let alive = Arc::new(AtomicBool::new(true));
+            let seen = alive.clone();
+            let task = TaskBuilder::new()
+                .submit(&manager, move || {
+                    assert!(seen.load(SeqCst));
+                    Progress::Again
+                })
+                .unwrap();
+            drop(task);
+            alive.store(false, SeqCst);
+        }
+    });
+}
+
+#[test]
+fn a_task_that_can_block_is_exported_when_every_vp_computes() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(1).hooks(manager.clone()).build().unwrap();
+    runtime.run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = stop.clone();
+        let computing = marcel::spawn(move || compute_until(&seen));
+        while !manager.is_loaded() {
+            marcel::sleep(Duration::from_millis(1));
+        }
+        let before = manager.hits(Point::Block);
+        let blocked = Arc::new(AtomicBool::new(false));
+        let mark = blocked.clone();
+        let mut task = TaskBuilder::new()
+            .blocking(move || mark.store(true, SeqCst))
+            .submit(&manager, || Progress::Again)
+            .unwrap();
+        task.wait();
+        assert!(blocked.load(SeqCst));
+        assert!(manager.hits(Point::Block) > before);
+        stop.store(true, SeqCst);
+        computing.join().unwrap();
+    });
+}
+
+#[test]
+fn a_condition_wakes_all_its_waiters_and_only_them() {
+    for mode in [Mode::Mono, Mode::Smp] {
+        let manager = Manager::builder().mode(mode).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        runtime.run(|| {
+            let cond = Arc::new(Cond::new());
+            let woken = Arc::new(AtomicUsize::new(0));
+            let waiters: Vec<_> = (0..10)
+                .map(|i| {
+                    let (cond, woken, manager) = (cond.clone(), woken.clone(), manager.clone());
+                    marcel::spawn(move || {
+                        cond.wait(&manager, 1 << (i % 2));
+                        woken.fetch_add(1, SeqCst);
+                    })
+                })
+                .collect();
+            marcel::sleep(Duration::from_millis(5));
+            cond.signal(1);
+            while woken.load(SeqCst) < 5 {
+                marcel::yield_now();
+            }
+            marcel::sleep(Duration::from_millis(5));
+            assert_eq!(woken.load(SeqCst), 5);
+            let soon = Instant::now() + Duration::from_millis(5);
+            assert!(!cond.wait_until(&manager, 4, soon));
+            cond.signal(2);
+            waiters.into_iter().for_each(|t| t.join().unwrap());
+            assert!(cond.test(2) && !cond.test(4));
+        });
+    }
+}
