@@ -215,7 +215,7 @@ fn people_get_a_table_and_the_machine() {
     ]);
     let text = out(&output);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
-    for expected in ["half_round_trip", "median", "cores", "build", "driver shm"] {
+    for expected in ["half_round_trip", "median", "cores", "DEBUG BUILD", "driver shm"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }

@@ -41,10 +41,16 @@ fn every_mode() {
 }
 
 #[test]
-fn rows_long_enough_for_rendezvous() {
-    // 8 000 cells are 64 000 bytes: above the eager threshold of both drivers.
+fn rows_that_go_by_rendezvous() {
     for driver in ["shm", "tcp"] {
-        stencil("2", &[], driver, "smp", &["--size", "8000", "--steps", "1", "--threads", "2"]);
+        let output = mad(&["run", "-n", "2", "--timeout", "60", "--driver", driver])
+            .arg(example("stencil"))
+            .args(["--size", "200", "--steps", "50", "--threads", "3"])
+            .env("NMAD_RDV_THRESHOLD", "1000") // a row has 1600 bytes
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{driver}: {}", err(&output));
+        assert!(out(&output).contains("equal to the sequential result"), "{}", out(&output));
     }
 }
 
