@@ -13,7 +13,7 @@ use pioman::{Handover, HandoverLock, Hint, Manager, Source};
 use crate::core::{Core, Signals};
 use crate::driver::Driver;
 use crate::driver::any::Any;
-use crate::driver::shm::segment::Segment;
+use crate::driver::shm::bell::Bell;
 use crate::request::{Ref, Request};
 use crate::sys::KeepErrno;
 
@@ -39,14 +39,14 @@ impl<D: Driver> Handover for Core<D> {
 pub(crate) struct Engine {
     lock: HandoverLock<Core<Any>>,
     signals: Arc<Signals>,
-    bell: Option<Arc<Segment>>,
+    bell: Option<Arc<Bell>>,
     fd: Option<RawFd>,
 }
 
 impl Engine {
     pub(crate) fn new(core: Core<Any>) -> Engine {
         let bell = match &core.driver {
-            Any::Shm(shm) => Some(shm.segment().clone()),
+            Any::Shm(shm) => Some(shm.bell().clone()),
             Any::Tcp(_) => None,
         };
         let (fd, signals) = (core.driver.fd(), core.signals.clone());
@@ -241,11 +241,8 @@ impl Source for Engine {
 
     #[inline]
     fn disarm(&self) {
-        if let Some(segment) = &self.bell {
-            let bell = segment.bell();
-            if bell.load(Ordering::Relaxed) == 1 {
-                bell.store(0, Ordering::Relaxed);
-            }
+        if let Some(bell) = &self.bell {
+            bell.disarm();
         }
     }
 }

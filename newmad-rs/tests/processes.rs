@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{launch, message};
 use newmad::{ANY, Error, Session};
 
-const LIMIT: Duration = Duration::from_secs(6);
+const LIMIT: Duration = Duration::from_secs(8);
 const DRIVERS: [&str; 2] = ["shm", "tcp"];
 
 /// Runs in the processes that the other tests start; does nothing otherwise.
@@ -36,7 +36,6 @@ fn ping_pong(session: &Session) -> Result<(), Error> {
     let mut buffer = vec![0; 5_000_000];
     for (number, size) in sizes().into_iter().enumerate() {
         let number = number as u64;
-        eprintln!("size {size}");
         let data = message(number, size);
         for round in 0..3 {
             if session.rank() == 0 {

@@ -8,7 +8,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Driver, Peek, Post, Refused};
 use crate::error::{Cause, Error};
@@ -16,12 +16,14 @@ use crate::proto::Header;
 use crate::span::Span;
 use crate::sys;
 
+pub(crate) mod bell;
 pub(crate) mod cma;
 pub(crate) mod connect;
 pub(crate) mod ring;
 pub(crate) mod segment;
 pub(crate) mod track;
 
+use bell::Bell;
 use segment::{Geometry, Segment};
 use track::{Receiver, Sender};
 
@@ -107,23 +109,17 @@ impl Peer {
     /// After something was published: wakes the peer if it sleeps.
     #[inline]
     fn ring(&self) {
-        fence(Ordering::SeqCst);
-        let bell = self.segment.bell();
-        if bell.load(Ordering::Relaxed) == 1 && bell.swap(0, Ordering::AcqRel) == 1 {
-            sys::ring(self.bell.as_raw_fd());
-        }
+        bell::ring(&self.segment, &self.bell);
     }
 }
 
 /// See the module.
 pub(crate) struct Shm {
     name: &'static str,
-    mine: Arc<Segment>,
-    bell: OwnedFd,
+    bell: Arc<Bell>,
     epoll: OwnedFd,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
-    armed: bool,
     /// Set when this end goes away, for the other ranks of this process.
     flag: Arc<AtomicBool>,
 }
@@ -138,18 +134,19 @@ impl Shm {
         flag: Arc<AtomicBool>,
     ) -> Result<Shm, Error> {
         let epoll = sys::epoll()?;
-        sys::watch(&epoll, bell.as_raw_fd(), libc::EPOLLIN, BELL)?;
+        let bell = Arc::new(Bell::new(mine, bell));
+        sys::watch(&epoll, bell.fd(), libc::EPOLLIN, BELL)?;
         for (rank, peer) in peers.iter().enumerate() {
             if let Some(Life::Line(line)) = peer.as_ref().and_then(|peer| peer.life.as_ref()) {
                 sys::watch(&epoll, line.as_raw_fd(), libc::EPOLLIN | libc::EPOLLRDHUP, rank as u64)?;
             }
         }
-        Ok(Shm { name, mine, bell, epoll, peers, rounds: 0, armed: false, flag })
+        Ok(Shm { name, bell, epoll, peers, rounds: 0, flag })
     }
 
-    /// The own segment, whose bell anybody may disarm without the engine's lock.
-    pub(crate) fn segment(&self) -> &Arc<Segment> {
-        &self.mine
+    /// The own bell, which anybody may disarm without the engine's lock.
+    pub(crate) fn bell(&self) -> &Arc<Bell> {
+        &self.bell
     }
 
     #[inline]
@@ -161,7 +158,7 @@ impl Shm {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
         for event in sys::ready(&self.epoll, &mut events) {
             if event.u64 == BELL {
-                sys::unring(self.bell.as_raw_fd());
+                self.bell.answer();
             } else if let Some(Some(peer)) = self.peers.get_mut(event.u64 as usize) {
                 // Nothing is ever sent on this socket any more: whatever happens on it is its end.
                 peer.gone = true;
@@ -175,9 +172,7 @@ impl Shm {
                 peer.gone |= flag.load(Ordering::Acquire);
             }
         }
-        if self.mine.bell().load(Ordering::Relaxed) == 0 {
-            self.armed = false;
-        }
+        self.bell.keep_armed();
     }
 }
 
@@ -212,7 +207,7 @@ impl Driver for Shm {
     #[inline]
     fn begin(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.armed || self.rounds % DEATH_CHECK == 0 {
+        if self.bell.is_armed() || self.rounds % DEATH_CHECK == 0 {
             self.look_around();
         }
         false
@@ -334,11 +329,7 @@ impl Driver for Shm {
     }
 
     fn arm(&mut self) {
-        if !self.armed || self.mine.bell().load(Ordering::Relaxed) == 0 {
-            self.armed = true;
-            self.mine.bell().store(1, Ordering::Relaxed);
-        }
-        fence(Ordering::SeqCst);
+        self.bell.arm();
     }
 
     fn fd(&self) -> Option<RawFd> {
