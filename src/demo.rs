@@ -11,7 +11,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::bench::config::Config;
-use crate::bench::present::{figure, machine};
+use crate::bench::present::{Noise, figure, machine};
 use crate::bench::results::Results;
 use crate::bench::{Effort, drive, find, key};
 use crate::out::{self, Exit, Outcome, print};
@@ -57,6 +57,7 @@ fn parts() -> Vec<Part> {
 
 /// Runs the demonstration.
 pub(crate) fn run(_: &DemoArgs) -> Outcome {
+    let noise = Noise::start();
     let mut planned = Vec::new();
     for part in parts() {
         let bench = find(part.bench)
@@ -75,7 +76,7 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
         return Err(Exit::Failed("demo: a part is missing".into()));
     };
     let figure3 = Figure3 { smp, mono };
-    print(&format!("{}\n", machine()))?;
+    print(&format!("{}; {}", machine(), noise.words()))?;
     for driver in DRIVERS {
         print(&figure3.table(driver))?;
         print(&figure3.words(driver))?;
@@ -195,7 +196,7 @@ impl Figure3<'_> {
         let worst = SIZES.into_iter().filter_map(slowdown).fold(f64::MIN, f64::max);
         if worst > f64::MIN {
             text.push_str(&format!(
-                "  The receiver's computation took at worst {:+.1} % of its time alone{}.\n",
+                "  The receiver's computation was at worst {:+.1} % longer than alone{}.\n",
                 (worst - 1.0) * 100.0,
                 if worst > 1.03 { ", MORE than the 3 % that are allowed" } else { "" },
             ));
@@ -213,7 +214,7 @@ fn reactivity_words(results: &Results) -> String {
         let Some(trip) = results.stats("half_round_trip", busy) else { continue };
         let slowdown = results.median("slowdown", busy).unwrap_or(f64::NAN);
         text.push_str(&format!(
-            "  {driver}: half round trip mean {}, median {}, p99 {}; a unit of computation takes {:+.1} % CPU time{}.\n",
+            "  {driver}: half round trip mean {}, median {}, p99 {}; a unit of computation takes {:+.1} % more CPU time than alone{}.\n",
             time(trip.mean),
             time(trip.median),
             time(trip.p99),

@@ -188,13 +188,14 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         rounds: args.rounds.unwrap_or(bench.rounds),
         timeout: args.timeout,
     };
+    let noise = present::Noise::start();
     let bar = drive::bar(drive::steps(&points, &effort));
     let results = drive::measure(bench, points, &effort, &bar);
     bar.finish_and_clear();
     let results = results?;
     let measured = results.measured(bench.name, bench.metrics);
     if !args.json {
-        return out::print(&present::table(bench, &results.points, &measured));
+        return out::print(&present::table(bench, &results.points, &measured, &noise));
     }
     for line in &measured {
         let line = serde_json::to_string(line).map_err(|e| Exit::Failed(format!("bench: {e}")))?;

@@ -15,18 +15,89 @@ pub(crate) fn machine() -> String {
         .and_then(|line| line.split_once(':'))
         .map_or("unknown processor", |(_, model)| model.trim());
     let kernel = read("/proc/sys/kernel/osrelease");
-    let load = read("/proc/loadavg");
     let build = if cfg!(debug_assertions) {
         "DEBUG BUILD: these figures say nothing, use cargo run --release"
     } else {
         "release build"
     };
     format!(
-        "{model}, {} of its cores, Linux {}, {build}, load before the run {}",
+        "{model}, {} of its cores, Linux {}, {build}",
         marcel::topology::allowed_cpus().len(),
         kernel.trim(),
-        load.split(' ').next().unwrap_or("unknown"),
     )
+}
+
+/// CPU time of the machine, in clock ticks: what all processes used, what the host took away, and how much
+/// there was.
+#[derive(Clone, Copy, Default)]
+struct Ticks {
+    busy: f64,
+    stolen: f64,
+    all: f64,
+}
+
+impl Ticks {
+    fn read() -> Ticks {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        Ticks::parse(&text).unwrap_or_default()
+    }
+
+    /// The line `cpu user nice system idle iowait irq softirq steal …`.
+    fn parse(text: &str) -> Option<Ticks> {
+        let line = text.lines().next()?.strip_prefix("cpu ")?;
+        let fields: Vec<f64> =
+            line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [user, nice, system, idle, wait, irq, soft, steal] = *fields.get(..8)? else {
+            return None;
+        };
+        let busy = user + nice + system + irq + soft;
+        Some(Ticks { busy, stolen: steal, all: busy + idle + wait + steal })
+    }
+}
+
+/// Watches what else the machine does during a run: figures of a busy machine are to be read with care.
+pub(crate) struct Noise {
+    ticks: Ticks,
+    own_s: f64,
+}
+
+impl Noise {
+    /// From now on.
+    pub(crate) fn start() -> Noise {
+        Noise { ticks: Ticks::read(), own_s: Noise::own_s() }
+    }
+
+    /// What was seen, in words.
+    pub(crate) fn words(&self) -> String {
+        let now = Ticks::read();
+        // SAFETY: takes no pointers.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
+        let all = (now.all - self.ticks.all).max(1.0);
+        let own = (Noise::own_s() - self.own_s) * per_second;
+        let part = |ticks: f64| (100.0 * ticks / all).clamp(0.0, 100.0);
+        format!(
+            "meanwhile other processes used {:.0} % of the machine, its host took {:.0} %",
+            part(now.busy - self.ticks.busy - own),
+            part(now.stolen - self.ticks.stolen),
+        )
+    }
+
+    /// CPU seconds of this process and of the workers that have ended.
+    fn own_s() -> f64 {
+        [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+            .into_iter()
+            .map(|who| {
+                let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+                // SAFETY: `usage` is writable; zeroed is a valid value.
+                let usage = unsafe {
+                    libc::getrusage(who, usage.as_mut_ptr());
+                    usage.assume_init()
+                };
+                let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+                seconds(usage.ru_utime) + seconds(usage.ru_stime)
+            })
+            .sum()
+    }
 }
 
 /// A figure with as many digits as mean something.
@@ -40,7 +111,12 @@ pub(crate) fn figure(x: f64) -> String {
 }
 
 /// The table of a bench: one row per point and metric. Keys that are the same everywhere go above it.
-pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Measured]) -> String {
+pub(crate) fn table(
+    bench: &Bench,
+    points: &[Config],
+    measured: &[Measured],
+    noise: &Noise,
+) -> String {
     let same = |key: &str| {
         let mut values = points.iter().map(|point| point.get(key));
         let first = values.next().flatten();
@@ -80,5 +156,25 @@ pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Measured]) -> 
     if !common.is_empty() {
         text.push_str(&format!("{}\n", common.join(", ")));
     }
-    format!("{text}{}\n{}\n", machine(), table.trim_fmt())
+    format!("{text}{}; {}\n{}\n", machine(), noise.words(), table.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_understood() {
+        let ticks = Ticks::parse("cpu  10 1 5 100 4 2 3 7 0 0\ncpu0 1 2\n").unwrap();
+        assert_eq!((ticks.busy, ticks.stolen, ticks.all), (21.0, 7.0, 132.0));
+        assert!(Ticks::parse("cpu 1 2").is_none() && Ticks::parse("").is_none());
+    }
+
+    #[test]
+    fn figures_keep_the_digits_that_mean_something() {
+        assert_eq!(
+            [0.12345, 12.345, 123.45, 12345.6].map(figure),
+            ["0.123", "12.35", "123.5", "12346"]
+        );
+    }
 }
