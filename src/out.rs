@@ -1,6 +1,6 @@
 //! Where the command writes, and how a command ends.
 //!
-//! `println!` panics when nobody reads: everything goes through [`print`], which turns that into
+//! `println!` panics when nobody reads: everything goes through [`print()`], which turns that into
 //! [`Exit::BrokenPipe`].
 
 use std::io::{self, Write};

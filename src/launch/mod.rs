@@ -136,13 +136,15 @@ pub(crate) fn run(
         broken: false,
         message,
     };
-    let cleanup = Cleanup { name };
+    let cleanup = Cleanup { foreign: children(), name: name.clone() };
+    let mut env = job.env.clone();
+    env.push((MARK.into(), name.into()));
     for rank in 0..job.ranks {
         let start = Start {
             program: &program,
             name: &job.program,
             args: &job.args,
-            env: &job.env,
+            env: &env,
             rank,
             size: job.ranks,
             capture: on_line.is_some(),
@@ -478,21 +480,32 @@ fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
     ready > 0
 }
 
+/// Variable that marks the processes of a job.
+const MARK: &str = "MAD_JOB";
+
+/// Processes whose parent this one is.
+fn children() -> Vec<i32> {
+    // Children started by this thread, and orphans, which the kernel gives to the main thread: the same one.
+    let me = std::process::id();
+    std::fs::read_to_string(format!("/proc/self/task/{me}/children"))
+        .map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
+        .unwrap_or_default()
+}
+
 /// Removes what a job can leave behind.
 struct Cleanup {
     name: String,
+    /// Children that were there before: whoever started them, the job did not (`exec mad run` in a script
+    /// that has background processes).
+    foreign: Vec<i32>,
 }
 
 impl Cleanup {
     /// Kills what the ranks started and left: their orphans are now children of this process.
     fn processes(&self) {
-        let me = std::process::id();
         for _ in 0..100 {
-            let Ok(text) = std::fs::read_to_string(format!("/proc/self/task/{me}/children")) else {
-                return;
-            };
             let orphans: Vec<i32> =
-                text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+                children().into_iter().filter(|&pid| self.is_ours(pid)).collect();
             if orphans.is_empty() {
                 return;
             }
@@ -505,6 +518,18 @@ impl Cleanup {
                 unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
             }
         }
+    }
+
+    /// Without foreign children every orphan is ours; with some, an orphan can be a child of theirs, so it
+    /// has to carry the job's name.
+    fn is_ours(&self, pid: i32) -> bool {
+        if self.foreign.is_empty() {
+            return true;
+        }
+        let mark = format!("{MARK}={}", self.name);
+        let env = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        !self.foreign.contains(&pid)
+            && env.split(|&byte| byte == 0).any(|var| var == mark.as_bytes())
     }
 }
 
