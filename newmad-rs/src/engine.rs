@@ -22,7 +22,7 @@ const WORK: u64 = 1;
 /// Somebody wanted to look for events.
 const POLL: u64 = 2;
 /// From this length on a message takes longer than a spin is worth.
-const LONG: usize = 256 * 1024;
+const LONG: usize = 512 * 1024;
 
 impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
