@@ -185,11 +185,14 @@ fn latency() {
             c["driver"] == driver && c["library"] == library && c["size"] == size
         })
     };
-    assert_eq!(of("shm", "newmad", 1), names(&["half_round_trip"]));
-    assert_eq!(of("shm", "newmad", 2048), names(&["half_round_trip", "bandwidth"]));
+    assert_eq!(of("shm", "newmad", 1), names(&["half_round_trip", "latency_ratio"]));
+    assert_eq!(
+        of("shm", "newmad", 2048),
+        names(&["half_round_trip", "bandwidth", "latency_ratio"])
+    );
     assert_eq!(of("tcp", "newmad", 1), names(&["half_round_trip", "latency_ratio"]));
     assert_eq!(of("tcp", "bare", 1), names(&["half_round_trip"]));
-    assert_eq!(of("shm", "bare", 1), names(&[]));
+    assert_eq!(of("shm", "bare", 100_000), names(&["half_round_trip", "bandwidth"]));
 }
 
 #[test]

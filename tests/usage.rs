@@ -47,7 +47,7 @@ fn wrong_usage_is_status_2_and_says_what_is_wrong() {
         (&["bench", "overlap", "--threads", "2"], "--compute-us"),
         (&["bench", "overlap", "--iters", "0"], "0"),
         (&["bench", "overlap", "--rounds", "many"], "many"),
-        (&["bench", "latency", "--driver", "shm", "--library", "bare"], "combinations"),
+        (&["bench", "overhead", "--mode", "mono", "--method", "block"], "combinations"),
         (&["bench", "reactivity", "--mode", "mono"], "smp"),
         (&["topo", "extra"], "extra"),
         (&["knobs", "--json", "--markdown"], "--markdown"),

@@ -1,19 +1,16 @@
 //! Half round trip and bandwidth of a ping-pong, both processes with nothing else to do.
 //!
 //! Source: thesis 2009, 7.2.1 (4 B ping-pong); EuroPVM/MPI 2007, section 4. Each process stays on a core of
-//! its own and polls. Over tcp the same two processes also play ping-pong on a bare socket pair of their own
-//! (`library` bare), in alternating blocks: what the library adds to the kernel's part is `latency_ratio`.
-//! The bare side has the library's socket options (no delay, not blocking) and polls its socket.
+//! its own and polls. The same two processes also play ping-pong without the library ([`super::bare`],
+//! `library` bare), in alternating blocks: what the library adds to the machine's part is `latency_ratio`.
 //!
 //! One reading of the clock per round trip (25 ns) is part of what is measured. Large messages are sent less
 //! often than `--iters` says: as many times as make the same number of bytes with 4 KiB each, at least 20.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-
 use newmad::Session;
 
 use super::Bench;
+use super::bare::Bare;
 use super::config::Config;
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::results::{Metric, Results};
@@ -47,7 +44,7 @@ const LIBRARY: Key = Key {
     name: "library",
     takes: Takes::Words(&["newmad", "bare"]),
     default: "newmad,bare",
-    help: "who carries the messages; bare, plain sockets, exists for driver tcp only",
+    help: "who carries the messages; bare: a plain socket, a polled flag",
 };
 const METRICS: [Metric; 3] = [
     Metric {
@@ -60,14 +57,11 @@ const METRICS: [Metric; 3] = [
 ];
 
 const DATA: u64 = 1;
-const PORT: u64 = 2;
 const BLOCKS: u64 = 10;
 const LEAST: u64 = 20;
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let senseless =
-        |point: &Config| point.text("library") == "bare" && point.text("driver") != "tcp";
-    grid.into_iter().filter(|point| !senseless(point)).collect()
+    grid
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -84,7 +78,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     // A refusal leaves the thread where the kernel puts it.
     let _ = marcel::topology::bind_current_thread(cores[session.rank() as usize % cores.len()]);
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
-    let mut bare = if wants_bare { Some(connect(session)?) } else { None };
+    let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
+    let mut bare = if wants_bare { Some(Bare::connect(session, most as usize)?) } else { None };
     let mut samples = vec![Vec::new(); spec.points.len()];
     let blocks = BLOCKS.min(spec.iters);
     for block in 0..blocks {
@@ -95,9 +90,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
             let mut buffer = vec![0u8; size as usize];
             session.barrier().map_err(text)?;
             let mut trip = |buffer: &mut [u8]| match &mut bare {
-                Some(stream) if config.text("library") == "bare" => {
-                    bare_trip(session.rank(), stream, buffer)
-                }
+                Some(bare) if config.text("library") == "bare" => bare.trip(session.rank(), buffer),
                 _ => trip(session, buffer),
             };
             for _ in 0..2 + trips / 10 {
@@ -138,62 +131,6 @@ fn trip(session: &Session, buffer: &mut [u8]) -> Worked {
     Ok(())
 }
 
-/// A connection of the two processes beside the library's.
-fn connect(session: &Session) -> Result<TcpStream, String> {
-    let io = |e: std::io::Error| format!("bare connection: {e}");
-    let stream = if session.rank() == 0 {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io)?;
-        let port = listener.local_addr().map_err(io)?.port();
-        session.send(1, PORT, &port.to_ne_bytes()).map_err(text)?;
-        listener.accept().map_err(io)?.0
-    } else {
-        let mut port = [0; 2];
-        session.recv(0, PORT, &mut port).map_err(text)?;
-        TcpStream::connect((Ipv4Addr::LOCALHOST, u16::from_ne_bytes(port))).map_err(io)?
-    };
-    stream.set_nodelay(true).map_err(io)?;
-    stream.set_nonblocking(true).map_err(io)?;
-    Ok(stream)
-}
-
-fn bare_trip(rank: u32, stream: &mut TcpStream, buffer: &mut [u8]) -> Worked {
-    if rank == 0 {
-        write_all(stream, buffer)?;
-        read_all(stream, buffer)
-    } else {
-        read_all(stream, buffer)?;
-        write_all(stream, buffer)
-    }
-}
-
-fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> Worked {
-    while !left.is_empty() {
-        match stream.write(left) {
-            Ok(n) => left = &left[n..],
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                std::hint::spin_loop();
-            }
-            Err(e) => return Err(format!("bare connection: {e}")),
-        }
-    }
-    Ok(())
-}
-
-fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Worked {
-    let mut at = 0;
-    while at < buffer.len() {
-        match stream.read(&mut buffer[at..]) {
-            Ok(0) => return Err("bare connection: the peer has closed it".into()),
-            Ok(n) => at += n,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                std::hint::spin_loop();
-            }
-            Err(e) => return Err(format!("bare connection: {e}")),
-        }
-    }
-    Ok(())
-}
-
 fn derive(results: &mut Results) {
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
@@ -221,15 +158,5 @@ mod tests {
         assert_eq!(trips(5000, 1 << 20), 20);
         assert_eq!(trips(5000, 65536), 312);
         assert_eq!(trips(3, 1 << 20), 3);
-    }
-
-    #[test]
-    fn bare_exists_for_tcp_only() {
-        let grid = super::super::key::grid("latency", BENCH.keys, &[("size", "1")]).unwrap();
-        let shown: Vec<_> = points(grid)
-            .iter()
-            .map(|p| format!("{} {}", p.text("driver"), p.text("library")))
-            .collect();
-        assert_eq!(shown, ["shm newmad", "tcp newmad", "tcp bare"]);
     }
 }

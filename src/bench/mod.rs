@@ -4,6 +4,7 @@
 //! command line and grid ([`key`]), starting and interleaving ([`drive`]), statistics ([`stats`]), output
 //! ([`present`], [`results`]). Objects and option names are those of DESIGN §8.
 
+mod bare;
 pub(crate) mod config;
 pub(crate) mod drive;
 mod idle;
@@ -126,7 +127,7 @@ pub(crate) struct BenchArgs {
     /// Length of the wait in seconds
     #[arg(long, value_name = "LIST")]
     seconds: Option<String>,
-    /// Who carries the messages: newmad, or bare sockets for comparison
+    /// Who carries the messages: newmad, or bare (a plain socket, a polled flag) for comparison
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
     /// What is empty: poll, task, block
