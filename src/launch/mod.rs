@@ -15,6 +15,7 @@
 //! removed. Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
 //! death signal is tied to the starting *thread*).
 
+mod cleanup;
 mod pmi;
 mod rank;
 mod signals;
@@ -25,6 +26,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use cleanup::{Cleanup, MARK};
 use pmi::{Asked, Server};
 pub(crate) use rank::Stream;
 use rank::{End, Rank, Start};
@@ -136,7 +138,7 @@ pub(crate) fn run(
         broken: false,
         message,
     };
-    let cleanup = Cleanup { foreign: children(), name: name.clone() };
+    let cleanup = Cleanup::before(name.clone());
     let mut env = job.env.clone();
     env.push((MARK.into(), name.into()));
     for rank in 0..job.ranks {
@@ -478,68 +480,4 @@ fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
     // SAFETY: `fds` is a valid slice of pollfd for its length.
     let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
     ready > 0
-}
-
-/// Variable that marks the processes of a job.
-const MARK: &str = "MAD_JOB";
-
-/// Processes whose parent this one is.
-fn children() -> Vec<i32> {
-    // Children started by this thread, and orphans, which the kernel gives to the main thread: the same one.
-    let me = std::process::id();
-    std::fs::read_to_string(format!("/proc/self/task/{me}/children"))
-        .map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
-        .unwrap_or_default()
-}
-
-/// Removes what a job can leave behind.
-struct Cleanup {
-    name: String,
-    /// Children that were there before: whoever started them, the job did not (`exec mad run` in a script
-    /// that has background processes).
-    foreign: Vec<i32>,
-}
-
-impl Cleanup {
-    /// Kills what the ranks started and left: their orphans are now children of this process.
-    fn processes(&self) {
-        for _ in 0..100 {
-            let orphans: Vec<i32> =
-                children().into_iter().filter(|&pid| self.is_ours(pid)).collect();
-            if orphans.is_empty() {
-                return;
-            }
-            for &pid in &orphans {
-                // SAFETY: takes no pointers; `pid` is a child that was not waited for, so the id is its own.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-            }
-            for pid in orphans {
-                // SAFETY: a null status pointer is allowed.
-                unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-            }
-        }
-    }
-
-    /// Without foreign children every orphan is ours; with some, an orphan can be a child of theirs, so it
-    /// has to carry the job's name.
-    fn is_ours(&self, pid: i32) -> bool {
-        if self.foreign.is_empty() {
-            return true;
-        }
-        let mark = format!("{MARK}={}", self.name);
-        let env = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        !self.foreign.contains(&pid)
-            && env.split(|&byte| byte == 0).any(|var| var == mark.as_bytes())
-    }
-}
-
-impl Drop for Cleanup {
-    fn drop(&mut self) {
-        let Ok(files) = std::fs::read_dir("/dev/shm") else { return };
-        for file in files.flatten() {
-            if file.file_name().to_string_lossy().starts_with(&self.name) {
-                let _ = std::fs::remove_file(file.path());
-            }
-        }
-    }
 }
