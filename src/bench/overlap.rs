@@ -239,6 +239,15 @@ impl Side<'_> {
         if steps > 0 { now_ns() - start } else { 0 }
     }
 
+    /// Lets both sides begin together. Without computation both are to be wide awake, so that the reference
+    /// is the transfer and not somebody's waking up: the later barriers pass while both poll.
+    fn together(&self, steps: u64) -> Worked {
+        for _ in 0..if steps > 0 { 1 } else { 3 } {
+            self.session.barrier().map_err(text)?;
+        }
+        Ok(())
+    }
+
     fn pause(&self, steps: u64) {
         if steps > 0 {
             marcel::sleep(PAUSE);
@@ -247,7 +256,7 @@ impl Side<'_> {
 
     fn send_to_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         mark(&mut point.buffer, stamp);
-        self.session.barrier().map_err(text)?;
+        self.together(point.steps)?;
         self.pause(point.steps);
         let start = now_ns();
         self.session.send(1, DATA, &point.buffer).map_err(text)?;
@@ -262,7 +271,7 @@ impl Side<'_> {
     fn receive_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         let buffer = std::mem::take(&mut point.buffer);
         let request = self.session.irecv(0, DATA, buffer).map_err(text)?;
-        self.session.barrier().map_err(text)?;
+        self.together(point.steps)?;
         let start = now_ns();
         let compute = self.compute(point.steps);
         let (buffer, status) = request.wait().map_err(text)?;
@@ -274,7 +283,7 @@ impl Side<'_> {
 
     fn send_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         mark(&mut point.buffer, stamp);
-        self.session.barrier().map_err(text)?;
+        self.together(point.steps)?;
         self.pause(point.steps);
         let buffer = std::mem::take(&mut point.buffer);
         let start = now_ns();
@@ -290,7 +299,7 @@ impl Side<'_> {
     }
 
     fn receive_from_computing(&self, point: &mut Point, stamp: u8) -> Worked {
-        self.session.barrier().map_err(text)?;
+        self.together(point.steps)?;
         self.session.recv(0, DATA, &mut point.buffer).map_err(text)?;
         let end = now_ns();
         check(&point.buffer, stamp)?;
@@ -302,7 +311,7 @@ impl Side<'_> {
         mark(&mut point.buffer, stamp);
         let other = std::mem::take(&mut point.other);
         let receive = self.session.irecv(peer, DATA, other).map_err(text)?;
-        self.session.barrier().map_err(text)?;
+        self.together(point.steps)?;
         let start = now_ns();
         let buffer = std::mem::take(&mut point.buffer);
         let send = self.session.isend(peer, DATA, buffer).map_err(text)?;
