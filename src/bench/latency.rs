@@ -15,7 +15,7 @@ use super::config::Config;
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::results::{Metric, Results};
 use super::stats::median;
-use super::worker::{Emit, Spec, Worked, text, with_session};
+use super::worker::{Emit, Spec, Worked, own_core, text, with_session};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -74,9 +74,7 @@ fn trips(iters: u64, size: u64) -> u64 {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    let cores = marcel::topology::allowed_cpus();
-    // A refusal leaves the thread where the kernel puts it.
-    let _ = marcel::topology::bind_current_thread(cores[session.rank() as usize % cores.len()]);
+    own_core(session);
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
     let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
     let mut bare = if wants_bare { Some(Bare::connect(session, most as usize)?) } else { None };

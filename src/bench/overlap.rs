@@ -33,7 +33,7 @@ use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::results::{Metric, Results};
 use super::spin::{Speed, compute};
 use super::stats::median;
-use super::worker::{Emit, Spec, Worked, text, with_session};
+use super::worker::{Emit, Spec, Worked, own_core, text, with_session};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -165,6 +165,7 @@ fn work(spec: &Spec) -> Worked {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    own_core(session);
     let speed = Speed::calibrate();
     let mut points: Vec<Point> = spec
         .points
