@@ -46,6 +46,8 @@ mod request;
 mod run;
 mod scope;
 mod session;
+#[cfg(all(test, not(loom)))]
+mod simulation;
 mod span;
 mod strategy;
 mod sync;

@@ -93,25 +93,21 @@ pub(crate) struct Job {
 
 /// Starts `size` processes that run `scenario`.
 pub(crate) fn launch(scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
-    let command = || {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
-        command
-    };
-    start(command, scenario, size, env)
+    launch_some(scenario, size, size, env)
 }
 
-/// Starts `size` processes of `command`.
-pub(crate) fn start(command: impl Fn() -> Command, scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
+/// Starts only the first `present` of `size` processes that run `scenario`.
+pub(crate) fn launch_some(scenario: &str, size: usize, present: usize, env: &[(&str, &str)]) -> Job {
     let server =
         Arc::new(Server { kvs: Mutex::new(Kvs::default()), changed: Condvar::new(), size });
     let (mut children, mut readers) = (Vec::new(), Vec::new());
-    for rank in 0..size {
+    for rank in 0..present {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let theirs = OwnedFd::from(theirs);
         let fd = theirs.as_raw_fd();
-        let mut command = command();
+        let mut command = Command::new(std::env::current_exe().unwrap());
         command
+            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
             .env(SCENARIO, scenario)
             .env("PMI_FD", fd.to_string())
             .env("PMI_RANK", rank.to_string())

@@ -1,0 +1,421 @@
+//! The engine against a simple oracle, over a virtual network whose tracks fill up, split pieces and refuse copies
+//! at random; no threads, no system calls, so every failure shrinks and repeats.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use crate::core::{Core, Signals};
+use crate::driver::{Driver, Peek, Post, Refused};
+use crate::proto::{Header, LONG};
+use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::span::Span;
+
+const RANKS: u32 = 3;
+const MTU: usize = 50;
+const THRESHOLD: usize = 120;
+
+/// What is on the way from one rank to another.
+#[derive(Default)]
+struct Wire {
+    small: VecDeque<(Vec<u8>, Vec<u8>)>,
+    large: VecDeque<(Header, Vec<u8>)>,
+}
+
+type Wires = Arc<Mutex<HashMap<(u32, u32), Wire>>>;
+
+#[derive(Clone, Copy, Debug)]
+struct World {
+    capacity: usize,
+    copies: bool,
+    refuses: bool,
+    piece: usize,
+}
+
+struct Virtual {
+    rank: u32,
+    wires: Wires,
+    world: World,
+    shown: HashMap<u32, (Vec<u8>, Vec<u8>)>,
+    piece: HashMap<u32, VecDeque<u8>>,
+    copies: usize,
+}
+
+impl Virtual {
+    fn wire<T>(&self, from: u32, to: u32, f: impl FnOnce(&mut Wire) -> T) -> T {
+        f(self.wires.lock().unwrap().entry((from, to)).or_default())
+    }
+
+    fn refuses(&mut self) -> bool {
+        self.copies += 1;
+        self.world.refuses && self.copies.is_multiple_of(3)
+    }
+}
+
+fn bytes(span: Span) -> Vec<u8> {
+    let mut bytes = vec![0; span.len()];
+    // SAFETY: the vector has the span's length.
+    unsafe { span.copy_to(bytes.as_mut_ptr()) };
+    bytes
+}
+
+impl Driver for Virtual {
+    fn name(&self) -> &'static str {
+        "virtual"
+    }
+    fn mtu(&self, _: u32) -> usize {
+        MTU
+    }
+    fn can_copy(&self, _: u32) -> bool {
+        self.world.copies
+    }
+    fn begin(&mut self) -> bool {
+        false
+    }
+    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+        assert!(payload.len() <= MTU);
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let (head, capacity) = (raw[..header.kind.header_len()].to_vec(), self.world.capacity);
+        self.wire(self.rank, to, |wire| {
+            if wire.small.len() >= capacity {
+                return Post::Full;
+            }
+            wire.small.push_back((head, bytes(payload)));
+            Post::Posted
+        })
+    }
+    fn peek_small(&mut self, from: u32) -> Peek {
+        if !self.shown.contains_key(&from) {
+            let Some(packet) = self.wire(from, self.rank, |wire| wire.small.pop_front()) else {
+                return Peek::Empty;
+            };
+            self.shown.insert(from, packet);
+        }
+        let (head, payload) = &self.shown[&from];
+        // SAFETY: kept until `release`.
+        let span = unsafe { Span::new(payload.as_ptr(), payload.len()) };
+        Peek::Packet(Header::decode(head).unwrap(), span)
+    }
+    fn release(&mut self, from: u32) {
+        self.shown.remove(&from).unwrap();
+    }
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        let World { capacity, piece, .. } = self.world;
+        self.wire(self.rank, to, |wire| {
+            let mut sent = 0;
+            while sent < data.len() && wire.large.len() < capacity {
+                let part = bytes(data.part(sent, piece));
+                let header = Header { len: header.len + sent as u64, payload: part.len() as u32, ..*header };
+                sent += part.len();
+                wire.large.push_back((header, part));
+            }
+            sent
+        })
+    }
+    fn peek_large(&mut self, from: u32) -> Peek {
+        match self.wire(from, self.rank, |wire| wire.large.pop_front()) {
+            None => Peek::Empty,
+            Some((header, data)) => {
+                self.piece.insert(from, data.into());
+                Peek::Packet(header, Span::EMPTY)
+            }
+        }
+    }
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        let piece = self.piece.get_mut(&from).unwrap();
+        let count = len.min(piece.len()).min(7);
+        for (index, byte) in piece.drain(..count).enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(index).write(byte) };
+        }
+        count
+    }
+    unsafe fn pull(&mut self, _: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+        if self.refuses() {
+            return Err(Refused::Unable);
+        }
+        let len = len.min(33);
+        // SAFETY: the test keeps every buffer until its request is finished.
+        unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
+        Ok(len)
+    }
+    unsafe fn push(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+        if self.refuses() {
+            return Err(Refused::Unable);
+        }
+        let data = data.part(0, 33);
+        // SAFETY: as in `pull`.
+        unsafe { data.copy_to(remote as *mut u8) };
+        Ok(data.len())
+    }
+    fn is_flushed(&self, _: u32) -> bool {
+        true
+    }
+    fn bury(&mut self, _: u32) {}
+    fn arm(&mut self) {}
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send { from: u32, to: u32, tag: u64, len: usize, waits: bool },
+    Recv { rank: u32, from: Option<u32>, tag: u64, room: usize, waits: bool },
+    Round { rank: u32 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let len = || prop_oneof![0usize..8, 45usize..55, 95usize..160, 110usize..130, 300usize..2000];
+    let step = prop_oneof![
+        4 => (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>())
+            .prop_map(|(from, to, tag, len, waits)| Step::Send { from, to, tag, len, waits }),
+        4 => (0..RANKS, proptest::option::of(0..RANKS), 0u64..3, len(), any::<bool>(), any::<bool>()).prop_map(
+            |(rank, from, tag, len, exact, waits)| Step::Recv {
+                rank, from, tag, room: if exact { 2000 } else { len }, waits
+            }
+        ),
+        3 => (0..RANKS).prop_map(|rank| Step::Round { rank }),
+    ];
+    proptest::collection::vec(step, 1..80)
+}
+
+/// A request, its buffer, and what was asked.
+struct Asked {
+    request: NonNull<Request>,
+    buffer: Vec<u8>,
+    rank: u32,
+    tag: u64,
+}
+
+impl Asked {
+    fn get(&self) -> &Request {
+        // SAFETY: freed by `drop` only.
+        unsafe { self.request.as_ref() }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        assert!(self.get().is_finished() || std::thread::panicking());
+        if self.get().is_finished() {
+            // SAFETY: boxed by `ask`, finished.
+            drop(unsafe { Box::from_raw(self.request.as_ptr()) });
+        }
+    }
+}
+
+fn ask(core: &mut Core<Virtual>, request: Request) -> NonNull<Request> {
+    let request = NonNull::from(Box::leak(Box::new(request)));
+    // SAFETY: freed by `Asked` after its end.
+    core.start(unsafe { Ref::new(request) });
+    request
+}
+
+/// The byte at `index` of message `number` from `from`.
+fn content(from: u32, number: usize, index: usize) -> u8 {
+    (from as usize * 31 + number * 17 + index * 7 + index / 256) as u8
+}
+
+fn settle(cores: &mut [Core<Virtual>]) {
+    let mut quiet = 0;
+    for _ in 0..200_000 {
+        let mut any = false;
+        for core in cores.iter_mut() {
+            any |= core.progress();
+            if core.signals.starved.load(std::sync::atomic::Ordering::Relaxed) {
+                any |= core.grow();
+            }
+        }
+        quiet = if any { 0 } else { quiet + 1 };
+        if quiet == 2 {
+            return;
+        }
+    }
+    panic!("the network never settles");
+}
+
+fn run(world: World, steps: Vec<Step>) {
+    let wires = Wires::default();
+    let mut cores: Vec<_> = (0..RANKS)
+        .map(|rank| {
+            let driver = Virtual {
+                rank,
+                wires: wires.clone(),
+                world,
+                shown: HashMap::new(),
+                piece: HashMap::new(),
+                copies: 0,
+            };
+            Core::new(rank, RANKS, driver, THRESHOLD, 1 << 20, Signals::new())
+        })
+        .collect();
+    let mut sends: Vec<Asked> = Vec::new();
+    let mut receives: Vec<Asked> = Vec::new();
+    // Lengths of the messages of each (from, to, tag), in order, each with its number.
+    let mut sent: HashMap<(u32, u32, u64), Vec<(usize, usize)>> = HashMap::new();
+    let receive = |cores: &mut [Core<Virtual>], rank: u32, from: Option<u32>, tag, room, waits| {
+        let mut buffer = vec![0; room];
+        // SAFETY: the buffer lives in `Asked` until the request is finished; its heap memory does not move.
+        let request =
+            unsafe { Request::recv(from.unwrap_or(ANY_SOURCE), tag, &raw mut buffer[..], waits) };
+        Asked { request: ask(&mut cores[rank as usize], request), buffer, rank, tag }
+    };
+    for step in steps {
+        match step {
+            Step::Send { from, to, tag, len, waits } => {
+                let number = sends.len();
+                let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
+                sent.entry((from, to, tag)).or_default().push((number, len));
+                // SAFETY: as for receives.
+                let request = unsafe { Request::send(to, tag, &raw const buffer[..], waits) };
+                let request = ask(&mut cores[from as usize], request);
+                sends.push(Asked { request, buffer, rank: from, tag });
+            }
+            Step::Recv { rank, from, tag, room, waits } => {
+                receives.push(receive(&mut cores, rank, from, tag, room, waits));
+            }
+            Step::Round { rank } => {
+                cores[rank as usize].progress();
+            }
+        }
+    }
+    settle(&mut cores);
+    // Receives that nothing matched are taken back; then every message that is left gets one.
+    for asked in &receives {
+        if !asked.get().is_finished() {
+            // SAFETY: not finished, and alive.
+            let request = unsafe { Ref::new(asked.request) };
+            cores[asked.rank as usize].cancel(request);
+            assert!(asked.get().is_finished(), "matched, and yet nothing more happens");
+        }
+    }
+    let taken = |receives: &[Asked], from: u32, to: u32, tag: u64| -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        for (index, asked) in receives.iter().enumerate() {
+            let source = match asked.get().result() {
+                Ok(status) => status.source,
+                Err(crate::Error::Truncated { from, .. }) => from,
+                Err(crate::Error::Cancelled) => continue,
+                Err(other) => panic!("{other}"),
+            };
+            if asked.rank == to && asked.tag == tag && source == from {
+                all.push((index, asked.buffer.len()));
+            }
+        }
+        all
+    };
+    for (&(from, to, tag), messages) in &sent {
+        let missing = messages.len() - taken(&receives, from, to, tag).len();
+        for _ in 0..missing {
+            receives.push(receive(&mut cores, to, Some(from), tag, 2000, true));
+        }
+        settle(&mut cores);
+    }
+    for asked in sends.iter().chain(&receives) {
+        assert!(asked.get().is_finished(), "a request never ends");
+    }
+    // The n-th receive that got something from (from, tag) got the n-th message, whole or its beginning.
+    for (&(from, to, tag), messages) in &sent {
+        let taken = taken(&receives, from, to, tag);
+        assert_eq!(taken.len(), messages.len());
+        for (&(index, room), &(number, len)) in taken.iter().zip(messages) {
+            let asked = &receives[index];
+            match asked.get().result() {
+                Ok(status) => {
+                    assert_eq!(status.len, len);
+                    assert!(len <= room);
+                }
+                Err(crate::Error::Truncated { message, capacity, .. }) => {
+                    assert_eq!((message, capacity), (len, room));
+                    assert!(len > room);
+                }
+                Err(other) => panic!("{other}"),
+            }
+            for (at, &byte) in asked.buffer.iter().enumerate() {
+                let expected = if at < len { content(from, number, at) } else { 0 };
+                assert_eq!(byte, expected, "byte {at} of message {number} ({len} bytes, room {room})");
+            }
+        }
+    }
+    for core in &cores {
+        assert_eq!(core.outstanding(), 0);
+        assert_eq!(core.backlog, 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    #[test]
+    fn every_message_reaches_its_receive_whole_and_in_order(
+        capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200, steps in steps(),
+    ) {
+        run(World { capacity, copies, refuses, piece }, steps);
+    }
+}
+
+fn pair() -> (Vec<Core<Virtual>>, Wires) {
+    let wires = Wires::default();
+    let world = World { capacity: 4, copies: true, refuses: false, piece: 64 };
+    let cores = (0..2)
+        .map(|rank| {
+            let (shown, piece) = (HashMap::new(), HashMap::new());
+            let driver = Virtual { rank, wires: wires.clone(), world, shown, piece, copies: 0 };
+            Core::new(rank, 2, driver, THRESHOLD, 1 << 20, Signals::new())
+        })
+        .collect();
+    (cores, wires)
+}
+
+proptest! {
+    /// Sound headers that make no sense where they come: the gate ends, the engine does not.
+    #[test]
+    fn a_hostile_peer_ends_its_gate_and_nothing_else(
+        packets in proptest::collection::vec(
+            (1u8..9, any::<u8>(), 0u64..4, 0u64..300, 0usize..60, 0u64..6, any::<bool>()), 1..40),
+    ) {
+        let (mut cores, wires) = pair();
+        let core = &mut cores[0];
+        let mut buffers: Vec<Vec<u8>> = vec![vec![0; 100]; 3];
+        let mut asked = Vec::new();
+        for (tag, buffer) in buffers.iter_mut().enumerate() {
+            // SAFETY: the buffers outlive the requests, which the gate's end finishes below.
+            asked.push(ask(core, unsafe { Request::recv(1, tag as u64, &raw mut buffer[..], false) }));
+        }
+        let mut seq = 0;
+        for (kind, flags, tag, len, payload, id, next) in packets {
+            let payload = vec![1; payload.min(MTU)];
+            let mut raw = [0; LONG];
+            let kind = match kind {
+                1 => crate::proto::Kind::Eager,
+                2 => crate::proto::Kind::First,
+                3 => crate::proto::Kind::Next,
+                5 => crate::proto::Kind::Cts,
+                6 => crate::proto::Kind::Fin,
+                7 => crate::proto::Kind::Data,
+                _ => crate::proto::Kind::Eager,
+            };
+            let len = if kind == crate::proto::Kind::Eager { payload.len() as u64 } else { len };
+            Header { flags: flags & 1, seq, tag, len, payload: payload.len() as u32, id, ..Header::new(kind) }
+                .encode(&mut raw);
+            if Header::decode(&raw).is_err() {
+                continue;
+            }
+            seq += u32::from(next);
+            wires.lock().unwrap().entry((1, 0)).or_default()
+                .small.push_back((raw[..kind.header_len()].to_vec(), payload));
+            core.progress();
+        }
+        core.bury(1, crate::Cause::Vanished);
+        for request in asked {
+            // SAFETY: boxed by `ask`; finished, by a message or by the gate's end.
+            let request = unsafe { Box::from_raw(request.as_ptr()) };
+            prop_assert!(request.is_finished());
+        }
+        prop_assert_eq!(core.outstanding(), 0);
+    }
+}

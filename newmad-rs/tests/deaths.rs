@@ -1,0 +1,200 @@
+//! Processes that are killed while others wait for them: an error that names the rank, soon, and never a hang.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{launch, message};
+use newmad::{ANY, Cause, Error, Session};
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
+    let run = match scenario.as_str() {
+        "in_recv" => in_recv,
+        "in_send" => in_send,
+        "computing" => computing,
+        "survivors" => survivors,
+        "leaves" => leaves,
+        other => panic!("unknown scenario {other}"),
+    };
+    if let Err(error) = newmad::run(run).and_then(|result| result) {
+        panic!("{error}");
+    }
+}
+
+fn kill_oneself() -> ! {
+    // SAFETY: no memory is involved.
+    unsafe { libc::raise(libc::SIGKILL) };
+    unreachable!("SIGKILL does not return")
+}
+
+/// Rank 1, the last, dies; the others succeed.
+fn one_dies(scenario: &str, size: usize) {
+    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+        let ended = launch(scenario, size, &[env]).end(LIMIT);
+        for (rank, end) in ended.iter().enumerate() {
+            let expected = if rank == 1 { None } else { Some(0) };
+            assert!(end.code == expected, "{env:?}: rank {rank}: {end:#?}");
+        }
+    }
+}
+
+fn soon<T: std::fmt::Debug>(since: Instant, result: Result<T, Error>) {
+    match result {
+        Err(Error::PeerDied { rank: 1, cause: Cause::Vanished }) => {}
+        other => panic!("{other:?}"),
+    }
+    let took = since.elapsed();
+    assert!(took < Duration::from_secs(2), "noticed after {took:?}");
+}
+
+fn in_recv(session: &Session) -> Result<(), Error> {
+    if session.rank() == 1 {
+        session.send(0, 1, b"last words")?;
+        std::thread::sleep(Duration::from_millis(50));
+        kill_oneself();
+    }
+    let start = Instant::now();
+    soon(start, session.recv(1, 2, &mut [0; 8]));
+    // What it sent before it died is there, and from then on everything fails at once.
+    let mut words = [0; 16];
+    assert_eq!(session.recv(1, 1, &mut words)?.len, 10);
+    let start = Instant::now();
+    soon(start, session.recv(1, 1, &mut words));
+    soon(start, session.send(1, 1, b"x"));
+    soon(start, session.send(1, 1, &message(1, 100_000)));
+    soon(start, session.irecv(1, 1, vec![0; 8])?.wait());
+    soon(start, session.recv(ANY, 9, &mut words));
+    assert!(start.elapsed() < Duration::from_millis(100));
+    // One's own messages still arrive.
+    let own = session.isend(0, 4, "own")?;
+    assert_eq!(session.recv(0, 4, &mut words)?.len, 3);
+    own.wait().map(drop)
+}
+
+#[test]
+fn killed_while_the_other_receives() {
+    one_dies("in_recv", 2);
+}
+
+fn in_send(session: &Session) -> Result<(), Error> {
+    if session.rank() == 1 {
+        session.barrier()?;
+        std::thread::sleep(Duration::from_millis(50));
+        kill_oneself();
+    }
+    session.barrier()?;
+    let start = Instant::now();
+    // A rendezvous that is never answered, and short messages until the track is full.
+    let long = session.isend(1, 1, message(1, 5_000_000))?;
+    let short: Vec<_> =
+        (0..5_000).map(|_| session.isend(1, 2, vec![0; 8000])).collect::<Result<_, _>>()?;
+    soon(start, long.wait());
+    for send in short {
+        let _ = send.wait();
+    }
+    soon(start, session.send(1, 2, b"x"));
+    Ok(())
+}
+
+#[test]
+fn killed_while_the_other_sends() {
+    one_dies("in_send", 2);
+}
+
+fn computing(session: &Session) -> Result<(), Error> {
+    // The peer dies while a large message moves and this side computes.
+    if session.rank() == 1 {
+        session.barrier()?;
+        let request = session.irecv(0, 1, vec![0; 100_000_000])?;
+        std::thread::sleep(Duration::from_millis(3));
+        std::mem::forget(request);
+        kill_oneself();
+    }
+    let data = vec![1; 100_000_000];
+    session.barrier()?;
+    let start = Instant::now();
+    match session.isend(1, 1, data)?.wait() {
+        Ok(_) => Ok(()),
+        failed => {
+            soon(start, failed);
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn killed_in_the_middle_of_a_large_message() {
+    one_dies("computing", 2);
+}
+
+fn survivors(session: &Session) -> Result<(), Error> {
+    let rank = session.rank();
+    if rank == 1 {
+        session.barrier()?;
+        kill_oneself();
+    }
+    let waiting = session.irecv(ANY, 5, vec![0; 8])?;
+    session.barrier()?;
+    soon(Instant::now(), session.recv(1, 3, &mut [0; 8]));
+    // Receives from anybody go on as long as somebody lives.
+    let other = 2 - rank;
+    session.send(other, 5, b"alive")?;
+    let (_, status) = waiting.wait()?;
+    assert_eq!((status.source, status.len), (other, 5));
+    Ok(())
+}
+
+#[test]
+fn the_others_go_on() {
+    one_dies("survivors", 3);
+}
+
+fn leaves(session: &Session) -> Result<(), Error> {
+    // Rank 1 ends in order while rank 0 still wants something: not a death, but an end.
+    if session.rank() == 1 {
+        return session.send(0, 1, b"bye");
+    }
+    match session.recv(1, 2, &mut [0; 8]) {
+        Err(Error::PeerDied { rank: 1, cause: Cause::Left }) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(session.recv(1, 1, &mut [0; 8])?.len, 3);
+    assert!(session.send(1, 1, b"x").is_err());
+    Ok(())
+}
+
+#[test]
+fn an_orderly_end_is_told_from_a_death() {
+    for driver in ["shm", "tcp"] {
+        launch("leaves", 2, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
+    }
+}
+
+#[test]
+fn a_peer_that_never_comes_is_an_error() {
+    // Only one of the two ranks exists: the other's place in the barrier is never taken.
+    let ended = common::launch_some("leaves", 2, 1, &[("NMAD_CONNECT_TIMEOUT_MS", "300")]).end(LIMIT);
+    assert!(ended[0].text.contains("NMAD_CONNECT_TIMEOUT_MS"), "{ended:#?}");
+    assert_ne!(ended[0].code, Some(0));
+}
+
+#[test]
+fn wrong_knobs_are_errors_that_name_them() {
+    for (knob, value) in [
+        ("NMAD_DRIVER", "carrier-pigeon"),
+        ("NMAD_RDV_THRESHOLD", "many"),
+        ("NMAD_SHM_SLOTS", "3"),
+        ("NMAD_SHM_SLOT_SIZE", "100"),
+        ("NMAD_CMA", "perhaps"),
+        ("NMAD_TCP_ADDRESS", "nowhere"),
+    ] {
+        let ended = launch("leaves", 1, &[(knob, value)]).end(LIMIT);
+        assert_ne!(ended[0].code, Some(0));
+        assert!(ended[0].text.contains(knob) && ended[0].text.contains(value), "{ended:#?}");
+    }
+}
