@@ -5,7 +5,10 @@ use std::time::Instant;
 fn main() -> Result<(), newmad::Error> {
     newmad::run(|session| {
         if session.size() < 2 {
-            eprintln!("start it as two processes: mad run -n 2 {}", std::env::args().next().unwrap_or_default());
+            eprintln!(
+                "start it as two processes: mad run -n 2 {}",
+                std::env::args().next().unwrap_or_default()
+            );
             return Ok(());
         }
         let sizes = [1usize, 64, 1024, 4096, 16384, 65536, 262_144, 1 << 20, 4 << 20];

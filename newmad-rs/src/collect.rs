@@ -58,8 +58,12 @@ impl<T: Linked> Submissions<T> {
         loop {
             // SAFETY: the node is valid and ours until the exchange succeeds.
             unsafe { (*T::link(node)).0.store(head, Ordering::Relaxed) };
-            match self.head.compare_exchange_weak(head, node.as_ptr(), Ordering::Release, Ordering::Relaxed)
-            {
+            match self.head.compare_exchange_weak(
+                head,
+                node.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }
@@ -152,7 +156,7 @@ mod tests {
 mod model {
     use super::*;
     use loom::sync::Arc;
-    use loom::sync::atomic::{AtomicBool, AtomicUsize};
+    use pioman::{Handover, HandoverLock};
 
     struct Node {
         link: Link<Node>,
@@ -174,57 +178,56 @@ mod model {
         unsafe { list.push(NonNull::from(Box::leak(node))) };
     }
 
-    /// Two submitters hand over to whoever holds a try-lock with a pending word: nothing is stranded, and
-    /// each keeps its order.
+    /// What the lock protects: it takes everything from the list.
+    struct Holder {
+        list: Arc<Submissions<Node>>,
+        sum: usize,
+        last: usize,
+    }
+
+    impl Handover for Holder {
+        fn work(&mut self, _: u64) {
+            for node in self.list.take() {
+                // SAFETY: boxed by `push`, yielded once.
+                let node = unsafe { Box::from_raw(node.as_ptr()) };
+                if node.value >= 10 {
+                    assert!(self.last < node.value, "one thread's order was lost");
+                    self.last = node.value;
+                }
+                self.sum += node.value;
+            }
+        }
+    }
+
+    /// Submitters hand over to whoever holds the engine's lock: nothing is stranded, each keeps its order.
     #[test]
     fn nothing_is_stranded_and_order_is_kept() {
         loom::model(|| {
-            struct World {
-                list: Submissions<Node>,
-                locked: AtomicBool,
-                pending: AtomicBool,
-                sum: AtomicUsize,
-                last: AtomicUsize,
-            }
-            fn submit(world: &World, value: usize) {
-                push(&world.list, value);
-                world.pending.store(true, Ordering::SeqCst);
-                while world.pending.load(Ordering::SeqCst) {
-                    if world.locked.compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed).is_err() {
-                        return;
-                    }
-                    if world.pending.swap(false, Ordering::SeqCst) {
-                        for node in world.list.take() {
-                            // SAFETY: boxed by `push`, yielded once.
-                            let node = unsafe { Box::from_raw(node.as_ptr()) };
-                            if node.value >= 10 {
-                                let last = world.last.swap(node.value, Ordering::Relaxed);
-                                assert!(last < node.value, "one thread's order was lost");
-                            }
-                            world.sum.fetch_add(node.value, Ordering::Relaxed);
-                        }
-                    }
-                    world.locked.store(false, Ordering::SeqCst);
-                }
-            }
-            let world = Arc::new(World {
-                list: Submissions::new(),
-                locked: AtomicBool::new(false),
-                pending: AtomicBool::new(false),
-                sum: AtomicUsize::new(0),
-                last: AtomicUsize::new(0),
-            });
+            let list = Arc::new(Submissions::new());
+            let lock = Arc::new(HandoverLock::new(Holder { list: list.clone(), sum: 0, last: 0 }));
             let other = {
-                let world = world.clone();
+                let (list, lock) = (list.clone(), lock.clone());
                 loom::thread::spawn(move || {
-                    submit(&world, 10);
-                    submit(&world, 20);
+                    for value in [10, 20] {
+                        push(&list, value);
+                        lock.leave(1);
+                    }
                 })
             };
-            submit(&world, 1);
+            // As the engine's fast path: inline when the lock is free, else the list.
+            match lock.try_lock() {
+                Some(mut holder) => {
+                    holder.work(1);
+                    holder.sum += 1;
+                }
+                None => {
+                    push(&list, 1);
+                    lock.leave(1);
+                }
+            }
             other.join().unwrap();
-            assert!(world.list.is_empty());
-            assert_eq!(world.sum.load(Ordering::Relaxed), 31);
+            assert!(list.is_empty());
+            assert_eq!(lock.try_lock().unwrap().sum, 31);
         });
     }
 }

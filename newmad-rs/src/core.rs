@@ -279,5 +279,4 @@ impl<D: Driver> Core<D> {
         self.closing = Some(request);
         self.try_close();
     }
-
 }

@@ -110,7 +110,7 @@ impl Engine {
                 break core;
             }
             tries += 1;
-            if tries % 64 == 0 {
+            if tries.is_multiple_of(64) {
                 // The holder may be another kernel thread that lost its core.
                 std::thread::yield_now();
             } else {
@@ -222,7 +222,8 @@ impl Source for Engine {
 
     #[inline]
     fn pending(&self) -> bool {
-        self.signals.outstanding.load(Ordering::Relaxed) != 0 || !self.signals.submissions.is_empty()
+        self.signals.outstanding.load(Ordering::Relaxed) != 0
+            || !self.signals.submissions.is_empty()
     }
 
     fn fd(&self) -> Option<RawFd> {

@@ -22,9 +22,13 @@ pub enum Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Cause::Vanished => f.write_str("its process ended without closing its session (killed or crashed)"),
+            Cause::Vanished => {
+                f.write_str("its process ended without closing its session (killed or crashed)")
+            }
             Cause::Left => f.write_str("it closed its session before this operation was over"),
-            Cause::Malformed => f.write_str("it sent a packet that is not of this protocol; the connection was dropped"),
+            Cause::Malformed => f.write_str(
+                "it sent a packet that is not of this protocol; the connection was dropped",
+            ),
             Cause::Broken(errno) => {
                 write!(f, "its connection broke: {}", io::Error::from_raw_os_error(*errno))
             }
@@ -113,7 +117,9 @@ impl fmt::Display for Error {
                  at least {message} bytes"
             ),
             Error::PeerDied { rank, cause } => write!(f, "rank {rank} is gone: {cause}"),
-            Error::Cancelled => f.write_str("the receive was cancelled before a message matched it"),
+            Error::Cancelled => {
+                f.write_str("the receive was cancelled before a message matched it")
+            }
             Error::Closed => f.write_str("the session is closed"),
             Error::UnknownDriver { name } => {
                 write!(f, "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local")
@@ -169,7 +175,10 @@ mod tests {
     #[test]
     fn messages_name_cause_and_way_out() {
         let text = Error::Truncated { from: 3, tag: 7, message: 100, capacity: 10 }.to_string();
-        assert!(text.contains("100 bytes") && text.contains("10 bytes") && text.contains("rank 3"), "{text}");
+        assert!(
+            text.contains("100 bytes") && text.contains("10 bytes") && text.contains("rank 3"),
+            "{text}"
+        );
         let text = Error::PeerDied { rank: 1, cause: Cause::Vanished }.to_string();
         assert!(text.contains("rank 1"), "{text}");
         let text = Error::UnknownDriver { name: "carrier-pigeon".into() }.to_string();

@@ -163,7 +163,8 @@ impl<D: Driver> Core<D> {
         });
         loop {
             let gate = &mut self.gates[peer as usize];
-            let queued = gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.streams.pop());
+            let queued =
+                gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.streams.pop());
             let Some(request) = queued else { break };
             self.backlog -= 1;
             if request.op == Op::Recv && request.owes.get() == Owes::FinToSender {

@@ -11,7 +11,12 @@ use crate::span::Span;
 impl<D: Driver> Core<D> {
     /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
     #[inline]
-    pub(crate) fn incoming(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+    pub(crate) fn incoming(
+        &mut self,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<bool, Malformed> {
         let gate = &mut self.gates[from as usize];
         if header.seq != gate.rx_seq || payload.len() != header.payload as usize {
             return Err(Malformed);
@@ -109,7 +114,14 @@ impl<D: Driver> Core<D> {
     fn announced(&mut self, from: u32, header: &Header) -> Result<bool, Malformed> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
         if let Some(request) = self.matching.take_posted(from, header.tag) {
-            self.begin_rendezvous(request, from, header.len as usize, header.id, header.addr, sender_waits);
+            self.begin_rendezvous(
+                request,
+                from,
+                header.len as usize,
+                header.id,
+                header.addr,
+                sender_waits,
+            );
             return Ok(true);
         }
         let content = Content::Announced { id: header.id, addr: header.addr, sender_waits };
@@ -117,7 +129,12 @@ impl<D: Driver> Core<D> {
     }
 
     /// Puts a message into a cell and among the unexpected ones.
-    fn keep(&mut self, from: u32, header: &Header, content: Content) -> Result<Option<u32>, Malformed> {
+    fn keep(
+        &mut self,
+        from: u32,
+        header: &Header,
+        content: Content,
+    ) -> Result<Option<u32>, Malformed> {
         let bytes = if content == Content::Eager { header.len as usize } else { 0 };
         if !self.matching.pool.can_hold(bytes) {
             return Err(Malformed);

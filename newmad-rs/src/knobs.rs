@@ -112,7 +112,11 @@ impl Settings {
         }
         let shm_slot_size = must(&SHM_SLOT_SIZE)?;
         if shm_slot_size % 64 != 0 {
-            return Err(refuse(&SHM_SLOT_SIZE, shm_slot_size, "a multiple of 64 from 128 to 1048576"));
+            return Err(refuse(
+                &SHM_SLOT_SIZE,
+                shm_slot_size,
+                "a multiple of 64 from 128 to 1048576",
+            ));
         }
         let address = TCP_ADDRESS.text()?;
         Ok(Settings {
@@ -123,9 +127,9 @@ impl Settings {
             cma: CMA.bool()?,
             unexpected_max: must(&UNEXPECTED_MAX)?,
             connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
-            tcp_address: address
-                .parse()
-                .map_err(|_| refuse(&TCP_ADDRESS, address, "an IPv4 or IPv6 address of this machine"))?,
+            tcp_address: address.parse().map_err(|_| {
+                refuse(&TCP_ADDRESS, address, "an IPv4 or IPv6 address of this machine")
+            })?,
         })
     }
 }

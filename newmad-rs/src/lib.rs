@@ -27,39 +27,72 @@
 //! `driver`. Matching: `matching`, `pool`. What arrives: `incoming`. Large messages: `rendezvous`. Deaths and
 //! the end: `gate`. The lock around all that: `engine`. Bytes on the wire: `proto`.
 
+#[cfg(not(loom))]
 mod bootstrap;
 mod collect;
+#[cfg(not(loom))]
 mod core;
+#[cfg(not(loom))]
 mod driver;
+#[cfg(not(loom))]
 mod engine;
+#[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
 mod gate;
+#[cfg(not(loom))]
 mod handle;
+#[cfg(not(loom))]
 mod incoming;
+#[cfg(not(loom))]
 mod knobs;
+#[cfg(not(loom))]
 mod matching;
+#[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
 mod proto;
+#[cfg(not(loom))]
 mod queue;
+#[cfg(not(loom))]
 mod rendezvous;
+#[cfg(not(loom))]
 mod request;
+#[cfg(not(loom))]
 mod run;
+#[cfg(not(loom))]
 mod scope;
+#[cfg(not(loom))]
 mod session;
 #[cfg(all(test, not(loom)))]
 mod simulation;
+#[cfg(not(loom))]
 mod span;
+#[cfg(not(loom))]
 mod strategy;
 mod sync;
+#[cfg(not(loom))]
 mod sys;
+#[cfg(not(loom))]
 mod transfer;
+// Under loom only what is modelled is built.
+#[cfg(loom)]
+#[path = "driver/shm/ring.rs"]
+mod ring;
 
+#[cfg(not(loom))]
 pub use driver::shm::cma::cma_works;
+#[cfg(not(loom))]
 pub use error::{Cause, Error};
+#[cfg(not(loom))]
 pub use handle::{RecvRequest, SendRequest};
+#[cfg(not(loom))]
 pub use knobs::KNOBS;
+#[cfg(not(loom))]
 pub use run::run;
+#[cfg(not(loom))]
 pub use scope::{Scope, ScopedRequest};
+#[cfg(not(loom))]
 pub use session::{ANY, Builder, Driver, Origin, Session};
 
 /// What is known of a message that was received.

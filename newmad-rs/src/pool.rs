@@ -22,11 +22,7 @@ pub(crate) enum Content {
     /// The whole message, or what has come of it so far.
     Eager,
     /// The announcement of a message that waits with its sender.
-    Announced {
-        id: u64,
-        addr: u64,
-        sender_waits: bool,
-    },
+    Announced { id: u64, addr: u64, sender_waits: bool },
 }
 
 /// One cell.
@@ -130,7 +126,8 @@ impl Pool {
         }
         let size = self.classes[class].size;
         let room = self.max.saturating_sub(self.bytes) / size;
-        let cells = self.classes[class].cells.max(64 * 1024 / size).min(room).min(MOST - self.cells.len());
+        let cells =
+            self.classes[class].cells.max(64 * 1024 / size).min(room).min(MOST - self.cells.len());
         self.add(class, cells);
         if cells == 0 {
             self.wanted = wanted;

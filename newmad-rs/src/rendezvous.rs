@@ -133,7 +133,10 @@ impl<D: Driver> Core<D> {
     /// `Cts`: a receiver asks for a message that was announced.
     pub(crate) fn asked(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let request = self.table.get(header.id, Op::Send, from)?;
-        if request.place.get() != Place::Nowhere || header.len == 0 || header.len > request.capacity as u64 {
+        if request.place.get() != Place::Nowhere
+            || header.len == 0
+            || header.len > request.capacity as u64
+        {
             return Err(Malformed);
         }
         request.total.set(header.len as usize);
@@ -185,7 +188,9 @@ impl<D: Driver> Core<D> {
             Op::Recv if peer == self.rank => {
                 // SAFETY: the sender is a request of this very engine: its buffer is readable until the `Fin`
                 // that follows, and disjoint from the receive's exclusive one.
-                unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, request.at(moved), piece) };
+                unsafe {
+                    core::ptr::copy_nonoverlapping(remote as *const u8, request.at(moved), piece)
+                };
                 Ok(piece)
             }
             // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
@@ -199,7 +204,11 @@ impl<D: Driver> Core<D> {
                 if request.moved.get() < request.total.get() {
                     self.copies.push(request, Place::Copies);
                 } else {
-                    let owes = if request.op == Op::Recv { Owes::FinToSender } else { Owes::FinToReceiver };
+                    let owes = if request.op == Op::Recv {
+                        Owes::FinToSender
+                    } else {
+                        Owes::FinToReceiver
+                    };
                     self.owe(request, owes);
                 }
             }

@@ -111,7 +111,14 @@ unsafe impl Send for Request {}
 unsafe impl Sync for Request {}
 
 impl Request {
-    fn new(op: Op, peer: u32, tag: u64, buffer: *mut u8, capacity: usize, waiting: bool) -> Request {
+    fn new(
+        op: Op,
+        peer: u32,
+        tag: u64,
+        buffer: *mut u8,
+        capacity: usize,
+        waiting: bool,
+    ) -> Request {
         Request {
             link: Link::new(),
             done: Completion::new(),
@@ -230,12 +237,6 @@ impl Ref {
     #[inline]
     pub(crate) unsafe fn new(request: NonNull<Request>) -> Ref {
         Ref(request)
-    }
-
-    /// The pointer, to push it on the submission list.
-    #[inline]
-    pub(crate) fn as_non_null(self) -> NonNull<Request> {
-        self.0
     }
 
     /// The memory to send.

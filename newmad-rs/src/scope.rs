@@ -55,7 +55,12 @@ pub struct ScopedRequest<'scope, 'env: 'scope> {
 
 impl<'scope, 'env> Scope<'scope, 'env> {
     fn new(session: &'scope Session) -> Self {
-        Scope { session, requests: RefCell::new(Vec::new()), _scope: PhantomData, _env: PhantomData }
+        Scope {
+            session,
+            requests: RefCell::new(Vec::new()),
+            _scope: PhantomData,
+            _env: PhantomData,
+        }
     }
 
     /// Sends `data`, which must not change until the request is over.
@@ -161,12 +166,8 @@ impl Session {
         f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let scope = Scope::new(self);
-        // SAFETY: shortens nothing and lengthens nothing that is used: the reference lives as long as `scope`,
-        // and `f`, generic over every `'scope`, can keep nothing of it.
-        let forever: &Scope<'_, 'env> = unsafe { &*(&raw const scope) };
-        let result = f(forever);
+        let result = f(&scope);
         let rest = if result.is_ok() { scope.finish() } else { Ok(()) };
-        drop(scope);
         let value = result?;
         rest.map(|()| value)
     }

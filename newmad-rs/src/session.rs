@@ -209,10 +209,12 @@ impl Session {
         boot: Box<dyn Bootstrap + Send>,
     ) -> Result<Session, Error> {
         let name = driver.name();
-        let core = Core::new(rank, size, driver, threshold, settings.unexpected_max, Signals::new());
+        let core =
+            Core::new(rank, size, driver, threshold, settings.unexpected_max, Signals::new());
         let engine = Arc::new(Engine::new(core));
-        let source =
-            manager.add_source(engine.clone()).map_err(|_| os("registering with the I/O manager"))?;
+        let source = manager
+            .add_source(engine.clone())
+            .map_err(|_| os("registering with the I/O manager"))?;
         Ok(Session {
             inner: Arc::new(Inner {
                 engine,
@@ -294,7 +296,12 @@ impl Session {
     /// # Errors
     /// [`Error::BadRank`], [`Error::BadTag`], [`Error::Truncated`], [`Error::PeerDied`], [`Error::Closed`].
     #[inline]
-    pub fn recv(&self, from: impl Into<Origin>, tag: u64, buffer: &mut [u8]) -> Result<Status, Error> {
+    pub fn recv(
+        &self,
+        from: impl Into<Origin>,
+        tag: u64,
+        buffer: &mut [u8],
+    ) -> Result<Status, Error> {
         let from = from.into();
         self.check(from.rank(), tag)?;
         self.recv_unchecked(from, tag, buffer)

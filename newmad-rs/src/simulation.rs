@@ -109,7 +109,8 @@ impl Driver for Virtual {
             let mut sent = 0;
             while sent < data.len() && wire.large.len() < capacity {
                 let part = bytes(data.part(sent, piece));
-                let header = Header { len: header.len + sent as u64, payload: part.len() as u32, ..*header };
+                let header =
+                    Header { len: header.len + sent as u64, payload: part.len() as u32, ..*header };
                 sent += part.len();
                 wire.large.push_back((header, part));
             }
@@ -134,7 +135,13 @@ impl Driver for Virtual {
         }
         count
     }
-    unsafe fn pull(&mut self, _: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+    unsafe fn pull(
+        &mut self,
+        _: u32,
+        remote: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<usize, Refused> {
         if self.refuses() {
             return Err(Refused::Unable);
         }
@@ -338,7 +345,10 @@ fn run(world: World, steps: Vec<Step>) {
             }
             for (at, &byte) in asked.buffer.iter().enumerate() {
                 let expected = if at < len { content(from, number, at) } else { 0 };
-                assert_eq!(byte, expected, "byte {at} of message {number} ({len} bytes, room {room})");
+                assert_eq!(
+                    byte, expected,
+                    "byte {at} of message {number} ({len} bytes, room {room})"
+                );
             }
         }
     }

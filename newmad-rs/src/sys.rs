@@ -50,11 +50,19 @@ pub(crate) fn epoll() -> Result<OwnedFd, Error> {
 /// A new non-blocking event counter.
 pub(crate) fn eventfd() -> Result<OwnedFd, Error> {
     // SAFETY: no memory is passed.
-    own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }, "creating an event counter")
+    own(
+        unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) },
+        "creating an event counter",
+    )
 }
 
 /// Adds `fd` to an epoll descriptor.
-pub(crate) fn watch(epoll: &OwnedFd, fd: RawFd, events: libc::c_int, data: u64) -> Result<(), Error> {
+pub(crate) fn watch(
+    epoll: &OwnedFd,
+    fd: RawFd,
+    events: libc::c_int,
+    data: u64,
+) -> Result<(), Error> {
     let mut event = libc::epoll_event { events: events as u32, u64: data };
     // SAFETY: `event` lives through the call.
     let done = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
@@ -69,7 +77,10 @@ pub(crate) fn unwatch(epoll: &OwnedFd, fd: RawFd) {
 
 /// The events that are there now.
 #[inline]
-pub(crate) fn ready<'a>(epoll: &OwnedFd, events: &'a mut [libc::epoll_event]) -> &'a [libc::epoll_event] {
+pub(crate) fn ready<'a>(
+    epoll: &OwnedFd,
+    events: &'a mut [libc::epoll_event],
+) -> &'a [libc::epoll_event] {
     // SAFETY: the array lives through the call and its length is passed.
     let count = unsafe {
         libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, 0)
@@ -116,7 +127,12 @@ pub(crate) fn send_all(fd: RawFd, mut data: &[u8], deadline: Instant) -> io::Res
     while !data.is_empty() {
         // SAFETY: the slice is readable for its length.
         let sent = unsafe {
-            libc::send(fd, data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+            libc::send(
+                fd,
+                data.as_ptr().cast(),
+                data.len(),
+                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+            )
         };
         if sent > 0 {
             data = &data[sent as usize..];
@@ -131,7 +147,8 @@ pub(crate) fn send_all(fd: RawFd, mut data: &[u8], deadline: Instant) -> io::Res
 pub(crate) fn recv_all(fd: RawFd, mut data: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !data.is_empty() {
         // SAFETY: the slice is writable for its length.
-        let got = unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), libc::MSG_DONTWAIT) };
+        let got =
+            unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), libc::MSG_DONTWAIT) };
         if got > 0 {
             data = &mut data[got as usize..];
         } else if got == 0 {

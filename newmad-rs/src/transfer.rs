@@ -23,7 +23,10 @@ impl<D: Driver> Core<D> {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        if request.capacity <= limits.threshold && request.capacity <= limits.mtu && gate.sends.is_empty() {
+        if request.capacity <= limits.threshold
+            && request.capacity <= limits.mtu
+            && gate.sends.is_empty()
+        {
             let mut packet = wrap(request, &limits);
             if self.post(to, &mut packet.header, packet.payload) {
                 return self.finish(request, Outcome::Done);
@@ -114,7 +117,9 @@ impl<D: Driver> Core<D> {
                 if header.kind == Kind::Fin {
                     self.end_rendezvous(request);
                 }
-            } else if let Some(mut packet) = self.strategy.next(&self.gates[to as usize].sends, &limits) {
+            } else if let Some(mut packet) =
+                self.strategy.next(&self.gates[to as usize].sends, &limits)
+            {
                 let request = packet.request;
                 let announces = packet.header.kind == Kind::Rts;
                 if !self.post(to, &mut packet.header, packet.payload) {
@@ -136,8 +141,13 @@ impl<D: Driver> Core<D> {
         while let Some(request) = self.gates[to as usize].streams.front() {
             let moved = request.moved.get();
             let left = request.total.get() - moved;
-            let header = Header { id: request.remote_id.get(), len: moved as u64, ..Header::new(Kind::Data) };
-            let sent = self.driver.post_large(to, &header, request.span().part(moved, left)).min(left);
+            let header = Header {
+                id: request.remote_id.get(),
+                len: moved as u64,
+                ..Header::new(Kind::Data)
+            };
+            let sent =
+                self.driver.post_large(to, &header, request.span().part(moved, left)).min(left);
             request.moved.set(moved + sent);
             any |= sent > 0;
             if sent < left {

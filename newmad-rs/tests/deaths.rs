@@ -178,7 +178,8 @@ fn an_orderly_end_is_told_from_a_death() {
 #[test]
 fn a_peer_that_never_comes_is_an_error() {
     // Only one of the two ranks exists: the other's place in the barrier is never taken.
-    let ended = common::launch_some("leaves", 2, 1, &[("NMAD_CONNECT_TIMEOUT_MS", "300")]).end(LIMIT);
+    let ended =
+        common::launch_some("leaves", 2, 1, &[("NMAD_CONNECT_TIMEOUT_MS", "300")]).end(LIMIT);
     assert!(ended[0].text.contains("NMAD_CONNECT_TIMEOUT_MS"), "{ended:#?}");
     assert_ne!(ended[0].code, Some(0));
 }

@@ -3,8 +3,8 @@
 //! One line per request and answer, `cmd=name key=value ...`. Used once per process: `init`, `get_maxes`,
 //! `get_my_kvsname`, `put`, `barrier_in`, `get` of every card, and `finalize` when the session closes.
 
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::fd::AsRawFd;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -40,8 +40,12 @@ fn variable(name: &str) -> Result<Option<String>, Error> {
 }
 
 fn number<T: std::str::FromStr>(name: &str) -> Result<T, Error> {
-    let value = variable(name)?.ok_or_else(|| failed(format_args!("PMI_FD is set but {name} is not")))?;
-    value.trim().parse().map_err(|_| failed(format_args!("{name}={value:?} is not a number in range")))
+    let value =
+        variable(name)?.ok_or_else(|| failed(format_args!("PMI_FD is set but {name} is not")))?;
+    value
+        .trim()
+        .parse()
+        .map_err(|_| failed(format_args!("{name}={value:?} is not a number in range")))
 }
 
 /// The value of `key` in an answer.
@@ -78,9 +82,11 @@ impl Pmi1 {
             Pmi1 { socket, rank, size, kvs: String::new(), value_max: 0, pending: Vec::new() };
         pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline)?;
         let maxes = pmi.ask("cmd=get_maxes", "maxes", deadline)?;
-        pmi.value_max = field(&maxes, "vallen_max").and_then(|value| value.parse().ok()).unwrap_or(1024);
+        pmi.value_max =
+            field(&maxes, "vallen_max").and_then(|value| value.parse().ok()).unwrap_or(1024);
         let name = pmi.ask("cmd=get_my_kvsname", "my_kvsname", deadline)?;
-        pmi.kvs = field(&name, "kvsname").ok_or_else(|| failed("no name in my_kvsname"))?.to_owned();
+        pmi.kvs =
+            field(&name, "kvsname").ok_or_else(|| failed("no name in my_kvsname"))?.to_owned();
         Ok(Some(pmi))
     }
 
@@ -90,7 +96,9 @@ impl Pmi1 {
                 "no {answer} from the process manager in time (NMAD_CONNECT_TIMEOUT_MS); \
                  another process of the session may have failed to start"
             )),
-            _ => failed(format_args!("the process manager is gone ({source}) while waiting for {answer}")),
+            _ => failed(format_args!(
+                "the process manager is gone ({source}) while waiting for {answer}"
+            )),
         };
         // The descriptor may be a pipe or socket that blocks, and others may share its flags: poll first.
         let mut line = Vec::from(request);
@@ -102,7 +110,9 @@ impl Pmi1 {
         }
         match field(&text, "rc") {
             None | Some("0") => Ok(text),
-            Some(_) => Err(failed(format_args!("the process manager refused {request:?}: {text:?}"))),
+            Some(_) => {
+                Err(failed(format_args!("the process manager refused {request:?}: {text:?}")))
+            }
         }
     }
 
@@ -121,7 +131,9 @@ impl Pmi1 {
                 return Err(std::io::ErrorKind::TimedOut.into());
             }
             // SAFETY: the array is writable for its length.
-            let got = unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
+            let got = unsafe {
+                libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT)
+            };
             match got {
                 0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
                 got if got > 0 => self.pending.extend_from_slice(&bytes[..got as usize]),
@@ -156,7 +168,8 @@ impl Bootstrap for Pmi1 {
         for rank in 0..self.size {
             let get = format!("cmd=get kvsname={kvs} key=newmad-{rank}");
             let answer = self.ask(&get, "get_result", deadline)?;
-            let card = field(&answer, "value").ok_or_else(|| failed(format_args!("no card of rank {rank}")))?;
+            let card = field(&answer, "value")
+                .ok_or_else(|| failed(format_args!("no card of rank {rank}")))?;
             cards.push(card.to_owned());
         }
         Ok(cards)

@@ -62,7 +62,13 @@ impl Driver for Any {
         // SAFETY: the caller's promise is passed on.
         each!(self, driver => unsafe { driver.read_large(from, to, len) })
     }
-    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+    unsafe fn pull(
+        &mut self,
+        from: u32,
+        remote: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<usize, Refused> {
         // SAFETY: the caller's promise is passed on.
         each!(self, driver => unsafe { driver.pull(from, remote, to, len) })
     }

@@ -30,8 +30,14 @@ impl Card {
     /// The card of `rank`, which must have been made by the same driver with the same settings as `mine`.
     pub(crate) fn decode(text: &str, rank: u32, mine: &Card) -> Result<Card, Error> {
         let fields: Vec<&str> = text.split(',').collect();
-        let bad = || Error::Bootstrap(format!("the card of rank {rank} is not one of this library: {text:?}"));
-        let ["newmad1", driver, threshold, key, address @ ..] = fields.as_slice() else { return Err(bad()) };
+        let bad = || {
+            Error::Bootstrap(format!(
+                "the card of rank {rank} is not one of this library: {text:?}"
+            ))
+        };
+        let ["newmad1", driver, threshold, key, address @ ..] = fields.as_slice() else {
+            return Err(bad());
+        };
         let card = Card {
             driver: (*driver).to_owned(),
             threshold: threshold.parse().map_err(|_| bad())?,

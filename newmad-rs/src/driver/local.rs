@@ -10,7 +10,12 @@ use crate::sys;
 
 /// One driver per rank, connected with each other. `direct`: large messages by plain copies; otherwise through
 /// the rings.
-pub(crate) fn world(size: u32, slots: usize, slot_size: usize, direct: bool) -> Result<Vec<Shm>, Error> {
+pub(crate) fn world(
+    size: u32,
+    slots: usize,
+    slot_size: usize,
+    direct: bool,
+) -> Result<Vec<Shm>, Error> {
     let geometry = Geometry { ranks: size as usize, slots, slot_size };
     let mut ends = Vec::new();
     for _ in 0..size {
@@ -39,7 +44,13 @@ pub(crate) fn world(size: u32, slots: usize, slot_size: usize, direct: bool) -> 
             )?));
         }
         let bell = bell.try_clone().map_err(|_| os("sharing an event counter"))?;
-        drivers.push(Shm::new("local", mine.clone(), bell, peers.into_boxed_slice(), flag.clone())?);
+        drivers.push(Shm::new(
+            "local",
+            mine.clone(),
+            bell,
+            peers.into_boxed_slice(),
+            flag.clone(),
+        )?);
     }
     Ok(drivers)
 }

@@ -86,7 +86,13 @@ pub(crate) trait Driver: Send {
     ///
     /// # Safety
     /// `len` bytes at `to` are writable and exclusive; `remote` was announced by that peer for that many.
-    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused>;
+    unsafe fn pull(
+        &mut self,
+        from: u32,
+        remote: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<usize, Refused>;
 
     /// Copies `data` to `remote` in the memory of `to`. Returns how many bytes, at least one.
     ///

@@ -38,7 +38,9 @@ fn serve(server: &Server, socket: UnixStream) {
             line.split_ascii_whitespace().filter_map(|word| word.split_once('=')).collect();
         let answer = match words.get("cmd").copied() {
             Some("init") => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
-            Some("get_maxes") => "cmd=maxes kvsname_max=256 keylen_max=256 vallen_max=4096".to_owned(),
+            Some("get_maxes") => {
+                "cmd=maxes kvsname_max=256 keylen_max=256 vallen_max=4096".to_owned()
+            }
             Some("get_my_kvsname") => "cmd=my_kvsname kvsname=test".to_owned(),
             Some("put") => {
                 let mut kvs = server.kvs.lock().unwrap();
@@ -97,7 +99,12 @@ pub(crate) fn launch(scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
 }
 
 /// Starts only the first `present` of `size` processes that run `scenario`.
-pub(crate) fn launch_some(scenario: &str, size: usize, present: usize, env: &[(&str, &str)]) -> Job {
+pub(crate) fn launch_some(
+    scenario: &str,
+    size: usize,
+    present: usize,
+    env: &[(&str, &str)],
+) -> Job {
     let server =
         Arc::new(Server { kvs: Mutex::new(Kvs::default()), changed: Condvar::new(), size });
     let (mut children, mut readers) = (Vec::new(), Vec::new());
@@ -201,7 +208,8 @@ impl Job {
 
 /// The byte at `index` of message `number`: any mix-up shows.
 pub(crate) fn byte(number: u64, index: usize) -> u8 {
-    let mixed = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let mixed = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64)
+        .wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 56) as u8
 }
 

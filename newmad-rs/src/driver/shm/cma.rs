@@ -16,7 +16,12 @@ fn refusal() -> Refused {
 ///
 /// # Safety
 /// `len` bytes at `to` are writable and exclusive.
-pub(crate) unsafe fn read(pid: i32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+pub(crate) unsafe fn read(
+    pid: i32,
+    remote: u64,
+    to: *mut u8,
+    len: usize,
+) -> Result<usize, Refused> {
     let local = libc::iovec { iov_base: to.cast(), iov_len: len };
     let there = libc::iovec { iov_base: remote as *mut libc::c_void, iov_len: len };
     // SAFETY: writable by the caller's promise; the kernel checks the remote side.
@@ -53,11 +58,11 @@ pub(crate) fn permit() {
     }
 }
 
-/// Whether this process may copy from another process of the same user: tried on a forked-off `sleep`-like
-/// child would cost a process, so it is tried on this very process, which the same permission covers, and the
-/// system's policy (Yama, seccomp) is read beside it.
+/// Whether large messages can be copied straight between processes: cross-memory attach is tried on this very
+/// process, and the kernel's policy for others (Yama) is read.
 ///
-/// Returns the reason when it does not work.
+/// # Errors
+/// The reason why not, as text; messages then go through shared memory twice.
 pub fn cma_works() -> Result<(), String> {
     let word = PROBE_VALUE;
     let pid = std::process::id() as i32;
@@ -67,6 +72,8 @@ pub fn cma_works() -> Result<(), String> {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     match scope.trim() {
         "" | "0" | "1" => Ok(()),
-        other => Err(format!("kernel.yama.ptrace_scope is {other}: only privileged processes may attach")),
+        other => Err(format!(
+            "kernel.yama.ptrace_scope is {other}: only privileged processes may attach"
+        )),
     }
 }

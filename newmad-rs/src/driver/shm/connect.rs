@@ -54,11 +54,18 @@ impl Greeting {
 }
 
 /// Opens the driver of this process and connects it with the others.
-pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usize) -> Result<Shm, Error> {
+pub(crate) fn open(
+    boot: &mut dyn Bootstrap,
+    settings: &Settings,
+    threshold: usize,
+) -> Result<Shm, Error> {
     let (rank, size) = (boot.rank(), boot.size());
     let deadline = sys::deadline(settings.connect_timeout);
-    let geometry =
-        Geometry { ranks: size as usize, slots: settings.shm_slots, slot_size: settings.shm_slot_size };
+    let geometry = Geometry {
+        ranks: size as usize,
+        slots: settings.shm_slots,
+        slot_size: settings.shm_slot_size,
+    };
     let (segment, memory) = Segment::create(&geometry)?;
     let segment = Arc::new(segment);
     let bell = sys::eventfd()?;
@@ -100,19 +107,30 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
         }
         let segment_there = Segment::open(&memory, there)?;
         let theirs_at = (segment_there, there);
-        Peer::new(rank, (&segment, &geometry), theirs.rank, theirs_at, bell, reach, Life::Line(line))
+        Peer::new(
+            rank,
+            (&segment, &geometry),
+            theirs.rank,
+            theirs_at,
+            bell,
+            reach,
+            Life::Line(line),
+        )
     };
 
     for lower in 0..rank {
         let there = &parsed[lower as usize].0;
         let failed = |source: io::Error| {
-            Error::Bootstrap(format!("rank {rank} could not reach rank {lower} over shared memory: {source}"))
+            Error::Bootstrap(format!(
+                "rank {rank} could not reach rank {lower} over shared memory: {source}"
+            ))
         };
         let line = SocketAddr::from_abstract_name(&there.address[0])
             .and_then(|address| UnixStream::connect_addr(&address))
             .map_err(failed)?;
         let line = OwnedFd::from(line);
-        send_with(line.as_raw_fd(), &greeting(there.key), &descriptors, deadline).map_err(failed)?;
+        send_with(line.as_raw_fd(), &greeting(there.key), &descriptors, deadline)
+            .map_err(failed)?;
         let (theirs, fds) = receive(&line, deadline).map_err(failed)?;
         if theirs.rank != lower {
             return Err(failed(io::Error::other("somebody else answered")));
@@ -122,7 +140,9 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
 
     let mut missing = size - 1 - rank;
     while missing > 0 {
-        if !sys::wait_fd(listener.as_raw_fd(), libc::POLLIN, deadline).map_err(|_| os("accepting a peer"))? {
+        if !sys::wait_fd(listener.as_raw_fd(), libc::POLLIN, deadline)
+            .map_err(|_| os("accepting a peer"))?
+        {
             let who: Vec<String> = (rank + 1..size)
                 .filter(|&peer| peers[peer as usize].is_none())
                 .map(|peer| peer.to_string())
@@ -141,8 +161,11 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
         if peer_of(line.as_raw_fd()).is_none_or(|(_, user)| user != uid) {
             continue;
         }
-        let Ok((theirs, fds)) = receive(&line, deadline.min(sys::deadline(PATIENCE))) else { continue };
-        let expected = theirs.rank > rank && theirs.rank < size && peers[theirs.rank as usize].is_none();
+        let Ok((theirs, fds)) = receive(&line, deadline.min(sys::deadline(PATIENCE))) else {
+            continue;
+        };
+        let expected =
+            theirs.rank > rank && theirs.rank < size && peers[theirs.rank as usize].is_none();
         if !expected || !same_key(&theirs.key, &card.key) {
             continue;
         }
@@ -233,7 +256,8 @@ fn receive(line: &OwnedFd, deadline: Instant) -> io::Result<(Greeting, [OwnedFd;
     message.msg_controllen = ancillary.0.len();
     let got = loop {
         // SAFETY: everything the message points to lives through the call.
-        let got = unsafe { libc::recvmsg(fd, &mut message, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) };
+        let got =
+            unsafe { libc::recvmsg(fd, &mut message, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC) };
         if got >= 0 {
             break got as usize;
         }
@@ -258,7 +282,8 @@ fn receive(line: &OwnedFd, deadline: Instant) -> io::Result<(Greeting, [OwnedFd;
     if got < GREETING {
         sys::recv_all(fd, &mut data[got..], deadline)?;
     }
-    let greeting = Greeting::decode(&data).ok_or_else(|| refuse("the greeting is not of this library"))?;
+    let greeting =
+        Greeting::decode(&data).ok_or_else(|| refuse("the greeting is not of this library"))?;
     let fds = fds.try_into().map_err(|_| refuse("the greeting lacks its descriptors"))?;
     Ok((greeting, fds))
 }

@@ -138,7 +138,12 @@ impl Shm {
         sys::watch(&epoll, bell.fd(), libc::EPOLLIN, BELL)?;
         for (rank, peer) in peers.iter().enumerate() {
             if let Some(Life::Line(line)) = peer.as_ref().and_then(|peer| peer.life.as_ref()) {
-                sys::watch(&epoll, line.as_raw_fd(), libc::EPOLLIN | libc::EPOLLRDHUP, rank as u64)?;
+                sys::watch(
+                    &epoll,
+                    line.as_raw_fd(),
+                    libc::EPOLLIN | libc::EPOLLRDHUP,
+                    rank as u64,
+                )?;
             }
         }
         Ok(Shm { name, bell, epoll, peers, rounds: 0, flag })
@@ -207,7 +212,7 @@ impl Driver for Shm {
     #[inline]
     fn begin(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.bell.is_armed() || self.rounds % DEATH_CHECK == 0 {
+        if self.bell.is_armed() || self.rounds.is_multiple_of(DEATH_CHECK) {
             self.look_around();
         }
         false
@@ -234,10 +239,10 @@ impl Driver for Shm {
 
     #[inline]
     fn release(&mut self, from: u32) {
-        if let Some(peer) = self.peer(from) {
-            if peer.small_rx.release() {
-                peer.ring();
-            }
+        if let Some(peer) = self.peer(from)
+            && peer.small_rx.release()
+        {
+            peer.ring();
         }
     }
 
@@ -285,7 +290,13 @@ impl Driver for Shm {
         part.len()
     }
 
-    unsafe fn pull(&mut self, from: u32, remote: u64, to: *mut u8, len: usize) -> Result<usize, Refused> {
+    unsafe fn pull(
+        &mut self,
+        from: u32,
+        remote: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<usize, Refused> {
         let Some(peer) = self.peer(from) else { return Err(Refused::Unable) };
         match peer.reach {
             Reach::None => Err(Refused::Unable),

@@ -227,7 +227,9 @@ mod model {
                 loom::thread::spawn(move || {
                     world.slot.store(1, Ordering::Release);
                     fence(Ordering::SeqCst);
-                    if world.bell.load(Ordering::Relaxed) == 1 && world.bell.swap(0, Ordering::AcqRel) == 1 {
+                    if world.bell.load(Ordering::Relaxed) == 1
+                        && world.bell.swap(0, Ordering::AcqRel) == 1
+                    {
                         world.rung.store(true, Ordering::Release);
                     }
                 })

@@ -46,7 +46,7 @@ impl Geometry {
             && self.slots.is_power_of_two()
             && (2..=4096).contains(&self.slots)
             && (128..=1 << 20).contains(&self.slot_size)
-            && self.slot_size % 64 == 0
+            && self.slot_size.is_multiple_of(64)
     }
 
     fn small_bytes(&self) -> usize {
@@ -118,7 +118,9 @@ impl Segment {
         let sized = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) } == 0
             && usize::try_from(stat.st_size) == Ok(geometry.bytes());
         if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || !sized {
-            return Err(Error::Bootstrap("a peer's shared-memory segment is not what it announced".into()));
+            return Err(Error::Bootstrap(
+                "a peer's shared-memory segment is not what it announced".into(),
+            ));
         }
         Segment::map(fd.as_raw_fd(), geometry.bytes())
     }
@@ -142,7 +144,7 @@ impl Segment {
     }
 
     fn word64(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset + 8 <= PAGE && offset % 8 == 0);
+        assert!(offset + 8 <= PAGE && offset.is_multiple_of(8));
         // SAFETY: aligned, inside the mapping, and only ever accessed as an atomic.
         unsafe { &*self.base.as_ptr().add(offset).cast() }
     }
@@ -161,7 +163,7 @@ impl Segment {
     /// The first byte of a ring, when all of it is inside.
     pub(crate) fn ring(&self, place: &Place) -> Option<NonNull<u8>> {
         let end = place.slots.checked_mul(place.slot_size)?.checked_add(place.offset)?;
-        if end > self.bytes || place.offset % 64 != 0 || place.slot_size % 64 != 0 {
+        if end > self.bytes || !(place.offset | place.slot_size).is_multiple_of(64) {
             return None;
         }
         // SAFETY: inside the mapping, as just checked.

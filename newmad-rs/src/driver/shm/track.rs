@@ -28,9 +28,9 @@ unsafe impl Send for Slots {}
 
 impl Slots {
     fn new(segment: &Arc<Segment>, place: &Place) -> Result<Slots, Error> {
-        let base = segment
-            .ring(place)
-            .ok_or_else(|| Error::Bootstrap("a shared-memory ring lies outside its segment".into()))?;
+        let base = segment.ring(place).ok_or_else(|| {
+            Error::Bootstrap("a shared-memory ring lies outside its segment".into())
+        })?;
         Ok(Slots { base, slots: place.slots, size: place.slot_size, _segment: segment.clone() })
     }
 

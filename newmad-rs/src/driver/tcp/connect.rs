@@ -37,11 +37,18 @@ fn admit(bytes: &[u8; GREETING], key: &[u8; KEY]) -> Option<(u32, usize)> {
 }
 
 /// Opens the driver of this process and connects it with the others.
-pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usize) -> Result<Tcp, Error> {
+pub(crate) fn open(
+    boot: &mut dyn Bootstrap,
+    settings: &Settings,
+    threshold: usize,
+) -> Result<Tcp, Error> {
     let (rank, size) = (boot.rank(), boot.size());
     let deadline = sys::deadline(settings.connect_timeout);
     let listener = TcpListener::bind((settings.tcp_address, 0)).map_err(|source| {
-        Error::Bootstrap(format!("cannot listen on NMAD_TCP_ADDRESS={}: {source}", settings.tcp_address))
+        Error::Bootstrap(format!(
+            "cannot listen on NMAD_TCP_ADDRESS={}: {source}",
+            settings.tcp_address
+        ))
     })?;
     // SAFETY: no memory is passed. The standard library's backlog is too short for many ranks.
     unsafe { libc::listen(listener.as_raw_fd(), 4096) };
@@ -60,13 +67,15 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
                 theirs.address.join(",")
             ))
         };
-        let address: SocketAddr = theirs
-            .address
-            .first()
-            .and_then(|address| address.parse().ok())
-            .ok_or_else(|| failed(io::Error::other("its card has no address")))?;
+        let address: SocketAddr =
+            theirs
+                .address
+                .first()
+                .and_then(|address| address.parse().ok())
+                .ok_or_else(|| failed(io::Error::other("its card has no address")))?;
         for track in 0..2u32 {
-            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let left =
+                deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
             let socket = TcpStream::connect_timeout(&address, left).map_err(failed)?;
             let socket = OwnedFd::from(socket);
             prepare(&socket).map_err(failed)?;
@@ -78,7 +87,9 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
 
     let mut missing = 2 * (size - 1 - rank);
     while missing > 0 {
-        if !sys::wait_fd(listener.as_raw_fd(), libc::POLLIN, deadline).map_err(|_| os("accepting a peer"))? {
+        if !sys::wait_fd(listener.as_raw_fd(), libc::POLLIN, deadline)
+            .map_err(|_| os("accepting a peer"))?
+        {
             let who: Vec<String> = (rank + 1..size)
                 .filter(|&peer| sockets[peer as usize].iter().any(Option::is_none))
                 .map(|peer| peer.to_string())
@@ -94,7 +105,9 @@ pub(crate) fn open(boot: &mut dyn Bootstrap, settings: &Settings, threshold: usi
         let mut bytes = [0; GREETING];
         let patience = deadline.min(sys::deadline(PATIENCE));
         // Whoever is not of this session is turned away; it must not keep the others from coming in.
-        if prepare(&socket).is_err() || sys::recv_all(socket.as_raw_fd(), &mut bytes, patience).is_err() {
+        if prepare(&socket).is_err()
+            || sys::recv_all(socket.as_raw_fd(), &mut bytes, patience).is_err()
+        {
             continue;
         }
         match admit(&bytes, &card.key) {

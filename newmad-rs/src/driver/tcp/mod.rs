@@ -198,8 +198,9 @@ unsafe fn send_parts(socket: &OwnedFd, parts: &mut [libc::iovec]) -> Sent {
     message.msg_iovlen = parts.len();
     loop {
         // SAFETY: the caller's promise; the array lives through the call.
-        let sent =
-            unsafe { libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
+        let sent = unsafe {
+            libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+        };
         if sent >= 0 {
             return Sent::Some(sent as usize);
         }
