@@ -21,13 +21,23 @@ use crate::sys::KeepErrno;
 const WORK: u64 = 1;
 /// Somebody wanted to look for events.
 const POLL: u64 = 2;
+/// Somebody is about to sleep: peers must ring from now on.
+const ARM: u64 = 4;
+/// Most calls of `progress` before a sleep.
+const SETTLE: usize = 100;
 /// From this length on a message takes longer than a spin is worth.
 const LONG: usize = 512 * 1024;
 
 impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
-        if bits & POLL != 0 {
+        if bits & ARM != 0 {
+            self.driver.arm();
+            if !(0..SETTLE).any(|_| !self.progress()) {
+                // There is more, and whoever asked may sleep already.
+                self.driver.wake_oneself();
+            }
+        } else if bits & POLL != 0 {
             self.progress();
         } else {
             self.drain();
@@ -230,11 +240,13 @@ impl Source for Engine {
         self.fd
     }
 
+    /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: were
+    /// it to try again and again, it could keep a holder that it has preempted from its core.
     fn arm(&self) -> bool {
         let _errno = KeepErrno::new();
         let Some(mut core) = self.lock.try_lock() else {
-            self.lock.leave(POLL);
-            return false;
+            self.lock.leave(ARM);
+            return true;
         };
         core.driver.arm();
         !core.progress()

@@ -164,6 +164,7 @@ impl Driver for Virtual {
     }
     fn bury(&mut self, _: u32) {}
     fn arm(&mut self) {}
+    fn wake_oneself(&mut self) {}
     fn fd(&self) -> Option<RawFd> {
         None
     }

@@ -85,6 +85,9 @@ impl Driver for Any {
     fn arm(&mut self) {
         each!(self, driver => driver.arm())
     }
+    fn wake_oneself(&mut self) {
+        each!(self, driver => driver.wake_oneself())
+    }
     fn fd(&self) -> Option<RawFd> {
         each!(self, driver => driver.fd())
     }

@@ -109,6 +109,9 @@ pub(crate) trait Driver: Send {
     /// Asks peers to ring from now on.
     fn arm(&mut self);
 
+    /// Makes the descriptor readable.
+    fn wake_oneself(&mut self);
+
     /// Readable when something came while armed.
     fn fd(&self) -> Option<RawFd>;
 }

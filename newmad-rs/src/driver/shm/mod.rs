@@ -343,6 +343,10 @@ impl Driver for Shm {
         self.bell.arm();
     }
 
+    fn wake_oneself(&mut self) {
+        sys::ring(self.bell.fd());
+    }
+
     fn fd(&self) -> Option<RawFd> {
         Some(self.epoll.as_raw_fd())
     }

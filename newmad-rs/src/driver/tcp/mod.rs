@@ -237,6 +237,8 @@ unsafe fn receive(socket: &OwnedFd, to: *mut u8, len: usize) -> Got {
 /// See the module.
 pub(crate) struct Tcp {
     epoll: OwnedFd,
+    /// An event counter in the epoll descriptor, for waking oneself; edge-triggered, so never emptied.
+    wake: OwnedFd,
     peers: Box<[Option<Peer>]>,
     alone: bool,
 }
@@ -254,7 +256,9 @@ impl Tcp {
             }
         }
         let alone = peers.iter().flatten().count() <= 1;
-        Ok(Tcp { epoll, peers, alone })
+        let wake = sys::eventfd()?;
+        sys::watch(&epoll, wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, u64::MAX)?;
+        Ok(Tcp { epoll, wake, peers, alone })
     }
 
     #[inline]
@@ -486,6 +490,10 @@ impl Driver for Tcp {
                 peer.large_ready = true;
             }
         }
+    }
+
+    fn wake_oneself(&mut self) {
+        sys::ring(self.wake.as_raw_fd());
     }
 
     fn fd(&self) -> Option<RawFd> {
