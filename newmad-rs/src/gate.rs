@@ -226,7 +226,9 @@ impl<D: Driver> Core<D> {
                 let sent = self.post(peer, &mut Header::new(Kind::Bye), Span::EMPTY);
                 self.gates[peer as usize].bye_sent = sent;
             }
-            open |= !(self.gates[peer as usize].bye_sent && left && self.driver.is_flushed(peer));
+            let heard = left || !self.driver.waits_for_goodbye();
+            let flushed = self.driver.is_flushed(peer);
+            open |= !(self.gates[peer as usize].bye_sent && heard && flushed);
         }
         if open {
             return;

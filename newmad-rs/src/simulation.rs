@@ -162,6 +162,9 @@ impl Driver for Virtual {
     fn is_flushed(&self, _: u32) -> bool {
         true
     }
+    fn waits_for_goodbye(&self) -> bool {
+        true
+    }
     fn bury(&mut self, _: u32) {}
     fn arm(&mut self) {}
     fn wake_oneself(&mut self) {}

@@ -79,6 +79,9 @@ impl Driver for Any {
     fn is_flushed(&self, to: u32) -> bool {
         each!(self, driver => driver.is_flushed(to))
     }
+    fn waits_for_goodbye(&self) -> bool {
+        each!(self, driver => driver.waits_for_goodbye())
+    }
     fn bury(&mut self, peer: u32) {
         each!(self, driver => driver.bury(peer))
     }

@@ -103,6 +103,10 @@ pub(crate) trait Driver: Send {
     /// Whether everything that was posted to `to` has left this process.
     fn is_flushed(&self, to: u32) -> bool;
 
+    /// Whether the end of this side, without the peers having said goodbye, would look like a death or lose what
+    /// is on the way.
+    fn waits_for_goodbye(&self) -> bool;
+
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
     fn bury(&mut self, peer: u32);
 

@@ -120,6 +120,8 @@ pub(crate) struct Shm {
     epoll: OwnedFd,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
+    /// Whether the peers are other processes.
+    processes: bool,
     /// Set when this end goes away, for the other ranks of this process.
     flag: Arc<AtomicBool>,
 }
@@ -146,7 +148,9 @@ impl Shm {
                 )?;
             }
         }
-        Ok(Shm { name, bell, epoll, peers, rounds: 0, flag })
+        let line = |peer: &Peer| matches!(peer.life, Some(Life::Line(_)));
+        let processes = peers.iter().flatten().any(line);
+        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes, flag })
     }
 
     /// The own bell, which anybody may disarm without the engine's lock.
@@ -328,6 +332,11 @@ impl Driver for Shm {
 
     fn is_flushed(&self, _to: u32) -> bool {
         true
+    }
+
+    fn waits_for_goodbye(&self) -> bool {
+        // Inside one process the rings outlive this side, and one thread may end several ranks in turn.
+        self.processes
     }
 
     fn bury(&mut self, peer: u32) {

@@ -474,6 +474,10 @@ impl Driver for Tcp {
         }
     }
 
+    fn waits_for_goodbye(&self) -> bool {
+        true
+    }
+
     fn bury(&mut self, peer: u32) {
         if let Some(peer) = self.peer(peer) {
             // The buffers stay until the session is dropped: nothing is freed here.
