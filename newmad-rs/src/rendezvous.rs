@@ -158,7 +158,11 @@ impl<D: Driver> Core<D> {
         if request.place.get() != Place::Nowhere {
             return Err(Malformed);
         }
-        if op == Op::Recv && request.owes.get() != Owes::CtsPush {
+        // A sender that was asked to push may stream instead, but not both.
+        if op == Op::Recv && (request.owes.get() != Owes::CtsPush || request.moved.get() > 0) {
+            return Err(Malformed);
+        }
+        if self.gates[from as usize].arrival.is_some_and(|arrival| arrival.request == request) {
             return Err(Malformed);
         }
         self.end_rendezvous(request);

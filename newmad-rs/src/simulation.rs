@@ -433,3 +433,37 @@ proptest! {
         prop_assert_eq!(core.outstanding(), 0);
     }
 }
+
+/// A peer that streams a piece of a message and then says that it has pushed it: the request must not end while
+/// the piece is still coming in.
+#[test]
+fn a_message_is_streamed_or_pushed_but_not_both() {
+    use crate::proto::{Kind, SENDER_WAITS, TO_RECEIVER};
+    let (mut cores, wires) = pair();
+    let core = &mut cores[0];
+    let mut buffer = vec![0; 1000];
+    // SAFETY: the buffer outlives the request, which the gate's end finishes.
+    let request = ask(core, unsafe { Request::recv(1, 0, &raw mut buffer[..], false) });
+    let inject = |header: Header| {
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let head = raw[..header.kind.header_len()].to_vec();
+        wires.lock().unwrap().entry((1, 0)).or_default().small.push_back((head, Vec::new()));
+    };
+    inject(Header { flags: SENDER_WAITS, len: 1000, id: 5, addr: 1, ..Header::new(Kind::Rts) });
+    core.progress();
+    let data = Header { len: 0, payload: 1000, id: 1, ..Header::new(Kind::Data) };
+    wires.lock().unwrap().entry((1, 0)).or_default().large.push_back((data, vec![1; 1000]));
+    core.progress();
+    assert!(core.gates[1].arrival.is_some());
+    inject(Header { flags: TO_RECEIVER, seq: 1, id: 1, ..Header::new(Kind::Fin) });
+    core.progress();
+    // SAFETY: boxed by `ask`; finished by the gate's end.
+    let request = unsafe { Box::from_raw(request.as_ptr()) };
+    let ended = request.result();
+    assert!(matches!(
+        ended,
+        Err(crate::Error::PeerDied { rank: 1, cause: crate::Cause::Malformed })
+    ));
+    assert!(core.gates[1].arrival.is_none());
+}
