@@ -23,6 +23,8 @@ pub(crate) mod connect;
 const MTU: usize = 64 * 1024;
 const RX: usize = 256 * 1024;
 const TX: usize = MTU + LONG;
+/// Up to this length a message is copied behind its header.
+const SHORT_MESSAGE: usize = 256;
 /// Most payload bytes of one piece on the large track.
 const PIECE: usize = 1 << 20;
 
@@ -84,7 +86,7 @@ impl Peer {
         while self.backlog() {
             let Some(socket) = &self.small else { return false };
             let kept = &self.tx[self.tx_start..self.tx_end];
-            match send(socket, &[kept]) {
+            match send(socket, kept) {
                 Sent::Some(sent) => self.tx_start += sent,
                 Sent::Nothing => return false,
                 // Reading tells why, after what the peer sent before.
@@ -179,13 +181,28 @@ enum Got {
 }
 
 #[inline]
-fn send(socket: &OwnedFd, parts: &[&[u8]]) -> Sent {
-    let mut io = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2];
-    for (io, part) in io.iter_mut().zip(parts) {
-        *io = libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
+fn send(socket: &OwnedFd, data: &[u8]) -> Sent {
+    // SAFETY: the slice is readable for its length.
+    sent(|| unsafe {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags)
+    })
+}
+
+/// Tries until the call is not interrupted.
+#[inline]
+fn sent(call: impl Fn() -> isize) -> Sent {
+    loop {
+        let sent = call();
+        if sent >= 0 {
+            return Sent::Some(sent as usize);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EAGAIN | libc::ENOBUFS => return Sent::Nothing,
+            _ => return Sent::Broken,
+        }
     }
-    // SAFETY: the parts are readable slices.
-    unsafe { send_parts(socket, &mut io[..parts.len().min(2)]) }
 }
 
 /// # Safety
@@ -196,20 +213,10 @@ unsafe fn send_parts(socket: &OwnedFd, parts: &mut [libc::iovec]) -> Sent {
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = parts.as_mut_ptr();
     message.msg_iovlen = parts.len();
-    loop {
-        // SAFETY: the caller's promise; the array lives through the call.
-        let sent = unsafe {
-            libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
-        };
-        if sent >= 0 {
-            return Sent::Some(sent as usize);
-        }
-        match errno() {
-            libc::EINTR => {}
-            libc::EAGAIN | libc::ENOBUFS => return Sent::Nothing,
-            _ => return Sent::Broken,
-        }
-    }
+    // SAFETY: the caller's promise; the array lives through the call.
+    sent(|| unsafe {
+        libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    })
 }
 
 /// # Safety
@@ -322,13 +329,25 @@ impl Driver for Tcp {
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let size = header.kind.header_len();
-        let mut parts = [
-            libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size },
-            libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() },
-        ];
-        let count = if payload.len() > 0 { 2 } else { 1 };
-        // SAFETY: a local and a span, both readable.
-        let sent = match unsafe { send_parts(socket, &mut parts[..count]) } {
+        let outcome = if payload.len() <= SHORT_MESSAGE {
+            // One small copy is cheaper than a list of parts.
+            let mut packet = [0; LONG + SHORT_MESSAGE];
+            packet[..size].copy_from_slice(&raw[..size]);
+            // SAFETY: the array has room for the longest header and a short payload.
+            unsafe { payload.copy_to(packet.as_mut_ptr().add(size)) };
+            send(socket, &packet[..size + payload.len()])
+        } else {
+            let mut parts = [
+                libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size },
+                libc::iovec {
+                    iov_base: payload.as_ptr().cast_mut().cast(),
+                    iov_len: payload.len(),
+                },
+            ];
+            // SAFETY: a local and a span, both readable.
+            unsafe { send_parts(socket, &mut parts) }
+        };
+        let sent = match outcome {
             Sent::Some(sent) => sent,
             Sent::Nothing => return Post::Full,
             Sent::Broken => {
