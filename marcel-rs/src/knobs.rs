@@ -19,7 +19,7 @@ pub(crate) static NVP: Knob = Knob {
     default: "",
     unit: "virtual processors",
     meaning: "number of compute virtual processors; unset: one per core that the affinity mask and \
-              the cgroup's CPU quota allow",
+              the cgroup's CPU quota allow, shared out among the processes of this machine",
 };
 
 /// `MARCEL_REACTIVE`: number of reactive virtual processors.
@@ -39,7 +39,16 @@ pub(crate) static FIRSTCPU: Knob = Knob {
     default: "",
     unit: "index into the allowed cores",
     meaning: "allowed core of the first virtual processor, the others follow round-robin; unset: the \
-              rank of the process on this machine, so that neighbours start on different cores",
+              rank of the process on this machine times its number of virtual processors, so that neighbours start on different cores",
+};
+
+/// `MARCEL_COMPUTE_NICE`: how much the kernel threads of compute virtual processors yield to reactive ones.
+pub(crate) static COMPUTE_NICE: Knob = Knob {
+    name: "MARCEL_COMPUTE_NICE",
+    kind: Kind::Int(0, 19),
+    default: "0",
+    unit: "nice levels",
+    meaning: "how much nicer than the process the computing kernel threads are (smp mode)",
 };
 
 /// `MARCEL_STACK_SIZE`: default size of a green thread's stack.
@@ -61,4 +70,5 @@ pub static TIMER_PERIOD: Knob = Knob {
 };
 
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] = &[MODE, NVP, REACTIVE, FIRSTCPU, STACK_SIZE, TIMER_PERIOD];
+pub static KNOBS: &[Knob] =
+    &[MODE, NVP, REACTIVE, FIRSTCPU, COMPUTE_NICE, STACK_SIZE, TIMER_PERIOD];

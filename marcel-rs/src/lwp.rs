@@ -225,6 +225,17 @@ pub fn prefer_current_thread() -> bool {
     }
 }
 
+/// Makes the calling kernel thread nicer than it is by `levels`. Needs no privilege; cannot be undone without.
+pub(crate) fn be_nice(levels: i32) {
+    if levels > 0 {
+        // SAFETY: no pointers; 0 is the calling thread.
+        unsafe {
+            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
+            libc::setpriority(libc::PRIO_PROCESS, 0, (nice + levels).min(19));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

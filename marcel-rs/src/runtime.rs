@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
     pub(crate) stacks: StackPool,
     pub(crate) period: Duration,
+    /// Nice levels of compute virtual processors above the process's own.
+    compute_nice: i32,
     pub(crate) no_ticks: AtomicBool,
     pub(crate) stopping: AtomicBool,
     mode: Mode,
@@ -289,15 +291,21 @@ impl Builder {
         }
         let first = match self.first_cpu {
             Some(n) => n,
-            None => from_knob(&knobs::FIRSTCPU)?.unwrap_or_else(rank_on_this_machine),
+            None => from_knob(&knobs::FIRSTCPU)?
+                .unwrap_or_else(|| topology::neighbours().1 * compute.max(1)),
         };
         let period = Duration::from_micros(knobs::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
+        let compute_nice = match mode {
+            Mode::Smp => knobs::COMPUTE_NICE.int()?.unwrap_or(0) as i32,
+            _ => 0,
+        };
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
         let idle_words = |n: usize| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             hooks: UnsafeCell::new(self.hooks),
             stacks: StackPool::new(stack),
             period,
+            compute_nice,
             no_ticks: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             mode,
@@ -348,15 +356,12 @@ fn carry(vp: &'static Vp) {
     if let Some(cpu) = vp.cpu() {
         // Outside the cpuset by now: the kernel chooses the core, nothing else changes.
         let _ = topology::bind_current_thread(cpu);
+        lwp::be_nice(vp.shared.compute_nice);
     } else {
         lwp::prefer_current_thread();
     }
     vp.run();
     drop(alt_stack);
-}
-
-fn rank_on_this_machine() -> usize {
-    std::env::var("MAD_LOCAL_RANK").ok().and_then(|v| v.parse().ok()).unwrap_or(0)
 }
 
 /// A running set of virtual processors.

@@ -81,13 +81,23 @@ fn ratio(quota: &str, period: &str) -> Option<f64> {
 }
 
 /// How many compute virtual processors this process should have: one per allowed core, no more than the
-/// cgroup's quota pays for, at least one.
+/// cgroup's quota pays for, shared out among the processes that the same launcher has started on this machine
+/// (`MAD_LOCAL_SIZE`), at least one.
+///
+/// Shared out, because two processes that each had a computing kernel thread on every core would take turns by
+/// the kernel's time slices, and their communication would get less than its fair share of a core.
 pub fn vp_count() -> usize {
     let cores = allowed_cpus().len();
-    match cgroup_quota() {
-        Some(quota) => cores.min((quota.ceil() as usize).max(1)),
-        None => cores,
-    }
+    let paid_for = cgroup_quota().map_or(cores, |quota| cores.min((quota.ceil() as usize).max(1)));
+    (paid_for / neighbours().0.max(1)).max(1)
+}
+
+/// Number of processes that the same launcher has started on this machine, and the rank of this one among
+/// them: `MAD_LOCAL_SIZE` and `MAD_LOCAL_RANK`; one and zero without a launcher.
+pub fn neighbours() -> (usize, usize) {
+    let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<usize>().ok());
+    let size = number("MAD_LOCAL_SIZE").unwrap_or(1).max(1);
+    (size, number("MAD_LOCAL_RANK").unwrap_or(0))
 }
 
 /// What a node of the topology is.

@@ -8,8 +8,9 @@ use marcel::{Hooks, Idle, Kind, Load, Mode, Sleeper, Vp};
 use crate::manager::{Core, Manager};
 use crate::point::Point;
 
-/// A tick that finds a transfer under way goes on polling until nothing has come for this long…
-const LINGER: Duration = Duration::from_micros(20);
+/// A tick that finds a transfer under way goes on polling until nothing has come for this long (a peer that
+/// has to be woken first answers within 5–10 µs, one that shares the core within a short slice of 100 µs)…
+const LINGER: Duration = Duration::from_micros(120);
 /// …but takes no more than this of the computation at a time.
 const TICK_BOUND: Duration = Duration::from_millis(2);
 

@@ -302,7 +302,7 @@ impl Core {
             return;
         }
         let sources = self.registry.pin();
-        if sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(&sources) {
+        while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(&sources) {
             self.drain(Point::Library, &sources);
         }
         drop(sources);
@@ -325,7 +325,8 @@ impl Core {
         }
     }
 
-    /// Makes sure that somebody who sleeps is woken by the next event; false if one is there already.
+    /// Makes sure that somebody who sleeps is woken by the next event; false if one is there already, or may
+    /// be: then poll, and try again. Whoever stops here with false has left nobody armed.
     pub(crate) fn watch_over(&self, sources: &Pinned<'_>) -> bool {
         if self.front.has_sleeper() {
             self.front.arm(sources)
@@ -346,12 +347,13 @@ impl Core {
     /// Gives up the front role, and hands the watch on.
     pub(crate) fn leave_front(&self, sources: &Pinned<'_>) {
         self.front.release_role();
-        if !sources.pending() {
+        if !self.points.block {
+            if sources.pending() {
+                self.appoint();
+            }
             return;
         }
-        if !self.points.block {
-            self.appoint();
-        } else if !self.spare.arm(sources) {
+        while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(sources) {
             self.drain(Point::Wait, sources);
         }
     }

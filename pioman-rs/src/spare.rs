@@ -88,11 +88,9 @@ impl Shared {
             let sources = core.registry.pin();
             loop {
                 core.drain(Point::Block, &sources);
-                // Nothing more comes this way, or somebody else sleeps on it, or we are armed again.
-                if !sources.pending()
-                    || core.front.has_sleeper()
-                    || core.spinners.load(SeqCst) > 0
-                    || core.spare.arm(&sources)
+                // Nothing more comes, or somebody polls, or whoever sleeps is armed. (Armed *again* if that
+                // is somebody else: what woke us may have been meant for both, and is gone now.)
+                if !sources.pending() || core.spinners.load(SeqCst) > 0 || core.watch_over(&sources)
                 {
                     break;
                 }
