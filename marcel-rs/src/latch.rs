@@ -12,9 +12,10 @@
 //! immortal, so unparking it needs no memory of the latch.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
+use crate::shim::AtomicPtr;
 use crate::tcb::{self, Tcb};
 
 const DONE: *mut Tcb = std::ptr::without_provenance_mut(1);
@@ -27,7 +28,14 @@ pub struct Latch {
 
 impl Latch {
     /// A latch that is not set.
+    #[cfg(not(loom))]
     pub const fn new() -> Latch {
+        Latch { word: AtomicPtr::new(null_mut()) }
+    }
+
+    /// A latch that is not set.
+    #[cfg(loom)]
+    pub fn new() -> Latch {
         Latch { word: AtomicPtr::new(null_mut()) }
     }
 
@@ -59,7 +67,7 @@ impl Latch {
 
     /// Makes the latch fresh again.
     pub fn reset(&mut self) {
-        *self.word.get_mut() = null_mut();
+        *self = Latch::new();
     }
 
     /// Registers the calling thread as the one to wake; false if the latch is set already.
@@ -120,7 +128,7 @@ impl Default for Latch {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::time::Duration;
@@ -147,5 +155,95 @@ mod tests {
         assert!(!latch.wait_until("a test", Instant::now() + Duration::from_millis(5)));
         latch.set();
         assert!(latch.wait_until("a test", Instant::now()));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::thread;
+
+    /// A request: what the setter writes before the latch, and the latch.
+    struct Request {
+        value: UnsafeCell<u32>,
+        latch: Latch,
+    }
+
+    // SAFETY: the latch's protocol, which loom checks here.
+    unsafe impl Sync for Request {}
+
+    fn request() -> &'static Request {
+        Box::leak(Box::new(Request { value: UnsafeCell::new(0), latch: Latch::new() }))
+    }
+
+    fn finish(request: &'static Request) {
+        // SAFETY: before the latch is set the request is the setter's.
+        request.value.with_mut(|v| unsafe { *v = 7 });
+        request.latch.set();
+    }
+
+    /// Stands for freeing the request: exclusive access to all of it, at once. Loom reports any access by the
+    /// setter that is not over by then.
+    fn free(request: &'static Request) {
+        // SAFETY: the latch is set: the request is its owner's.
+        request.value.with_mut(|v| unsafe { assert_eq!(std::mem::take(&mut *v), 7) });
+        // SAFETY: as above; a copy of the handle of loom's atomic, that is not dropped.
+        let mut word = std::mem::ManuallyDrop::new(unsafe { std::ptr::read(&request.latch.word) });
+        word.with_mut(|word| *word = null_mut());
+    }
+
+    #[test]
+    fn the_waiter_is_woken_and_set_is_the_last_touch() {
+        loom::model(|| {
+            let request = request();
+            let setter = thread::spawn(move || finish(request));
+            request.latch.wait("a model");
+            free(request);
+            setter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_poller_sees_what_came_before_and_set_is_the_last_touch() {
+        loom::model(|| {
+            let request = request();
+            let setter = thread::spawn(move || finish(request));
+            while !request.latch.is_set() {
+                thread::yield_now();
+            }
+            free(request);
+            setter.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_registration_that_is_taken_back_owes_nothing() {
+        loom::model(|| {
+            let request = request();
+            let setter = thread::spawn(move || finish(request));
+            // A wait that times out at once, then one that does not.
+            if !request.latch.register() || !request.latch.unregister() {
+                assert!(request.latch.is_set());
+            }
+            request.latch.wait("a model");
+            free(request);
+            setter.join().unwrap();
+        });
+    }
+
+    /// Waiters come one after the other; whoever gave up is not woken in the place of the next.
+    #[test]
+    fn a_latch_passes_from_a_waiter_that_gives_up_to_the_next() {
+        loom::model(|| {
+            let request = request();
+            let setter = thread::spawn(move || finish(request));
+            let first =
+                thread::spawn(move || request.latch.register() && !request.latch.unregister());
+            let _set = first.join().unwrap();
+            request.latch.wait("a model");
+            free(request);
+            setter.join().unwrap();
+        });
     }
 }

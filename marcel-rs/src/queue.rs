@@ -1,27 +1,39 @@
 //! Intrusive lists of threads: the run queue of a virtual processor and its inbox.
 //!
-//! Both link threads through [`Tcb::next`]; a thread is in one list at a time. Nothing is allocated, so a
+//! Both link threads through [`Linked::link`]; a thread is in one list at a time. Nothing is allocated, so a
 //! wake-up can come from a signal handler.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering::*};
+use std::sync::atomic::Ordering::*;
 
+use crate::shim::AtomicPtr;
 use crate::tcb::Tcb;
 
+/// What can be in a list.
+pub(crate) trait Linked: Sized + 'static {
+    /// Link in whichever list holds it.
+    fn link(&self) -> &AtomicPtr<Self>;
+}
+
 /// First in, first out; one owner.
-#[derive(Default)]
-pub(crate) struct RunQueue {
-    head: Option<&'static Tcb>,
-    tail: Option<&'static Tcb>,
+pub(crate) struct RunQueue<T: Linked = Tcb> {
+    head: Option<&'static T>,
+    tail: Option<&'static T>,
     len: usize,
 }
 
-impl RunQueue {
+impl<T: Linked> Default for RunQueue<T> {
+    fn default() -> Self {
+        RunQueue { head: None, tail: None, len: 0 }
+    }
+}
+
+impl<T: Linked> RunQueue<T> {
     #[inline]
-    pub(crate) fn push(&mut self, tcb: &'static Tcb) {
-        tcb.next.store(null_mut(), Relaxed);
+    pub(crate) fn push(&mut self, tcb: &'static T) {
+        tcb.link().store(null_mut(), Relaxed);
         match self.tail {
-            Some(tail) => tail.next.store(tcb as *const Tcb as *mut Tcb, Relaxed),
+            Some(tail) => tail.link().store(tcb as *const T as *mut T, Relaxed),
             None => self.head = Some(tcb),
         }
         self.tail = Some(tcb);
@@ -29,10 +41,10 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<&'static Tcb> {
+    pub(crate) fn pop(&mut self) -> Option<&'static T> {
         let first = self.head?;
         // SAFETY: links point to immortal blocks or are null.
-        self.head = unsafe { first.next.load(Relaxed).as_ref() };
+        self.head = unsafe { first.link().load(Relaxed).as_ref() };
         if self.head.is_none() {
             self.tail = None;
         }
@@ -48,18 +60,23 @@ impl RunQueue {
 /// Threads that others made runnable: many producers (other kernel threads, signal handlers), one consumer.
 ///
 /// A Treiber stack that the consumer takes whole, so there is no ABA and nobody waits for anybody.
-#[derive(Default)]
-pub(crate) struct Inbox {
-    top: AtomicPtr<Tcb>,
+pub(crate) struct Inbox<T: Linked = Tcb> {
+    top: AtomicPtr<T>,
 }
 
-impl Inbox {
+impl<T: Linked> Default for Inbox<T> {
+    fn default() -> Self {
+        Inbox { top: AtomicPtr::new(null_mut()) }
+    }
+}
+
+impl<T: Linked> Inbox<T> {
     /// Adds a thread. Anywhere, signal handlers included.
-    pub(crate) fn push(&self, tcb: &'static Tcb) {
-        let node = tcb as *const Tcb as *mut Tcb;
+    pub(crate) fn push(&self, tcb: &'static T) {
+        let node = tcb as *const T as *mut T;
         let mut top = self.top.load(Relaxed);
         loop {
-            tcb.next.store(top, Relaxed);
+            tcb.link().store(top, Relaxed);
             match self.top.compare_exchange_weak(top, node, SeqCst, Relaxed) {
                 Ok(_) => return,
                 Err(seen) => top = seen,
@@ -75,37 +92,37 @@ impl Inbox {
 
     /// Moves everything to the end of `queue`, oldest first.
     #[inline]
-    pub(crate) fn drain_into(&self, queue: &mut RunQueue) {
+    pub(crate) fn drain_into(&self, queue: &mut RunQueue<T>) {
         if self.top.load(Relaxed).is_null() {
             return;
         }
         let mut node = self.top.swap(null_mut(), AcqRel);
-        let mut oldest: *mut Tcb = null_mut();
+        let mut oldest: *mut T = null_mut();
         while !node.is_null() {
             // SAFETY: nodes are immortal blocks; the chain is ours since the swap.
             let tcb = unsafe { &*node };
-            let next = tcb.next.load(Relaxed);
-            tcb.next.store(oldest, Relaxed);
+            let next = tcb.link().load(Relaxed);
+            tcb.link().store(oldest, Relaxed);
             oldest = node;
             node = next;
         }
         while !oldest.is_null() {
             // SAFETY: as above.
-            let tcb: &'static Tcb = unsafe { &*oldest };
-            oldest = tcb.next.load(Relaxed);
+            let tcb: &'static T = unsafe { &*oldest };
+            oldest = tcb.link().load(Relaxed);
             queue.push(tcb);
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     #[test]
     fn the_inbox_keeps_the_order_and_empties_into_the_queue() {
         let threads: Vec<_> = (0..5).map(|_| Tcb::allocate()).collect();
-        let (inbox, mut queue) = (Inbox::default(), RunQueue::default());
+        let (inbox, mut queue): (Inbox, RunQueue) = Default::default();
         queue.push(threads[0]);
         threads[1..].iter().for_each(|t| inbox.push(t));
         inbox.drain_into(&mut queue);
@@ -119,7 +136,7 @@ mod tests {
 
     #[test]
     fn concurrent_pushes_all_arrive() {
-        let inbox = Inbox::default();
+        let inbox: Inbox = Inbox::default();
         let mut queue = RunQueue::default();
         std::thread::scope(|s| {
             for _ in 0..4 {

@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crossbeam_deque::{Injector, Worker};
 
 use crate::error::Error;
 use crate::hooks::Hooks;
+use crate::idle::IdleSet;
 use crate::spawn::{self, JoinHandle};
 use crate::stack::StackPool;
 use crate::tcb::Tcb;
@@ -71,25 +72,8 @@ pub(crate) struct Shared {
 struct Group {
     vps: OnceLock<Vec<&'static Vp>>,
     injector: Injector<&'static Tcb>,
-    idle: Vec<AtomicU64>,
+    idle: IdleSet,
     busy: AtomicIsize,
-}
-
-/// The bit that says that a virtual processor sleeps or is about to.
-pub(crate) struct IdleBit<'a> {
-    word: &'a AtomicU64,
-    mask: u64,
-}
-
-impl IdleBit<'_> {
-    pub(crate) fn set(&self) {
-        self.word.fetch_or(self.mask, SeqCst);
-        fence(SeqCst);
-    }
-
-    pub(crate) fn clear(&self) {
-        self.word.fetch_and(!self.mask, SeqCst);
-    }
 }
 
 // SAFETY: `hooks` is written before the kernel threads start and after they have ended, and read by them
@@ -118,8 +102,8 @@ impl Shared {
         &self.group(kind).injector
     }
 
-    pub(crate) fn idle_bit(&self, kind: Kind, index: usize) -> IdleBit<'_> {
-        IdleBit { word: &self.group(kind).idle[index / 64], mask: 1 << (index % 64) }
+    pub(crate) fn idle(&self, kind: Kind) -> &IdleSet {
+        &self.group(kind).idle
     }
 
     pub(crate) fn count_busy(&self, kind: Kind, change: isize) {
@@ -140,24 +124,13 @@ impl Shared {
     /// Wakes one sleeping virtual processor of `kind`, if there is one. The work is visible already.
     /// Returns whether there was one.
     pub(crate) fn wake_for_work(&self, kind: Kind) -> bool {
-        fence(SeqCst);
-        let group = self.group(kind);
-        for (index, word) in group.idle.iter().enumerate() {
-            // The caller's own virtual processor may still be marked, but is awake.
-            let own = local::vp()
-                .filter(|vp| vp.kind() == kind && vp.index() / 64 == index)
-                .map_or(0, |vp| 1u64 << (vp.index() % 64));
-            let mut bits = word.load(SeqCst) & !own;
-            while bits != 0 {
-                let bit = bits.trailing_zeros() as usize;
-                if word.fetch_and(!(1 << bit), SeqCst) >> bit & 1 == 1 {
-                    self.vps(kind)[index * 64 + bit].sleeper.notify();
-                    return true;
-                }
-                bits = word.load(SeqCst) & !own;
-            }
+        // The caller's own virtual processor may still be marked, but is awake.
+        let own = local::vp().filter(|vp| vp.kind() == kind && std::ptr::eq(&*vp.shared, self));
+        let claimed = self.group(kind).idle.claim(own.map(Vp::index));
+        if let Some(index) = claimed {
+            self.vps(kind)[index].sleeper.notify();
         }
-        false
+        claimed.is_some()
     }
 
     fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
@@ -300,7 +273,6 @@ impl Builder {
             _ => 0,
         };
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
-        let idle_words = |n: usize| (0..n.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             hooks: UnsafeCell::new(self.hooks),
             stacks: StackPool::new(stack),
@@ -310,8 +282,8 @@ impl Builder {
             stopping: AtomicBool::new(false),
             mode,
             groups: [
-                Group { idle: idle_words(compute), ..Group::default() },
-                Group { idle: idle_words(reactive), ..Group::default() },
+                Group { idle: IdleSet::new(compute), ..Group::default() },
+                Group { idle: IdleSet::new(reactive), ..Group::default() },
             ],
         });
         let make = |kind, n: usize| -> Vec<&'static Vp> {

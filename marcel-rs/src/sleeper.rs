@@ -21,8 +21,10 @@
 //! `epoll_wait` (costs the notifier three times as much), and eventfd only (a futex is 1 µs faster).
 
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
+
+use crate::shim::{self, AtomicI32, Futex};
 
 const AWAKE: u32 = 0;
 const NOTIFIED: u32 = 1;
@@ -32,14 +34,21 @@ const FD: u32 = 3;
 /// Sleeping place of one kernel thread; see the module's description.
 #[derive(Debug)]
 pub struct Sleeper {
-    word: AtomicU32,
+    futex: Futex,
     fd: AtomicI32,
 }
 
 impl Sleeper {
     /// A sleeper whose owner is awake.
+    #[cfg(not(loom))]
     pub const fn new() -> Self {
-        Sleeper { word: AtomicU32::new(AWAKE), fd: AtomicI32::new(-1) }
+        Sleeper { futex: Futex::new(AWAKE), fd: AtomicI32::new(-1) }
+    }
+
+    /// A sleeper whose owner is awake.
+    #[cfg(loom)]
+    pub fn new() -> Self {
+        Sleeper { futex: Futex::new(AWAKE), fd: AtomicI32::new(-1) }
     }
 
     /// Wakes the owner, or makes its next attempt to sleep return at once.
@@ -49,17 +58,16 @@ impl Sleeper {
     /// block. Touches nothing of the sleeper after the owner can have seen the notification, except its
     /// address in a futex wake, which the kernel does not dereference.
     pub fn notify(&self) {
-        let fd = self.fd.load(Relaxed);
-        match self.word.swap(NOTIFIED, AcqRel) {
-            FUTEX => futex_wake(&self.word),
-            FD => kick(fd),
+        match self.futex.word().swap(NOTIFIED, AcqRel) {
+            FUTEX => self.futex.wake(),
+            FD => shim::kick(self.fd.load(Relaxed)),
             _ => {}
         }
     }
 
     /// Whether the owner sleeps, or is about to.
     pub fn is_asleep(&self) -> bool {
-        self.word.load(Relaxed) >= FUTEX
+        self.futex.word().load(Relaxed) >= FUTEX
     }
 
     /// Sleeps on the futex until notified or `deadline`, unless `last_look` finds a reason not to.
@@ -69,12 +77,12 @@ impl Sleeper {
     pub fn sleep(&self, deadline: Option<Instant>, last_look: impl FnOnce() -> bool) {
         if self.begin(FUTEX) {
             if !last_look() {
-                while self.word.load(Acquire) == FUTEX {
+                while self.futex.word().load(Acquire) == FUTEX {
                     let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
                     if timeout == Some(Duration::ZERO) {
                         break;
                     }
-                    futex_wait(&self.word, FUTEX, timeout);
+                    self.futex.wait(FUTEX, timeout);
                 }
             }
             self.end();
@@ -106,8 +114,7 @@ impl Sleeper {
         if fd >= 0 {
             return Ok(fd);
         }
-        // SAFETY: eventfd takes no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        let fd = shim::eventfd();
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }
@@ -123,22 +130,22 @@ impl Sleeper {
 
     /// Announces the sleep; false if a notification came first (it is consumed).
     fn begin(&self, how: u32) -> bool {
-        match self.word.compare_exchange(AWAKE, how, SeqCst, Acquire) {
+        match self.futex.word().compare_exchange(AWAKE, how, SeqCst, Acquire) {
             Ok(_) => {
-                // With the fence in whoever publishes work: see `vp::wake_for_work`.
-                std::sync::atomic::fence(SeqCst);
+                // With the fence in whoever publishes work: see `idle::IdleSet::claim`.
+                shim::fence(SeqCst);
                 true
             }
             Err(_) => {
                 // A read-modify-write, so that all that the notifier did before is seen.
-                self.word.swap(AWAKE, AcqRel);
+                self.futex.word().swap(AWAKE, AcqRel);
                 false
             }
         }
     }
 
     fn end(&self) {
-        self.word.swap(AWAKE, AcqRel);
+        self.futex.word().swap(AWAKE, AcqRel);
     }
 }
 
@@ -148,45 +155,7 @@ impl Default for Sleeper {
     }
 }
 
-fn kick(fd: RawFd) {
-    let one = 1u64.to_ne_bytes();
-    // SAFETY: `one` is eight readable bytes. A full counter (EAGAIN) means it is readable already.
-    unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
-}
-
-/// Sleeps while `*word == value`, at most for `timeout`. May return early.
-pub(crate) fn futex_wait(word: &AtomicU32, value: u32, timeout: Option<Duration>) {
-    let timespec = timeout.map(|t| libc::timespec {
-        tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
-        tv_nsec: t.subsec_nanos() as i64,
-    });
-    let pointer = timespec.as_ref().map_or(std::ptr::null(), |t| t as *const libc::timespec);
-    // SAFETY: `word` outlives the call; `pointer` is null or a valid timespec.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            pointer,
-        );
-    }
-}
-
-/// Wakes one thread that sleeps on `word`.
-pub(crate) fn futex_wake(word: &AtomicU32) {
-    // SAFETY: the kernel uses the address as a key and does not read it.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
-        );
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;
@@ -237,5 +206,56 @@ mod tests {
             rx.recv().unwrap();
         }
         owner.join().unwrap();
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::shim::fence;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicUsize;
+    use loom::thread;
+
+    /// Sleeps in turn on the futex and in the eventfd until `work` is seen; loom reports a deadlock if a wake-up
+    /// is lost.
+    fn sleep_until(sleeper: &Sleeper, in_fd: bool, ready: impl Fn() -> bool) {
+        while !ready() {
+            if in_fd {
+                sleeper.fd().unwrap();
+                sleeper.sleep_in(&ready, shim::drain_eventfd);
+            } else {
+                sleeper.sleep(None, &ready);
+            }
+        }
+    }
+
+    fn model(in_fd: bool, notifiers: usize) {
+        loom::model(move || {
+            let sleeper = Arc::new(Sleeper::new());
+            let work = Arc::new(AtomicUsize::new(0));
+            let others: Vec<_> = (0..notifiers)
+                .map(|_| {
+                    let (sleeper, work) = (sleeper.clone(), work.clone());
+                    thread::spawn(move || {
+                        work.fetch_add(1, Relaxed);
+                        fence(SeqCst);
+                        sleeper.notify();
+                    })
+                })
+                .collect();
+            sleep_until(&sleeper, in_fd, || work.load(Relaxed) == notifiers);
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn no_wake_up_of_the_futex_is_lost() {
+        model(false, 2);
+    }
+
+    #[test]
+    fn no_wake_up_of_a_descriptor_is_lost_although_it_is_made_late() {
+        model(true, 2);
     }
 }

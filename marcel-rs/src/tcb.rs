@@ -1,4 +1,4 @@
-//! Thread control blocks, and the protocol of `park` and `unpark`.
+//! Thread control blocks; how threads park and are unparked.
 //!
 //! One block per green thread, and one per plain kernel thread that ever waited. **Blocks are immortal**:
 //! they are recycled, never freed. So whoever holds a `&'static Tcb` may unpark it at any time; if the
@@ -6,32 +6,21 @@
 //! is what lets a completion be the *last touch* of a request (DESIGN §4.4) without reference counts, whose
 //! last decrement would free memory on the progress path.
 //!
-//! Park state of a green thread:
-//!
-//! ```text
-//!   EMPTY ──unpark──▶ NOTIFIED ──park──▶ EMPTY          (a token waits for the next park)
-//!   EMPTY ──switched out in park──▶ PARKED ──unpark──▶ NOTIFIED, pushed to its virtual processor
-//!                                                       └─ runs again: takes the token ─▶ EMPTY
-//! ```
-//!
-//! EMPTY → PARKED is done by the *scheduler*, after the switch: before that, the thread's context is not
-//! saved and nobody may resume it. The state stays NOTIFIED until the thread itself takes the token, with a
-//! read-modify-write, so that it sees what every unparker did before.
+//! The protocol of park and unpark: `park_word`.
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 use crate::context::{Context, Switch, Yielder};
 use crate::local;
 use crate::overflow::Guard;
+use crate::park_word::ParkWord;
+use crate::queue::Linked;
+use crate::shim::AtomicPtr;
 use crate::sleeper::Sleeper;
 use crate::vp::Vp;
-
-const EMPTY: u32 = 0;
-const NOTIFIED: u32 = 1;
-const PARKED: u32 = 2;
 
 /// What a thread runs.
 pub(crate) type Entry = Box<dyn FnOnce()>;
@@ -39,7 +28,7 @@ pub(crate) type Entry = Box<dyn FnOnce()>;
 /// Control block of one thread; see the module's description.
 #[derive(Default)]
 pub(crate) struct Tcb {
-    park: AtomicU32,
+    park: ParkWord,
     /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
     pub(crate) next: AtomicPtr<Tcb>,
     /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
@@ -75,6 +64,12 @@ unsafe impl Sync for Tcb {}
 // SAFETY: as above; a block is bound to no kernel thread until it is started.
 unsafe impl Send for Tcb {}
 
+impl Linked for Tcb {
+    fn link(&self) -> &AtomicPtr<Tcb> {
+        &self.next
+    }
+}
+
 static FREE: Mutex<Vec<&'static Tcb>> = Mutex::new(Vec::new());
 
 impl Tcb {
@@ -94,9 +89,9 @@ impl Tcb {
     ///
     /// Safe in a signal handler: atomics, an intrusive push, at most one non-blocking system call.
     pub(crate) fn unpark(&'static self) {
-        let before = self.park.swap(NOTIFIED, AcqRel);
+        let parked = self.park.notify();
         let home = self.home.load(Acquire);
-        if before == PARKED {
+        if parked {
             // SAFETY: a parked thread has a home, and virtual processors are immortal as well. It stays
             // parked, and so at home there, until we have pushed it.
             unsafe { &*home }.wake(self);
@@ -108,17 +103,13 @@ impl Tcb {
     /// Makes the token available on behalf of the virtual processor that is the thread's home; true if the
     /// thread was parked, and is now the caller's to queue.
     pub(crate) fn notify(&self) -> bool {
-        self.park.swap(NOTIFIED, AcqRel) == PARKED
+        self.park.notify()
     }
 
     /// The scheduler's half of `park`: the context is saved. False if a token came meanwhile: the thread
     /// must be queued again.
     pub(crate) fn settle(&self) -> bool {
-        self.park.compare_exchange(EMPTY, PARKED, AcqRel, Acquire).is_ok()
-    }
-
-    fn take_token(&self) -> bool {
-        self.park.load(Relaxed) == NOTIFIED && self.park.swap(EMPTY, AcqRel) == NOTIFIED
+        self.park.settle()
     }
 
     /// The thread's name, for messages.
@@ -172,7 +163,7 @@ pub(crate) fn park(reason: &'static str) {
 /// As [`park`], and returns at `deadline` at the latest.
 pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
     let tcb = current();
-    if tcb.take_token() {
+    if tcb.park.take_token() {
         return;
     }
     match local::vp() {
@@ -188,11 +179,11 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
             // SAFETY: `tcb` is the calling thread.
             unsafe { tcb.switch(Switch::Park) };
             tcb.own.wait.set(tcb.own.wait.get() + 1);
-            tcb.take_token();
+            tcb.park.take_token();
         }
         None => {
             tcb.sleeper.sleep(deadline, || false);
-            tcb.take_token();
+            tcb.park.take_token();
         }
     }
 }

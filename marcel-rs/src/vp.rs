@@ -414,8 +414,8 @@ impl Vp {
         }
         self.tick.disarm();
         let deadline = self.next_deadline();
-        let bit = self.shared.idle_bit(self.kind, self.index);
-        bit.set();
+        let sleeping = self.shared.idle(self.kind);
+        sleeping.announce(self.index);
         let last_look = || self.has_work() || self.shared.stopping.load(SeqCst);
         let slept = match self.shared.hooks() {
             Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
@@ -424,7 +424,7 @@ impl Vp {
         if !slept {
             self.sleeper.sleep(deadline, last_look);
         }
-        bit.clear();
+        sleeping.withdraw(self.index);
     }
 
     fn next_deadline(&self) -> Option<Instant> {

@@ -314,3 +314,24 @@ fn a_stack_overflow_names_its_thread() {
     assert!(!output.status.success());
     assert!(text.contains("thread 'diver' has overflowed its stack"), "{text}");
 }
+
+#[test]
+fn a_thread_of_one_runtime_starts_threads_in_another_that_sleeps() {
+    for mode in [Mode::Mono, Mode::Smp] {
+        let build = || Runtime::builder().mode(mode).vps(1).reactive(1).build().unwrap();
+        let (one, other) = (build(), build());
+        std::thread::sleep(Duration::from_millis(20)); // both sleep in the kernel now
+        one.run(|| {
+            // From a virtual processor with the same number and kind as the one that is to be woken.
+            let starter = marcel::current_vp().unwrap().index();
+            assert_eq!(starter, 0);
+            let start = |f: fn()| other.spawn(f);
+            let direct = start(|| ());
+            let limit = Instant::now() + Duration::from_secs(10);
+            while !direct.is_finished() && Instant::now() < limit {
+                marcel::sleep(Duration::from_millis(1));
+            }
+            assert!(direct.is_finished(), "lost: nobody was woken for it ({mode})");
+        });
+    }
+}

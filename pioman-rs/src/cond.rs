@@ -7,11 +7,12 @@
 //! anybody.
 
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+#[cfg(not(loom))]
 use std::time::Instant;
 
 use crate::completion::Completion;
 use crate::handover::{Handover, HandoverLock};
+use crate::shim::{self, AtomicU64, Ordering::*};
 
 /// Bits that threads wait for.
 pub struct Cond {
@@ -55,6 +56,41 @@ impl Handover for Waiters {
     }
 }
 
+/// A node that may be in the list. It leaves when this is dropped: a wait also ends by the unwinding of a
+/// runtime that stops.
+struct Listed<'a> {
+    cond: &'a Cond,
+    node: *mut Node,
+}
+
+impl Listed<'_> {
+    /// Takes the node off; false if it has been completed instead.
+    fn leave(&self) -> bool {
+        let mut left = false;
+        self.cond.with_list(|list| {
+            let mut link: *mut *mut Node = &mut list.head;
+            // SAFETY: see `Waiters`.
+            unsafe {
+                while let Some(other) = (*link).as_mut() {
+                    if std::ptr::eq(other, self.node) {
+                        *link = other.next;
+                        left = true;
+                        break;
+                    }
+                    link = &mut other.next;
+                }
+            }
+        });
+        left
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 impl Cond {
     /// No bit set, nobody waits.
     pub fn new() -> Cond {
@@ -85,6 +121,7 @@ impl Cond {
     ///
     /// # Context
     /// Green and kernel threads; not the progress path. # Blocking: as [`crate::Manager::wait`].
+    #[cfg(not(loom))]
     pub fn wait(&self, manager: &crate::Manager, mask: u64) {
         self.wait_on(mask, |done| {
             manager.wait(done, crate::Hint::Short);
@@ -93,6 +130,7 @@ impl Cond {
     }
 
     /// As [`Cond::wait`], until `deadline` at the latest; false after a time-out.
+    #[cfg(not(loom))]
     pub fn wait_until(&self, manager: &crate::Manager, mask: u64, deadline: Instant) -> bool {
         self.wait_on(mask, |done| manager.wait_until(done, crate::Hint::Short, deadline))
     }
@@ -102,29 +140,20 @@ impl Cond {
             return true;
         }
         let mut node = Node { mask, next: null_mut(), done: Completion::new() };
+        let listed = Listed { cond: self, node: &raw mut node };
         self.with_list(|list| {
-            node.next = list.head;
-            list.head = &raw mut node;
+            // SAFETY: the node lives until `listed` has gone; the list's lock is held.
+            unsafe { (*listed.node).next = list.head };
+            list.head = listed.node;
             list.work(RESCAN); // the bit may have come since the test
         });
-        if wait(&node.done) {
+        // SAFETY: as above; others only complete it.
+        if wait(unsafe { &(*listed.node).done }) {
+            std::mem::forget(listed); // completed, so taken off the list
             return true;
         }
-        let mut left = false;
-        self.with_list(|list| {
-            let mut link: *mut *mut Node = &mut list.head;
-            // SAFETY: see `Waiters`.
-            unsafe {
-                while let Some(other) = (*link).as_mut() {
-                    if std::ptr::eq(other, &raw const node) {
-                        *link = node.next;
-                        left = true;
-                        break;
-                    }
-                    link = &mut other.next;
-                }
-            }
-        });
+        let left = listed.leave();
+        std::mem::forget(listed);
         !left
     }
 
@@ -134,7 +163,7 @@ impl Cond {
             if let Some(mut list) = self.waiters.try_lock() {
                 return f(&mut list);
             }
-            std::thread::yield_now();
+            shim::yield_now();
         }
     }
 }
@@ -148,5 +177,79 @@ impl Default for Cond {
 impl std::fmt::Debug for Cond {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Cond({:#x})", self.bits.load(Relaxed))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    fn wait(cond: &Cond, mask: u64) {
+        cond.wait_on(mask, |done| {
+            done.latch().wait("a model");
+            true
+        });
+        assert!(cond.test(mask));
+    }
+
+    /// A wait that gives up at once.
+    fn glance(cond: &Cond, mask: u64) -> bool {
+        cond.wait_on(mask, |done| {
+            done.latch().register() && !done.latch().unregister() || done.is_done()
+        })
+    }
+
+    /// Loom reports a deadlock if somebody is not woken.
+    #[test]
+    fn a_signal_reaches_two_waiters() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let others: Vec<_> = [false, true]
+                .into_iter()
+                .map(|signals| {
+                    let cond = cond.clone();
+                    thread::spawn(move || if signals { cond.signal(1) } else { wait(&cond, 1) })
+                })
+                .collect();
+            wait(&cond, 1);
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+
+    /// The second signaller finds the list taken by the first, or by the waiter.
+    #[test]
+    fn two_signallers_and_a_waiter_for_each_bit() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let others: Vec<_> = [1, 2]
+                .into_iter()
+                .map(|bit| {
+                    let cond = cond.clone();
+                    thread::spawn(move || cond.signal(bit))
+                })
+                .collect();
+            wait(&cond, 2);
+            wait(&cond, 1);
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_list_in_order() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let (signaller, other) = (cond.clone(), cond.clone());
+            let signaller = thread::spawn(move || signaller.signal(1));
+            let other = thread::spawn(move || wait(&other, 1));
+            if glance(&cond, 1) {
+                assert!(cond.test(1));
+            }
+            signaller.join().unwrap();
+            other.join().unwrap();
+            assert!(glance(&cond, 1) && !glance(&cond, 2));
+            assert!(cond.waiters.try_lock().unwrap().head.is_null());
+        });
     }
 }

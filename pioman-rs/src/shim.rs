@@ -4,9 +4,11 @@
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicU64, Ordering},
+    thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     cell::UnsafeCell,
     sync::atomic::{AtomicU64, Ordering},
+    thread::yield_now,
 };

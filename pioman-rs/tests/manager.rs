@@ -369,3 +369,6 @@ fn a_condition_wakes_all_its_waiters_and_only_them() {
         });
     }
 }
+
+#[test]
+fn a_runtime_that_stops_takes_its_waiters_off_a_condition() {

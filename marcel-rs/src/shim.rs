@@ -1,0 +1,138 @@
+//! What the protocols of this crate ask of the machine: atomics, a futex, an eventfd. Or loom's model of them
+//! (`--cfg loom`), so that what the model checker runs is the code itself.
+
+#[cfg(loom)]
+pub(crate) use model::*;
+#[cfg(not(loom))]
+pub(crate) use real::*;
+
+#[cfg(not(loom))]
+mod real {
+    pub(crate) use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, fence};
+    use std::time::Duration;
+
+    /// A word that a kernel thread can sleep on.
+    #[derive(Debug)]
+    pub(crate) struct Futex(AtomicU32);
+
+    impl Futex {
+        pub(crate) const fn new(value: u32) -> Futex {
+            Futex(AtomicU32::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.0
+        }
+
+        /// Sleeps while the word is `value`, at most for `timeout`. May return early.
+        pub(crate) fn wait(&self, value: u32, timeout: Option<Duration>) {
+            let timespec = timeout.map(|t| libc::timespec {
+                tv_sec: t.as_secs().min(i64::MAX as u64) as i64,
+                tv_nsec: t.subsec_nanos() as i64,
+            });
+            let pointer =
+                timespec.as_ref().map_or(std::ptr::null(), |t| t as *const libc::timespec);
+            // SAFETY: the word outlives the call; `pointer` is null or a valid timespec.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.0.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    value,
+                    pointer,
+                );
+            }
+        }
+
+        /// Wakes one thread that sleeps on the word.
+        pub(crate) fn wake(&self) {
+            // SAFETY: the kernel uses the address as a key and does not read it.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.0.as_ptr(),
+                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                    1,
+                );
+            }
+        }
+    }
+
+    /// Makes an eventfd readable.
+    pub(crate) fn kick(fd: i32) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: `one` is eight readable bytes. A full counter (EAGAIN) means it is readable already.
+        unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
+    }
+
+    /// A fresh eventfd, which does not block.
+    pub(crate) fn eventfd() -> i32 {
+        // SAFETY: eventfd takes no pointers.
+        unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }
+    }
+}
+
+#[cfg(loom)]
+mod model {
+    pub(crate) use loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, fence};
+    use loom::sync::{Condvar, Mutex};
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
+
+    /// As the kernel does it: the sleeper looks at the word and joins the queue under one lock.
+    #[derive(Debug)]
+    pub(crate) struct Futex {
+        word: AtomicU32,
+        kernel: Mutex<()>,
+        queue: Condvar,
+    }
+
+    impl Futex {
+        pub(crate) fn new(value: u32) -> Futex {
+            Futex { word: AtomicU32::new(value), kernel: Mutex::new(()), queue: Condvar::new() }
+        }
+
+        pub(crate) fn word(&self) -> &AtomicU32 {
+            &self.word
+        }
+
+        pub(crate) fn wait(&self, value: u32, _: Option<Duration>) {
+            let kernel = self.kernel.lock().unwrap();
+            if self.word.load(Relaxed) == value {
+                drop(self.queue.wait(kernel).unwrap());
+            }
+        }
+
+        pub(crate) fn wake(&self) {
+            drop(self.kernel.lock().unwrap());
+            self.queue.notify_one();
+        }
+    }
+
+    loom::lazy_static! {
+        /// The only eventfd of a model.
+        static ref EVENTFD: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+    }
+    const FD: i32 = 3;
+
+    pub(crate) fn kick(fd: i32) {
+        assert_eq!(fd, FD, "a write to a descriptor that does not exist");
+        *EVENTFD.0.lock().unwrap() = true;
+        EVENTFD.1.notify_one();
+    }
+
+    pub(crate) fn eventfd() -> i32 {
+        FD
+    }
+
+    /// Sleeps until the eventfd is readable, and drains it.
+    #[cfg(test)]
+    pub(crate) fn drain_eventfd() {
+        let mut readable = EVENTFD.0.lock().unwrap();
+        while !*readable {
+            readable = EVENTFD.1.wait(readable).unwrap();
+        }
+        *readable = false;
+    }
+}

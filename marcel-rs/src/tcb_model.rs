@@ -1,0 +1,50 @@
+//! Stands for `tcb` when a model is checked: control blocks of kernel threads only, which need no switch. The
+//! words are the real ones.
+
+use std::time::Instant;
+
+use crate::park_word::ParkWord;
+use crate::queue::Linked;
+use crate::shim::AtomicPtr;
+use crate::sleeper::Sleeper;
+
+/// Control block of one thread; immortal.
+#[derive(Default)]
+pub(crate) struct Tcb {
+    park: ParkWord,
+    next: AtomicPtr<Tcb>,
+    sleeper: Sleeper,
+}
+
+impl Linked for Tcb {
+    fn link(&self) -> &AtomicPtr<Tcb> {
+        &self.next
+    }
+}
+
+impl Tcb {
+    pub(crate) fn unpark(&self) {
+        self.park.notify();
+        self.sleeper.notify();
+    }
+}
+
+loom::thread_local! {
+    static CURRENT: &'static Tcb = Box::leak(Box::default());
+}
+
+pub(crate) fn current() -> &'static Tcb {
+    CURRENT.with(|tcb| *tcb)
+}
+
+pub(crate) fn park(reason: &'static str) {
+    park_until(reason, None);
+}
+
+pub(crate) fn park_until(_: &'static str, deadline: Option<Instant>) {
+    let tcb = current();
+    if !tcb.park.take_token() {
+        tcb.sleeper.sleep(deadline, || false);
+        tcb.park.take_token();
+    }
+}
