@@ -372,3 +372,18 @@ fn a_condition_wakes_all_its_waiters_and_only_them() {
 
 #[test]
 fn a_runtime_that_stops_takes_its_waiters_off_a_condition() {
+    let manager = Manager::builder().mode(Mode::Mono).build().unwrap();
+    let cond = Arc::new(Cond::new());
+    let hooks = manager.clone();
+    let runtime = Runtime::builder().mode(Mode::Mono).hooks(hooks).build().unwrap();
+    let handles: Vec<_> = (0..5)
+        .map(|i| {
+            let (cond, manager) = (cond.clone(), manager.clone());
+            runtime.spawn(move || cond.wait(&manager, 1 << i))
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(50));
+    drop(runtime); // unwinds all five, stacks and all
+    cond.signal(0b11111); // would walk through them
+    assert!(handles.into_iter().all(|handle| handle.join().is_err()));
+}
