@@ -120,8 +120,12 @@ impl Drop for LwpPool {
         self.0.stopping.store(true, SeqCst);
         self.0.places.iter().for_each(|p| p.sleeper.notify());
         let threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).split_off(0);
+        let me = std::thread::current().id();
         for thread in threads {
-            let _ = thread.join();
+            // A job may hold the last handle: its thread sees `stopping` when the job has ended.
+            if thread.thread().id() != me {
+                let _ = thread.join();
+            }
         }
     }
 }
@@ -247,6 +251,33 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
             self.0.fetch_add(1, SeqCst);
         }
+    }
+
+    /// A job that owns the last handle of its own pool: the pool cannot wait for that thread.
+    #[test]
+    fn a_job_may_drop_its_pool() {
+        struct Last(Mutex<Option<Arc<LwpPool>>>, AtomicUsize);
+        impl LwpJob for Last {
+            fn run(&self) {
+                let pool = self.0.lock().unwrap().take();
+                drop(pool);
+                self.1.store(1, SeqCst);
+            }
+        }
+        let pool = Arc::new(LwpPool::new(2));
+        pool.ensure(2).unwrap();
+        let job: &'static Last =
+            Box::leak(Box::new(Last(Mutex::new(Some(pool.clone())), AtomicUsize::new(0))));
+        let node = Box::leak(Box::new(JobNode::new(job)));
+        let inner = pool.0.clone();
+        drop(pool); // the job's is the last
+        inner.push(node);
+        inner.wake_one();
+        let limit = Instant::now() + Duration::from_secs(30);
+        while job.1.load(SeqCst) == 0 && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        assert_eq!(job.1.load(SeqCst), 1);
     }
 
     #[test]

@@ -470,21 +470,24 @@ impl Vp {
     fn unwind(&'static self, tcb: &'static Tcb) {
         // SAFETY: the thread is suspended or never ran, and was taken from the queues: it is ours.
         let context = unsafe { (*tcb.own.context.get()).take() };
+        // What the thread owns may wait, as it is dropped: not any more.
+        tcb.own.unwinding.set(true);
+        local::set_tcb(Some(tcb));
+        let started = context.is_some();
         if let Some(mut context) = context {
-            tcb.own.unwinding.set(true);
-            local::set_tcb(Some(tcb));
             context.unwind();
-            local::set_tcb(None);
-            tcb.own.unwinding.set(false);
-            tcb.own.yielder.set(None);
+        }
+        // SAFETY: as above. Dropping the entry tells the join handle.
+        unsafe { drop((*tcb.own.entry.get()).take()) };
+        local::set_tcb(None);
+        tcb.own.unwinding.set(false);
+        tcb.own.yielder.set(None);
+        if started {
             // SAFETY: on our kernel thread, in the scheduler.
             unsafe { self.own() }.forget(tcb);
         }
-        // SAFETY: as above. Dropping the entry tells the join handle.
-        unsafe {
-            drop((*tcb.own.entry.get()).take());
-            *tcb.own.name.get() = None;
-        }
+        // SAFETY: as above.
+        unsafe { *tcb.own.name.get() = None };
         tcb.recycle();
     }
 }

@@ -335,3 +335,68 @@ fn a_thread_of_one_runtime_starts_threads_in_another_that_sleeps() {
         });
     }
 }
+
+#[test]
+fn what_a_stopping_runtime_unwinds_leaves_the_lists_it_waited_in() {
+    for _ in 0..20 {
+        let mutex = Arc::new(Mutex::new(0));
+        let condvar = Arc::new(Condvar::new());
+        let semaphore = Arc::new(Semaphore::new(0));
+        let runtime = Runtime::builder().mode(Mode::Smp).vps(1).reactive(1).build().unwrap();
+        let held = mutex.lock();
+        for i in 0..9 {
+            let (mutex, condvar, semaphore) = (mutex.clone(), condvar.clone(), semaphore.clone());
+            runtime.spawn(move || match i % 3 {
+                0 => drop(mutex.lock()),
+                1 => drop(condvar.wait(Mutex::new(()).lock())),
+                _ => semaphore.acquire(),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        // One of the waiters gets a permit, and may be unwound before it runs.
+        semaphore.release();
+        drop(runtime);
+        drop(held); // these would walk through the stacks of threads that are gone
+        condvar.notify_all();
+        semaphore.release();
+        assert_eq!(*mutex.lock(), 0);
+        assert!(semaphore.acquire_timeout(Duration::from_secs(1)));
+    }
+}
+
+#[test]
+fn what_a_thread_that_never_ran_owns_may_wait_when_it_is_dropped() {
+    struct Waits(Arc<AtomicUsize>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            marcel::sleep(Duration::from_millis(1));
+            while !marcel::is_stopping() {
+                marcel::park();
+            }
+            self.0.fetch_add(1, SeqCst);
+        }
+    }
+    /// Starts a thread when the runtime stops already: it never runs.
+    struct Starts(Arc<AtomicUsize>);
+    impl Drop for Starts {
+        fn drop(&mut self) {
+            let waits = Waits(self.0.clone());
+            marcel::spawn(move || drop(waits));
+        }
+    }
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    let handles: Vec<_> = (0..3)
+        .map(|_| {
+            let starts = Starts(dropped.clone());
+            runtime.spawn(move || {
+                let _starts = starts;
+                marcel::sleep(Duration::from_secs(1000));
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(20));
+    drop(runtime);
+    assert_eq!(dropped.load(SeqCst), 3);
+    assert!(handles.into_iter().all(|handle| handle.join().is_err()));
+}

@@ -53,7 +53,15 @@ impl Condvar {
     ) -> (MutexGuard<'a, T>, bool) {
         let mutex = guard.mutex();
         // In the list before the mutex is free: a notifier that holds the mutex later finds us.
-        let notified = self.waiters.wait("condvar", deadline, |()| false, move || drop(guard));
+        let notified = self.waiters.wait(
+            "condvar",
+            deadline,
+            |()| false,
+            move || drop(guard),
+            |list| {
+                list.wake_one(|(), _| ());
+            },
+        );
         (mutex.lock(), notified)
     }
 

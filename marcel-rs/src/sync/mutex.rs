@@ -88,6 +88,7 @@ impl<T: ?Sized> Mutex<T> {
                     got
                 },
                 || (),
+                |list| list.wake_one(|(), _| ()),
             );
             if got {
                 return;

@@ -21,12 +21,12 @@ impl Semaphore {
     /// # Context
     /// Green and kernel threads. # Blocking: the green thread.
     pub fn acquire(&self) {
-        self.permits.wait("semaphore", None, take, || ());
+        self.permits.wait("semaphore", None, take, || (), give);
     }
 
     /// Takes a permit within `time`; false after a time-out.
     pub fn acquire_timeout(&self, time: Duration) -> bool {
-        self.permits.wait("semaphore", Instant::now().checked_add(time), take, || ())
+        self.permits.wait("semaphore", Instant::now().checked_add(time), take, || (), give)
     }
 
     /// Takes a permit if there is one now.
@@ -39,17 +39,22 @@ impl Semaphore {
     /// # Wakes
     /// The thread that has waited longest, which gets the permit.
     pub fn release(&self) {
-        self.permits.wake_one(|permits, handed_over| {
-            if !handed_over {
-                *permits += 1;
-            }
-        });
+        give(&self.permits);
     }
 
     /// Permits that nobody holds.
     pub fn available(&self) -> usize {
         self.permits.update(|permits| *permits)
     }
+}
+
+/// To the thread that has waited longest, else for whoever comes.
+fn give(permits: &WaitList<usize>) {
+    permits.wake_one(|permits, handed_over| {
+        if !handed_over {
+            *permits += 1;
+        }
+    });
 }
 
 fn take(permits: &mut usize) -> bool {

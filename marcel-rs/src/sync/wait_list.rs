@@ -1,6 +1,6 @@
 //! Threads that wait on one primitive: an intrusive list under a tiny lock.
 //!
-//! A waiter's node lives on its stack. Whoever takes it off the list marks it *woken* as its last touch, then
+//! A waiter's node lives on its stack, and leaves the list when that is unwound. Whoever takes it off the list marks it *woken* as its last touch, then
 //! unparks the thread through its control block, which is immortal. The lock is held for a few instructions
 //! and never by a signal handler; a thread that finds it taken spins briefly, then lets the kernel run the
 //! holder.
@@ -35,6 +35,21 @@ unsafe impl<S: Send> Sync for WaitList<S> {}
 // SAFETY: as above; a list that moves has no waiters, since they borrow it.
 unsafe impl<S: Send> Send for WaitList<S> {}
 
+/// A node that is in the list, or was: dropped when its thread's stack is unwound while it waits.
+struct Listed<'a, S> {
+    list: &'a WaitList<S>,
+    node: &'a Node,
+    pass_on: fn(&WaitList<S>),
+}
+
+impl<S> Drop for Listed<'_, S> {
+    fn drop(&mut self) {
+        if !self.list.with(|list, _| list.remove(self.node)) {
+            (self.pass_on)(self.list);
+        }
+    }
+}
+
 impl<S> WaitList<S> {
     pub(super) const fn new(state: S) -> Self {
         WaitList {
@@ -66,13 +81,15 @@ impl<S> WaitList<S> {
     }
 
     /// Unless `ready` finds that there is nothing to wait for: joins the list, runs `joined`, and sleeps
-    /// until woken or `deadline`. False after a time-out.
+    /// until woken or `deadline`. False after a time-out. If the thread is unwound instead, because its runtime
+    /// stops, and had been woken, `pass_on` gives what it was woken for to the next.
     pub(super) fn wait(
         &self,
         reason: &'static str,
         deadline: Option<Instant>,
         ready: impl FnOnce(&mut S) -> bool,
         joined: impl FnOnce(),
+        pass_on: fn(&Self),
     ) -> bool {
         let node =
             Node { tcb: tcb::current(), next: Cell::new(null()), woken: AtomicBool::new(false) };
@@ -86,17 +103,20 @@ impl<S> WaitList<S> {
         if !wait {
             return true;
         }
+        let listed = Listed { list: self, node: &node, pass_on };
         joined();
         while !node.woken.load(Acquire) {
             if deadline.is_some_and(|d| Instant::now() >= d) || crate::is_stopping() {
                 let left = self.with(|list, _| list.remove(&node));
                 if left {
+                    std::mem::forget(listed);
                     return false;
                 }
                 continue; // somebody took the node: `woken` follows at once
             }
             tcb::park_until(reason, deadline);
         }
+        std::mem::forget(listed);
         true
     }
 
