@@ -42,13 +42,25 @@ pub(crate) static FIRSTCPU: Knob = Knob {
               rank of the process on this machine times its number of virtual processors, so that neighbours start on different cores",
 };
 
+/// `MARCEL_REACTIVE_GROUP`: how many processes' reactive virtual processors share a core under load.
+pub(crate) static REACTIVE_GROUP: Knob = Knob {
+    name: "MARCEL_REACTIVE_GROUP",
+    kind: Kind::Int(0, 1024),
+    default: "4",
+    unit: "processes",
+    meaning: "while every compute virtual processor is busy, the reactive ones of this many neighbouring \
+              processes stay on one core: a wake-up on the same core costs a third of one across cores; \
+              0: the kernel chooses, as it does when cores are idle",
+};
+
 /// `MARCEL_COMPUTE_NICE`: how much the kernel threads of compute virtual processors yield to reactive ones.
 pub(crate) static COMPUTE_NICE: Knob = Knob {
     name: "MARCEL_COMPUTE_NICE",
     kind: Kind::Int(0, 19),
-    default: "0",
+    default: "6",
     unit: "nice levels",
-    meaning: "how much nicer than the process the computing kernel threads are (smp mode)",
+    meaning: "how much nicer than the process computing kernel threads are (smp mode), so that a woken \
+              reactive one, at normal priority, is owed the core; 0: all alike",
 };
 
 /// `MARCEL_STACK_SIZE`: default size of a green thread's stack.
@@ -71,4 +83,4 @@ pub static TIMER_PERIOD: Knob = Knob {
 
 /// Every knob of this crate, for `mad knobs`.
 pub static KNOBS: &[Knob] =
-    &[MODE, NVP, REACTIVE, FIRSTCPU, COMPUTE_NICE, STACK_SIZE, TIMER_PERIOD];
+    &[MODE, NVP, REACTIVE, FIRSTCPU, REACTIVE_GROUP, COMPUTE_NICE, STACK_SIZE, TIMER_PERIOD];

@@ -53,12 +53,22 @@ impl fmt::Display for Mode {
     }
 }
 
+/// Where the reactive virtual processors of a group of processes meet while every core computes.
+pub(crate) struct Meeting {
+    /// Their core under load.
+    pub(crate) core: usize,
+    /// Those they may use otherwise.
+    pub(crate) all: Vec<usize>,
+}
+
 /// What the virtual processors of a runtime share.
 pub(crate) struct Shared {
     /// Taken out when the last kernel thread has ended: virtual processors live on, the manager need not.
     hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
     pub(crate) stacks: StackPool,
     pub(crate) period: Duration,
+    /// Where reactive virtual processors stay under load.
+    pub(crate) meeting: Option<Meeting>,
     /// Nice levels of compute virtual processors above the process's own.
     compute_nice: i32,
     pub(crate) no_ticks: AtomicBool,
@@ -108,6 +118,12 @@ impl Shared {
 
     pub(crate) fn count_busy(&self, kind: Kind, change: isize) {
         self.group(kind).busy.fetch_add(change, Relaxed);
+    }
+
+    /// Whether every compute virtual processor is busy.
+    pub(crate) fn is_loaded(&self) -> bool {
+        let compute = self.vps(Kind::Compute).len();
+        compute > 0 && self.group(Kind::Compute).busy.load(Relaxed) >= compute as isize
     }
 
     /// The kind of virtual processor that carries a thread: there is only one kind in mono mode.
@@ -272,12 +288,21 @@ impl Builder {
             Mode::Smp => knobs::COMPUTE_NICE.int()?.unwrap_or(0) as i32,
             _ => 0,
         };
+        let group = match mode {
+            Mode::Smp => knobs::REACTIVE_GROUP.int()?.unwrap_or(0) as usize,
+            _ => 0,
+        };
+        let meeting = (group > 0).then(|| {
+            let leader = topology::neighbours().1 / group * group;
+            Meeting { core: cpus[leader * compute % cpus.len()], all: cpus.clone() }
+        });
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
         let shared = Arc::new(Shared {
             hooks: UnsafeCell::new(self.hooks),
             stacks: StackPool::new(stack),
             period,
             compute_nice,
+            meeting,
             no_ticks: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             mode,

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use marcel::{Hooks, Idle, Kind, Load, Mode, Sleeper, Vp};
+use marcel::{Hooks, Idle, Kind, Load, Sleeper, Vp};
 
 use crate::manager::{Core, Manager};
 use crate::point::Point;
@@ -29,14 +29,8 @@ impl Hooks for Manager {
         self.core.idle(vp, idle_since)
     }
 
-    fn switch(&self, _: &Vp) {
-        if self.core.points.switch {
-            let sources = self.core.registry.pin();
-            if sources.pending() && self.core.spinners.load(Relaxed) == 0 {
-                let found = sources.poll();
-                self.core.hits.note(Point::Switch, found);
-            }
-        }
+    fn switch(&self, vp: &Vp) {
+        self.core.switch(vp);
     }
 
     fn tick(&self, vp: &Vp) -> bool {
@@ -88,6 +82,21 @@ impl Core {
         }
     }
 
+    fn switch(&self, vp: &Vp) {
+        // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
+        let sources = self.registry.pin();
+        if !sources.pending() || self.spinners.load(SeqCst) > 0 || !vp.has_work() {
+            return;
+        }
+        if self.points.switch {
+            let found = sources.poll();
+            self.hits.note(Point::Switch, found);
+        }
+        drop(sources);
+        // The thread that ran last may have stopped polling to wait, and the next one may compute for long.
+        self.left_pending();
+    }
+
     fn tick(&self, vp: &Vp) {
         self.tasks.run(vp.cpu(), self);
         let sources = self.registry.pin();
@@ -113,9 +122,10 @@ impl Core {
     }
 
     /// Who may take the front role: virtual processors whose kernel thread the kernel lets preempt others. A
-    /// compute one, bound to a core that another process may be using, would be woken too late.
+    /// compute one, bound to a core that another process may be using, would be woken too late. Where no spare
+    /// kernel thread watches either, late is better than never.
     fn may_watch(&self, vp: &Vp) -> bool {
-        self.mode == Mode::Mono || vp.kind() == Kind::Reactive
+        vp.kind() == Kind::Reactive || !self.points.block
     }
 
     fn sleep_vp(
@@ -140,10 +150,17 @@ impl Core {
             return false;
         }
         if self.may_watch(vp) && self.front.take_role() {
-            if self.front.arm(&sources) {
+            let armed = self.front.arm(&sources);
+            if armed {
+                self.spare.disarm(&sources);
+            }
+            drop(sources); // whoever removes a source waits for pins
+            if armed {
                 sleeper.sleep_in(last_look, || self.front.sleep(deadline));
             }
-            self.drain(Point::Idle, &sources);
+            let sources = self.registry.pin();
+            // Up to the first thread that can run: if more is pending, `leave_front` looks again, armed.
+            while !last_look() && self.hits.note(Point::Idle, sources.poll()) {}
             self.leave_front(&sources);
             true
         } else {

@@ -298,7 +298,7 @@ impl Core {
     }
 
     pub(crate) fn left_pending(&self) {
-        if !self.progresses() {
+        if !self.progresses() && self.waiting.load(SeqCst) == 0 {
             return;
         }
         let sources = self.registry.pin();

@@ -14,11 +14,14 @@ use crate::source::Source;
 /// Most sources that one manager takes.
 pub(crate) const MAX: usize = 16;
 
+/// A source, and its descriptor as it was at registration.
+type Registered = (Arc<dyn Source>, Option<RawFd>);
+
 #[derive(Default)]
 struct Slot {
     active: AtomicBool,
     pins: AtomicUsize,
-    source: UnsafeCell<Option<(Arc<dyn Source>, Option<RawFd>)>>,
+    source: UnsafeCell<Option<Registered>>,
 }
 
 // SAFETY: `source` is written only while the slot is inactive and unpinned, under `Registry::writers`.
@@ -47,7 +50,7 @@ impl Registry {
     }
 
     /// Empties a slot; when this returns nobody uses its source any more.
-    pub(crate) fn remove(&self, index: usize) -> Option<(Arc<dyn Source>, Option<RawFd>)> {
+    pub(crate) fn remove(&self, index: usize) -> Option<Registered> {
         let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = &self.slots[index];
         slot.active.store(false, SeqCst);

@@ -68,17 +68,28 @@ impl Core {
     }
 
     fn spin(&self, completion: &Completion, hint: Hint, deadline: Option<Instant>) -> bool {
+        let budget = self.spin_time(hint);
+        if budget == Some(Duration::ZERO) {
+            // The library has looked before it called; whoever sleeps for us looks once more, armed. What is
+            // saved here is a system call per look and source.
+            self.spun.store(true, Relaxed);
+            return completion.is_done();
+        }
         self.spinners.fetch_add(1, SeqCst);
-        let done = self.spin_counted(completion, hint, deadline);
+        let done = self.spin_for(completion, budget, deadline);
         self.spinners.fetch_sub(1, SeqCst);
         done
     }
 
-    fn spin_counted(&self, completion: &Completion, hint: Hint, deadline: Option<Instant>) -> bool {
+    fn spin_for(
+        &self,
+        completion: &Completion,
+        budget: Option<Duration>,
+        deadline: Option<Instant>,
+    ) -> bool {
         let sources = self.registry.pin();
         sources.each().for_each(|(_, source, _)| source.disarm());
         let mut start = None;
-        let mut budget = None;
         loop {
             for _ in 0..POLLS_PER_LOOK {
                 let found = sources.poll() | self.run_tasks();
@@ -88,10 +99,8 @@ impl Core {
                 }
                 std::hint::spin_loop();
             }
-            // Asked only now: the first few polls decide most short waits.
             let now = Instant::now();
             let start = *start.get_or_insert(now);
-            let budget = *budget.get_or_insert_with(|| self.spin_time(hint));
             if budget.is_some_and(|b| now - start >= b)
                 || deadline.is_some_and(|d| now >= d)
                 || marcel::others_runnable()
@@ -145,12 +154,20 @@ impl Core {
             let watched = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
             if watched && self.front.take_role() {
                 let sources = self.registry.pin();
-                if self.front.arm(&sources) {
+                let armed = self.front.arm(&sources);
+                if armed {
+                    self.spare.disarm(&sources);
+                }
+                drop(sources); // whoever removes a source waits for pins
+                if armed {
                     sleeper.sleep_in(|| completion.is_done(), || self.front.sleep(deadline));
                 }
+                let sources = self.registry.pin();
                 self.drain(Point::Wait, &sources);
                 self.leave_front(&sources);
             } else {
+                // Our own spin has disarmed the sources, and another one sleeps on them.
+                self.left_pending();
                 let place = self.candidates.enter(me);
                 // Without a place nobody wakes us to take over: look again soon.
                 let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));

@@ -3,10 +3,19 @@
 //! The set holds the sources' descriptors, one-shot and *disarmed* as long as nobody sleeps there, so that a
 //! busy network does not wake anybody while somebody polls it; and the eventfds of those who may sleep in it
 //! (see [`marcel::Sleeper`]). At most one thread sleeps in a watch: whoever holds its *role*.
+//!
+//! What a source's descriptor is in the set:
+//!
+//! ```text
+//!   OFF ──arm──▶ BUSY ──epoll_ctl──▶ ON ──event──▶ OFF        (the kernel disarms a one-shot by itself)
+//!                                    ON ──disarm──▶ BUSY ──epoll_ctl──▶ OFF
+//! ```
+//!
+//! Whoever finds BUSY does not wait: *arm* says that it has not succeeded, and its caller polls and tries again.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 use std::time::{Duration, Instant};
 
 use crate::registry::{MAX, Pinned};
@@ -14,9 +23,13 @@ use crate::registry::{MAX, Pinned};
 /// Marks the eventfd of a sleeper in the event's data; the rest is the descriptor.
 const SLEEPER: u64 = 1 << 63;
 
+const OFF: u8 = 0;
+const ON: u8 = 1;
+const BUSY: u8 = 2;
+
 pub(crate) struct Watch {
     epoll: OwnedFd,
-    armed: [AtomicBool; MAX],
+    armed: [AtomicU8; MAX],
     role: AtomicBool,
 }
 
@@ -65,32 +78,53 @@ impl Watch {
 
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
-        self.armed[slot].store(false, SeqCst);
+        self.armed[slot].store(OFF, SeqCst);
         self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
     }
 
     pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
-        self.armed[slot].store(false, SeqCst);
+        self.armed[slot].store(OFF, SeqCst);
     }
 
-    /// Arms every source's descriptor here and then the sources themselves; false if one has an event
-    /// already. Progress path: a few system calls that do not block, none for what is armed.
+    /// Arms every source's descriptor here and then the sources themselves. False if one has an event already,
+    /// or could not be armed: poll, and try again. Progress path, but not in a signal handler: a few system
+    /// calls that do not block, none for what is armed.
     pub(crate) fn arm(&self, sources: &Pinned<'_>) -> bool {
         let mut quiet = true;
         for (slot, source, fd) in sources.each() {
-            if let Some(fd) = fd
-                && !self.armed[slot].load(Relaxed)
-                && !self.armed[slot].swap(true, SeqCst)
-            {
+            if let Some(fd) = fd {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
-                if self.control(libc::EPOLL_CTL_MOD, fd, wanted, slot as u64).is_err() {
-                    self.armed[slot].store(false, SeqCst);
-                }
+                quiet &= self.turn(slot, fd, (OFF, ON), wanted);
             }
             quiet &= source.arm();
         }
         quiet
+    }
+
+    /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
+    pub(crate) fn disarm(&self, sources: &Pinned<'_>) {
+        for (slot, _, fd) in sources.each() {
+            if let Some(fd) = fd
+                && self.armed[slot].load(Relaxed) == ON
+            {
+                self.turn(slot, fd, (ON, OFF), libc::EPOLLONESHOT);
+            }
+        }
+    }
+
+    /// Changes a descriptor's state; true if it is in the wanted one now.
+    fn turn(&self, slot: usize, fd: RawFd, (from, to): (u8, u8), events: i32) -> bool {
+        let state = &self.armed[slot];
+        if state.load(SeqCst) == to {
+            return true;
+        }
+        if state.compare_exchange(from, BUSY, SeqCst, SeqCst).is_err() {
+            return false;
+        }
+        let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
+        state.store(if done { to } else { from }, SeqCst);
+        done
     }
 
     /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`.
@@ -110,7 +144,7 @@ impl Watch {
                 // SAFETY: eight writable bytes; the descriptor does not block.
                 unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
             } else if let Some(armed) = self.armed.get(data as usize) {
-                armed.store(false, SeqCst);
+                let _ = armed.compare_exchange(ON, OFF, SeqCst, SeqCst);
             }
         }
     }

@@ -144,6 +144,36 @@ fn many_green_and_kernel_threads_wait_at_once() {
 }
 
 #[test]
+fn compute_threads_wait_whatever_points_are_on() {
+    let only = |idle, block| Points { idle, block, ..Points::NONE };
+    for points in [Points::NONE, only(true, false), only(false, true), Points::ALL] {
+        for vps in [1, 2] {
+            let manager = Manager::builder().mode(Mode::Smp).points(points).build().unwrap();
+            let hooks = manager.clone();
+            let runtime = Runtime::builder().mode(Mode::Smp).vps(vps).hooks(hooks).build().unwrap();
+            let mailbox = Mailbox::new(80);
+            let _source = manager.add_source(mailbox.clone()).unwrap();
+            mailbox.submitted.store(80, SeqCst);
+            let sender = deliver_slowly(&mailbox, 80);
+            runtime.run(|| {
+                let waiters: Vec<_> = (0..4)
+                    .map(|i| {
+                        let (mailbox, manager) = (mailbox.clone(), manager.clone());
+                        marcel::spawn(move || {
+                            for request in mailbox.requests.iter().skip(i).step_by(4) {
+                                manager.wait(request, Hint::Short);
+                            }
+                        })
+                    })
+                    .collect();
+                waiters.into_iter().for_each(|t| t.join().unwrap());
+            });
+            sender.join().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_timed_wait_gives_up_and_can_be_repeated() {
     for mode in modes() {
         let manager = Manager::builder().mode(mode).build().unwrap();
