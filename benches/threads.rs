@@ -1,0 +1,108 @@
+//! What green threads cost, all on one virtual processor: `cargo bench --bench threads`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use marcel::sync::{Condvar, Mutex};
+use marcel::{Mode, Runtime};
+
+/// Measures inside the runtime: `body` does something so many times.
+fn bench(
+    c: &mut Criterion,
+    name: &str,
+    body: impl Fn(u64) -> Duration + Send + Sync + Copy + 'static,
+) {
+    let runtime = Runtime::builder().mode(Mode::Mono).build().expect("a runtime");
+    c.bench_function(name, |b| b.iter_custom(|n| runtime.run(move || body(n))));
+}
+
+/// `n` yields of each of two threads: 2 n switches, reported as one.
+fn switch(n: u64) -> Duration {
+    let turns = move || (0..n.div_ceil(2)).for_each(|_| marcel::yield_now());
+    let start = Instant::now();
+    let other = marcel::spawn(turns);
+    turns();
+    other.join().expect("no panic");
+    start.elapsed()
+}
+
+/// With nobody else to run.
+fn yield_alone(n: u64) -> Duration {
+    let start = Instant::now();
+    (0..n).for_each(|_| marcel::yield_now());
+    start.elapsed()
+}
+
+fn create_join(n: u64) -> Duration {
+    let start = Instant::now();
+    for i in 0..n {
+        marcel::spawn(move || i).join().expect("no panic");
+    }
+    start.elapsed()
+}
+
+/// Two threads take turns by a mutex and a condition variable; one hand-over.
+fn hand_over(n: u64) -> Duration {
+    let turn = Arc::new((Mutex::new(false), Condvar::new()));
+    let take_turns = move |turn: &(Mutex<bool>, Condvar), mine: bool| {
+        for _ in 0..n.div_ceil(2) {
+            let mut now = turn.1.wait_while(turn.0.lock(), |now| *now != mine);
+            *now = !mine;
+            turn.1.notify_one();
+        }
+    };
+    let start = Instant::now();
+    let other = {
+        let turn = turn.clone();
+        marcel::spawn(move || take_turns(&turn, true))
+    };
+    take_turns(&turn, false);
+    other.join().expect("no panic");
+    start.elapsed()
+}
+
+/// Park and unpark: one hand-over.
+fn park(n: u64) -> Duration {
+    let (over, me) = (Arc::new(AtomicBool::new(false)), marcel::current());
+    let start = Instant::now();
+    let other = {
+        let over = over.clone();
+        marcel::spawn(move || {
+            while !over.load(Relaxed) {
+                me.unpark();
+                marcel::park();
+            }
+        })
+    };
+    for _ in 0..n.div_ceil(2) {
+        marcel::park();
+        other.thread().unpark();
+    }
+    over.store(true, Relaxed);
+    other.thread().unpark();
+    other.join().expect("no panic");
+    start.elapsed()
+}
+
+fn mutex(n: u64) -> Duration {
+    let mutex = Mutex::new(0u64);
+    let start = Instant::now();
+    for _ in 0..n {
+        *std::hint::black_box(&mutex).lock() += 1;
+    }
+    start.elapsed()
+}
+
+fn threads(c: &mut Criterion) {
+    bench(c, "switch between two threads", switch);
+    bench(c, "yield alone", yield_alone);
+    bench(c, "create and join", create_join);
+    bench(c, "hand-over by park and unpark", park);
+    bench(c, "hand-over by mutex and condvar", hand_over);
+    bench(c, "uncontended mutex", mutex);
+}
+
+criterion_group!(benches, threads);
+criterion_main!(benches);
