@@ -11,7 +11,10 @@
 //!                                    ON ──disarm──▶ BUSY ──epoll_ctl──▶ OFF
 //! ```
 //!
-//! Whoever finds BUSY does not wait: *arm* says that it has not succeeded, and its caller polls and tries again.
+//! Whoever finds BUSY does not wait: *arm* says that it has not succeeded, and its caller polls and tries again. An
+//! event that comes while the state is BUSY (before the one who arms could write ON) is noted as *fired*; either
+//! the sleeper that got it finds ON at its second look, or the one who armed finds the note: never is a descriptor
+//! ON that the kernel has disarmed.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -30,6 +33,7 @@ const BUSY: u8 = 2;
 pub(crate) struct Watch {
     epoll: OwnedFd,
     armed: [AtomicU8; MAX],
+    fired: [AtomicBool; MAX],
     role: AtomicBool,
 }
 
@@ -43,7 +47,12 @@ impl Watch {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Watch { epoll, armed: Default::default(), role: AtomicBool::new(false) })
+        Ok(Watch {
+            epoll,
+            armed: Default::default(),
+            fired: Default::default(),
+            role: AtomicBool::new(false),
+        })
     }
 
     /// Takes the role of the one who sleeps here; false if somebody has it.
@@ -124,6 +133,9 @@ impl Watch {
         }
         let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
         state.store(if done { to } else { from }, SeqCst);
+        if self.fired[slot].swap(false, SeqCst) {
+            let _ = state.compare_exchange(ON, OFF, SeqCst, SeqCst);
+        }
         done
     }
 
@@ -143,9 +155,18 @@ impl Watch {
                 let mut counter = [0u8; 8];
                 // SAFETY: eight writable bytes; the descriptor does not block.
                 unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
-            } else if let Some(armed) = self.armed.get(data as usize) {
-                let _ = armed.compare_exchange(ON, OFF, SeqCst, SeqCst);
+            } else if (data as usize) < MAX {
+                self.note_event(data as usize);
             }
+        }
+    }
+
+    /// The kernel has reported a source's descriptor, and disarmed it.
+    fn note_event(&self, slot: usize) {
+        let off = || self.armed[slot].compare_exchange(ON, OFF, SeqCst, SeqCst);
+        if off() == Err(BUSY) {
+            self.fired[slot].store(true, SeqCst);
+            let _ = off();
         }
     }
 }
