@@ -23,7 +23,8 @@ Examples:
 
 The program finds its peers by the PMI-1 protocol (PMI_FD, PMI_RANK, PMI_SIZE); what does not speak it
 (hostname, a script) is simply started N times. Knobs are environment variables: `mad knobs` lists them.
-Standard input goes to rank 0. Rank r's first virtual processor is bound to allowed core r.
+Standard input goes to rank 0. The cores are shared out
+among the ranks: each binds its compute virtual processors to its own share (MARCEL_NVP, MARCEL_FIRSTCPU).
 
 Exit status: 0 when every rank ended with 0; else that of the first rank that failed, 1 when it was killed
 by a signal, when the job was interrupted or timed out, or when the program could not be started; 2 for

@@ -441,6 +441,7 @@ impl Drop for Runtime {
         for thread in self.kernel_threads.drain(..) {
             let _ = thread.join();
         }
+        self.shared.stacks.clear();
         // SAFETY: the kernel threads have ended.
         drop(unsafe { (*self.shared.hooks.get()).take() });
     }

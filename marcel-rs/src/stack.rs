@@ -109,6 +109,13 @@ impl StackPool {
     }
 }
 
+impl StackPool {
+    /// Gives every stack back to the kernel.
+    pub(crate) fn clear(&self) {
+        self.free.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    }
+}
+
 /// The part of the pool that one virtual processor keeps for itself.
 #[derive(Default)]
 pub(crate) struct StackCache {

@@ -216,15 +216,16 @@ impl Vp {
             // Without a timer a computing thread is not interrupted; `mad doctor` tells.
             self.shared.no_ticks.store(true, Relaxed);
         }
-        loop {
+        while !self.shared.stopping.load(Acquire) {
             match self.next() {
                 Some(tcb) => self.execute(tcb),
-                None if self.shared.stopping.load(Acquire) => break,
                 None => self.idle(),
             }
         }
         self.become_idle();
         self.unwind_all();
+        // SAFETY: on our kernel thread; no thread is left. We are immortal, our stacks need not be.
+        unsafe { self.own() }.stacks = StackCache::default();
         self.tick.delete();
         local::set_vp(None);
         local::set_in_scheduler(false);

@@ -278,6 +278,40 @@ fn dropping_a_runtime_unwinds_what_is_blocked() {
 }
 
 #[test]
+fn a_thread_that_only_yields_does_not_hold_up_the_end_of_its_runtime() {
+    for mode in [Mode::Mono, Mode::Smp] {
+        let runtime = Runtime::builder().mode(mode).build().unwrap();
+        let handle = runtime.spawn(|| {
+            loop {
+                marcel::yield_now();
+            }
+        });
+        runtime.run(|| marcel::sleep(Duration::from_millis(2)));
+        drop(runtime);
+        assert!(handle.join().is_err());
+    }
+}
+
+#[test]
+fn a_dropped_runtime_leaves_no_stacks_behind() {
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    let once = || {
+        let runtime = Runtime::builder().mode(Mode::Smp).vps(2).build().unwrap();
+        runtime.run(|| {
+            let threads: Vec<_> = (0..200)
+                .map(|_| marcel::spawn(|| marcel::sleep(Duration::from_millis(5))))
+                .collect();
+            threads.into_iter().for_each(|t| t.join().unwrap());
+        });
+    };
+    once();
+    let before = mappings();
+    (0..5).for_each(|_| once());
+    // Other tests of this program run meanwhile; a leak would be 200 stacks and guards a turn.
+    assert!(mappings() < before + 1000, "{before} mappings became {}", mappings());
+}
+
+#[test]
 fn bad_wishes_are_errors_that_name_the_cause() {
     assert!(
         Runtime::builder().mode(Mode::Smp).vps(0).build().unwrap_err().to_string().contains("vps")

@@ -14,6 +14,9 @@ const LINGER: Duration = Duration::from_micros(120);
 /// …but takes no more than this of the computation at a time.
 const TICK_BOUND: Duration = Duration::from_millis(2);
 
+/// Bound of one look for events.
+const MAX_POLLS: usize = 1000;
+
 impl Hooks for Manager {
     fn started(&self, load: Load, vps: &[&'static Vp]) {
         for vp in vps {
@@ -33,8 +36,8 @@ impl Hooks for Manager {
         self.core.switch(vp);
     }
 
-    fn tick(&self, vp: &Vp) -> bool {
-        self.core.tick(vp);
+    fn tick(&self, _: &Vp) -> bool {
+        self.core.tick();
         self.core.wants_ticks()
     }
 
@@ -89,6 +92,7 @@ impl Core {
             return;
         }
         if self.points.switch {
+            self.tasks.run(vp.cpu(), self);
             let found = sources.poll();
             self.hits.note(Point::Switch, found);
         }
@@ -97,8 +101,8 @@ impl Core {
         self.left_pending();
     }
 
-    fn tick(&self, vp: &Vp) {
-        self.tasks.run(vp.cpu(), self);
+    /// In a signal handler: sources only. Light tasks are safe code, which may be in the middle of anything.
+    fn tick(&self) {
         let sources = self.registry.pin();
         if !self.points.tick || !sources.pending() {
             return;
@@ -160,7 +164,11 @@ impl Core {
             }
             let sources = self.registry.pin();
             // Up to the first thread that can run: if more is pending, `leave_front` looks again, armed.
-            while !last_look() && self.hits.note(Point::Idle, sources.poll()) {}
+            for _ in 0..MAX_POLLS {
+                if last_look() || !self.hits.note(Point::Idle, sources.poll()) {
+                    break;
+                }
+            }
             self.leave_front(&sources);
             true
         } else {

@@ -217,6 +217,9 @@ impl TaskBuilder {
         let core = &manager.core;
         let ltask = Ltask::allocate();
         let blocks = self.block.is_some() && core.points.block;
+        if core.points.block {
+            manager.spare.start()?;
+        }
         if blocks {
             manager.spare.reserve()?;
         }

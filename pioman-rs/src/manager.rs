@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use marcel::lwp::LwpPool;
-use marcel::{Load, Mode};
+use marcel::{Load, Mode, Sleeper};
 
 use crate::candidates::Candidates;
 use crate::completion::Completion;
@@ -120,6 +120,7 @@ impl Builder {
             spinners: AtomicUsize::new(0),
             tick_period,
             lwps: OnceLock::new(),
+            watcher: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             spun: AtomicBool::new(false),
             idle_spinner: AtomicBool::new(false),
@@ -158,6 +159,8 @@ pub(crate) struct Core {
     pub(crate) tick_period: Duration,
     /// The pool for blocking alternatives, once a task has needed it.
     pub(crate) lwps: OnceLock<Arc<LwpPool>>,
+    /// Where the spare watcher sleeps, once it runs.
+    pub(crate) watcher: OnceLock<&'static Sleeper>,
     /// Threads inside a wait; counted only when progress outside calls is off.
     pub(crate) waiting: AtomicUsize,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
@@ -293,8 +296,7 @@ impl Core {
 
     /// Whether busy virtual processors need ticks: something pends that no spare thread watches.
     pub(crate) fn wants_ticks(&self) -> bool {
-        self.points.tick
-            && (self.tasks.pending() || !self.points.block && self.registry.pin().pending())
+        self.points.tick && !self.points.block && self.registry.pin().pending()
     }
 
     pub(crate) fn left_pending(&self) {
@@ -313,15 +315,14 @@ impl Core {
         }
     }
 
-    /// A task was submitted: wakes an idle virtual processor, or lets ticks find it.
+    /// A task was submitted: wakes an idle virtual processor, or the spare watcher. With neither, it runs when a
+    /// virtual processor next looks for something to run, or in a wait (2007, 3.3: "when it is safe").
     pub(crate) fn call_for_tasks(&self) {
-        if let Some(load) = self.load.get() {
-            if self.points.idle && load.wake_one() {
-                return;
-            }
-            if self.points.tick {
-                load.arm_ticks();
-            }
+        if self.points.idle && self.load.get().is_some_and(Load::wake_one) {
+            return;
+        }
+        if let Some(sleeper) = self.watcher.get() {
+            sleeper.notify();
         }
     }
 

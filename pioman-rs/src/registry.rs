@@ -141,7 +141,8 @@ mod tests {
     use super::*;
 
     struct Probe(Arc<AtomicUsize>);
-    impl Source for Probe {
+    // SAFETY: one atomic addition.
+    unsafe impl Source for Probe {
         fn name(&self) -> &str {
             "probe"
         }

@@ -5,16 +5,20 @@ use std::os::fd::RawFd;
 /// Something that yields events: a network, a set of timers, a device. A library registers one with
 /// [`crate::Manager::add_source`].
 ///
-/// All methods but [`Source::name`] and [`Source::fd`] are on the progress path (DESIGN §4.1): they allocate
-/// and free nothing, block on nothing, take only try-locks, do not panic, and may run in a signal handler
-/// that has interrupted any of them.
+/// All methods but [`Source::name`] and [`Source::fd`] are on the progress path.
+///
+/// # Safety
+/// [`Source::poll`], [`Source::pending`], [`Source::arm`] and [`Source::disarm`] may run in a signal handler that has
+/// interrupted any code of the thread, themselves and the allocator included (the tick). So they allocate and free
+/// nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep `errno`, and do
+/// not panic. (Light tasks, which are safe code, are never run in the handler.)
 ///
 /// # From polling to sleeping
 /// Peers that can see whether anybody polls need not ring a bell then. `arm` asks for rings, `disarm` says
 /// that they are unnecessary. The manager guarantees: *something is pending and nobody polls ⇒ the last one
 /// to stop polling has armed*. A source guarantees: after `arm` has returned true, the next event makes `fd`
 /// readable.
-pub trait Source: Send + Sync {
+pub unsafe trait Source: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;
 

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use marcel::Sleeper;
 use marcel::lwp::{LwpPool, prefer_current_thread};
@@ -74,6 +75,7 @@ impl Spare {
                 .stack_size(256 * 1024)
                 .spawn(move || shared.watch())?;
             *watcher = Some(thread);
+            let _ = self.shared.core.watcher.set(self.shared.sleeper);
         }
         Ok(())
     }
@@ -84,7 +86,12 @@ impl Shared {
         prefer_current_thread();
         let core = &self.core;
         while !self.stopping.load(SeqCst) {
-            self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(None));
+            // Tasks that nobody else has run for a tick's time are run here.
+            let soon = core.tasks.pending().then(|| Instant::now() + core.tick_period);
+            self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
+            if core.is_loaded() {
+                core.tasks.run_all(core);
+            }
             let sources = core.registry.pin();
             loop {
                 core.drain(Point::Block, &sources);

@@ -40,7 +40,8 @@ impl Mailbox {
     }
 }
 
-impl Source for Mailbox {
+// SAFETY: reads of an eventfd, atomics and completions.
+unsafe impl Source for Mailbox {
     fn name(&self) -> &str {
         "mailbox"
     }

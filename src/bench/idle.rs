@@ -1,6 +1,6 @@
 //! What it costs to wait: a process waits for a message that comes late, and does nothing else.
 //!
-//! Source: DESIGN §6 ("idle costs nothing"); the thesis's mixed wait (2009, 5.3.2): poll for a while, then
+//! Source: idle costs nothing ("idle costs nothing"); the thesis's mixed wait (2009, 5.3.2): poll for a while, then
 //! block. Rank 0 waits, rank 1 sleeps for `seconds` and then sends.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::clock::{now_ns, process_cpu_ns};
 pub(crate) static BENCH: Bench = Bench {
     name: "idle",
     about: "the CPU time that a process burns while it waits for a message",
-    source: "thesis 2009, 5.3.2 (mixed wait); DESIGN §6",
+    source: "thesis 2009, 5.3.2 (mixed wait); idle costs nothing",
     keys: &[DRIVER, MODE, POLICY, PROGRESSION, SECONDS],
     metrics: &METRICS,
     ranks: 2,
