@@ -228,7 +228,10 @@ impl<D: Driver> Core<D> {
             }
             let heard = left || !self.driver.waits_for_goodbye();
             let flushed = self.driver.is_flushed(peer);
-            open |= !(self.gates[peer as usize].bye_sent && heard && flushed);
+            // A peer that was given the address of a buffer may be writing to it: the buffer is not its owner's
+            // again before it has told its end, or its connection has ended.
+            let lent = self.gates[peer as usize].large_expected > 0;
+            open |= lent || !(self.gates[peer as usize].bye_sent && heard && flushed);
         }
         if open {
             return;
