@@ -19,6 +19,8 @@
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs))]
 
+#[cfg_attr(loom, allow(dead_code))]
+mod arming;
 #[cfg(not(loom))]
 mod candidates;
 mod completion;

@@ -3,37 +3,21 @@
 //! The set holds the sources' descriptors, one-shot and *disarmed* as long as nobody sleeps there, so that a
 //! busy network does not wake anybody while somebody polls it; and the eventfds of those who may sleep in it
 //! (see [`marcel::Sleeper`]). At most one thread sleeps in a watch: whoever holds its *role*.
-//!
-//! What a source's descriptor is in the set:
-//!
-//! ```text
-//!   OFF ──arm──▶ BUSY ──epoll_ctl──▶ ON ──event──▶ OFF        (the kernel disarms a one-shot by itself)
-//!                                    ON ──disarm──▶ BUSY ──epoll_ctl──▶ OFF
-//! ```
-//!
-//! Whoever finds BUSY does not wait: *arm* says that it has not succeeded, and its caller polls and tries again. An
-//! event that comes while the state is BUSY (before the one who arms could write ON) is noted as *fired*; either
-//! the sleeper that got it finds ON at its second look, or the one who armed finds the note: never is a descriptor
-//! ON that the kernel has disarmed.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
+use crate::arming::{Arming, Begin};
 use crate::registry::{MAX, Pinned};
 
 /// Marks the eventfd of a sleeper in the event's data; the rest is the descriptor.
 const SLEEPER: u64 = 1 << 63;
 
-const OFF: u8 = 0;
-const ON: u8 = 1;
-const BUSY: u8 = 2;
-
 pub(crate) struct Watch {
     epoll: OwnedFd,
-    armed: [AtomicU8; MAX],
-    fired: [AtomicBool; MAX],
+    arming: [Arming; MAX],
     role: AtomicBool,
 }
 
@@ -49,8 +33,7 @@ impl Watch {
         };
         Ok(Watch {
             epoll,
-            armed: Default::default(),
-            fired: Default::default(),
+            arming: std::array::from_fn(|_| Arming::new()),
             role: AtomicBool::new(false),
         })
     }
@@ -87,13 +70,13 @@ impl Watch {
 
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
-        self.armed[slot].store(OFF, SeqCst);
+        self.arming[slot].reset();
         self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
     }
 
     pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
-        self.armed[slot].store(OFF, SeqCst);
+        self.arming[slot].reset();
     }
 
     /// Arms every source's descriptor here and then the sources themselves. False if one has an event already,
@@ -104,7 +87,7 @@ impl Watch {
         for (slot, source, fd) in sources.each() {
             if let Some(fd) = fd {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
-                quiet &= self.turn(slot, fd, (OFF, ON), wanted);
+                quiet &= self.turn(slot, fd, true, wanted);
             }
             quiet &= source.arm();
         }
@@ -115,28 +98,24 @@ impl Watch {
     pub(crate) fn disarm(&self, sources: &Pinned<'_>) {
         for (slot, _, fd) in sources.each() {
             if let Some(fd) = fd
-                && self.armed[slot].load(Relaxed) == ON
+                && self.arming[slot].is_on()
             {
-                self.turn(slot, fd, (ON, OFF), libc::EPOLLONESHOT);
+                self.turn(slot, fd, false, libc::EPOLLONESHOT);
             }
         }
     }
 
-    /// Changes a descriptor's state; true if it is in the wanted one now.
-    fn turn(&self, slot: usize, fd: RawFd, (from, to): (u8, u8), events: i32) -> bool {
-        let state = &self.armed[slot];
-        if state.load(SeqCst) == to {
-            return true;
+    /// Arms or disarms a descriptor; true if it is as wanted now.
+    fn turn(&self, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
+        match self.arming[slot].begin(on) {
+            Begin::Already => true,
+            Begin::Busy => false,
+            Begin::Yours => {
+                let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
+                self.arming[slot].end(on == done);
+                done
+            }
         }
-        if state.compare_exchange(from, BUSY, SeqCst, SeqCst).is_err() {
-            return false;
-        }
-        let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
-        state.store(if done { to } else { from }, SeqCst);
-        if self.fired[slot].swap(false, SeqCst) {
-            let _ = state.compare_exchange(ON, OFF, SeqCst, SeqCst);
-        }
-        done
     }
 
     /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`.
@@ -155,18 +134,9 @@ impl Watch {
                 let mut counter = [0u8; 8];
                 // SAFETY: eight writable bytes; the descriptor does not block.
                 unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
-            } else if (data as usize) < MAX {
-                self.note_event(data as usize);
+            } else if let Some(arming) = self.arming.get(data as usize) {
+                arming.note_event();
             }
-        }
-    }
-
-    /// The kernel has reported a source's descriptor, and disarmed it.
-    fn note_event(&self, slot: usize) {
-        let off = || self.armed[slot].compare_exchange(ON, OFF, SeqCst, SeqCst);
-        if off() == Err(BUSY) {
-            self.fired[slot].store(true, SeqCst);
-            let _ = off();
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn memfd() -> Finding {
         return Finding::lacking(
             "memfd",
             last_error(),
-            "files in /dev/shm take its place; a kernel of 3.17 or later has it",
+            "the shm driver needs it: use --driver tcp; a kernel of 3.17 or later has it",
         );
     }
     // SAFETY: `fd` is ours.
@@ -145,7 +145,7 @@ struct SchedAttr {
 
 /// A time slice of one's own for a normal thread: with a shorter one, a woken thread preempts sooner.
 pub(super) fn slice() -> Finding {
-    const SLICE_NS: u64 = 500_000;
+    const SLICE_NS: u64 = 100_000;
     let got = aside(|| {
         let size = size_of::<SchedAttr>() as u32;
         let ask = SchedAttr { size, runtime: SLICE_NS, ..SchedAttr::default() };
@@ -164,7 +164,7 @@ pub(super) fn slice() -> Finding {
     let advice = "reactive virtual processors wake a little later under load: a kernel of 6.12 or later \
                   honours slices of normal threads";
     match got {
-        Some(Ok(SLICE_NS)) => Finding::ok("custom_slice", "a slice of 0.5 ms was accepted"),
+        Some(Ok(SLICE_NS)) => Finding::ok("custom_slice", "a slice of 0.1 ms was accepted"),
         Some(Ok(_)) => Finding::limited("custom_slice", "accepted but not kept", advice),
         Some(Err(why)) => Finding::lacking("custom_slice", why, advice),
         None => Finding::lacking("custom_slice", "no thread to try it on", advice),
@@ -217,7 +217,7 @@ pub(super) fn io_uring() -> Finding {
         return Finding::lacking(
             "io_uring",
             last_error(),
-            "blocking calls go to spare kernel threads instead. To allow it: \
+            "nothing here uses it yet. To allow it: \
              sysctl kernel.io_uring_disabled=0, and in a container a seccomp profile with io_uring_setup",
         );
     }

@@ -76,7 +76,7 @@ pub(super) fn dev_shm() -> Finding {
     // SAFETY: the path is a C string, `stat` is writable; zeroed is a valid value.
     let (ret, stat) =
         unsafe { (libc::statvfs(c"/dev/shm".as_ptr(), stat.as_mut_ptr()), stat.assume_init()) };
-    let advice = "shared memory falls back to memfd; with neither, use the tcp driver. In a container: \
+    let advice = "this library does not use it, other MPI libraries do. In a container: \
                   --shm-size, or --ipc=host";
     if ret != 0 {
         return Finding::lacking("dev_shm", std::io::Error::last_os_error().to_string(), advice);
