@@ -69,6 +69,13 @@ pub(crate) fn watch(
     if done == 0 { Ok(()) } else { Err(os("watching a descriptor")) }
 }
 
+/// Puts `fd` back into an epoll descriptor, without an error to allocate: true if it is watched now.
+pub(crate) fn rewatch(epoll: &OwnedFd, fd: RawFd, events: libc::c_int, data: u64) -> bool {
+    let mut event = libc::epoll_event { events: events as u32, u64: data };
+    // SAFETY: `event` lives through the call.
+    unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) == 0 }
+}
+
 /// Takes `fd` out of an epoll descriptor.
 pub(crate) fn unwatch(epoll: &OwnedFd, fd: RawFd) {
     // SAFETY: a null event is allowed for this operation.

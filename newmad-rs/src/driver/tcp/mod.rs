@@ -8,6 +8,9 @@
 //! Readiness: the sockets are in one edge-triggered epoll descriptor, which is what sleepers watch. With a
 //! single peer a round is one attempt to read and the descriptor is only emptied before a sleep; with several
 //! it is asked which sockets are worth reading. A short read means that a socket is empty.
+//!
+//! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
+//! peer's small socket is taken out while it is only ever polled, and put back by whoever arms.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
@@ -27,6 +30,9 @@ const TX: usize = MTU + LONG;
 const SHORT_MESSAGE: usize = 256;
 /// Most payload bytes of one piece on the large track.
 const PIECE: usize = 1 << 20;
+/// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.
+const STEADY: u32 = 4096;
+const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 /// The piece that is being sent on the large track.
 struct Outgoing {
@@ -248,29 +254,54 @@ pub(crate) struct Tcp {
     wake: OwnedFd,
     peers: Box<[Option<Peer>]>,
     alone: bool,
+    /// Rounds since somebody armed; up to [`STEADY`], at which the small sockets are not watched.
+    unarmed: u32,
 }
 
 impl Tcp {
     fn new(peers: Box<[Option<Peer>]>) -> Result<Tcp, Error> {
         let epoll = sys::epoll()?;
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
         for (rank, peer) in peers.iter().enumerate() {
             let Some(peer) = peer else { continue };
             for (track, socket) in [&peer.small, &peer.large].into_iter().enumerate() {
                 if let Some(socket) = socket {
-                    sys::watch(&epoll, socket.as_raw_fd(), events, (rank * 2 + track) as u64)?;
+                    sys::watch(&epoll, socket.as_raw_fd(), EDGES, (rank * 2 + track) as u64)?;
                 }
             }
         }
         let alone = peers.iter().flatten().count() <= 1;
         let wake = sys::eventfd()?;
         sys::watch(&epoll, wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, u64::MAX)?;
-        Ok(Tcp { epoll, wake, peers, alone })
+        Ok(Tcp { epoll, wake, peers, alone, unarmed: 0 })
     }
 
     #[inline]
     fn peer(&mut self, rank: u32) -> Option<&mut Peer> {
         self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    /// Counts a round in which nobody armed.
+    #[inline]
+    fn polled_again(&mut self) {
+        if self.unarmed < STEADY {
+            self.unarmed += 1;
+            if self.unarmed == STEADY {
+                self.watch_small(false);
+            }
+        }
+    }
+
+    #[cold]
+    fn watch_small(&mut self, yes: bool) {
+        for (rank, peer) in self.peers.iter().enumerate() {
+            let Some(socket) = peer.as_ref().and_then(|peer| peer.small.as_ref()) else { continue };
+            if !yes {
+                sys::unwatch(&self.epoll, socket.as_raw_fd());
+            } else if !sys::rewatch(&self.epoll, socket.as_raw_fd(), EDGES, (rank * 2) as u64) {
+                // Nobody may sleep on it then: every sleep ends at once.
+                sys::ring(self.wake.as_raw_fd());
+            }
+        }
     }
 
     fn look_around(&mut self) {
@@ -302,7 +333,9 @@ impl Driver for Tcp {
 
     #[inline]
     fn begin(&mut self) -> bool {
-        if !self.alone {
+        if self.alone {
+            self.polled_again();
+        } else {
             self.look_around();
         }
         let alone = self.alone;
@@ -505,6 +538,9 @@ impl Driver for Tcp {
     }
 
     fn arm(&mut self) {
+        if std::mem::take(&mut self.unarmed) == STEADY {
+            self.watch_small(true);
+        }
         // Edges seen so far are forgotten; the round that follows reads what they stood for.
         self.look_around();
         for peer in self.peers.iter_mut().flatten() {
