@@ -139,7 +139,7 @@ impl Core {
         deadline: Option<Instant>,
         last_look: &dyn Fn() -> bool,
     ) -> bool {
-        if !self.progresses() && self.waiting.load(SeqCst) == 0 {
+        if !self.may_progress() {
             return false;
         }
         if self.tasks.pending() && self.points.idle {
@@ -165,7 +165,11 @@ impl Core {
             let sources = self.registry.pin();
             // Up to the first thread that can run: if more is pending, `leave_front` looks again, armed.
             for _ in 0..MAX_POLLS {
-                if last_look() || !self.hits.note(Point::Idle, sources.poll()) {
+                // Progress may be off outside waits, and the wait that we slept for over.
+                if last_look()
+                    || !self.may_progress()
+                    || !self.hits.note(Point::Idle, sources.poll())
+                {
                     break;
                 }
             }

@@ -294,13 +294,18 @@ impl Core {
         self.points != Points::NONE
     }
 
+    /// Whether somebody other than a caller may look for events now: always, or only on behalf of a wait.
+    pub(crate) fn may_progress(&self) -> bool {
+        self.progresses() || self.waiting.load(SeqCst) > 0
+    }
+
     /// Whether busy virtual processors need ticks: something pends that no spare thread watches.
     pub(crate) fn wants_ticks(&self) -> bool {
         self.points.tick && !self.points.block && self.registry.pin().pending()
     }
 
     pub(crate) fn left_pending(&self) {
-        if !self.progresses() && self.waiting.load(SeqCst) == 0 {
+        if !self.may_progress() {
             return;
         }
         let sources = self.registry.pin();
@@ -349,7 +354,7 @@ impl Core {
     pub(crate) fn leave_front(&self, sources: &Pinned<'_>) {
         self.front.release_role();
         if !self.points.block {
-            if sources.pending() {
+            if sources.pending() && self.may_progress() {
                 self.appoint();
             }
             return;
