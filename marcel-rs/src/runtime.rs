@@ -71,7 +71,6 @@ pub(crate) struct Shared {
     pub(crate) meeting: Option<Meeting>,
     /// Nice levels of compute virtual processors above the process's own.
     compute_nice: i32,
-    pub(crate) no_ticks: AtomicBool,
     pub(crate) stopping: AtomicBool,
     mode: Mode,
     groups: [Group; 2],
@@ -303,7 +302,6 @@ impl Builder {
             period,
             compute_nice,
             meeting,
-            no_ticks: AtomicBool::new(false),
             stopping: AtomicBool::new(false),
             mode,
             groups: [

@@ -212,10 +212,8 @@ impl Vp {
     pub(crate) fn run(&'static self) {
         local::set_vp(Some(self));
         local::set_in_scheduler(true);
-        if self.tick.create(self.shared.period).is_err() {
-            // Without a timer a computing thread is not interrupted; `mad doctor` tells.
-            self.shared.no_ticks.store(true, Relaxed);
-        }
+        // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
+        let _ = self.tick.create(self.shared.period);
         while !self.shared.stopping.load(Acquire) {
             match self.next() {
                 Some(tcb) => self.execute(tcb),
