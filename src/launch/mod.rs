@@ -302,12 +302,13 @@ impl Launcher<'_> {
         self.signal(libc::SIGKILL);
     }
 
-    /// Collects the ranks that have ended.
+    /// Collects the ranks that have ended. Of those that have ended meanwhile, one that was killed comes first:
+    /// it is the cause, and an exit status often what a peer made of it.
     fn reap(&mut self) {
-        for index in 0..self.ranks.len() {
-            if !self.ranks[index].reap() {
-                continue;
-            }
+        let ranks = &mut self.ranks;
+        let mut ended: Vec<usize> = (0..ranks.len()).filter(|&i| ranks[i].reap()).collect();
+        ended.sort_by_key(|&i| !matches!(self.ranks[i].ended, Some(End::Signal(_))));
+        for index in ended {
             let Some(end) = self.ranks[index].ended else { continue };
             // What it still said on its connection counts (abort, finalize).
             while self.ranks[index].connection.is_some() && self.talk(index) {}
