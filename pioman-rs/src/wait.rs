@@ -151,10 +151,11 @@ impl Core {
             } else {
                 deadline
             };
-            let watched = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
+            let watched = sleeper.fd().is_ok();
             if watched && self.front.take_role() {
+                let added = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
                 let sources = self.registry.pin();
-                let armed = self.front.arm(&sources);
+                let armed = added && self.front.arm(&sources);
                 if armed {
                     self.spare.disarm(&sources);
                 }
@@ -163,6 +164,11 @@ impl Core {
                     sleeper.sleep_in(|| completion.is_done(), || self.front.sleep(deadline));
                 }
                 let sources = self.registry.pin();
+                // Out of the set again: a kernel thread may wait with another manager next, and whoever sleeps
+                // here would empty its counter (a lost wake-up).
+                if let Ok(fd) = sleeper.fd() {
+                    self.front.remove_sleeper(fd);
+                }
                 self.drain(Point::Wait, &sources);
                 self.leave_front(&sources);
             } else {

@@ -68,6 +68,11 @@ impl Watch {
         }
     }
 
+    /// Takes the eventfd of a sleeper out again.
+    pub(crate) fn remove_sleeper(&self, fd: RawFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+    }
+
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
         self.arming[slot].reset();
