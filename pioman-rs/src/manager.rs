@@ -309,9 +309,7 @@ impl Core {
             return;
         }
         let sources = self.registry.pin();
-        while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(&sources) {
-            self.drain(Point::Library, &sources);
-        }
+        self.keep_watched(Point::Library, &sources);
         drop(sources);
         if self.wants_ticks()
             && let Some(load) = self.load.get()
@@ -359,8 +357,13 @@ impl Core {
             }
             return;
         }
+        self.keep_watched(Point::Wait, sources);
+    }
+
+    /// Until nothing is pending, somebody polls (who will do the same when it stops), or whoever sleeps is armed.
+    fn keep_watched(&self, point: Point, sources: &Pinned<'_>) {
         while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(sources) {
-            self.drain(Point::Wait, sources);
+            self.drain(point, sources);
         }
     }
 }
