@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::sleeper::Sleeper;
-use crate::vp::Vp;
+use crate::vp::processor::Vp;
+use crate::vp::sleeper::Sleeper;
 
 /// What an idle virtual processor should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,67 +20,47 @@
 //! | a blocking system call | blocks | **blocks** | blocks |
 //!
 //! # Where to look
-//! The scheduler's loop and how it sleeps: `vp`, `idle`, `sleeper`. Park and unpark: `park_word`, `tcb`. The switch: `context`. Ticks: `tick`.
-//! Spare kernel threads: [`lwp`]. What an I/O manager sees: [`Hooks`].
+//! The scheduler's loop, its queues, its ticks and how it sleeps: `vp`. Control blocks, park and unpark: `thread`. Stacks and the
+//! switch: `context`. Spare kernel threads: [`blocking`]. What an I/O manager sees: [`Hooks`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs))]
 
+#[cfg(not(loom))]
+pub mod blocking;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod hooks;
-mod idle;
 #[cfg(not(loom))]
 pub mod knob;
 #[cfg(not(loom))]
 mod knobs;
-mod latch;
-#[cfg(not(loom))]
-mod local;
-#[cfg(not(loom))]
-pub mod lwp;
-#[cfg(not(loom))]
-mod overflow;
-mod park_word;
-mod queue;
 #[cfg(not(loom))]
 mod runtime;
 mod shim;
-mod sleeper;
-#[cfg(not(loom))]
-mod spawn;
-#[cfg(not(loom))]
-mod stack;
 #[cfg(not(loom))]
 pub mod sync;
-#[cfg_attr(loom, path = "tcb_model.rs")]
-mod tcb;
-#[cfg(not(loom))]
 mod thread;
 #[cfg(not(loom))]
-mod tick;
-#[cfg(not(loom))]
-mod timer;
-#[cfg(not(loom))]
 pub mod topology;
-#[cfg(not(loom))]
 mod vp;
 
 #[cfg(not(loom))]
 pub use crate::{
+    blocking::lwp,
     error::Error,
     hooks::{Hooks, Idle},
     knobs::{KNOBS, TIMER_PERIOD},
     runtime::{Builder as RuntimeBuilder, Load, Mode, Runtime},
-    spawn::{Builder, JoinHandle, Stopped, spawn},
-    thread::{
+    thread::current::{
         Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
         others_runnable, park, park_timeout, park_until, sleep, yield_now,
     },
-    vp::{Kind, Vp},
+    thread::spawn::{Builder, JoinHandle, Stopped, spawn},
+    vp::processor::{Kind, Vp},
 };
-pub use latch::Latch;
-pub use sleeper::Sleeper;
+pub use thread::latch::Latch;
+pub use vp::sleeper::Sleeper;

@@ -10,7 +10,7 @@ use std::ptr::null;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Instant;
 
-use crate::tcb::{self, Tcb};
+use crate::thread::tcb::{self, Tcb};
 
 /// One waiting thread.
 struct Node {

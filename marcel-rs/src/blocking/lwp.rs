@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*, fence};
 use std::sync::{Mutex, PoisonError};
 
-use crate::sleeper::Sleeper;
-use crate::tick::AltStack;
+use crate::vp::sleeper::Sleeper;
+use crate::vp::tick::AltStack;
 
 /// A blocking piece of work.
 pub trait LwpJob: Send + Sync {

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 
 use crate::shim::AtomicPtr;
-use crate::tcb::Tcb;
+use crate::thread::tcb::Tcb;
 
 /// What can be in a list.
 pub(crate) trait Linked: Sized + 'static {

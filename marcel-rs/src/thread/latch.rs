@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 use crate::shim::AtomicPtr;
-use crate::tcb::{self, Tcb};
+use crate::thread::tcb::{self, Tcb};
 
 const DONE: *mut Tcb = std::ptr::without_provenance_mut(1);
 

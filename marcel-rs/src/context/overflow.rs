@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::Once;
 
-use crate::local;
-use crate::stack::Stack;
-use crate::tcb::Tcb;
+use crate::context::stack::Stack;
+use crate::thread::tcb::Tcb;
+use crate::vp::local;
 
 /// Guard page of a thread's stack, kept in its control block.
 #[derive(Default)]

@@ -47,9 +47,9 @@ impl ParkWord {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::queue::{Inbox, Linked, RunQueue};
     use crate::shim::{AtomicPtr, fence};
-    use crate::sleeper::Sleeper;
+    use crate::vp::queue::{Inbox, Linked, RunQueue};
+    use crate::vp::sleeper::Sleeper;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;

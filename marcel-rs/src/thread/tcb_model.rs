@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use crate::park_word::ParkWord;
-use crate::queue::Linked;
 use crate::shim::AtomicPtr;
-use crate::sleeper::Sleeper;
+use crate::thread::park_word::ParkWord;
+use crate::vp::queue::Linked;
+use crate::vp::sleeper::Sleeper;
 
 /// Control block of one thread; immortal.
 #[derive(Default)]

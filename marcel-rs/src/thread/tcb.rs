@@ -13,14 +13,14 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
+use crate::context::overflow::Guard;
 use crate::context::{Context, Switch, Yielder};
-use crate::local;
-use crate::overflow::Guard;
-use crate::park_word::ParkWord;
-use crate::queue::Linked;
 use crate::shim::AtomicPtr;
-use crate::sleeper::Sleeper;
-use crate::vp::Vp;
+use crate::thread::park_word::ParkWord;
+use crate::vp::local;
+use crate::vp::processor::Vp;
+use crate::vp::queue::Linked;
+use crate::vp::sleeper::Sleeper;
 
 /// What a thread runs.
 pub(crate) type Entry = Box<dyn FnOnce()>;

@@ -9,14 +9,17 @@ use std::time::Duration;
 
 use crossbeam_deque::{Injector, Worker};
 
+use crate::blocking::lwp;
+use crate::context::overflow;
+use crate::context::stack::StackPool;
 use crate::error::Error;
 use crate::hooks::Hooks;
-use crate::idle::IdleSet;
-use crate::spawn::{self, JoinHandle};
-use crate::stack::StackPool;
-use crate::tcb::Tcb;
-use crate::vp::{Kind, Vp};
-use crate::{knobs, local, lwp, overflow, tick, topology};
+use crate::thread::spawn::{self, JoinHandle};
+use crate::thread::tcb::Tcb;
+use crate::vp::idle::IdleSet;
+use crate::vp::processor::{Kind, Vp};
+use crate::vp::{local, tick};
+use crate::{knobs, topology};
 
 /// How green threads are carried by kernel threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

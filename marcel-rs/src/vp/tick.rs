@@ -18,7 +18,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-use crate::local;
+use crate::vp::local;
 
 /// No timer.
 const NONE: usize = usize::MAX;

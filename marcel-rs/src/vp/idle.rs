@@ -72,7 +72,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::sleeper::Sleeper;
+    use crate::vp::sleeper::Sleeper;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;

@@ -3,9 +3,12 @@
 //! The only module that knows the switch's back end. Everything else sees a [`Context`] that is resumed, and
 //! a thread that switches out with a [`Switch`] saying why.
 
+pub(crate) mod overflow;
+pub(crate) mod stack;
+
 use corosensei::{Coroutine, CoroutineResult};
 
-use crate::stack::Stack;
+use self::stack::Stack;
 
 /// Why a thread gave control back to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

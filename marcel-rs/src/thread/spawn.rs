@@ -6,12 +6,12 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::latch::Latch;
-use crate::local;
+use crate::context::stack::MIN_SIZE;
 use crate::runtime::Shared;
-use crate::stack::MIN_SIZE;
-use crate::tcb::{Entry, Tcb};
-use crate::thread::Thread;
+use crate::thread::current::Thread;
+use crate::thread::latch::Latch;
+use crate::thread::tcb::{Entry, Tcb};
+use crate::vp::local;
 
 /// Payload of the panic that a join handle reports for a thread that could not run to its end: its runtime
 /// stopped, or there was no memory for its stack.
@@ -163,7 +163,7 @@ impl Builder {
         let entry: Box<dyn FnOnce() + '_> = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(f));
             // The payload of a forced unwind is the context's own business: `Stopped` stands for it.
-            match crate::tcb::current().own.unwinding.get() {
+            match crate::thread::tcb::current().own.unwinding.get() {
                 true => finish.set(Err(Box::new(Stopped))),
                 false => finish.set(result),
             }

@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::context::Switch;
-use crate::local;
-use crate::sleeper::Sleeper;
-use crate::tcb::{self, Tcb};
-use crate::vp::Vp;
+use crate::thread::tcb::{self, Tcb};
+use crate::vp::local;
+use crate::vp::processor::Vp;
+use crate::vp::sleeper::Sleeper;
 
 /// A thread, green or kernel, that can be unparked.
 #[derive(Clone, Copy)]

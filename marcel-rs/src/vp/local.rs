@@ -6,8 +6,8 @@
 
 use std::cell::Cell;
 
-use crate::tcb::Tcb;
-use crate::vp::Vp;
+use crate::thread::tcb::Tcb;
+use crate::vp::processor::Vp;
 
 struct Local {
     vp: Cell<Option<&'static Vp>>,

@@ -36,17 +36,17 @@ use std::time::Instant;
 
 use crossbeam_deque::{Steal, Stealer, Worker};
 
+use crate::context::stack::StackCache;
 use crate::context::{Context, Switch};
 use crate::hooks::Idle;
-use crate::local;
-use crate::queue::{Inbox, RunQueue};
 use crate::runtime::Shared;
-use crate::sleeper::Sleeper;
-use crate::stack::StackCache;
-use crate::tcb::Tcb;
-use crate::tick::Tick;
-use crate::timer::Timer;
+use crate::thread::tcb::Tcb;
 use crate::topology;
+use crate::vp::local;
+use crate::vp::queue::{Inbox, RunQueue};
+use crate::vp::sleeper::Sleeper;
+use crate::vp::tick::Tick;
+use crate::vp::timer::Timer;
 
 /// Which threads a virtual processor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -346,7 +346,7 @@ impl Vp {
         match own.stacks.take(&self.shared.stacks, tcb.own.stack_size.get()) {
             Ok(stack) => {
                 tcb.home.store(self as *const Vp as *mut Vp, Release);
-                crate::overflow::remember(tcb, &stack);
+                crate::context::overflow::remember(tcb, &stack);
                 *context = Some(Context::new(stack, move |yielder| {
                     tcb.own.yielder.set(Some(yielder));
                     entry();

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Instant;
 
-use crate::tcb::Tcb;
+use crate::thread::tcb::Tcb;
 
 /// A timed wait. It is not taken out of the heap when the thread is woken earlier: `wait`, compared with the
 /// thread's own count, tells that it is stale.

@@ -1,0 +1,3 @@
+//! Calls that block in the kernel, and the spare kernel threads that make them.
+
+pub mod lwp;

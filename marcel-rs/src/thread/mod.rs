@@ -1,0 +1,11 @@
+//! Threads: what a thread does to itself (`current`), how it is started and joined (`spawn`, `latch`), and its
+//! control block (`tcb`) with the protocol of park and unpark (`park_word`).
+
+#[cfg(not(loom))]
+pub(crate) mod current;
+pub(crate) mod latch;
+pub(crate) mod park_word;
+#[cfg(not(loom))]
+pub(crate) mod spawn;
+#[cfg_attr(loom, path = "tcb_model.rs")]
+pub(crate) mod tcb;

@@ -1,0 +1,14 @@
+//! Virtual processors: the scheduler's loop (`processor`), the queues it serves, its timers and ticks, and how
+//! its kernel thread sleeps (`idle`, `sleeper`).
+
+pub(crate) mod idle;
+#[cfg(not(loom))]
+pub(crate) mod local;
+#[cfg(not(loom))]
+pub(crate) mod processor;
+pub(crate) mod queue;
+pub(crate) mod sleeper;
+#[cfg(not(loom))]
+pub(crate) mod tick;
+#[cfg(not(loom))]
+pub(crate) mod timer;
