@@ -59,6 +59,10 @@ pub use crate::{
         Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
         others_runnable, park, park_timeout, park_until, sleep, yield_now,
     },
+    thread::interrupt::{
+        Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
+        sleep_interruptible,
+    },
     thread::spawn::{Builder, JoinHandle, Stopped, spawn},
     vp::processor::{Kind, Vp},
 };

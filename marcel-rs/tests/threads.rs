@@ -434,3 +434,53 @@ fn what_a_thread_that_never_ran_owns_may_wait_when_it_is_dropped() {
     assert_eq!(dropped.load(SeqCst), 3);
     assert!(handles.into_iter().all(|handle| handle.join().is_err()));
 }
+
+/// Whoever waits in an interruptible call gets the error; so does whoever was asked before it waits.
+#[test]
+fn an_interrupted_thread_gets_an_error_where_it_waits() {
+    let runtime = Runtime::builder().build().unwrap();
+    runtime.run(|| {
+        let waiting = marcel::spawn(|| {
+            assert!(!marcel::is_interrupted());
+            let asleep = marcel::sleep_interruptible(Duration::from_secs(3600));
+            let again = marcel::park_interruptible();
+            marcel::clear_interrupt();
+            let after = marcel::sleep_interruptible(Duration::from_millis(1));
+            (asleep, again, after)
+        });
+        marcel::sleep(Duration::from_millis(5));
+        waiting.thread().interrupt();
+        let stopped = Err(marcel::Interrupted);
+        assert_eq!(waiting.join().unwrap(), (stopped, stopped, Ok(())));
+    });
+}
+
+/// The handle of a thread that ended does not stop the next one with the same control block.
+#[test]
+fn a_late_interrupt_stops_nobody() {
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    runtime.run(|| {
+        let first = marcel::spawn(marcel::current);
+        let ended = first.join().unwrap();
+        let next = marcel::spawn(move || {
+            ended.interrupt();
+            marcel::is_interrupted()
+        });
+        assert!(!next.join().unwrap());
+    });
+}
+
+#[test]
+fn an_interrupted_join_gives_the_handle_back() {
+    let runtime = Runtime::builder().build().unwrap();
+    runtime.run(|| {
+        let me = marcel::current();
+        let forever = marcel::spawn(marcel::park);
+        let other = marcel::spawn(move || me.interrupt());
+        let forever = forever.join_interruptible().unwrap_err();
+        marcel::clear_interrupt();
+        other.join().unwrap();
+        forever.thread().unpark();
+        forever.join().unwrap();
+    });
+}

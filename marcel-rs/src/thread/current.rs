@@ -11,16 +11,19 @@ use crate::vp::sleeper::Sleeper;
 
 /// A thread, green or kernel, that can be unparked.
 #[derive(Clone, Copy)]
-pub struct Thread(&'static Tcb);
+pub struct Thread {
+    tcb: &'static Tcb,
+    generation: u64,
+}
 
 impl Thread {
     pub(crate) fn new(tcb: &'static Tcb) -> Thread {
-        Thread(tcb)
+        Thread { tcb, generation: tcb.asked.generation() }
     }
 
     /// The handle as a pointer, for a lock-free slot.
     pub fn into_raw(self) -> *mut () {
-        self.0 as *const Tcb as *mut ()
+        self.tcb as *const Tcb as *mut ()
     }
 
     /// The handle back.
@@ -29,7 +32,7 @@ impl Thread {
     /// `raw` comes from [`Thread::into_raw`].
     pub unsafe fn from_raw(raw: *mut ()) -> Thread {
         // SAFETY: control blocks are immortal, and the caller says that this is one.
-        Thread(unsafe { &*(raw as *const Tcb) })
+        Thread::new(unsafe { &*(raw as *const Tcb) })
     }
 
     /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
@@ -38,13 +41,25 @@ impl Thread {
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
     pub fn unpark(&self) {
-        self.0.unpark();
+        self.tcb.unpark();
+    }
+
+    /// Asks the thread to stop: its next interruptible call, or the one that it waits in, fails with
+    /// [`crate::Interrupted`], and so do all others until the thread calls [`crate::clear_interrupt`]. Calls that
+    /// are not interruptible ignore it. A thread that has ended is not asked.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included. # Wakes: the thread.
+    pub fn interrupt(&self) {
+        if self.tcb.asked.ask(self.generation) {
+            self.tcb.unpark();
+        }
     }
 }
 
 impl PartialEq for Thread {
     fn eq(&self, other: &Self) -> bool {
-        std::ptr::eq(self.0, other.0)
+        std::ptr::eq(self.tcb, other.tcb) && self.generation == other.generation
     }
 }
 
@@ -52,13 +67,13 @@ impl Eq for Thread {}
 
 impl fmt::Debug for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Thread({:p})", self.0)
+        write!(f, "Thread({:p}.{})", self.tcb, self.generation)
     }
 }
 
 /// The calling thread.
 pub fn current() -> Thread {
-    Thread(tcb::current())
+    Thread::new(tcb::current())
 }
 
 /// Where the calling kernel thread sleeps; `None` for a green thread, whose virtual processor sleeps for it.

@@ -105,6 +105,25 @@ impl Latch {
         }
     }
 
+    /// Waits until the latch is set, unless the thread has been asked to stop.
+    ///
+    /// # Blocking, Panics
+    /// As [`Latch::wait`].
+    ///
+    /// # Errors
+    /// The thread has been asked to stop, and the latch is not set.
+    #[cfg(not(loom))]
+    pub fn wait_interruptible(&self, reason: &'static str) -> Result<(), crate::Interrupted> {
+        if !self.is_set() && self.register() {
+            while !self.is_set() {
+                if crate::park_until_interruptible(reason, None).is_err() && self.unregister() {
+                    return Err(crate::Interrupted);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the latch is set or `deadline`; true if it is set.
     ///
     /// # Blocking, Panics

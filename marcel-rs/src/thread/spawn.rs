@@ -71,6 +71,20 @@ impl<T> JoinHandle<T> {
         unsafe { (*self.packet.result.get()).take() }.unwrap_or_else(|| Err(Box::new(Stopped)))
     }
 
+    /// As [`JoinHandle::join`], unless the calling thread has been asked to stop: then the handle comes back.
+    ///
+    /// # Blocking
+    /// As [`JoinHandle::join`].
+    ///
+    /// # Errors
+    /// The handle, when the caller has been asked to stop before the thread's end.
+    pub fn join_interruptible(self) -> Result<std::thread::Result<T>, JoinHandle<T>> {
+        match self.packet.ended.wait_interruptible("join") {
+            Ok(()) => Ok(self.join()),
+            Err(_) => Err(self),
+        }
+    }
+
     /// Whether the thread has ended.
     pub fn is_finished(&self) -> bool {
         self.packet.ended.is_set()

@@ -16,6 +16,7 @@ use std::time::Instant;
 use crate::context::overflow::Guard;
 use crate::context::{Context, Switch, Yielder};
 use crate::shim::AtomicPtr;
+use crate::thread::interrupt::Asked;
 use crate::thread::park_word::ParkWord;
 use crate::vp::local;
 use crate::vp::processor::Vp;
@@ -29,6 +30,8 @@ pub(crate) type Entry = Box<dyn FnOnce()>;
 #[derive(Default)]
 pub(crate) struct Tcb {
     park: ParkWord,
+    /// Whether the thread has been asked to stop.
+    pub(crate) asked: Asked,
     /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
     pub(crate) next: AtomicPtr<Tcb>,
     /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
@@ -82,6 +85,7 @@ impl Tcb {
     /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
     pub(crate) fn recycle(&'static self) {
         self.home.store(std::ptr::null_mut(), Relaxed);
+        self.asked.next_generation();
         FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self);
     }
 
