@@ -63,6 +63,7 @@ pub use crate::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
         sleep_interruptible,
     },
+    thread::local_key::{AccessError, LocalKey},
     thread::spawn::{Builder, JoinHandle, Stopped, spawn},
     vp::processor::{Kind, Vp},
 };

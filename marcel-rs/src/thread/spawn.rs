@@ -10,6 +10,7 @@ use crate::context::stack::MIN_SIZE;
 use crate::runtime::Shared;
 use crate::thread::current::Thread;
 use crate::thread::latch::Latch;
+use crate::thread::local_key;
 use crate::thread::tcb::{Entry, Tcb};
 use crate::vp::local;
 
@@ -176,11 +177,16 @@ impl Builder {
         let mut finish = Finish(packet.clone());
         let entry: Box<dyn FnOnce() + '_> = Box::new(move || {
             let result = catch_unwind(AssertUnwindSafe(f));
+            // Before whoever joins goes on.
+            local_key::destroy();
             // The payload of a forced unwind is the context's own business: `Stopped` stands for it.
             match crate::thread::tcb::current().own.unwinding.get() {
                 true => finish.set(Err(Box::new(Stopped))),
                 false => finish.set(result),
             }
+            drop(finish);
+            // A detached thread's result may have used some.
+            local_key::finish();
         });
         // SAFETY: the caller's promise.
         let entry: Entry =

@@ -17,6 +17,7 @@ use crate::context::overflow::Guard;
 use crate::context::{Context, Switch, Yielder};
 use crate::shim::AtomicPtr;
 use crate::thread::interrupt::Asked;
+use crate::thread::local_key::Locals;
 use crate::thread::park_word::ParkWord;
 use crate::vp::local;
 use crate::vp::processor::Vp;
@@ -55,6 +56,8 @@ pub(crate) struct Own {
     /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
     pub(crate) unwinding: Cell<bool>,
     pub(crate) guard: Guard,
+    /// Green-thread-local values.
+    pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
     pub(crate) place: Cell<usize>,
     /// Counts the timed waits, so that a stale timer is recognised.
@@ -143,6 +146,7 @@ struct KernelThread(&'static Tcb);
 
 impl Drop for KernelThread {
     fn drop(&mut self) {
+        self.0.own.locals.finish();
         local::set_tcb(None);
         self.0.recycle();
     }
@@ -154,7 +158,11 @@ fn kernel_thread() -> &'static Tcb {
         static OWN: KernelThread = KernelThread(Tcb::allocate());
     }
     // While the kernel thread's destructors run there is no slot to give the block back from: it is leaked.
-    let tcb = OWN.try_with(|own| own.0).unwrap_or_else(|_| Tcb::allocate());
+    let tcb = OWN.try_with(|own| own.0).unwrap_or_else(|_| {
+        let tcb = Tcb::allocate();
+        tcb.own.locals.close();
+        tcb
+    });
     local::set_tcb(Some(tcb));
     tcb
 }

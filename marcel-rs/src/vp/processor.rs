@@ -500,6 +500,7 @@ impl Vp {
         }
         // SAFETY: as above. Dropping the entry tells the join handle.
         unsafe { drop((*tcb.own.entry.get()).take()) };
+        tcb.own.locals.finish();
         local::set_tcb(None);
         tcb.own.unwinding.set(false);
         tcb.own.yielder.set(None);
