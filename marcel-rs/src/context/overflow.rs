@@ -4,27 +4,11 @@
 //! the guard of the running thread's stack. Anything else goes on to whoever handled SIGSEGV before (Rust's
 //! own handler for kernel threads, or a debugger's).
 
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::sync::Once;
 
-use crate::context::stack::Stack;
-use crate::thread::tcb::Tcb;
+use crate::context::stack::GUARD;
 use crate::vp::local;
-
-/// Guard page of a thread's stack, kept in its control block.
-#[derive(Default)]
-pub(crate) struct Guard {
-    start: Cell<usize>,
-    end: Cell<usize>,
-}
-
-/// Notes where the guard page of `tcb`'s stack lies.
-pub(crate) fn remember(tcb: &Tcb, stack: &Stack) {
-    let guard = stack.guard();
-    tcb.own.guard.start.set(guard.start);
-    tcb.own.guard.end.set(guard.end);
-}
 
 static mut PREVIOUS: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
 
@@ -50,8 +34,8 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     // SAFETY: the kernel gives a valid siginfo.
     let address = unsafe { (*info).si_addr() } as usize;
     if let Some(tcb) = local::tcb() {
-        let guard = &tcb.own.guard;
-        if (guard.start.get()..guard.end.get()).contains(&address) {
+        let stack = tcb.look.stack();
+        if (stack.start.wrapping_sub(GUARD)..stack.start).contains(&address) {
             say("\nmarcel: thread '");
             say(tcb.name().unwrap_or("<unnamed>"));
             say(

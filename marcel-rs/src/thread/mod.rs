@@ -8,6 +8,8 @@ pub(crate) mod interrupt;
 pub(crate) mod latch;
 #[cfg(not(loom))]
 pub(crate) mod local_key;
+#[cfg(not(loom))]
+pub(crate) mod look;
 pub(crate) mod park_word;
 #[cfg(not(loom))]
 pub(crate) mod spawn;

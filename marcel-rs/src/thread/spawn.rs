@@ -195,7 +195,9 @@ impl Builder {
         // SAFETY: a block from the pool is ours until it is queued.
         unsafe {
             *tcb.own.entry.get() = Some(entry);
-            *tcb.own.name.get() = self.name.map(String::into_boxed_str);
+        }
+        if let Some(name) = self.name {
+            tcb.set_name(Some(name.into_boxed_str()));
         }
         tcb.own.stack_size.set(self.stack_size);
         let kind = shared.kind_for(self.reactive);

@@ -13,11 +13,11 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-use crate::context::overflow::Guard;
 use crate::context::{Context, Switch, Yielder};
 use crate::shim::AtomicPtr;
 use crate::thread::interrupt::Asked;
 use crate::thread::local_key::Locals;
+use crate::thread::look::{self, Look};
 use crate::thread::park_word::ParkWord;
 use crate::vp::local;
 use crate::vp::processor::Vp;
@@ -30,7 +30,7 @@ pub(crate) type Entry = Box<dyn FnOnce()>;
 /// Control block of one thread; see the module's description.
 #[derive(Default)]
 pub(crate) struct Tcb {
-    park: ParkWord,
+    pub(crate) park: ParkWord,
     /// Whether the thread has been asked to stop.
     pub(crate) asked: Asked,
     /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
@@ -39,6 +39,8 @@ pub(crate) struct Tcb {
     pub(crate) home: AtomicPtr<Vp>,
     /// Where a plain kernel thread sleeps.
     pub(crate) sleeper: Sleeper,
+    /// What others see of the thread.
+    pub(crate) look: Look,
     /// What only the thread itself, or the virtual processor that holds it, touches.
     pub(crate) own: Own,
 }
@@ -52,10 +54,8 @@ pub(crate) struct Own {
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
     pub(crate) yielder: Cell<Option<*const Yielder>>,
     pub(crate) stack_size: Cell<usize>,
-    pub(crate) reason: Cell<&'static str>,
     /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
     pub(crate) unwinding: Cell<bool>,
-    pub(crate) guard: Guard,
     /// Green-thread-local values.
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
@@ -82,13 +82,20 @@ impl Tcb {
     /// A block for a new thread: a recycled one if there is any.
     pub(crate) fn allocate() -> &'static Tcb {
         let recycled = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        recycled.unwrap_or_else(|| Box::leak(Box::default()))
+        let tcb = recycled.unwrap_or_else(|| {
+            let tcb = Box::leak(Box::default());
+            look::enlist(tcb);
+            tcb
+        });
+        tcb.look.enter(look::NEW);
+        tcb
     }
 
     /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
     pub(crate) fn recycle(&'static self) {
         self.home.store(std::ptr::null_mut(), Relaxed);
         self.asked.next_generation();
+        self.look.enter(look::FREE);
         FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self);
     }
 
@@ -125,12 +132,24 @@ impl Tcb {
         unsafe { (*self.own.name.get()).as_deref() }
     }
 
+    /// Gives it a name, or takes it away. The block's owner of the moment only.
+    pub(crate) fn set_name(&self, name: Option<Box<str>>) {
+        self.look.unnamed();
+        // SAFETY: the caller owns the block, and whoever looks from outside does not come here.
+        let slot = unsafe { &mut *self.own.name.get() };
+        *slot = name;
+        if let Some(name) = slot {
+            self.look.named(name);
+        }
+    }
+
     /// Switches to the scheduler.
     ///
     /// # Safety
     /// Only by the thread itself, on its own stack.
     pub(crate) unsafe fn switch(&self, how: Switch) {
         let yielder = self.own.yielder.get().expect("a running green thread has a context");
+        self.look.leaves();
         // SAFETY: the yielder lives on the thread's stack as long as the thread.
         unsafe { (*yielder).suspend(how) };
     }
@@ -163,6 +182,7 @@ fn kernel_thread() -> &'static Tcb {
         tcb.own.locals.close();
         tcb
     });
+    tcb.look.kernel_thread();
     local::set_tcb(Some(tcb));
     tcb
 }
@@ -184,7 +204,7 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
                 std::thread::yield_now(); // the scheduler is not to be re-entered: see `Own::unwinding`
                 return;
             }
-            tcb.own.reason.set(reason);
+            tcb.look.waits(reason);
             if let Some(deadline) = deadline {
                 vp.add_timer(deadline, tcb);
             }
@@ -194,7 +214,10 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
             tcb.park.take_token();
         }
         None => {
+            tcb.look.waits(reason);
+            tcb.look.suspended();
             tcb.sleeper.sleep(deadline, || false);
+            tcb.look.resumed();
             tcb.park.take_token();
         }
     }

@@ -31,7 +31,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*, fence};
 use std::time::Instant;
 
 use crossbeam_deque::{Steal, Stealer, Worker};
@@ -71,6 +71,10 @@ pub struct Vp {
     pub(crate) sleeper: Sleeper,
     pub(crate) tick: Tick,
     busy: AtomicBool,
+    /// Whom it resumed last; whether that one still runs, its `look` says.
+    pub(crate) running: AtomicPtr<Tcb>,
+    /// The kernel's number of its kernel thread, once that runs.
+    pub(crate) tid: AtomicI32,
     own: UnsafeCell<Own>,
 }
 
@@ -124,6 +128,8 @@ impl Vp {
             sleeper: Sleeper::new(),
             tick: Tick::default(),
             busy: AtomicBool::new(false),
+            running: AtomicPtr::new(std::ptr::null_mut()),
+            tid: AtomicI32::new(0),
             own: UnsafeCell::new(Own {
                 queue: RunQueue::default(),
                 fresh,
@@ -145,6 +151,11 @@ impl Vp {
     /// Its number among those of its kind.
     pub fn index(&self) -> usize {
         self.index
+    }
+
+    /// Its number among all, for `Look`: its index, and the highest bit of a reactive one.
+    fn number(&self) -> u32 {
+        self.index as u32 | ((self.kind == Kind::Reactive) as u32) << 31
     }
 
     /// The core it is bound to.
@@ -210,6 +221,8 @@ impl Vp {
 
     /// The scheduler's loop; returns when the runtime stops.
     pub(crate) fn run(&'static self) {
+        // SAFETY: gettid has no arguments.
+        self.tid.store(unsafe { libc::gettid() }, Relaxed);
         local::set_vp(Some(self));
         local::set_in_scheduler(true);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
@@ -313,7 +326,12 @@ impl Vp {
         }
         local::set_tcb(Some(tcb));
         local::set_in_scheduler(false);
+        self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
+        tcb.look.resumed();
         let how = context.as_mut().and_then(Context::resume);
+        if how.is_some() {
+            tcb.look.suspended();
+        }
         local::set_in_scheduler(true);
         local::set_tcb(None);
         match how {
@@ -346,7 +364,8 @@ impl Vp {
         match own.stacks.take(&self.shared.stacks, tcb.own.stack_size.get()) {
             Ok(stack) => {
                 tcb.home.store(self as *const Vp as *mut Vp, Release);
-                crate::context::overflow::remember(tcb, &stack);
+                let usable = stack.guard().end..stack.guard().end + stack.size();
+                tcb.look.started(usable, self.number(), self.tid.load(Relaxed) as u32);
                 *context = Some(Context::new(stack, move |yielder| {
                     tcb.own.yielder.set(Some(yielder));
                     entry();
@@ -377,8 +396,7 @@ impl Vp {
             own.stacks.put(&self.shared.stacks, context.into_stack());
         }
         own.forget(tcb);
-        // SAFETY: as above.
-        unsafe { *tcb.own.name.get() = None };
+        tcb.set_name(None);
         tcb.recycle();
     }
 
@@ -496,6 +514,7 @@ impl Vp {
         local::set_tcb(Some(tcb));
         let started = context.is_some();
         if let Some(mut context) = context {
+            tcb.look.resumed();
             context.unwind();
         }
         // SAFETY: as above. Dropping the entry tells the join handle.
@@ -508,8 +527,7 @@ impl Vp {
             // SAFETY: on our kernel thread, in the scheduler.
             unsafe { self.own() }.forget(tcb);
         }
-        // SAFETY: as above.
-        unsafe { *tcb.own.name.get() = None };
+        tcb.set_name(None);
         tcb.recycle();
     }
 }

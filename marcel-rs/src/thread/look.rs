@@ -1,0 +1,211 @@
+//! What can be seen of a thread from outside, at any time: by `diagnosis`, by a signal handler, by a debugger.
+//!
+//! Each control block holds a [`Look`]. Blocks are immortal and linked in one list, so whoever walks it
+//! needs no lock. The fields are written by one kernel thread at a time (the spawner, then the virtual processor
+//! that runs the thread) with plain stores, and are valid under `moves`:
+//!
+//! ```text
+//!   moves odd   the thread runs (a kernel thread: is not in a wait of ours); its registers and stack change
+//!   moves even  it is suspended: reason, since, registers and the bytes of its stack stand still
+//! ```
+//!
+//! A reader loads `moves`, copies, and loads `moves` again: equal and even, and the copy is of one moment.
+//! A reuse of the block moves it as well.
+//!
+//! The layout is C's, and [`THREADS`] says where things are, because the debugger's script must work without type
+//! information. Change the one, and `tools/gdb/marcel.py` and `VERSION` with it.
+//!
+//! Rejected: a lock around each switch (a reader would hold up the scheduler, and a signal handler could not
+//! read at all); a clock reading at each switch (4 ns, a sixth of a yield: only a wait reads it).
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
+
+use crate::thread::tcb::Tcb;
+
+/// Nobody uses the block.
+pub(crate) const FREE: u32 = 0;
+/// A green thread that has not run.
+pub(crate) const NEW: u32 = 1;
+/// A green thread that has run: it has a stack and a virtual processor.
+pub(crate) const STARTED: u32 = 2;
+/// A plain kernel thread that has waited for something of ours.
+pub(crate) const KERNEL: u32 = 3;
+
+/// See the module's description. The first line is what a switch writes.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Look {
+    moves: AtomicU64,
+    pc: AtomicUsize,
+    sp: AtomicUsize,
+    fp: AtomicUsize,
+    reason: AtomicPtr<u8>,
+    reason_len: AtomicUsize,
+    /// Nanoseconds of the coarse monotonic clock at the last wait's begin.
+    since: AtomicU64,
+
+    /// The next block in the list of all.
+    next: AtomicPtr<Tcb>,
+    number: AtomicU32,
+    phase: AtomicU32,
+    stack_low: AtomicUsize,
+    stack_high: AtomicUsize,
+    name: AtomicPtr<u8>,
+    name_len: AtomicUsize,
+    /// Of a kernel thread, its kernel's number; of a green thread, that of its virtual processor's.
+    tid: AtomicU32,
+    /// Index of its virtual processor, and 1 << 31 if that is a reactive one.
+    vp: AtomicU32,
+}
+
+/// Where a debugger begins.
+#[repr(C)]
+pub(crate) struct Threads {
+    version: u32,
+    /// Where in a control block the [`Look`] is.
+    look: u32,
+    /// Where in a control block the word of park and unpark is.
+    park: u32,
+    count: AtomicU32,
+    first: AtomicPtr<Tcb>,
+}
+
+const VERSION: u32 = 1;
+
+// SAFETY: no other symbol has this name; a debugger finds it by it.
+#[unsafe(export_name = "MARCEL_THREADS")]
+pub(crate) static THREADS: Threads = Threads {
+    version: VERSION,
+    look: std::mem::offset_of!(Tcb, look) as u32,
+    park: std::mem::offset_of!(Tcb, park) as u32,
+    count: AtomicU32::new(0),
+    first: AtomicPtr::new(std::ptr::null_mut()),
+};
+
+/// Puts a fresh block in the list, for good.
+pub(crate) fn enlist(tcb: &'static Tcb) {
+    tcb.look.number.store(THREADS.count.fetch_add(1, Relaxed) + 1, Relaxed);
+    let this = tcb as *const Tcb as *mut Tcb;
+    let mut first = THREADS.first.load(Relaxed);
+    loop {
+        tcb.look.next.store(first, Relaxed);
+        match THREADS.first.compare_exchange_weak(first, this, Release, Relaxed) {
+            Ok(_) => return,
+            Err(other) => first = other,
+        }
+    }
+}
+
+/// What the writers of the moment call.
+impl Look {
+    /// The block is taken for a thread that has not run, or is given back.
+    pub(crate) fn enter(&self, phase: u32) {
+        let odd = self.moves.load(Relaxed) | 1;
+        self.moves.store(odd, Relaxed);
+        fence(Release);
+        self.phase.store(phase, Relaxed);
+        self.moves.store(odd + 1, Release);
+    }
+
+    /// The calling kernel thread has the block.
+    pub(crate) fn kernel_thread(&self) {
+        // SAFETY: gettid has no arguments.
+        self.tid.store(unsafe { libc::gettid() } as u32, Relaxed);
+        self.phase.store(KERNEL, Release);
+        self.resumed();
+    }
+
+    /// The thread has got a stack, and is at home on a virtual processor.
+    pub(crate) fn started(&self, stack: std::ops::Range<usize>, vp: u32, tid: u32) {
+        self.resumed();
+        self.stack_low.store(stack.start, Relaxed);
+        self.stack_high.store(stack.end, Relaxed);
+        self.vp.store(vp, Relaxed);
+        self.tid.store(tid, Relaxed);
+        self.sp.store(0, Relaxed);
+        self.phase.store(STARTED, Relaxed);
+        self.suspended();
+    }
+
+    /// Where its stack is; the thread itself asks, or the answer may be of another moment.
+    pub(crate) fn stack(&self) -> std::ops::Range<usize> {
+        self.stack_low.load(Relaxed)..self.stack_high.load(Relaxed)
+    }
+
+    /// Tells the name, which lives until [`Look::unnamed`].
+    pub(crate) fn named(&self, name: &str) {
+        self.name_len.store(name.len(), Relaxed);
+        self.name.store(name.as_ptr().cast_mut(), Release);
+    }
+
+    /// The name is about to be dropped: a reader that finds it still there afterwards has copied it before.
+    pub(crate) fn unnamed(&self) {
+        if !self.name.load(Relaxed).is_null() {
+            self.name.store(std::ptr::null_mut(), Relaxed);
+            fence(SeqCst);
+        }
+    }
+
+    /// The running thread is about to wait, for `reason`.
+    #[inline]
+    pub(crate) fn waits(&self, reason: &'static str) {
+        self.reason.store(reason.as_ptr().cast_mut(), Relaxed);
+        self.reason_len.store(reason.len(), Relaxed);
+        self.since.store(now(), Relaxed);
+    }
+
+    /// The running thread is about to switch out: where its frames begin. The frame of the function that this is
+    /// inlined into must outlive the switch.
+    #[inline(always)]
+    pub(crate) fn leaves(&self) {
+        let (pc, sp, fp): (usize, usize, usize);
+        // SAFETY: reads registers.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            std::arch::asm!(
+                "lea {}, [rip]", "mov {}, rsp", "mov {}, rbp",
+                out(reg) pc, out(reg) sp, out(reg) fp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            std::arch::asm!(
+                "adr {}, .", "mov {}, sp", "mov {}, x29",
+                out(reg) pc, out(reg) sp, out(reg) fp,
+                options(nomem, nostack, preserves_flags)
+            );
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        {
+            (pc, sp, fp) = (0, 0, 0);
+        }
+        self.pc.store(pc, Relaxed);
+        self.sp.store(sp, Relaxed);
+        self.fp.store(fp, Relaxed);
+    }
+
+    /// The thread is about to run: nothing of it may be believed from here on.
+    #[inline]
+    pub(crate) fn resumed(&self) {
+        self.moves.store(self.moves.load(Relaxed) + 1, Relaxed);
+        // What the thread writes from here on comes after the mark. (On x86, the compiler is the only one to ask.)
+        fence(Release);
+    }
+
+    /// The thread is suspended, its context saved, and nobody can resume it yet.
+    #[inline]
+    pub(crate) fn suspended(&self) {
+        self.moves.store(self.moves.load(Relaxed) + 1, Release);
+    }
+}
+
+/// The coarse monotonic clock, in nanoseconds: right to the kernel's timer tick, for 4 ns.
+#[inline]
+pub(crate) fn now() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec. Cannot fail: the clock exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
