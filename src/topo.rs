@@ -4,7 +4,7 @@ use clap::Args;
 use marcel::topology::{self, Level, Node, Topology};
 use serde_json::json;
 
-use crate::out::{self, Outcome};
+use crate::out::{self, Exit, Outcome};
 
 /// Options of `mad topo`.
 #[derive(Args, Debug)]
@@ -19,25 +19,16 @@ pub(crate) struct TopoArgs {
     json: bool,
 }
 
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::Machine => "machine",
-        Level::Package => "package",
-        Level::Cache => "cache",
-        Level::Core => "core",
-    }
-}
-
 /// Prints the tree.
 pub(crate) fn run(args: &TopoArgs) -> Outcome {
-    let topology = Topology::discover();
+    let topology = Topology::current().map_err(|e| Exit::Failed(e.to_string()))?;
     let nodes = topology.nodes();
     let quota = topology::cgroup_quota();
-    let vps = topology::vp_count();
+    let vps = topology.vp_count();
     if args.json {
         let list: Vec<_> = nodes
             .iter()
-            .map(|n| json!({"level": level(n.level), "id": n.id, "cpus": n.cpus, "parent": n.parent}))
+            .map(|n| json!({"level": n.level.to_string(), "id": n.id, "cpus": n.cpus, "parent": n.parent}))
             .collect();
         return out::print(
             &json!({
@@ -67,8 +58,8 @@ fn draw(nodes: &[Node], at: usize, depth: usize, text: &mut String) {
     let indent = "  ".repeat(depth);
     text.push_str(&match node.level {
         Level::Machine => format!("{indent}machine\n"),
-        Level::Core => format!("{indent}core {}\n", node.id),
-        other => format!("{indent}{} {} (cores {:?})\n", level(other), node.id, node.cpus),
+        level @ (Level::Core | Level::Pu) => format!("{indent}{level} {}\n", node.id),
+        other => format!("{indent}{} {} (cores {:?})\n", other, node.id, node.cpus),
     });
     for (child, _) in nodes.iter().enumerate().filter(|(_, node)| node.parent == Some(at)) {
         draw(nodes, child, depth + 1, text);

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use crate::topology::synthetic;
+
 /// What values a knob accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -17,6 +19,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A comma-separated subset of these words; `none` is the empty set.
     Set(&'static [&'static str]),
+    /// A synthetic machine: see [`crate::topology::synthetic`].
+    Topology,
     /// Any text.
     Text,
 }
@@ -66,6 +70,7 @@ impl fmt::Display for Kind {
             Kind::Int(lo, hi) => write!(f, "an integer from {lo} to {hi}"),
             Kind::Word(words) => f.write_str(&words.join("|")),
             Kind::Set(words) => write!(f, "a comma-separated list of {}, or none", words.join("|")),
+            Kind::Topology => f.write_str(synthetic::ACCEPTS),
             Kind::Text => f.write_str("text"),
         }
     }
@@ -141,9 +146,18 @@ impl Knob {
             Kind::Set(words) => {
                 value == "none" || value.split(',').all(|word| words.contains(&word.trim()))
             }
+            Kind::Topology => {
+                let shape = value.parse::<synthetic::Shape>();
+                return shape.map(drop).map_err(|why| self.error_at(value, &why));
+            }
             Kind::Text => true,
         };
         if fits { Ok(()) } else { Err(self.error(value)) }
+    }
+
+    /// The error that also says where in the value something is wrong.
+    pub(crate) fn error_at(&self, value: &str, place: &dyn fmt::Display) -> KnobError {
+        KnobError { accepts: format!("{}; {place}", self.kind), ..self.error(value) }
     }
 
     fn error(&self, value: &str) -> KnobError {

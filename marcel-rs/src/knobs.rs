@@ -81,6 +81,25 @@ pub static TIMER_PERIOD: Knob = Knob {
     meaning: "period of the tick that a busy virtual processor gets while something is pending",
 };
 
+/// `MARCEL_TOPOLOGY`: a machine to stand for the real one.
+pub(crate) static TOPOLOGY: Knob = Knob {
+    name: "MARCEL_TOPOLOGY",
+    kind: Kind::Topology,
+    default: "",
+    unit: "",
+    meaning: "a synthetic machine on which virtual processors are placed, one per core of it unless \
+              MARCEL_NVP says otherwise, whatever there is in fact; unset: this machine",
+};
+
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] =
-    &[MODE, NVP, REACTIVE, FIRSTCPU, REACTIVE_GROUP, COMPUTE_NICE, STACK_SIZE, TIMER_PERIOD];
+pub static KNOBS: &[Knob] = &[
+    MODE,
+    NVP,
+    REACTIVE,
+    FIRSTCPU,
+    REACTIVE_GROUP,
+    COMPUTE_NICE,
+    STACK_SIZE,
+    TIMER_PERIOD,
+    TOPOLOGY,
+];

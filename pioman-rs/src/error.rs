@@ -10,6 +10,8 @@ use marcel::knob::KnobError;
 pub enum Error {
     /// A knob of the environment holds a value that is not acceptable.
     Knob(KnobError),
+    /// The machine's topology is not known.
+    Topology(marcel::Error),
     /// The kernel refused a descriptor or a thread.
     Os {
         /// What was being done.
@@ -23,6 +25,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Knob(error) => error.fmt(f),
+            Error::Topology(error) => error.fmt(f),
             Error::Os { doing, source } => write!(f, "pioman: {doing}: {source}"),
         }
     }

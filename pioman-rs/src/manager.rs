@@ -124,7 +124,7 @@ impl Builder {
             waiting: AtomicUsize::new(0),
             spun: AtomicBool::new(false),
             idle_spinner: AtomicBool::new(false),
-            tasks: Tree::new(),
+            tasks: Tree::new().map_err(Error::Topology)?,
             hits: Hits::default(),
         };
         let core = Arc::new(core);

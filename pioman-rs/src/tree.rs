@@ -100,15 +100,17 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new() -> Tree {
-        let topology = Topology::discover();
+    /// # Errors
+    /// `MARCEL_TOPOLOGY` is not acceptable.
+    pub(crate) fn new() -> Result<Tree, marcel::Error> {
+        let topology = Topology::current()?;
         let queues = topology.nodes().iter().map(|_| Queue::new()).collect();
-        Tree { topology, queues, pending: AtomicUsize::new(0) }
+        Ok(Tree { topology, queues, pending: AtomicUsize::new(0) })
     }
 
     /// The node for tasks of one core; without one, or for a core that is not ours, the machine.
     pub(crate) fn node_of(&self, cpu: Option<usize>) -> usize {
-        cpu.map_or(0, |cpu| self.topology.path_of(cpu)[0])
+        cpu.and_then(|cpu| self.topology.leaf_of(cpu)).unwrap_or(0)
     }
 
     /// A task is about to be submitted.
@@ -140,10 +142,7 @@ impl Tree {
 
     fn run_path(&self, cpu: Option<usize>, core: &Core) -> bool {
         let nodes = self.topology.nodes();
-        let leaf = cpu.and_then(|cpu| {
-            nodes.iter().position(|n| n.level == marcel::topology::Level::Core && n.id == cpu)
-        });
-        let mut at = Some(leaf.unwrap_or(0));
+        let mut at = Some(self.node_of(cpu));
         let mut ran = false;
         while let Some(node) = at {
             ran |= self.run_queue(node, core);

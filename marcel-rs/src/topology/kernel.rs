@@ -1,0 +1,263 @@
+//! What the kernel's files below `/sys/devices/system` say about the allowed cores.
+//!
+//! Every file may be missing (another architecture, a container without sysfs): then all cores are taken to be
+//! in one package, and have no NUMA node, no cache and no sibling that we know of.
+
+use std::fs;
+use std::path::Path;
+
+use super::tree::{Cache, CacheLevel, Group, Level};
+
+/// What the files of each core say, put together by number.
+pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
+    let mut found = Found::default();
+    for &cpu in cpus {
+        let dir = system.join(format!("cpu/cpu{cpu}"));
+        let package = number(&dir.join("topology/physical_package_id")).unwrap_or(0);
+        found.add(Level::Package, package, cpu, &[]);
+        let siblings = list(&dir.join("topology/core_cpus_list"))
+            .or_else(|| list(&dir.join("topology/thread_siblings_list")))
+            .unwrap_or_else(|| vec![cpu]);
+        let mut own = Vec::new();
+        for index in 0..10 {
+            let Some((cache, id, sharers)) = data_cache(&dir.join(format!("cache/index{index}")))
+            else {
+                continue;
+            };
+            if sharers.as_ref() == Some(&siblings) {
+                own.push(cache);
+            } else if let Some(id) = id.or_else(|| sharers?.first().copied()) {
+                found.add(Level::Cache(cache.level), id, cpu, &[cache]);
+            }
+        }
+        found.add(Level::Core, *siblings.first().unwrap_or(&cpu), cpu, &own);
+        if siblings.len() > 1 {
+            found.add(Level::Pu, cpu, cpu, &[]);
+        }
+    }
+    for (node, members) in numa_nodes(&system.join("node")) {
+        for cpu in members {
+            found.add(Level::Numa, node, cpu, &[]);
+        }
+    }
+    found.0
+}
+
+#[derive(Default)]
+struct Found(Vec<Group>);
+
+impl Found {
+    fn add(&mut self, level: Level, id: usize, cpu: usize, caches: &[Cache]) {
+        // The cores of a group usually come one after the other.
+        match self.0.iter_mut().rev().find(|g| g.level == level && g.id == id) {
+            Some(group) => group.cpus.push(cpu),
+            None => self.0.push(Group { level, id, cpus: vec![cpu], caches: caches.to_vec() }),
+        }
+    }
+}
+
+/// The cache described in `dir`, its number and the cores that share it, as far as known; `None` if it is none
+/// or only holds instructions.
+fn data_cache(dir: &Path) -> Option<(Cache, Option<usize>, Option<Vec<usize>>)> {
+    let level = CacheLevel::new(u8::try_from(number(&dir.join("level"))?).ok()?)?;
+    if text(&dir.join("type")).is_some_and(|kind| kind == "Instruction") {
+        return None;
+    }
+    let size = text(&dir.join("size")).and_then(|size| bytes(&size));
+    Some((Cache { level, size }, number(&dir.join("id")), list(&dir.join("shared_cpu_list"))))
+}
+
+fn numa_nodes(dir: &Path) -> Vec<(usize, Vec<usize>)> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    let nodes = entries.flatten().filter_map(|entry| {
+        let id = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        Some((id, list(&entry.path().join("cpulist"))?))
+    });
+    nodes.collect()
+}
+
+fn text(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn number(path: &Path) -> Option<usize> {
+    text(path)?.parse().ok()
+}
+
+fn list(path: &Path) -> Option<Vec<usize>> {
+    parse_list(&text(path)?)
+}
+
+/// Sizes are in KiB ("32768K"), in principle also in MiB.
+fn bytes(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.as_bytes().last()? {
+        b'K' => (&text[..text.len() - 1], 10),
+        b'M' => (&text[..text.len() - 1], 20),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << unit)
+}
+
+/// A list as the kernel writes it: "0-3,8,10-11". `None` for anything else, and for numbers that no kernel has.
+fn parse_list(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first > last || last >= 1 << 16 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::{Source, Topology};
+    use super::*;
+
+    /// A tree of files, removed at the end.
+    struct Fake(std::path::PathBuf);
+
+    impl Fake {
+        fn new(name: &str) -> Fake {
+            let dir = std::env::temp_dir().join(format!("marcel-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Fake(dir)
+        }
+
+        fn write(&self, path: &str, text: impl ToString) {
+            let path = self.0.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text.to_string() + "\n").unwrap();
+        }
+
+        fn read(&self, cpus: &[usize]) -> Topology {
+            Topology::assemble(Source::Kernel, cpus, groups(&self.0, cpus))
+        }
+    }
+
+    impl Drop for Fake {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn count(topology: &Topology, name: &str) -> usize {
+        topology.nodes().iter().filter(|n| n.level.to_string() == name).count()
+    }
+
+    #[test]
+    fn two_packages_make_two_subtrees() {
+        let fake = Fake::new("packages");
+        for cpu in 0..4 {
+            fake.write(&format!("cpu/cpu{cpu}/topology/physical_package_id"), cpu / 2);
+            fake.write(&format!("cpu/cpu{cpu}/cache/index3/id"), cpu / 2);
+            fake.write(&format!("cpu/cpu{cpu}/cache/index3/level"), 3);
+        }
+        let topology = fake.read(&[0, 1, 2, 3]);
+        let counts = ["package", "numa", "l3", "core", "pu"].map(|name| count(&topology, name));
+        assert_eq!(counts, [2, 0, 2, 4, 0]);
+        assert_eq!(topology.path_of(3).len(), 4);
+    }
+
+    /// Two packages of two NUMA nodes of two cores of two threads each; threads are numbered across the machine
+    /// as Intel's firmware does it. A private L2, an L3 for each node.
+    fn large() -> Fake {
+        let fake = Fake::new("large");
+        for cpu in 0..16 {
+            let core = cpu % 8;
+            let dir = format!("cpu/cpu{cpu}");
+            fake.write(&format!("{dir}/topology/physical_package_id"), core / 4);
+            fake.write(
+                &format!("{dir}/topology/thread_siblings_list"),
+                format!("{core},{}", core + 8),
+            );
+            let node = core / 2 * 2;
+            for (index, level, kind, size, sharers) in [
+                (0, 1, "Data", "48K", format!("{core},{}", core + 8)),
+                (1, 1, "Instruction", "32K", format!("{core},{}", core + 8)),
+                (2, 2, "Unified", "2048K", format!("{core},{}", core + 8)),
+                (3, 3, "Unified", "16M", format!("{node}-{},{}-{}", node + 1, node + 8, node + 9)),
+            ] {
+                let dir = format!("{dir}/cache/index{index}");
+                fake.write(&format!("{dir}/level"), level);
+                fake.write(&format!("{dir}/type"), kind);
+                fake.write(&format!("{dir}/size"), size);
+                fake.write(&format!("{dir}/shared_cpu_list"), sharers);
+            }
+        }
+        for node in 0..4 {
+            let first = node * 2;
+            let list = format!("{first}-{},{}-{}", first + 1, first + 8, first + 9);
+            fake.write(&format!("node/node{node}/cpulist"), list);
+        }
+        fake.write("node/node4/cpulist", "");
+        fake
+    }
+
+    #[test]
+    fn nodes_caches_and_hardware_threads_are_distinguished() {
+        let fake = large();
+        let topology = fake.read(&(0..16).collect::<Vec<_>>());
+        let counts = ["package", "numa", "l3", "l2", "core", "pu"];
+        assert_eq!(counts.map(|name| count(&topology, name)), [2, 4, 4, 0, 8, 16]);
+        assert_eq!(topology.cores()[..4], [0, 8, 1, 9]);
+        assert_eq!(topology.places()[..4], [0, 1, 2, 3]);
+        let path: Vec<String> = topology
+            .path_of(11)
+            .iter()
+            .map(|&n| format!("{}:{}", topology.nodes()[n].level, topology.nodes()[n].id))
+            .collect();
+        assert_eq!(path, ["pu:11", "core:3", "l3:2", "numa:1", "package:0", "machine:0"]);
+        let at = |index: usize| &topology.nodes()[topology.path_of(11)[index]];
+        assert_eq!(at(2).caches[0].size, Some(16 << 20));
+        let own: Vec<_> = at(1).caches.iter().map(|c| (c.level.get(), c.size)).collect();
+        assert_eq!(own, [(1, Some(48 << 10)), (2, Some(2 << 20))]);
+    }
+
+    #[test]
+    fn only_allowed_cores_are_in_the_tree() {
+        let fake = large();
+        let topology = fake.read(&[3, 6]);
+        assert_eq!(topology.cores(), [3, 6]);
+        let counts = ["package", "numa", "l3", "core", "pu"];
+        assert_eq!(counts.map(|name| count(&topology, name)), [2, 2, 2, 2, 2]);
+        assert_eq!(topology.path_of(8), [0]);
+    }
+
+    #[test]
+    fn without_files_all_cores_are_in_one_package() {
+        let topology = Fake::new("nothing").read(&[1, 5]);
+        assert_eq!(count(&topology, "package"), 1);
+        assert_eq!(topology.cores(), [1, 5]);
+        assert_eq!(topology.path_of(5).len(), 3);
+    }
+
+    #[test]
+    fn nonsense_in_files_is_as_good_as_no_file() {
+        let fake = Fake::new("nonsense");
+        fake.write("cpu/cpu0/topology/physical_package_id", -1);
+        fake.write("cpu/cpu0/topology/core_cpus_list", "3-1");
+        fake.write("cpu/cpu0/cache/index0/level", 300);
+        fake.write("cpu/cpu0/cache/index1/level", 2);
+        fake.write("cpu/cpu0/cache/index1/size", "much");
+        fake.write("cpu/cpu0/cache/index1/shared_cpu_list", "0-99999999999");
+        fake.write("node/nodeX/cpulist", 0);
+        fake.write("node/node0/cpulist", "zero");
+        let topology = fake.read(&[0]);
+        assert_eq!(topology.cores(), [0]);
+        assert_eq!(count(&topology, "numa"), 0);
+        assert_eq!(topology.path_of(0).len(), 3);
+    }
+
+    #[test]
+    fn lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(parse_list("0-2,5"), Some(vec![0, 1, 2, 5]));
+        assert_eq!(parse_list(""), Some(vec![]));
+        for wrong in ["a", "1-", "2-1", "0-65536"] {
+            assert_eq!(parse_list(wrong), None, "{wrong}");
+        }
+    }
+}

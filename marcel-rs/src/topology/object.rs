@@ -1,0 +1,137 @@
+//! Places named by a user: "numa:1", "core:3", "machine".
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::tree::{Level, Topology};
+use crate::error::Error;
+
+/// An object of the topology, by its level and its number, as `mad topo` shows it. Whether there is such an
+/// object is found out when it is looked up: [`Topology::cores_of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Object {
+    /// Its level.
+    pub level: Level,
+    /// Its number; 0 for the machine.
+    pub id: usize,
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.level {
+            Level::Machine => f.write_str("machine"),
+            level => write!(f, "{level}:{}", self.id),
+        }
+    }
+}
+
+impl FromStr for Object {
+    type Err = Error;
+
+    /// # Errors
+    /// When the text is neither `machine` nor `LEVEL:NUMBER`.
+    fn from_str(text: &str) -> Result<Object, Error> {
+        let wrong = || Error::Config {
+            what: "object",
+            why: format!(
+                "{text:?} names no place; it takes machine, or a level and a number such as package:0, \
+                 numa:1, l3:0, core:3 or pu:3 (`mad topo` shows them)"
+            ),
+        };
+        if text == "machine" {
+            return Ok(Object { level: Level::Machine, id: 0 });
+        }
+        let (level, id) = text.split_once(':').ok_or_else(wrong)?;
+        let level = level.parse().map_err(|_| wrong())?;
+        // `parse` alone would take a sign.
+        let digits = id.bytes().all(|byte| byte.is_ascii_digit());
+        let id = id.parse().ok().filter(|_| digits && level != Level::Machine);
+        Ok(Object { level, id: id.ok_or_else(wrong)? })
+    }
+}
+
+impl Topology {
+    /// The allowed cores of an object, in topology order. Where a core has one hardware thread only, `pu:N` is
+    /// the core N.
+    ///
+    /// # Errors
+    /// When there is no such object, or none of its cores is allowed.
+    pub fn cores_of(&self, object: Object) -> Result<Vec<usize>, Error> {
+        let named = |level: Level| {
+            self.nodes().iter().find(move |node| node.level == level && node.id == object.id)
+        };
+        let whole_core = || {
+            let node = named(Level::Core).filter(|node| node.cpus == [object.id]);
+            node.filter(|_| object.level == Level::Pu)
+        };
+        let node = named(object.level).or_else(whole_core);
+        let node = node.ok_or_else(|| {
+            let others: Vec<String> = self
+                .nodes()
+                .iter()
+                .filter(|node| node.level == object.level)
+                .map(|node| format!("{}:{}", node.level, node.id))
+                .collect();
+            let there = match others.len() {
+                0 => format!("no {} is known here", object.level),
+                1..=16 => format!("there is {}", others.join(", ")),
+                n => format!("there are {n}, from {} to {}", others[0], others[n - 1]),
+            };
+            Error::Config {
+                what: "object",
+                why: format!(
+                    "{object} is not among the cores that this process may use: {there} (`mad topo` shows them)"
+                ),
+            }
+        })?;
+        Ok(self
+            .cores()
+            .iter()
+            .copied()
+            .filter(|core| node.cpus.binary_search(core).is_ok())
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look_up(topology: &Topology, object: &str) -> Result<Vec<usize>, String> {
+        let object = object.parse::<Object>().map_err(|e| e.to_string())?;
+        topology.cores_of(object).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn objects_are_found_by_level_and_number() {
+        let topology = Topology::synthetic(&"numa:2 core:4".parse().unwrap(), &[]);
+        assert_eq!(look_up(&topology, "machine").unwrap().len(), 8);
+        assert_eq!(look_up(&topology, "numa:1").unwrap(), [4, 5, 6, 7]);
+        assert_eq!(look_up(&topology, "core:3").unwrap(), [3]);
+        assert_eq!(look_up(&topology, "pu:3").unwrap(), [3]);
+        let smt = Topology::synthetic(&"core:4 pu:2".parse().unwrap(), &[]);
+        assert_eq!(look_up(&smt, "core:3").unwrap(), [6, 7]);
+        assert_eq!(look_up(&smt, "pu:3").unwrap(), [3]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_an_error_that_says_what_is() {
+        let topology = Topology::synthetic(&"numa:2 core:32".parse().unwrap(), &[]);
+        for (text, expected) in [
+            ("numa:2", "numa:0, numa:1"),
+            ("core:64", "64, from core:0 to core:63"),
+            ("package:0", "no package"),
+            ("pu:64", "no pu"),
+            ("", "names no place"),
+            ("numa", "names no place"),
+            ("numa:", "names no place"),
+            ("numa:+1", "names no place"),
+            ("numa:99999999999999999999", "names no place"),
+            ("machine:0", "names no place"),
+            ("l3:0", "no l3"),
+        ] {
+            let error = look_up(&topology, text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}

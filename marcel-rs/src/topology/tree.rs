@@ -1,0 +1,413 @@
+//! The tree: its levels, its nodes, and how it is made of sets of cores.
+//!
+//! A source gives [`Group`]s, sets of cores that have something in common, in any order. They are placed from the
+//! largest to the smallest, among equals in the order of [`Level`]: each below the smallest set that holds it. So
+//! it does not matter whether this machine has its NUMA nodes inside packages, packages inside NUMA nodes, or a
+//! cache shared across either. A set that overlaps another without holding it (no such machine is known, but
+//! files may be wrong, and are in virtual machines) is left out: it says nothing that a tree could say.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::synthetic::Shape;
+
+/// What a node of the topology is. Ordered from the outside in, as levels nest that hold the same cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    /// The whole machine.
+    Machine,
+    /// One processor package.
+    Package,
+    /// Cores with the same near memory.
+    Numa,
+    /// Cores that share a cache of this level.
+    Cache(CacheLevel),
+    /// One core.
+    Core,
+    /// One hardware thread of a core that has several.
+    Pu,
+}
+
+/// Level of a cache, 1 to 9. The last one comes first in the order: it is the outermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheLevel(u8);
+
+impl CacheLevel {
+    /// The level of this number; `None` if it is not from 1 to 9.
+    pub fn new(level: u8) -> Option<CacheLevel> {
+        (1..=9).contains(&level).then_some(CacheLevel(level))
+    }
+
+    /// Its number.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Ord for CacheLevel {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.0.cmp(&self.0)
+    }
+}
+
+impl PartialOrd for CacheLevel {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Machine => f.write_str("machine"),
+            Level::Package => f.write_str("package"),
+            Level::Numa => f.write_str("numa"),
+            Level::Cache(level) => write!(f, "l{}", level.0),
+            Level::Core => f.write_str("core"),
+            Level::Pu => f.write_str("pu"),
+        }
+    }
+}
+
+/// Not the name of a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownLevel;
+
+impl FromStr for Level {
+    type Err = UnknownLevel;
+
+    /// The names that are printed; `cache` is the third level.
+    fn from_str(text: &str) -> Result<Level, UnknownLevel> {
+        Ok(match text {
+            "machine" => Level::Machine,
+            "package" => Level::Package,
+            "numa" => Level::Numa,
+            "cache" => Level::Cache(CacheLevel(3)),
+            "core" => Level::Core,
+            "pu" => Level::Pu,
+            _ => {
+                let level = text.strip_prefix('l').filter(|digits| digits.len() == 1);
+                let level = level.and_then(|digit| digit.parse().ok()).and_then(CacheLevel::new);
+                Level::Cache(level.ok_or(UnknownLevel)?)
+            }
+        })
+    }
+}
+
+/// A data cache: its level and, where it is known, its size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Its level.
+    pub level: CacheLevel,
+    /// Its size in bytes.
+    pub size: Option<u64>,
+}
+
+/// One node: its level, its number, the allowed cores below it, its place in the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Level of the node.
+    pub level: Level,
+    /// Its number among those of its level: the kernel's number for a package, a NUMA node, a cache or a
+    /// hardware thread, that of the first hardware thread for a core; 0 for the machine.
+    pub id: usize,
+    /// Allowed cores below it, in ascending order.
+    pub cpus: Vec<usize>,
+    /// Index of its parent; `None` for the machine.
+    pub parent: Option<usize>,
+    /// The cache that it is; for a core, those that are its own.
+    pub caches: Vec<Cache>,
+}
+
+/// Where a topology comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The kernel's files.
+    Kernel,
+    /// A description in `MARCEL_TOPOLOGY`: no such machine exists.
+    Synthetic(Shape),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Kernel => f.write_str("the kernel's files"),
+            Source::Synthetic(shape) => write!(f, "synthetic: {shape} (MARCEL_TOPOLOGY)"),
+        }
+    }
+}
+
+/// Cores that have something in common, as a source found them.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) level: Level,
+    pub(super) id: usize,
+    pub(super) cpus: Vec<usize>,
+    pub(super) caches: Vec<Cache>,
+}
+
+/// The tree of machine, packages, NUMA nodes, shared caches, cores and hardware threads, restricted to the allowed
+/// cores.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    source: Source,
+    nodes: Vec<Node>,
+    /// Distance of each node from the machine.
+    depths: Vec<usize>,
+    /// The largest of them.
+    height: usize,
+    cores: Vec<usize>,
+    /// The node of each core, by its number.
+    leaves: Vec<Option<usize>>,
+    /// What the kernel calls the cores of a synthetic machine, in the order of `cores`; empty if it has fewer.
+    real: Vec<usize>,
+}
+
+impl Topology {
+    /// The tree of `groups` over the allowed cores `cpus`. Never without a core.
+    pub(super) fn assemble(source: Source, cpus: &[usize], mut groups: Vec<Group>) -> Topology {
+        for group in &mut groups {
+            group.cpus.retain(|cpu| cpus.contains(cpu));
+            group.cpus.sort_unstable();
+            group.cpus.dedup();
+        }
+        groups.retain(|group| !group.cpus.is_empty() && group.level != Level::Machine);
+        groups.sort_by_key(|g| (std::cmp::Reverse(g.cpus.len()), g.level, g.cpus[0], g.id));
+        let mut all = cpus.to_vec();
+        all.sort_unstable();
+        let mut nodes = vec![Node {
+            level: Level::Machine,
+            id: 0,
+            cpus: all,
+            parent: None,
+            caches: Vec::new(),
+        }];
+        // The smallest set placed so far that holds a core. All sets placed are at least as large as the next
+        // one: if its cores agree on theirs, that one holds it; if not, one of them overlaps it.
+        let mut smallest = vec![0; cpus.iter().max().map_or(0, |most| most + 1)];
+        for Group { level, id, cpus, caches } in groups {
+            let parent = smallest[cpus[0]];
+            let twice = nodes[parent].level == level && nodes[parent].cpus == cpus;
+            if twice || cpus.iter().any(|&cpu| smallest[cpu] != parent) {
+                continue;
+            }
+            for &cpu in &cpus {
+                smallest[cpu] = nodes.len();
+            }
+            nodes.push(Node { level, id, cpus, parent: Some(parent), caches });
+        }
+        for &cpu in cpus {
+            let node = &nodes[smallest[cpu]];
+            if node.cpus.len() > 1 || node.level < Level::Core {
+                let parent = Some(smallest[cpu]);
+                let (id, cpus, caches) = (cpu, vec![cpu], Vec::new());
+                nodes.push(Node { level: Level::Core, id, cpus, parent, caches });
+            }
+        }
+        Self::from_nodes(source, &nodes)
+    }
+
+    /// A tree of these nodes, the first of which is the machine; they are put in order, each followed by what is
+    /// below it, siblings by their first core.
+    pub(super) fn from_nodes(source: Source, nodes: &[Node]) -> Topology {
+        let mut children = vec![Vec::new(); nodes.len()];
+        for (index, node) in nodes.iter().enumerate() {
+            if let Some(parent) = node.parent {
+                children[parent].push(index);
+            }
+        }
+        let mut topology = Topology {
+            source,
+            nodes: Vec::with_capacity(nodes.len()),
+            depths: Vec::with_capacity(nodes.len()),
+            height: 0,
+            cores: Vec::new(),
+            leaves: Vec::new(),
+            real: Vec::new(),
+        };
+        let mut todo = vec![(0, None)];
+        while let Some((old, parent)) = todo.pop() {
+            let new = topology.nodes.len();
+            let depth = parent.map_or(0, |parent: usize| topology.depths[parent] + 1);
+            topology.nodes.push(Node { parent, ..nodes[old].clone() });
+            topology.depths.push(depth);
+            topology.height = topology.height.max(depth);
+            if children[old].is_empty()
+                && let [core] = nodes[old].cpus[..]
+            {
+                topology.cores.push(core);
+                topology.leaves.resize(topology.leaves.len().max(core + 1), None);
+                topology.leaves[core] = Some(new);
+            }
+            children[old].sort_by_key(|&child| std::cmp::Reverse(nodes[child].cpus[0]));
+            todo.extend(children[old].iter().map(|&child| (child, Some(new))));
+        }
+        topology
+    }
+
+    /// The same tree, whose cores stand for these of the kernel.
+    pub(super) fn standing_for(mut self, real: Vec<usize>) -> Topology {
+        self.real = real;
+        self
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Whether there is no such machine: see [`synthetic`](super::synthetic).
+    pub fn is_synthetic(&self) -> bool {
+        matches!(self.source, Source::Synthetic(_))
+    }
+
+    /// All nodes, parents before children, each followed by all that is below it; the first is the machine.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The cores, neighbours in the tree next to each other. Never empty. See [`Topology::places`] for the order
+    /// in which to use them.
+    pub fn cores(&self) -> &[usize] {
+        &self.cores
+    }
+
+    /// The cores in the order in which virtual processors take them: as [`Topology::cores`], but the second
+    /// hardware threads of cores after all the first ones.
+    pub fn places(&self) -> Vec<usize> {
+        let mut places = self.cores.clone();
+        places.sort_by_key(|&core| {
+            let above = self.leaf_of(core).and_then(|leaf| {
+                let node = &self.nodes[leaf];
+                node.parent.filter(|_| node.level == Level::Pu).map(|parent| &self.nodes[parent])
+            });
+            above.map_or(0, |above| above.cpus.iter().filter(|&&other| other < core).count())
+        });
+        places
+    }
+
+    /// The node of a core; `None` if it is none of [`Topology::cores`].
+    #[inline]
+    pub fn leaf_of(&self, core: usize) -> Option<usize> {
+        self.leaves.get(core).copied().flatten()
+    }
+
+    /// Indices of the nodes from the core up to the machine; just the machine for an unknown core.
+    pub fn path_of(&self, core: usize) -> Vec<usize> {
+        let leaf = self.leaf_of(core).unwrap_or(0);
+        std::iter::successors(Some(leaf), |&node| self.nodes[node].parent).collect()
+    }
+
+    /// How many levels are above a node: 0 for the machine.
+    pub fn depth_of(&self, node: usize) -> usize {
+        self.depths[node]
+    }
+
+    /// Levels below the machine on the longest path.
+    pub(super) fn height(&self) -> usize {
+        self.height
+    }
+
+    /// The kernel's number of the core to which a kernel thread that stands for `core` is bound; `None` if it is
+    /// bound to none: on a synthetic machine with more cores than this one, where the kernel spreads threads
+    /// better than a fixed choice could.
+    pub fn real_cpu(&self, core: usize) -> Option<usize> {
+        self.leaf_of(core)?;
+        if !self.is_synthetic() {
+            return Some(core);
+        }
+        self.real.get(self.cores.iter().position(|&c| c == core)?).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(level: Level, id: usize, cpus: &[usize]) -> Group {
+        Group { level, id, cpus: cpus.to_vec(), caches: Vec::new() }
+    }
+
+    fn shape(topology: &Topology) -> Vec<(String, Vec<usize>, Option<usize>)> {
+        let node = |n: &Node| (format!("{}:{}", n.level, n.id), n.cpus.clone(), n.parent);
+        topology.nodes().iter().map(node).collect()
+    }
+
+    #[test]
+    fn sets_nest_whatever_their_order_and_the_outer_level_is_above_among_equals() {
+        let l3 = Level::Cache(CacheLevel(3));
+        let topology = Topology::assemble(
+            Source::Kernel,
+            &[0, 1, 2, 3],
+            vec![
+                group(Level::Core, 3, &[3]),
+                group(l3, 7, &[1, 3]),
+                group(l3, 6, &[0, 2]),
+                group(Level::Numa, 1, &[1, 3]),
+                group(Level::Package, 0, &[0, 1, 2, 3, 4]),
+                group(Level::Numa, 0, &[2, 0]),
+            ],
+        );
+        let expected = [
+            ("machine:0", vec![0, 1, 2, 3], None),
+            ("package:0", vec![0, 1, 2, 3], Some(0)),
+            ("numa:0", vec![0, 2], Some(1)),
+            ("l3:6", vec![0, 2], Some(2)),
+            ("core:0", vec![0], Some(3)),
+            ("core:2", vec![2], Some(3)),
+            ("numa:1", vec![1, 3], Some(1)),
+            ("l3:7", vec![1, 3], Some(6)),
+            ("core:1", vec![1], Some(7)),
+            ("core:3", vec![3], Some(7)),
+        ];
+        assert_eq!(shape(&topology), expected.map(|(n, c, p)| (n.to_owned(), c, p)));
+        assert_eq!(topology.cores(), [0, 2, 1, 3]);
+        assert_eq!(topology.path_of(1), [8, 7, 6, 1, 0]);
+        assert_eq!(topology.path_of(9), [0]);
+        assert_eq!(topology.real_cpu(3), Some(3));
+        assert_eq!(topology.real_cpu(4), None);
+    }
+
+    #[test]
+    fn sets_that_overlap_are_left_out_and_every_core_has_its_place() {
+        let topology = Topology::assemble(
+            Source::Kernel,
+            &[0, 1, 2],
+            vec![group(Level::Package, 0, &[0, 1]), group(Level::Numa, 0, &[1, 2])],
+        );
+        assert_eq!(topology.nodes().iter().filter(|n| n.level == Level::Numa).count(), 0);
+        assert_eq!(topology.cores(), [0, 1, 2]);
+        assert_eq!(topology.path_of(2).len(), 2);
+    }
+
+    #[test]
+    fn second_hardware_threads_are_taken_after_all_first_ones() {
+        let topology = Topology::assemble(
+            Source::Kernel,
+            &[0, 1, 2, 3, 4],
+            vec![
+                group(Level::Core, 0, &[0, 3]),
+                group(Level::Core, 1, &[1, 4]),
+                group(Level::Pu, 0, &[0]),
+                group(Level::Pu, 3, &[3]),
+                group(Level::Pu, 1, &[1]),
+                group(Level::Pu, 4, &[4]),
+                group(Level::Core, 2, &[2]),
+            ],
+        );
+        assert_eq!(topology.cores(), [0, 3, 1, 4, 2]);
+        assert_eq!(topology.places(), [0, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn names_of_levels_are_read_as_they_are_printed() {
+        for level in [Level::Machine, Level::Package, Level::Numa, Level::Core, Level::Pu] {
+            assert_eq!(level.to_string().parse(), Ok(level));
+        }
+        assert_eq!("l2".parse(), Ok(Level::Cache(CacheLevel(2))));
+        assert_eq!("cache".parse(), Ok(Level::Cache(CacheLevel(3))));
+        for wrong in ["", "l", "l0", "l10", "l+3", "Core", "node"] {
+            assert_eq!(wrong.parse::<Level>(), Err(UnknownLevel), "{wrong}");
+        }
+    }
+}
