@@ -63,8 +63,9 @@ pub use crate::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
         sleep_interruptible,
     },
+    thread::join::{JoinHandle, NoStack, Stopped},
     thread::local_key::{AccessError, LocalKey},
-    thread::spawn::{Builder, JoinHandle, Stopped, spawn},
+    thread::spawn::{Builder, spawn},
     vp::processor::{Kind, Vp},
 };
 pub use thread::latch::Latch;

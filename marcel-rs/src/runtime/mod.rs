@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crossbeam_deque::{Injector, Worker};
+use crossbeam_deque::Injector;
 
 use crate::blocking::lwp;
 use crate::context::overflow;
 use crate::context::stack::StackPool;
 use crate::error::Error;
 use crate::hooks::Hooks;
-use crate::thread::spawn::{self, JoinHandle};
+use crate::thread::join::JoinHandle;
+use crate::thread::spawn;
 use crate::thread::tcb::Tcb;
 use crate::vp::idle::IdleSet;
 use crate::vp::processor::{Kind, Vp};
@@ -317,7 +318,7 @@ impl Builder {
                 .map(|index| {
                     let cpu = (kind == Kind::Compute).then(|| cpus[(first + index) % cpus.len()]);
                     // Virtual processors are immortal, as control blocks are: see `tcb`.
-                    let vp = Vp::new(shared.clone(), kind, index, cpu, Worker::new_lifo());
+                    let vp = Vp::new(shared.clone(), kind, index, cpu, n == 1);
                     &*Box::leak(Box::new(vp))
                 })
                 .collect()
@@ -366,7 +367,7 @@ fn carry(vp: &'static Vp) {
 ///
 /// Dropping it stops them: each finishes what its current thread does until it next waits, yields or ends;
 /// then the stacks of the remaining threads are unwound, so that their destructors run, and their join
-/// handles report a panic with a [`spawn::Stopped`] payload.
+/// handles report a panic with a [`crate::Stopped`] payload.
 pub struct Runtime {
     shared: Arc<Shared>,
     kernel_threads: Vec<std::thread::JoinHandle<()>>,
@@ -394,6 +395,7 @@ impl Runtime {
         let spawned = unsafe {
             spawn::Builder::new().name("main").reactive(true).spawn_unchecked(&self.shared, f)
         };
+        let spawned = spawned.unwrap_or_else(|error| panic!("Runtime::run: {error}"));
         match spawned.join() {
             Ok(value) => value,
             Err(payload) => std::panic::resume_unwind(payload),
@@ -403,14 +405,15 @@ impl Runtime {
     /// Starts a compute thread from outside the runtime.
     ///
     /// # Panics
-    /// In [`Mode::NoThread`], which has no green threads.
+    /// In [`Mode::NoThread`], which has no green threads; when there is no memory.
     pub fn spawn<T: Send + 'static>(
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
         assert!(self.shared.mode != Mode::NoThread, "no green threads in no-thread mode");
         // SAFETY: everything is 'static.
-        unsafe { spawn::Builder::new().spawn_unchecked(&self.shared, f) }
+        let spawned = unsafe { spawn::Builder::new().spawn_unchecked(&self.shared, f) };
+        spawned.unwrap_or_else(|error| panic!("Runtime::spawn: {error}"))
     }
 
     /// How loaded it is.

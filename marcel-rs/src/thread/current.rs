@@ -21,6 +21,10 @@ impl Thread {
         Thread { tcb, generation: tcb.asked.generation() }
     }
 
+    pub(crate) fn tcb(&self) -> &'static Tcb {
+        self.tcb
+    }
+
     /// The handle as a pointer, for a lock-free slot.
     pub fn into_raw(self) -> *mut () {
         self.tcb as *const Tcb as *mut ()

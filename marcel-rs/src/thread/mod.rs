@@ -1,10 +1,16 @@
-//! Threads: what a thread does to itself (`current`), how it is started and joined (`spawn`, `latch`), asked to stop (`interrupt`), and its
-//! own values (`local_key`), and its control block (`tcb`) with the protocol of park and unpark (`park_word`).
+//! Threads: what a thread does to itself (`current`), how it is started (`spawn`, with its `cargo`), joined (`join`,
+//! `join_word`) and asked to stop (`interrupt`), its own values (`local_key`), what others see of it (`look`), and its
+//! control block (`tcb`) with the protocol of park and unpark (`park_word`). The `latch` of a request's completion.
 
+#[cfg(not(loom))]
+pub(crate) mod cargo;
 #[cfg(not(loom))]
 pub(crate) mod current;
 #[cfg(not(loom))]
 pub(crate) mod interrupt;
+#[cfg(not(loom))]
+pub(crate) mod join;
+pub(crate) mod join_word;
 pub(crate) mod latch;
 #[cfg(not(loom))]
 pub(crate) mod local_key;

@@ -1,107 +1,14 @@
-//! Starting green threads, and joining them.
+//! Starting green threads.
 
-use std::cell::UnsafeCell;
-use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 use crate::context::stack::MIN_SIZE;
 use crate::runtime::Shared;
 use crate::thread::current::Thread;
-use crate::thread::latch::Latch;
+use crate::thread::join::JoinHandle;
 use crate::thread::local_key;
-use crate::thread::tcb::{Entry, Tcb};
+use crate::thread::tcb::Tcb;
 use crate::vp::local;
-
-/// Payload of the panic that a join handle reports for a thread that could not run to its end: its runtime
-/// stopped, or there was no memory for its stack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the thread did not run to its end: its runtime stopped, or it got no stack")
-    }
-}
-
-/// Where a thread leaves its result for whoever joins it.
-struct Packet<T> {
-    result: UnsafeCell<Option<std::thread::Result<T>>>,
-    ended: Latch,
-}
-
-// SAFETY: the result is written before the latch is set and read after it is seen set.
-unsafe impl<T: Send> Sync for Packet<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Send for Packet<T> {}
-
-/// The thread's end of a packet: sets the latch however the thread ends, or if it never starts.
-struct Finish<T>(Arc<Packet<T>>);
-
-impl<T> Finish<T> {
-    fn set(&mut self, result: std::thread::Result<T>) {
-        // SAFETY: only this end writes, before the latch is set.
-        unsafe { *self.0.result.get() = Some(result) };
-    }
-}
-
-impl<T> Drop for Finish<T> {
-    fn drop(&mut self) {
-        self.0.ended.set();
-    }
-}
-
-/// Owned right to wait for a thread's end. Dropping it detaches the thread.
-pub struct JoinHandle<T> {
-    packet: Arc<Packet<T>>,
-    thread: Thread,
-}
-
-impl<T> JoinHandle<T> {
-    /// Waits for the thread's end: its value, or the payload of its panic.
-    ///
-    /// # Blocking
-    /// The calling green thread; outside a runtime, the kernel thread.
-    ///
-    /// # Errors
-    /// The thread panicked, or did not run to its end ([`Stopped`]).
-    pub fn join(self) -> std::thread::Result<T> {
-        self.packet.ended.wait("join");
-        // SAFETY: the latch is set: the thread's end has written and is gone.
-        unsafe { (*self.packet.result.get()).take() }.unwrap_or_else(|| Err(Box::new(Stopped)))
-    }
-
-    /// As [`JoinHandle::join`], unless the calling thread has been asked to stop: then the handle comes back.
-    ///
-    /// # Blocking
-    /// As [`JoinHandle::join`].
-    ///
-    /// # Errors
-    /// The handle, when the caller has been asked to stop before the thread's end.
-    pub fn join_interruptible(self) -> Result<std::thread::Result<T>, JoinHandle<T>> {
-        match self.packet.ended.wait_interruptible("join") {
-            Ok(()) => Ok(self.join()),
-            Err(_) => Err(self),
-        }
-    }
-
-    /// Whether the thread has ended.
-    pub fn is_finished(&self) -> bool {
-        self.packet.ended.is_set()
-    }
-
-    /// The thread, to unpark it.
-    pub fn thread(&self) -> &Thread {
-        &self.thread
-    }
-}
-
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("finished", &self.is_finished()).finish()
-    }
-}
 
 /// Configures a thread.
 #[derive(Clone, Debug, Default)]
@@ -139,31 +46,22 @@ impl Builder {
     /// Starts the thread in the runtime of the calling green thread.
     ///
     /// # Context
-    /// A green thread.
+    /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
     ///
     /// # Errors
-    /// The name holds a NUL; the stack is smaller than 16 KiB; the caller is not a green thread.
+    /// The name holds a NUL; the stack is smaller than 16 KiB; there is no memory; the caller is not a green
+    /// thread.
     pub fn spawn<T: Send + 'static>(
         self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
-        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
-        if self.name.as_deref().is_some_and(|n| n.contains('\0')) {
-            return Err(invalid("a thread's name must not contain NUL".into()));
-        }
-        if self.stack_size != 0 && self.stack_size < MIN_SIZE {
-            return Err(invalid(format!(
-                "a stack of {} bytes is too small; at least {MIN_SIZE}",
-                self.stack_size
-            )));
-        }
         let Some(vp) = local::vp() else {
             return Err(io::Error::other(
                 "no runtime here: green threads are started by green threads or by Runtime::spawn",
             ));
         };
         // SAFETY: everything is 'static.
-        Ok(unsafe { self.spawn_unchecked(&vp.shared, f) })
+        unsafe { self.spawn_unchecked(&vp.shared, f) }
     }
 
     /// # Safety
@@ -172,40 +70,51 @@ impl Builder {
         self,
         shared: &Shared,
         f: impl FnOnce() -> T + Send,
-    ) -> JoinHandle<T> {
-        let packet = Arc::new(Packet { result: UnsafeCell::new(None), ended: Latch::new() });
-        let mut finish = Finish(packet.clone());
-        let entry: Box<dyn FnOnce() + '_> = Box::new(move || {
-            let result = catch_unwind(AssertUnwindSafe(f));
-            // Before whoever joins goes on.
-            local_key::destroy();
-            // The payload of a forced unwind is the context's own business: `Stopped` stands for it.
-            match crate::thread::tcb::current().own.unwinding.get() {
-                true => finish.set(Err(Box::new(Stopped))),
-                false => finish.set(result),
-            }
-            drop(finish);
-            // A detached thread's result may have used some.
-            local_key::finish();
-        });
-        // SAFETY: the caller's promise.
-        let entry: Entry =
-            unsafe { std::mem::transmute::<Box<dyn FnOnce() + '_>, Box<dyn FnOnce()>>(entry) };
-        let tcb = Tcb::allocate();
-        // SAFETY: a block from the pool is ours until it is queued.
-        unsafe {
-            *tcb.own.entry.get() = Some(entry);
+    ) -> io::Result<JoinHandle<T>> {
+        let invalid = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if self.name.as_deref().is_some_and(|n| n.contains('\0')) {
+            return invalid("a thread's name must not contain NUL".into());
         }
+        if self.stack_size != 0 && self.stack_size < MIN_SIZE {
+            return invalid(format!(
+                "a stack of {} bytes is too small; at least {MIN_SIZE}",
+                self.stack_size
+            ));
+        }
+        // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
+        let tcb = unsafe { load(f) }?;
+        tcb.own.stack_size.set(self.stack_size);
         if let Some(name) = self.name {
             tcb.set_name(Some(name.into_boxed_str()));
         }
-        tcb.own.stack_size.set(self.stack_size);
+        let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         match local::vp() {
             Some(vp) if vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => vp.spawn(tcb),
             _ => shared.inject(kind, tcb),
         }
-        JoinHandle { packet, thread: Thread::new(tcb) }
+        Ok(handle)
+    }
+}
+
+/// A control block that carries `f`.
+///
+/// # Safety
+/// What `f` borrows must outlive the thread.
+#[inline]
+unsafe fn load<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<&'static Tcb> {
+    let tcb = Tcb::allocate();
+    // SAFETY: a block from the pool is ours, and empty.
+    match unsafe { tcb.own.cargo.load(f) } {
+        Ok(()) => Ok(tcb),
+        Err(f) => {
+            tcb.recycle();
+            drop(f);
+            Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "no memory for what the thread is to run or to return",
+            ))
+        }
     }
 }
 
@@ -215,10 +124,46 @@ impl Builder {
 /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
 ///
 /// # Panics
-/// Outside a runtime: use [`crate::Runtime::spawn`] there.
+/// Outside a runtime: use [`crate::Runtime::spawn`] there. When there is no memory.
+#[inline]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    match Builder::new().spawn(f) {
-        Ok(handle) => handle,
-        Err(error) => panic!("marcel::spawn: {error}"),
+    let Some(vp) = local::vp() else { refuse("no runtime here: use Runtime::spawn") };
+    // SAFETY: everything is 'static.
+    let tcb = match unsafe { load(f) } {
+        Ok(tcb) => tcb,
+        Err(error) => refuse(&error),
+    };
+    let handle = JoinHandle::new(Thread::new(tcb));
+    match vp.kind() == vp.shared.kind_for(false) {
+        true => vp.spawn(tcb),
+        false => vp.shared.inject(vp.shared.kind_for(false), tcb),
     }
+    handle
+}
+
+#[cold]
+fn refuse(why: impl std::fmt::Display) -> ! {
+    panic!("marcel::spawn: {why}")
+}
+
+/// What a thread does from its first resume to its end, on its own stack. Does not unwind.
+pub(crate) fn body(tcb: &'static Tcb) {
+    // SAFETY: a running thread owns its cargo.
+    unsafe { tcb.own.cargo.run() };
+    local_key::destroy();
+    // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
+    // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.
+    if tcb.own.unwinding.get() || tcb.join.is_detached() {
+        discard(tcb);
+    }
+    // The result's destructor may have used some.
+    local_key::finish();
+}
+
+/// Drops the closure or the result of a thread of the caller's.
+pub(crate) fn discard(tcb: &'static Tcb) {
+    // SAFETY: the caller owns the thread.
+    let drop = || unsafe { tcb.own.cargo.discard() };
+    // The panic hook has said what there is to say.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop));
 }

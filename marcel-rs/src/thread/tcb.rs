@@ -9,26 +9,28 @@
 //! The protocol of park and unpark: `park_word`.
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::Mutex;
+use std::io;
 use std::sync::atomic::Ordering::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::context::{Context, Switch, Yielder};
 use crate::shim::AtomicPtr;
+use crate::thread::cargo::Cargo;
 use crate::thread::interrupt::Asked;
+use crate::thread::join_word::JoinWord;
 use crate::thread::local_key::Locals;
 use crate::thread::look::{self, Look};
 use crate::thread::park_word::ParkWord;
 use crate::vp::local;
 use crate::vp::processor::Vp;
-use crate::vp::queue::Linked;
+use crate::vp::queue::{Linked, Stack};
 use crate::vp::sleeper::Sleeper;
 
-/// What a thread runs.
-pub(crate) type Entry = Box<dyn FnOnce()>;
-
-/// Control block of one thread; see the module's description.
+/// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
+/// threads run on different cores: hence the alignment.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Tcb {
     pub(crate) park: ParkWord,
     /// Whether the thread has been asked to stop.
@@ -37,6 +39,8 @@ pub(crate) struct Tcb {
     pub(crate) next: AtomicPtr<Tcb>,
     /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
     pub(crate) home: AtomicPtr<Vp>,
+    /// Who learns of its end.
+    pub(crate) join: JoinWord,
     /// Where a plain kernel thread sleeps.
     pub(crate) sleeper: Sleeper,
     /// What others see of the thread.
@@ -50,8 +54,10 @@ pub(crate) struct Tcb {
 #[derive(Default)]
 pub(crate) struct Own {
     pub(crate) context: UnsafeCell<Option<Context>>,
-    pub(crate) entry: UnsafeCell<Option<Entry>>,
+    pub(crate) cargo: Cargo,
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
+    /// Why it got no stack.
+    pub(crate) no_stack: Cell<Option<io::Error>>,
     pub(crate) yielder: Cell<Option<*const Yielder>>,
     pub(crate) stack_size: Cell<usize>,
     /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
@@ -76,27 +82,105 @@ impl Linked for Tcb {
     }
 }
 
-static FREE: Mutex<Vec<&'static Tcb>> = Mutex::new(Vec::new());
+/// Blocks that no thread uses and no virtual processor keeps.
+static POOL: Mutex<Pool> = Mutex::new(Pool { free: Stack::new() });
+
+struct Pool {
+    free: Stack,
+}
+
+/// Blocks made at a time, moved at a time between the pool and a virtual processor, and half of what one keeps.
+const BATCH: usize = 64;
+
+fn pool() -> MutexGuard<'static, Pool> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Free blocks of one virtual processor.
+#[derive(Default)]
+pub(crate) struct TcbCache {
+    free: Stack,
+    len: usize,
+}
+
+impl TcbCache {
+    #[inline]
+    fn take(&mut self) -> &'static Tcb {
+        if self.len == 0 {
+            self.refill();
+        }
+        self.len -= 1;
+        self.free.pop().expect("as many blocks as counted")
+    }
+
+    #[cold]
+    fn refill(&mut self) {
+        let mut pool = pool();
+        while self.len < BATCH {
+            self.free.push(pool.take());
+            self.len += 1;
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, tcb: &'static Tcb) {
+        self.free.push(tcb);
+        self.len += 1;
+        if self.len > 2 * BATCH {
+            self.spill(BATCH);
+        }
+    }
+
+    /// Gives blocks back until `keep` are left.
+    #[cold]
+    pub(crate) fn spill(&mut self, keep: usize) {
+        let mut pool = pool();
+        while self.len > keep {
+            pool.free.push(self.free.pop().expect("as many blocks as counted"));
+            self.len -= 1;
+        }
+    }
+}
+
+impl Pool {
+    fn take(&mut self) -> &'static Tcb {
+        if self.free.is_empty() {
+            let blocks: &'static [Tcb] = Vec::leak((0..BATCH).map(|_| Tcb::default()).collect());
+            for tcb in blocks {
+                look::enlist(tcb);
+                self.free.push(tcb);
+            }
+        }
+        self.free.pop().expect("some have just been made")
+    }
+}
 
 impl Tcb {
-    /// A block for a new thread: a recycled one if there is any.
+    /// A block for a new thread.
+    #[inline]
     pub(crate) fn allocate() -> &'static Tcb {
-        let recycled = FREE.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        let tcb = recycled.unwrap_or_else(|| {
-            let tcb = Box::leak(Box::default());
-            look::enlist(tcb);
-            tcb
-        });
+        let tcb = match local::vp() {
+            Some(vp) => vp.tcbs().take(),
+            None => pool().take(),
+        };
         tcb.look.enter(look::NEW);
         tcb
     }
 
     /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
+    #[inline]
     pub(crate) fn recycle(&'static self) {
+        debug_assert!(self.own.cargo.is_empty());
         self.home.store(std::ptr::null_mut(), Relaxed);
         self.asked.next_generation();
+        self.join.reset();
+        self.own.stack_size.set(0);
+        self.set_name(None);
         self.look.enter(look::FREE);
-        FREE.lock().unwrap_or_else(|e| e.into_inner()).push(self);
+        match local::vp() {
+            Some(vp) => vp.tcbs().put(self),
+            None => pool().free.push(self),
+        }
     }
 
     /// Makes the token available, and the thread runnable if it is parked.

@@ -1,6 +1,8 @@
 //! Virtual processors: the scheduler's loop (`processor`), the queues it serves, its timers and ticks, and how
 //! its kernel thread sleeps (`idle`, `sleeper`).
 
+#[cfg(not(loom))]
+pub(crate) mod fresh;
 pub(crate) mod idle;
 #[cfg(not(loom))]
 pub(crate) mod local;

@@ -34,14 +34,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*, fence};
 use std::time::Instant;
 
-use crossbeam_deque::{Steal, Stealer, Worker};
+use crossbeam_deque::{Steal, Stealer};
 
 use crate::context::stack::StackCache;
 use crate::context::{Context, Switch};
 use crate::hooks::Idle;
 use crate::runtime::Shared;
-use crate::thread::tcb::Tcb;
+use crate::thread::join_word::End;
+use crate::thread::spawn;
+use crate::thread::tcb::{Tcb, TcbCache};
 use crate::topology;
+use crate::vp::fresh::Fresh;
 use crate::vp::local;
 use crate::vp::queue::{Inbox, RunQueue};
 use crate::vp::sleeper::Sleeper;
@@ -81,7 +84,8 @@ pub struct Vp {
 /// What only the virtual processor's kernel thread touches, and never a signal handler.
 struct Own {
     queue: RunQueue,
-    fresh: Worker<&'static Tcb>,
+    fresh: Fresh,
+    tcbs: TcbCache,
     stacks: StackCache,
     timers: BinaryHeap<Timer>,
     /// Started, unfinished threads, to unwind at shutdown; each knows its place.
@@ -116,8 +120,9 @@ impl Vp {
         kind: Kind,
         index: usize,
         cpu: Option<usize>,
-        fresh: Worker<&'static Tcb>,
+        alone: bool,
     ) -> Vp {
+        let fresh = Fresh::new(alone);
         Vp {
             shared,
             kind,
@@ -133,6 +138,7 @@ impl Vp {
             own: UnsafeCell::new(Own {
                 queue: RunQueue::default(),
                 fresh,
+                tcbs: TcbCache::default(),
                 stacks: StackCache::default(),
                 timers: BinaryHeap::new(),
                 live: Vec::new(),
@@ -208,8 +214,19 @@ impl Vp {
     pub(crate) fn spawn(&self, tcb: &'static Tcb) {
         debug_assert!(self.is_current());
         // SAFETY: on our kernel thread; see `wake`.
-        unsafe { self.own() }.fresh.push(tcb);
-        self.shared.wake_for_work(self.kind);
+        let own = unsafe { self.own() };
+        own.fresh.push(tcb);
+        if own.fresh.is_shared() {
+            self.shared.wake_for_work(self.kind);
+        }
+    }
+
+    /// Free control blocks. On its kernel thread, not in a signal handler.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn tcbs(&self) -> &mut TcbCache {
+        debug_assert!(self.is_current() && !local::in_handler());
+        // SAFETY: on our kernel thread; the borrow ends in the caller, which calls nothing of ours meanwhile.
+        unsafe { &mut self.own().tcbs }
     }
 
     /// Wakes `tcb`, which parks right after this, at `deadline`.
@@ -236,7 +253,9 @@ impl Vp {
         self.become_idle();
         self.unwind_all();
         // SAFETY: on our kernel thread; no thread is left. We are immortal, our stacks need not be.
-        unsafe { self.own() }.stacks = StackCache::default();
+        let own = unsafe { self.own() };
+        own.stacks = StackCache::default();
+        own.tcbs.spill(0);
         self.tick.delete();
         local::set_vp(None);
         local::set_in_scheduler(false);
@@ -268,19 +287,13 @@ impl Vp {
             return Some(tcb);
         }
         let injector = self.shared.injector(self.kind);
-        if !injector.is_empty() {
-            loop {
-                match injector.steal_batch_and_pop(&own.fresh) {
-                    Steal::Success(tcb) => {
-                        if !own.fresh.is_empty() || !injector.is_empty() {
-                            self.shared.wake_for_work(self.kind);
-                        }
-                        return Some(tcb);
-                    }
-                    Steal::Empty => break,
-                    Steal::Retry => {}
-                }
+        if !injector.is_empty()
+            && let Some(tcb) = own.fresh.take_from(injector)
+        {
+            if !own.fresh.is_empty() || !injector.is_empty() {
+                self.shared.wake_for_work(self.kind);
             }
+            return Some(tcb);
         }
         // Neighbours in the order of their numbers, which follow the topology.
         let vps = self.shared.vps(self.kind);
@@ -359,8 +372,6 @@ impl Vp {
     fn start(&'static self, tcb: &'static Tcb, context: &mut Option<Context>) -> bool {
         // SAFETY: on our kernel thread, in the scheduler.
         let own = unsafe { self.own() };
-        // SAFETY: the thread was taken from a queue, so the entry is ours.
-        let Some(entry) = (unsafe { (*tcb.own.entry.get()).take() }) else { return false };
         match own.stacks.take(&self.shared.stacks, tcb.own.stack_size.get()) {
             Ok(stack) => {
                 tcb.home.store(self as *const Vp as *mut Vp, Release);
@@ -368,20 +379,21 @@ impl Vp {
                 tcb.look.started(usable, self.number(), self.tid.load(Relaxed) as u32);
                 *context = Some(Context::new(stack, move |yielder| {
                     tcb.own.yielder.set(Some(yielder));
-                    entry();
+                    spawn::body(tcb);
                 }));
                 tcb.own.place.set(own.live.len());
                 own.live.push(tcb);
                 true
             }
             Err(error) => {
-                eprintln!(
-                    "marcel: no stack for thread {}: {error}; its join handle reports a panic \
-                     (see vm.max_map_count and ulimit -v)",
-                    tcb.name().unwrap_or("<unnamed>")
-                );
-                drop(entry); // tells the join handle
-                tcb.recycle();
+                tcb.own.no_stack.set(Some(error));
+                // The closure is somebody's: its destructors run here, where they may not wait.
+                tcb.own.unwinding.set(true);
+                local::set_tcb(Some(tcb));
+                spawn::discard(tcb);
+                local::set_tcb(None);
+                tcb.own.unwinding.set(false);
+                self.end(tcb);
                 false
             }
         }
@@ -396,8 +408,23 @@ impl Vp {
             own.stacks.put(&self.shared.stacks, context.into_stack());
         }
         own.forget(tcb);
-        tcb.set_name(None);
-        tcb.recycle();
+        self.end(tcb);
+    }
+
+    /// Whoever owns the handle may have the block now.
+    fn end(&'static self, tcb: &'static Tcb) {
+        match tcb.join.end() {
+            End::Owned => {}
+            End::Awaited(waiter) => waiter.unpark(),
+            End::Detached if tcb.own.cargo.is_empty() => tcb.recycle(),
+            // Detached between the thread's last look and its end: a thread drops the result, not the scheduler.
+            End::Detached => {
+                tcb.join.reset();
+                tcb.join.detach();
+                tcb.home.store(std::ptr::null_mut(), Relaxed);
+                self.spawn(tcb);
+            }
+        }
     }
 
     fn become_busy(&self) {
@@ -517,8 +544,9 @@ impl Vp {
             tcb.look.resumed();
             context.unwind();
         }
-        // SAFETY: as above. Dropping the entry tells the join handle.
-        unsafe { drop((*tcb.own.entry.get()).take()) };
+        if !started {
+            spawn::discard(tcb);
+        }
         tcb.own.locals.finish();
         local::set_tcb(None);
         tcb.own.unwinding.set(false);
@@ -527,7 +555,6 @@ impl Vp {
             // SAFETY: on our kernel thread, in the scheduler.
             unsafe { self.own() }.forget(tcb);
         }
-        tcb.set_name(None);
-        tcb.recycle();
+        self.end(tcb);
     }
 }

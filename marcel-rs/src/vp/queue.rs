@@ -1,6 +1,6 @@
-//! Intrusive lists of threads: the run queue of a virtual processor and its inbox.
+//! Intrusive lists of threads: the run queue of a virtual processor, its inbox, and a plain stack.
 //!
-//! Both link threads through [`Linked::link`]; a thread is in one list at a time. Nothing is allocated, so a
+//! All link threads through [`Linked::link`]; a thread is in one list at a time. Nothing is allocated, so a
 //! wake-up can come from a signal handler.
 
 use std::ptr::null_mut;
@@ -54,6 +54,43 @@ impl<T: Linked> RunQueue<T> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+}
+
+/// Last in, first out; one owner.
+pub(crate) struct Stack<T: Linked = Tcb> {
+    top: Option<&'static T>,
+}
+
+impl<T: Linked> Default for Stack<T> {
+    fn default() -> Self {
+        Stack { top: None }
+    }
+}
+
+impl<T: Linked> Stack<T> {
+    pub(crate) const fn new() -> Self {
+        Stack { top: None }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, tcb: &'static T) {
+        let below = self.top.map_or(null_mut(), |top| top as *const T as *mut T);
+        tcb.link().store(below, Relaxed);
+        self.top = Some(tcb);
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<&'static T> {
+        let top = self.top?;
+        // SAFETY: links point to immortal blocks or are null.
+        self.top = unsafe { top.link().load(Relaxed).as_ref() };
+        Some(top)
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.top.is_none()
     }
 }
 

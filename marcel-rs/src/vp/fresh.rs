@@ -1,0 +1,74 @@
+//! Threads of one virtual processor that never ran: newest first for their owner, oldest first for thieves.
+//!
+//! A `crossbeam` deque, whose owner pays for being robbed (a fence a pop, an exchange for the last one). Where
+//! there is nobody to rob it, a plain list does: the owner opens the deque when that changes.
+
+use crossbeam_deque::{Injector, Steal, Stealer, Worker};
+
+use crate::thread::tcb::Tcb;
+use crate::vp::queue::Stack;
+
+/// The owner's end.
+pub(crate) struct Fresh {
+    deque: Worker<&'static Tcb>,
+    /// Holds all of them while nobody steals.
+    alone: Option<Stack>,
+}
+
+impl Fresh {
+    /// `alone`: nobody will steal until [`Fresh::share`].
+    pub(crate) fn new(alone: bool) -> Fresh {
+        Fresh { deque: Worker::new_lifo(), alone: alone.then(Stack::default) }
+    }
+
+    /// The thieves' end.
+    pub(crate) fn stealer(&self) -> Stealer<&'static Tcb> {
+        self.deque.stealer()
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, tcb: &'static Tcb) {
+        match &mut self.alone {
+            Some(stack) => stack.push(tcb),
+            None => self.deque.push(tcb),
+        }
+    }
+
+    /// The newest.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> Option<&'static Tcb> {
+        match &mut self.alone {
+            Some(stack) => stack.pop(),
+            None => self.deque.pop(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.alone {
+            Some(stack) => stack.is_empty(),
+            None => self.deque.is_empty(),
+        }
+    }
+
+    /// Whether thieves may look.
+    #[inline]
+    pub(crate) fn is_shared(&self) -> bool {
+        self.alone.is_none()
+    }
+
+    /// Takes one from the injector, and some more to keep.
+    pub(crate) fn take_from(&mut self, injector: &Injector<&'static Tcb>) -> Option<&'static Tcb> {
+        loop {
+            let taken = match &self.alone {
+                Some(_) => injector.steal(),
+                None => injector.steal_batch_and_pop(&self.deque),
+            };
+            match taken {
+                Steal::Success(tcb) => return Some(tcb),
+                Steal::Empty => return None,
+                Steal::Retry => {}
+            }
+        }
+    }
+}
