@@ -91,6 +91,16 @@ pub(crate) static TOPOLOGY: Knob = Knob {
               MARCEL_NVP says otherwise, whatever there is in fact; unset: this machine",
 };
 
+/// `MARCEL_HWLOC`: whether hwloc is asked for the topology.
+pub(crate) static HWLOC: Knob = Knob {
+    name: "MARCEL_HWLOC",
+    kind: Kind::Word(&["auto", "0", "1"]),
+    default: "auto",
+    unit: "",
+    meaning: "where the topology comes from: auto: from hwloc (libhwloc.so.15, loaded at run time) where it is \
+              installed, else from the kernel's files; 0: always from those; 1: from hwloc or not at all",
+};
+
 /// Every knob of this crate, for `mad knobs`.
 pub static KNOBS: &[Knob] = &[
     MODE,
@@ -102,4 +112,5 @@ pub static KNOBS: &[Knob] = &[
     STACK_SIZE,
     TIMER_PERIOD,
     TOPOLOGY,
+    HWLOC,
 ];

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn there_is_a_core_and_the_tree_reaches_it() {
-        let topology = Topology::discover();
+        let topology = Topology::discover().unwrap();
         for cpu in allowed_cpus() {
             let path = topology.path_of(cpu);
             assert_eq!(topology.nodes()[path[0]].cpus, [cpu]);

@@ -114,6 +114,8 @@ fn parse_list(text: &str) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use super::super::tree::{Source, Topology};
     use super::*;
 
@@ -121,8 +123,10 @@ mod tests {
     struct Fake(std::path::PathBuf);
 
     impl Fake {
-        fn new(name: &str) -> Fake {
-            let dir = std::env::temp_dir().join(format!("marcel-{name}-{}", std::process::id()));
+        fn new() -> Fake {
+            static COUNT: AtomicUsize = AtomicUsize::new(0);
+            let name = format!("marcel-sys-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+            let dir = std::env::temp_dir().join(name);
             fs::create_dir_all(&dir).unwrap();
             Fake(dir)
         }
@@ -134,7 +138,11 @@ mod tests {
         }
 
         fn read(&self, cpus: &[usize]) -> Topology {
-            Topology::assemble(Source::Kernel, cpus, groups(&self.0, cpus))
+            Topology::assemble(
+                Source::Kernel { no_hwloc: String::new() },
+                cpus,
+                groups(&self.0, cpus),
+            )
         }
     }
 
@@ -150,7 +158,7 @@ mod tests {
 
     #[test]
     fn two_packages_make_two_subtrees() {
-        let fake = Fake::new("packages");
+        let fake = Fake::new();
         for cpu in 0..4 {
             fake.write(&format!("cpu/cpu{cpu}/topology/physical_package_id"), cpu / 2);
             fake.write(&format!("cpu/cpu{cpu}/cache/index3/id"), cpu / 2);
@@ -165,7 +173,7 @@ mod tests {
     /// Two packages of two NUMA nodes of two cores of two threads each; threads are numbered across the machine
     /// as Intel's firmware does it. A private L2, an L3 for each node.
     fn large() -> Fake {
-        let fake = Fake::new("large");
+        let fake = Fake::new();
         for cpu in 0..16 {
             let core = cpu % 8;
             let dir = format!("cpu/cpu{cpu}");
@@ -229,7 +237,7 @@ mod tests {
 
     #[test]
     fn without_files_all_cores_are_in_one_package() {
-        let topology = Fake::new("nothing").read(&[1, 5]);
+        let topology = Fake::new().read(&[1, 5]);
         assert_eq!(count(&topology, "package"), 1);
         assert_eq!(topology.cores(), [1, 5]);
         assert_eq!(topology.path_of(5).len(), 3);
@@ -237,7 +245,7 @@ mod tests {
 
     #[test]
     fn nonsense_in_files_is_as_good_as_no_file() {
-        let fake = Fake::new("nonsense");
+        let fake = Fake::new();
         fake.write("cpu/cpu0/topology/physical_package_id", -1);
         fake.write("cpu/cpu0/topology/core_cpus_list", "3-1");
         fake.write("cpu/cpu0/cache/index0/level", 300);

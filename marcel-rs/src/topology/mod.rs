@@ -5,6 +5,7 @@
 //! | source | when | file |
 //! |---|---|---|
 //! | synthetic | `MARCEL_TOPOLOGY` describes a machine | [`synthetic`] |
+//! | hwloc | it is installed and `MARCEL_HWLOC` is not 0 | `hwloc` |
 //! | the kernel's files | otherwise | `kernel` |
 //!
 //! The sources only say which cores belong together; one function (`tree`) makes the tree of it, for the
@@ -18,6 +19,7 @@
 mod allowed;
 mod bind;
 mod distance;
+mod hwloc;
 mod kernel;
 mod object;
 mod quota;
@@ -25,6 +27,7 @@ pub mod synthetic;
 mod tree;
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 pub use allowed::{allowed_cpus, neighbours, vp_count};
 pub use bind::{bind_current_thread, restrict_current_thread};
@@ -40,11 +43,11 @@ impl Topology {
     /// The topology in force: the synthetic machine that `MARCEL_TOPOLOGY` describes, else this one.
     ///
     /// # Errors
-    /// When the knob holds something else.
+    /// When the knob holds something else; as [`Topology::discover`].
     pub fn current() -> Result<Topology, Error> {
         let text = knobs::TOPOLOGY.text()?;
         if text.is_empty() {
-            return Ok(Self::discover());
+            return Self::discover();
         }
         let shape: Shape = text
             .parse()
@@ -54,9 +57,81 @@ impl Topology {
 
     /// This machine, whatever `MARCEL_TOPOLOGY` says. What cannot be found out is taken as one package with one
     /// cache.
-    pub fn discover() -> Topology {
+    ///
+    /// # Errors
+    /// `MARCEL_HWLOC` is 1 and hwloc cannot be used, or it holds something else.
+    pub fn discover() -> Result<Topology, Error> {
+        /// The answer to the last question: the choice and the allowed cores decide it, machines do not change.
+        static LAST: Mutex<Option<(String, Vec<usize>, Topology)>> = Mutex::new(None);
+        let choice = knobs::HWLOC.text()?;
         let cpus = allowed_cpus();
-        let groups = kernel::groups(Path::new("/sys/devices/system"), &cpus);
-        Self::assemble(Source::Kernel, &cpus, groups)
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((asked, allowed, topology)) = &*last
+            && *asked == choice
+            && *allowed == cpus
+        {
+            return Ok(topology.clone());
+        }
+        let topology = Self::ask(&choice, &cpus)?;
+        *last = Some((choice, cpus, topology.clone()));
+        Ok(topology)
+    }
+
+    fn ask(choice: &str, cpus: &[usize]) -> Result<Topology, Error> {
+        let asked = match choice {
+            "0" => Err("MARCEL_HWLOC=0".to_owned()),
+            _ => hwloc::ask(),
+        };
+        match asked {
+            Ok(hwloc::Known { version, groups }) => {
+                Ok(Self::assemble(Source::Hwloc { version }, cpus, groups))
+            }
+            Err(why) if choice == "1" => Err(Error::Config {
+                what: "MARCEL_HWLOC=1",
+                why: format!(
+                    "hwloc cannot be used: {why}; put that right (Debian and Ubuntu: apt install libhwloc15), \
+                     or set auto or 0 for the kernel's files"
+                ),
+            }),
+            Err(no_hwloc) => {
+                let groups = kernel::groups(Path::new("/sys/devices/system"), cpus);
+                Ok(Self::assemble(Source::Kernel { no_hwloc }, cpus, groups))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hwloc_and_the_kernel_say_the_same_of_this_machine() {
+        let cpus = allowed_cpus();
+        let theirs = match Topology::ask("1", &cpus) {
+            Ok(theirs) => theirs,
+            Err(why) => {
+                eprintln!("SKIPPED: {why}");
+                return;
+            }
+        };
+        let ours = Topology::ask("0", &cpus).unwrap();
+        assert!(matches!(theirs.source(), Source::Hwloc { .. }), "{}", theirs.source());
+        assert!(matches!(ours.source(), Source::Kernel { .. }), "{}", ours.source());
+        // Numbers of caches are whatever each of them likes.
+        let plain = |topology: &Topology| -> Vec<Node> {
+            let node = |node: &Node| match node.level {
+                Level::Cache(_) => Node { id: 0, ..node.clone() },
+                _ => node.clone(),
+            };
+            topology.nodes().iter().map(node).collect()
+        };
+        assert_eq!(plain(&theirs), plain(&ours));
+    }
+
+    #[test]
+    fn without_hwloc_the_source_says_why() {
+        let topology = Topology::ask("0", &allowed_cpus()).unwrap();
+        assert!(topology.source().to_string().contains("MARCEL_HWLOC=0"), "{}", topology.source());
     }
 }

@@ -122,8 +122,16 @@ pub struct Node {
 /// Where a topology comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// hwloc.
+    Hwloc {
+        /// Version of its interface.
+        version: String,
+    },
     /// The kernel's files.
-    Kernel,
+    Kernel {
+        /// Why hwloc was not used.
+        no_hwloc: String,
+    },
     /// A description in `MARCEL_TOPOLOGY`: no such machine exists.
     Synthetic(Shape),
 }
@@ -131,7 +139,8 @@ pub enum Source {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Source::Kernel => f.write_str("the kernel's files"),
+            Source::Hwloc { version } => write!(f, "hwloc {version}"),
+            Source::Kernel { no_hwloc } => write!(f, "the kernel's files (no hwloc: {no_hwloc})"),
             Source::Synthetic(shape) => write!(f, "synthetic: {shape} (MARCEL_TOPOLOGY)"),
         }
     }
@@ -328,6 +337,10 @@ mod tests {
         Group { level, id, cpus: cpus.to_vec(), caches: Vec::new() }
     }
 
+    fn kernel() -> Source {
+        Source::Kernel { no_hwloc: "not asked".into() }
+    }
+
     fn shape(topology: &Topology) -> Vec<(String, Vec<usize>, Option<usize>)> {
         let node = |n: &Node| (format!("{}:{}", n.level, n.id), n.cpus.clone(), n.parent);
         topology.nodes().iter().map(node).collect()
@@ -337,7 +350,7 @@ mod tests {
     fn sets_nest_whatever_their_order_and_the_outer_level_is_above_among_equals() {
         let l3 = Level::Cache(CacheLevel(3));
         let topology = Topology::assemble(
-            Source::Kernel,
+            kernel(),
             &[0, 1, 2, 3],
             vec![
                 group(Level::Core, 3, &[3]),
@@ -371,7 +384,7 @@ mod tests {
     #[test]
     fn sets_that_overlap_are_left_out_and_every_core_has_its_place() {
         let topology = Topology::assemble(
-            Source::Kernel,
+            kernel(),
             &[0, 1, 2],
             vec![group(Level::Package, 0, &[0, 1]), group(Level::Numa, 0, &[1, 2])],
         );
@@ -383,7 +396,7 @@ mod tests {
     #[test]
     fn second_hardware_threads_are_taken_after_all_first_ones() {
         let topology = Topology::assemble(
-            Source::Kernel,
+            kernel(),
             &[0, 1, 2, 3, 4],
             vec![
                 group(Level::Core, 0, &[0, 3]),

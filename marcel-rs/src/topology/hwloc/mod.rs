@@ -1,0 +1,37 @@
+//! What hwloc says about this machine, where it is installed.
+//!
+//! hwloc knows machines that the kernel's files describe wrongly or not at all. Its library is loaded at run time:
+//! whoever installs it gets it without building anew, and a build needs no system library. Nothing of its data
+//! structures is looked into: it writes the tree as XML ([`xml`]), whose format is documented and the same for all
+//! versions 2.x, so that five functions are all that has to fit. Their types have not changed since 2.0, and the
+//! library's name (`libhwloc.so.15`) changes when they do; the version is checked nevertheless.
+//!
+//! Rejected: the `hwlocality` crate, which links the library (a cargo feature, so users would have to build anew);
+//! its structures read in place, which have to be declared a second time here and are trusted to stay as they are.
+//!
+//! Loading takes 3 to 6 ms on a small machine, once per process, more with hwloc's plugins; `MARCEL_HWLOC=0` saves
+//! it.
+
+mod library;
+mod xml;
+
+use super::tree::Group;
+
+/// What hwloc knows, and its version.
+pub(super) struct Known {
+    pub(super) version: String,
+    pub(super) groups: Vec<Group>,
+}
+
+/// Asks hwloc for the sets of cores.
+///
+/// # Errors
+/// Why there is nothing to be had from it, in a few words.
+pub(super) fn ask() -> Result<Known, String> {
+    let library = library::get()?;
+    let groups = xml::groups(&library.describe()?)?;
+    if groups.is_empty() {
+        return Err("it knows no core".into());
+    }
+    Ok(Known { version: library.version(), groups })
+}
