@@ -65,6 +65,7 @@ pub use crate::{
     },
     thread::join::{JoinHandle, NoStack, Stopped},
     thread::local_key::{AccessError, LocalKey},
+    thread::scope::{Scope, ScopedJoinHandle, scope},
     thread::spawn::{Builder, spawn},
     vp::processor::{Kind, Vp},
 };

@@ -103,6 +103,10 @@ impl Shared {
         unsafe { (*self.hooks.get()).as_deref() }
     }
 
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
     fn group(&self, kind: Kind) -> &Group {
         &self.groups[kind as usize]
     }
@@ -414,6 +418,10 @@ impl Runtime {
         // SAFETY: everything is 'static.
         let spawned = unsafe { spawn::Builder::new().spawn_unchecked(&self.shared, f) };
         spawned.unwrap_or_else(|error| panic!("Runtime::spawn: {error}"))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// How loaded it is.

@@ -18,6 +18,8 @@ pub(crate) mod local_key;
 pub(crate) mod look;
 pub(crate) mod park_word;
 #[cfg(not(loom))]
+pub(crate) mod scope;
+#[cfg(not(loom))]
 pub(crate) mod spawn;
 #[cfg_attr(loom, path = "tcb_model.rs")]
 pub(crate) mod tcb;
