@@ -72,6 +72,24 @@ pub(crate) static STACK_SIZE: Knob = Knob {
     meaning: "default stack of a green thread (address space: memory is used as it is touched)",
 };
 
+/// `MARCEL_LWP_MAX`: bound of the pool for blocking calls.
+pub(crate) static LWP_MAX: Knob = Knob {
+    name: "MARCEL_LWP_MAX",
+    kind: Kind::Int(1, 32768),
+    default: "512",
+    unit: "kernel threads",
+    meaning: "most kernel threads of a runtime that make exported blocking calls; further calls wait for one to end",
+};
+
+/// `MARCEL_LWP_KEEP`: how long the pool for blocking calls keeps idle threads.
+pub(crate) static LWP_KEEP: Knob = Knob {
+    name: "MARCEL_LWP_KEEP",
+    kind: Kind::Int(0, 86_400_000),
+    default: "10000",
+    unit: "ms",
+    meaning: "how long a kernel thread for blocking calls stays when it has nothing to do",
+};
+
 /// `PIOM_TIMER_PERIOD`: period of the tick.
 pub static TIMER_PERIOD: Knob = Knob {
     name: "PIOM_TIMER_PERIOD",
@@ -110,6 +128,8 @@ pub static KNOBS: &[Knob] = &[
     REACTIVE_GROUP,
     COMPUTE_NICE,
     STACK_SIZE,
+    LWP_MAX,
+    LWP_KEEP,
     TIMER_PERIOD,
     TOPOLOGY,
     HWLOC,

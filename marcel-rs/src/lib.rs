@@ -17,16 +17,16 @@
 //! | [`park`], [`sleep`], [`JoinHandle::join`], [`sync`] | blocks | goes on | blocks |
 //! | [`yield_now`] | goes to the end of the queue | goes on | `sched_yield` |
 //! | [`spawn`], [`Thread::unpark`] | goes on | goes on | goes on |
+//! | [`blocking`](blocking()) | blocks | goes on | runs the closure |
 //! | a blocking system call | blocks | **blocks** | blocks |
 //!
 //! # Where to look
 //! The scheduler's loop, its queues, its ticks and how it sleeps: `vp`. Control blocks, park and unpark: `thread`. Stacks and the
-//! switch: `context`. Spare kernel threads: [`blocking`]. What an I/O manager sees: [`Hooks`].
+//! switch: `context`. Blocking calls, spare kernel threads: [`mod@blocking`]. What an I/O manager sees: [`Hooks`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs))]
 
-#[cfg(not(loom))]
 pub mod blocking;
 #[cfg(not(loom))]
 mod context;
@@ -50,7 +50,7 @@ mod vp;
 
 #[cfg(not(loom))]
 pub use crate::{
-    blocking::lwp,
+    blocking::{blocking, lwp},
     error::Error,
     hooks::{Hooks, Idle},
     knobs::{KNOBS, TIMER_PERIOD},

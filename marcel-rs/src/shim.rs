@@ -8,7 +8,11 @@ pub(crate) use real::*;
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, fence};
+    pub(crate) use std::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::thread::JoinHandle;
     use std::time::Duration;
 
     /// A word that a kernel thread can sleep on.
@@ -66,6 +70,11 @@ mod real {
         unsafe { libc::write(fd, one.as_ptr().cast(), one.len()) };
     }
 
+    /// Identity of the calling kernel thread.
+    pub(crate) fn current_thread() -> std::thread::ThreadId {
+        std::thread::current().id()
+    }
+
     /// A fresh eventfd, which does not block.
     pub(crate) fn eventfd() -> i32 {
         // SAFETY: eventfd takes no pointers.
@@ -75,8 +84,12 @@ mod real {
 
 #[cfg(loom)]
 mod model {
-    pub(crate) use loom::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, fence};
-    use loom::sync::{Condvar, Mutex};
+    use loom::sync::Condvar;
+    pub(crate) use loom::sync::atomic::{
+        AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
+    };
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    pub(crate) use loom::thread::JoinHandle;
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
 
@@ -120,6 +133,10 @@ mod model {
         assert_eq!(fd, FD, "a write to a descriptor that does not exist");
         *EVENTFD.0.lock().unwrap() = true;
         EVENTFD.1.notify_one();
+    }
+
+    pub(crate) fn current_thread() -> loom::thread::ThreadId {
+        loom::thread::current().id()
     }
 
     pub(crate) fn eventfd() -> i32 {

@@ -1,4 +1,5 @@
-//! Spare kernel threads: they make the calls that block, so that no virtual processor does (thesis 5.2.3).
+//! Spare kernel threads for an I/O manager: they make the calls that block, so that no virtual processor does
+//! (thesis 5.2.3).
 //!
 //! A [`LwpPool`] starts threads as they are needed, up to a bound, and keeps them. Jobs are intrusive nodes
 //! of `'static` memory, so that a job can be handed over from the progress path: no allocation, a push and a
@@ -7,11 +8,15 @@
 
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::*, fence};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::*;
 
+#[cfg(not(loom))]
+use crate::blocking::spare;
+#[cfg(not(loom))]
+pub use crate::blocking::spare::prefer_current_thread;
+use crate::shim::{AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, current_thread, fence};
 use crate::vp::sleeper::Sleeper;
-use crate::vp::tick::AltStack;
 
 /// A blocking piece of work.
 pub trait LwpJob: Send + Sync {
@@ -27,7 +32,14 @@ pub struct JobNode {
 
 impl JobNode {
     /// A node for `job`.
+    #[cfg(not(loom))]
     pub const fn new(job: &'static dyn LwpJob) -> JobNode {
+        JobNode { next: AtomicPtr::new(null_mut()), job }
+    }
+
+    /// A node for `job`.
+    #[cfg(loom)]
+    pub fn new(job: &'static dyn LwpJob) -> JobNode {
         JobNode { next: AtomicPtr::new(null_mut()), job }
     }
 }
@@ -44,7 +56,7 @@ struct Pool {
     places: Box<[Place]>,
     stopping: AtomicBool,
     running: AtomicUsize,
-    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Default)]
@@ -53,7 +65,8 @@ struct Place {
     idle: AtomicBool,
 }
 
-/// A pool of spare kernel threads; see the module's description. Dropping it waits for the jobs that run.
+/// A pool of spare kernel threads; see the module's description. Dropping it waits for the jobs
+/// that were submitted.
 pub struct LwpPool(Arc<Pool>);
 
 impl LwpPool {
@@ -80,11 +93,8 @@ impl LwpPool {
         while threads.len() < n.min(self.0.places.len()) {
             let index = threads.len();
             let pool = self.0.clone();
-            let started = std::thread::Builder::new()
-                .name(format!("marcel-lwp{index}"))
-                .stack_size(256 * 1024)
-                .spawn(move || pool.carry(index));
-            match started {
+            let name = format!("marcel-lwp{index}");
+            match start(name, move || pool.carry(index)) {
                 Ok(thread) => threads.push(thread),
                 Err(_) if !threads.is_empty() => break, // the others will do the work
                 Err(error) => return Err(error),
@@ -120,7 +130,7 @@ impl Drop for LwpPool {
         self.0.stopping.store(true, SeqCst);
         self.0.places.iter().for_each(|p| p.sleeper.notify());
         let threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).split_off(0);
-        let me = std::thread::current().id();
+        let me = current_thread();
         for thread in threads {
             // A job may hold the last handle: its thread sees `stopping` when the job has ended.
             if thread.thread().id() != me {
@@ -170,10 +180,10 @@ impl Pool {
     }
 
     fn carry(&self, index: usize) {
-        let _alt_stack = AltStack::install();
-        prefer_current_thread();
         let place = &self.places[index];
         loop {
+            // First: what was submitted before the pool was dropped is still found.
+            let stopping = self.stopping.load(SeqCst);
             if let Some(node) = self.take() {
                 if !self.top.load(SeqCst).is_null() {
                     self.wake_one();
@@ -186,7 +196,7 @@ impl Pool {
                 self.running.fetch_sub(1, Relaxed);
                 continue;
             }
-            if self.stopping.load(SeqCst) {
+            if stopping {
                 return;
             }
             place.idle.store(true, SeqCst);
@@ -199,48 +209,17 @@ impl Pool {
     }
 }
 
-/// Asks the kernel for a short time slice for the calling kernel thread, at its normal priority: when it is
-/// woken it then preempts threads with the usual slice. Kernels before 6.12 ignore or refuse this; nothing
-/// else depends on it. Returns whether the kernel accepted.
-pub fn prefer_current_thread() -> bool {
-    const SLICE_NS: u64 = 100_000;
-    #[repr(C)]
-    #[derive(Default)]
-    struct SchedAttr {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    // SAFETY: no pointers but to `attr`, whose size is given.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
-        let attr = SchedAttr {
-            size: std::mem::size_of::<SchedAttr>() as u32,
-            nice: libc::getpriority(libc::PRIO_PROCESS, 0),
-            runtime: SLICE_NS,
-            ..SchedAttr::default()
-        };
-        libc::syscall(libc::SYS_sched_setattr, 0, &attr as *const SchedAttr, 0) == 0
-    }
+#[cfg(not(loom))]
+fn start(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    spare::start(name, Some(256 * 1024), f)
 }
 
-/// Makes the calling kernel thread nicer than it is by `levels`. Needs no privilege; cannot be undone without.
-pub(crate) fn be_nice(levels: i32) {
-    if levels > 0 {
-        // SAFETY: no pointers; 0 is the calling thread.
-        unsafe {
-            let nice = libc::getpriority(libc::PRIO_PROCESS, 0);
-            libc::setpriority(libc::PRIO_PROCESS, 0, (nice + levels).min(19));
-        }
-    }
+#[cfg(loom)]
+fn start(_: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    Ok(loom::thread::spawn(f))
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
@@ -295,5 +274,45 @@ mod tests {
             }
             assert_eq!(job.0.load(SeqCst), 50);
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+
+    struct Count(AtomicUsize);
+    impl LwpJob for Count {
+        fn run(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Two jobs, both from here or one from another thread; the pool is dropped when they are in.
+    fn model(threads: usize, submitters: usize) {
+        loom::model(move || {
+            let job: &'static Count = Box::leak(Box::new(Count(AtomicUsize::new(0))));
+            let pool = Arc::new(LwpPool::new(threads));
+            pool.ensure(threads).unwrap();
+            let submit = |pool: &LwpPool| pool.submit(Box::leak(Box::new(JobNode::new(job))));
+            let other = (submitters == 2).then(|| {
+                let pool = pool.clone();
+                loom::thread::spawn(move || submit(&pool))
+            });
+            (0..3 - submitters).for_each(|_| submit(&pool));
+            other.into_iter().for_each(|t| t.join().unwrap());
+            drop(pool); // waits for the threads: a deadlock in the model if one is not told
+            assert_eq!(job.0.load(Relaxed), 2);
+        });
+    }
+
+    #[test]
+    fn every_job_runs_once_with_one_thread() {
+        model(1, 2);
+    }
+
+    #[test]
+    fn every_job_runs_once_with_two_threads() {
+        model(2, 1);
     }
 }

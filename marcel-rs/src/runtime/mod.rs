@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crossbeam_deque::Injector;
 
-use crate::blocking::lwp;
+use crate::blocking::{Blocking, spare};
 use crate::context::overflow;
 use crate::context::stack::StackPool;
 use crate::error::Error;
@@ -76,6 +76,7 @@ pub(crate) struct Shared {
     /// Nice levels of compute virtual processors above the process's own.
     compute_nice: i32,
     pub(crate) stopping: AtomicBool,
+    pub(crate) blocking: Blocking,
     mode: Mode,
     groups: [Group; 2],
 }
@@ -216,6 +217,8 @@ pub struct Builder {
     reactive: Option<usize>,
     first_cpu: Option<usize>,
     hooks: Option<Arc<dyn Hooks>>,
+    blocking_max: Option<usize>,
+    blocking_keep: Option<Duration>,
 }
 
 impl Builder {
@@ -246,6 +249,18 @@ impl Builder {
     /// The I/O manager that the scheduler calls.
     pub fn hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
         self.hooks = Some(hooks);
+        self
+    }
+
+    /// Most kernel threads that make exported blocking calls (`MARCEL_LWP_MAX`).
+    pub fn blocking_max(mut self, n: usize) -> Self {
+        self.blocking_max = Some(n);
+        self
+    }
+
+    /// How long such a thread stays when it has nothing to do (`MARCEL_LWP_KEEP`).
+    pub fn blocking_keep(mut self, time: Duration) -> Self {
+        self.blocking_keep = Some(time);
         self
     }
 
@@ -311,6 +326,7 @@ impl Builder {
             compute_nice,
             meeting,
             stopping: AtomicBool::new(false),
+            blocking: Blocking::new(self.blocking_max, self.blocking_keep)?,
             mode,
             groups: [
                 Group { idle: IdleSet::new(compute), ..Group::default() },
@@ -359,9 +375,9 @@ fn carry(vp: &'static Vp) {
     if let Some(cpu) = vp.cpu() {
         // Outside the cpuset by now: the kernel chooses the core, nothing else changes.
         let _ = topology::bind_current_thread(cpu);
-        lwp::be_nice(vp.shared.compute_nice);
+        spare::be_nice(vp.shared.compute_nice);
     } else {
-        lwp::prefer_current_thread();
+        spare::prefer_current_thread();
     }
     vp.run();
     drop(alt_stack);
@@ -447,12 +463,14 @@ impl fmt::Debug for Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.shared.stopping.store(true, SeqCst);
+        self.shared.blocking.close();
         for vp in self.shared.all_vps() {
             vp.sleeper.notify();
         }
         for thread in self.kernel_threads.drain(..) {
             let _ = thread.join();
         }
+        self.shared.blocking.join();
         self.shared.stacks.clear();
         // SAFETY: the kernel threads have ended.
         drop(unsafe { (*self.shared.hooks.get()).take() });

@@ -1,0 +1,482 @@
+//! The pool of kernel threads that make exported calls: its queue, and how it grows, shrinks and stops.
+//!
+//! A [`Call`] is a list node on the stack of the thread that makes it, so a submission allocates nothing for the
+//! call. Everything else is under one lock, held for a few instructions: this is not the progress path, and each
+//! call costs two wake-ups by the kernel anyhow.
+//!
+//! ```text
+//!            submit                    a thread takes it            it has run
+//!   (caller) ──────▶ QUEUED ─────────────────────────▶ RUNNING ──────────────▶ latch set
+//!                      │ ├─ the kernel refuses the only thread ─▶ handed back, latch set: the caller runs it
+//!                      │ └─ the caller is unwound ──────────────▶ withdrawn: never runs
+//! ```
+//!
+//! A thread is *searching* from the moment that it is started or woken until it has looked at the queue under the
+//! lock. What holds whenever the lock is free:
+//!
+//! > For each queued call there is a searching thread; or no thread is idle, and the pool is full or the kernel has
+//! > refused another one. A call is queued only while there is a thread, searching or running, that will take it.
+//!
+//! Hence no call is stranded (tokio's issue 8406: a thread that was refused counted on others that never served
+//! the queue): whoever was refused takes its own thread out of the count, and if none is left hands back *all*
+//! queued calls, those of others that counted on it included. While some thread lives, it takes them when it
+//! has ended its call, and tries again to start another. Shrinking is decided under the lock too: a thread
+//! that has been idle for long leaves only if nobody has claimed it.
+//!
+//! Idle threads are claimed last in, first out, so the ones too many are the ones that stay idle.
+//!
+//! Why not the pool of [`super::lwp`]: its submissions come from signal handlers, so it may neither lock nor start
+//! threads, and its jobs live for ever. Rejected: a channel of boxed closures (allocates, and a call cannot be
+//! withdrawn); a condition variable (wakes the longest idle thread first, so the pool would not shrink).
+
+use std::cell::Cell;
+use std::io;
+use std::ptr::null;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::shim::{JoinHandle, Mutex, MutexGuard, current_thread};
+use crate::thread::latch::Latch;
+use crate::vp::sleeper::Sleeper;
+
+/// One call; see the module's description. Its owner keeps it in place until the latch is set or it is withdrawn.
+pub(crate) struct Call {
+    /// Links, and whether it is in the queue: under the pool's lock.
+    next: Cell<*const Call>,
+    before: Cell<*const Call>,
+    queued: Cell<bool>,
+    /// It was handed back; written before the latch is set.
+    refused: Cell<bool>,
+    /// Makes the call: called once at most, must not unwind, must not set the latch.
+    run: unsafe fn(*const Call),
+    pub(super) done: Latch,
+}
+
+// SAFETY: the cells are touched under the pool's lock, or (`refused`) by one side before the latch is set and by
+// the other after it has seen that.
+unsafe impl Sync for Call {}
+
+impl Call {
+    /// A call that `run` makes, given a pointer to it.
+    pub(super) fn new(run: unsafe fn(*const Call)) -> Call {
+        Call {
+            next: Cell::new(null()),
+            before: Cell::new(null()),
+            queued: Cell::new(false),
+            refused: Cell::new(false),
+            run,
+            done: Latch::new(),
+        }
+    }
+
+    /// Once the latch is set: whether it was handed back, and is the caller's to make.
+    pub(super) fn was_refused(&self) -> bool {
+        self.refused.get()
+    }
+}
+
+/// First in, first out; any call can be taken out. Calls in it are in place.
+struct Queue {
+    head: *const Call,
+    tail: *const Call,
+    len: usize,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { head: null(), tail: null(), len: 0 }
+    }
+}
+
+impl Queue {
+    /// # Safety
+    /// The call stays in place until it is out of the queue again.
+    unsafe fn push(&mut self, call: &Call) {
+        call.before.set(self.tail);
+        call.next.set(null());
+        call.queued.set(true);
+        // SAFETY: in the queue, so in place.
+        match unsafe { self.tail.as_ref() } {
+            Some(tail) => tail.next.set(call),
+            None => self.head = call,
+        }
+        self.tail = call;
+        self.len += 1;
+    }
+
+    fn remove(&mut self, call: &Call) {
+        let (before, next) = (call.before.get(), call.next.get());
+        // SAFETY: neighbours in the queue are in place.
+        match unsafe { before.as_ref() } {
+            Some(before) => before.next.set(next),
+            None => self.head = next,
+        }
+        // SAFETY: as above.
+        match unsafe { next.as_ref() } {
+            Some(next) => next.before.set(before),
+            None => self.tail = before,
+        }
+        call.queued.set(false);
+        self.len -= 1;
+    }
+
+    /// The oldest; it is in place until its latch is set, which is the taker's to do.
+    fn pop(&mut self) -> Option<*const Call> {
+        // SAFETY: in the queue, so in place.
+        let first = unsafe { self.head.as_ref() }?;
+        self.remove(first);
+        Some(first)
+    }
+}
+
+/// A thread of the pool, or one that is being started.
+struct Member {
+    place: Arc<Sleeper>,
+    handle: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Queue,
+    members: Vec<Member>,
+    /// Those that sleep and are not claimed, the warmest last.
+    idle: Vec<Arc<Sleeper>>,
+    searching: usize,
+    stopping: bool,
+}
+
+// SAFETY: the calls in the queue are shared between threads by design: see `Call`.
+unsafe impl Send for State {}
+
+/// What a change of the queue asks for, to be done without the lock.
+enum Help {
+    Nothing,
+    Wake(Arc<Sleeper>),
+    Start(Arc<Sleeper>),
+}
+
+impl State {
+    /// The call to make next: none when the runtime stops, since its caller is about to be unwound.
+    fn next(&mut self) -> Option<*const Call> {
+        if self.stopping { None } else { self.queue.pop() }
+    }
+
+    /// Restores the invariant after a call was queued, or after a thread has taken one.
+    fn call_for_help(&mut self, max: usize) -> Help {
+        if self.queue.len <= self.searching || self.stopping {
+            return Help::Nothing;
+        }
+        if let Some(place) = self.idle.pop() {
+            self.searching += 1;
+            return Help::Wake(place);
+        }
+        if self.members.len() < max {
+            let place = Arc::new(Sleeper::new());
+            self.members.push(Member { place: place.clone(), handle: None });
+            self.searching += 1;
+            return Help::Start(place);
+        }
+        Help::Nothing
+    }
+
+    fn dismiss(&mut self, place: &Arc<Sleeper>) {
+        self.members.retain(|member| !Arc::ptr_eq(&member.place, place));
+    }
+}
+
+/// Starts a kernel thread that calls [`Pool::carry`] with the sleeper.
+pub(super) type Start = dyn Fn(Arc<Pool>, Arc<Sleeper>) -> io::Result<JoinHandle<()>> + Send + Sync;
+
+/// See the module's description.
+pub(crate) struct Pool {
+    state: Mutex<State>,
+    max: usize,
+    /// How long a thread without work stays; `None`: for ever.
+    keep: Option<Duration>,
+    start: Box<Start>,
+}
+
+impl Pool {
+    /// A pool of at most `max` threads, none of which is started yet.
+    pub(super) fn new(max: usize, keep: Option<Duration>, start: Box<Start>) -> Arc<Pool> {
+        Arc::new(Pool { state: Mutex::new(State::default()), max: max.max(1), keep, start })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a call. Its latch will be set, once it has run or was handed back.
+    ///
+    /// # Safety
+    /// The call is fresh, and stays in place until its latch is set or [`Pool::withdraw`] has taken it back.
+    pub(super) unsafe fn submit(self: &Arc<Self>, call: &Call) {
+        let mut state = self.lock();
+        // SAFETY: the caller's promise.
+        unsafe { state.queue.push(call) };
+        let help = state.call_for_help(self.max);
+        drop(state);
+        self.give(help);
+    }
+
+    /// Takes a submitted call back; false if a thread has taken it, or it was handed back: then its latch
+    /// is set, or will be.
+    pub(super) fn withdraw(&self, call: &Call) -> bool {
+        let mut state = self.lock();
+        let queued = call.queued.get();
+        if queued {
+            state.queue.remove(call);
+        }
+        queued
+    }
+
+    fn give(self: &Arc<Self>, help: Help) {
+        let place = match help {
+            Help::Nothing => return,
+            Help::Wake(place) => return place.notify(),
+            Help::Start(place) => place,
+        };
+        let started = (self.start)(self.clone(), place.clone());
+        let mut state = self.lock();
+        match started {
+            Ok(handle) => {
+                // It may have come and gone; then the handle is dropped.
+                let member = state.members.iter_mut().find(|m| Arc::ptr_eq(&m.place, &place));
+                if let Some(member) = member {
+                    member.handle = Some(handle);
+                }
+            }
+            Err(_) => {
+                state.dismiss(&place);
+                state.searching -= 1;
+                // Of a closed pool too: who is unwound finds its latch set.
+                while state.members.is_empty()
+                    && let Some(call) = state.queue.pop()
+                {
+                    // SAFETY: out of the queue, its latch not set: in place until we have set it.
+                    let call = unsafe { &*call };
+                    call.refused.set(true);
+                    call.done.set();
+                }
+            }
+        }
+    }
+
+    /// Main function of a thread of the pool.
+    pub(super) fn carry(self: Arc<Self>, place: Arc<Sleeper>) {
+        let mut state = self.lock();
+        state.searching -= 1;
+        loop {
+            if let Some(call) = state.next() {
+                let help = state.call_for_help(self.max);
+                drop(state);
+                self.give(help);
+                // SAFETY: taken from the queue by us alone, and in place until we set the latch, our last touch.
+                unsafe {
+                    ((*call).run)(call);
+                    (*call).done.set();
+                }
+                state = self.lock();
+                continue;
+            }
+            if state.stopping {
+                return; // `join` has the handle, or will find it
+            }
+            let until = self.keep.map(|keep| Instant::now() + keep);
+            state.idle.push(place.clone());
+            loop {
+                drop(state);
+                place.sleep(until, || false);
+                state = self.lock();
+                let Some(at) = state.idle.iter().position(|p| Arc::ptr_eq(p, &place)) else {
+                    state.searching -= 1; // claimed
+                    break;
+                };
+                if state.stopping || until.is_some_and(|t| t <= Instant::now()) {
+                    state.idle.remove(at);
+                    if !state.stopping {
+                        state.dismiss(&place);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// From now on no call begins. Those that wait, or still come, are withdrawn when their callers are unwound.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.stopping = true;
+        state.idle.iter().for_each(|place| place.notify());
+    }
+
+    /// Waits for the threads of a closed pool. Nothing is submitted any more.
+    pub(crate) fn join(&self) {
+        let mut state = self.lock();
+        // Again as long as there are any: a thread that we wait for may have been starting another one.
+        while let Some(handle) = state.members.iter_mut().find_map(|m| m.handle.take()) {
+            drop(state);
+            // A call may own the runtime: its thread sees `stopping` when the call has ended.
+            if handle.thread().id() != current_thread() {
+                let _ = handle.join();
+            }
+            state = self.lock();
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::shim::AtomicUsize;
+    use loom::thread;
+    use std::sync::atomic::Ordering::*;
+
+    /// A pool whose kernel refuses the first `refusals` threads.
+    fn pool(max: usize, keep: Option<Duration>, refusals: usize) -> Arc<Pool> {
+        let refusals = AtomicUsize::new(refusals);
+        let start =
+            move |pool: Arc<Pool>, place| match refusals
+                .fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1))
+            {
+                Ok(_) => Err(io::ErrorKind::WouldBlock.into()),
+                Err(_) => Ok(thread::spawn(move || pool.carry(place))),
+            };
+        Pool::new(max, keep, Box::new(start))
+    }
+
+    fn stop(pool: &Pool) {
+        pool.close();
+        pool.join();
+    }
+
+    #[repr(C)]
+    struct Counted {
+        call: Call,
+        runs: loom::cell::UnsafeCell<u32>,
+    }
+
+    unsafe fn count(call: *const Call) {
+        // SAFETY: the first field of a `Counted`.
+        unsafe { &*call.cast::<Counted>() }.runs.with_mut(|n| {
+            // SAFETY: the pool's protocol, which loom checks here.
+            unsafe { *n += 1 }
+        });
+    }
+
+    /// As `export` does it: submits, waits, makes the call itself if it was handed back. Loom reports a deadlock
+    /// if the call is stranded, and a race if it is made twice, or touched after its latch is set.
+    fn make(pool: &Arc<Pool>) {
+        let counted = Counted { call: Call::new(count), runs: loom::cell::UnsafeCell::new(0) };
+        // SAFETY: in place until the latch is set.
+        unsafe { pool.submit(&counted.call) };
+        counted.call.done.wait("a model");
+        if counted.call.was_refused() {
+            // SAFETY: as `submit`; ours again.
+            unsafe { count(&counted.call) };
+        }
+        // SAFETY: the latch is set.
+        counted.runs.with(|n| unsafe { assert_eq!(*n, 1) });
+    }
+
+    fn two_callers(max: usize, keep: Option<Duration>, refusals: usize) {
+        loom::model(move || {
+            let pool = pool(max, keep, refusals);
+            let other = {
+                let pool = pool.clone();
+                thread::spawn(move || make(&pool))
+            };
+            make(&pool);
+            other.join().unwrap();
+            stop(&pool);
+        });
+    }
+
+    #[test]
+    fn calls_beyond_the_bound_are_made_by_the_first_that_ends() {
+        two_callers(1, None, 0);
+    }
+
+    #[test]
+    fn a_thread_for_each_call() {
+        two_callers(2, None, 0);
+    }
+
+    /// A time-out of zero: whenever a thread is idle it may leave.
+    #[test]
+    fn a_shrinking_pool_strands_nothing() {
+        two_callers(1, Some(Duration::ZERO), 0);
+    }
+
+    #[test]
+    fn a_shrinking_pool_of_two_strands_nothing() {
+        two_callers(2, Some(Duration::ZERO), 0);
+    }
+
+    /// Both callers' threads are refused, in any order: each call is made by its caller, or by the thread that
+    /// the other one did get.
+    #[test]
+    fn refused_threads_strand_nothing() {
+        two_callers(2, None, 2);
+        two_callers(1, None, 1);
+        two_callers(2, Some(Duration::ZERO), 1);
+    }
+
+    /// One caller after the other: idle threads are found, whoever leaves meanwhile.
+    #[test]
+    fn a_thread_that_leaves_is_not_counted_on() {
+        loom::model(|| {
+            let pool = pool(1, Some(Duration::ZERO), 0);
+            make(&pool);
+            make(&pool);
+            stop(&pool);
+        });
+    }
+
+    /// As `export` does it when its caller is unwound: either the call never runs, or it is waited for.
+    fn unwind(pool: &Arc<Pool>) {
+        let counted = Counted { call: Call::new(count), runs: loom::cell::UnsafeCell::new(0) };
+        // SAFETY: in place until withdrawn, or the latch is set.
+        unsafe { pool.submit(&counted.call) };
+        let withdrawn = pool.withdraw(&counted.call);
+        if !withdrawn {
+            counted.call.done.wait("a model");
+        }
+        let ran = !withdrawn && !counted.call.was_refused();
+        // SAFETY: ours again.
+        counted.runs.with_mut(|n| unsafe { assert_eq!(*n, ran as u32) });
+    }
+
+    #[test]
+    fn a_withdrawn_call_does_not_run() {
+        loom::model(|| {
+            let pool = pool(1, None, 0);
+            let other = {
+                let pool = pool.clone();
+                thread::spawn(move || make(&pool))
+            };
+            unwind(&pool);
+            other.join().unwrap();
+            stop(&pool);
+        });
+    }
+
+    /// A pool is closed while its callers are on their way to being unwound.
+    #[test]
+    fn a_pool_that_closes_leaves_every_call_to_its_caller() {
+        for refusals in [0, 1] {
+            loom::model(move || {
+                let pool = pool(1, None, refusals);
+                let others: Vec<_> = (0..2)
+                    .map(|_| {
+                        let pool = pool.clone();
+                        thread::spawn(move || unwind(&pool))
+                    })
+                    .collect();
+                pool.close();
+                others.into_iter().for_each(|t| t.join().unwrap());
+                pool.join();
+            });
+        }
+    }
+}
