@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use marcel::topology;
+use marcel::topology::{self, Source, Topology};
 
 use super::Finding;
 
@@ -45,6 +45,34 @@ pub(super) fn cores() -> Finding {
         )
     } else {
         Finding::ok("cores", found)
+    }
+}
+
+/// Where the topology comes from.
+pub(super) fn hwloc() -> Finding {
+    let check = "topology";
+    match Topology::current() {
+        Err(why) => {
+            Finding::lacking(check, why.to_string(), "no runtime starts until that is put right")
+        }
+        Ok(topology) => {
+            let found = format!("from {}", topology.source());
+            match topology.source() {
+                Source::Hwloc { .. } => Finding::ok(check, found),
+                Source::Kernel { .. } => Finding::limited(
+                    check,
+                    found,
+                    "the kernel's files are enough on most machines; hwloc knows more of them: apt install \
+                     libhwloc15 (no need to build anew), and MARCEL_HWLOC=auto",
+                ),
+                Source::Synthetic(_) => Finding::limited(
+                    check,
+                    found,
+                    "virtual processors are placed on a machine that does not exist: unset MARCEL_TOPOLOGY \
+                     for this one",
+                ),
+            }
+        }
     }
 }
 

@@ -73,8 +73,9 @@ impl Finding {
 
 /// Tries everything and prints it.
 pub(crate) fn run(args: &DoctorArgs) -> Outcome {
-    let checks: [fn() -> Finding; 19] = [
+    let checks: [fn() -> Finding; 20] = [
         limits::cores,
+        limits::hwloc,
         limits::clock,
         probe::cross_memory_attach,
         kernel::memfd,

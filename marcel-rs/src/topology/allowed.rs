@@ -1,7 +1,4 @@
-//! How many cores there are for this process: its affinity mask, its neighbours, its virtual processors.
-
-use super::quota::cgroup_quota;
-use super::tree::Topology;
+//! Which cores this process may use, and who else is there: its affinity mask, its neighbours.
 
 /// Cores of the affinity mask, in ascending order. Never empty.
 pub fn allowed_cpus() -> Vec<usize> {
@@ -20,35 +17,6 @@ pub fn allowed_cpus() -> Vec<usize> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// [`Topology::vp_count`] of the topology in force; of this machine, when `MARCEL_TOPOLOGY` is not acceptable.
-pub fn vp_count() -> usize {
-    match Topology::current() {
-        Ok(topology) => topology.vp_count(),
-        Err(_) => share(),
-    }
-}
-
-/// One per allowed core, within the quota, shared out.
-fn share() -> usize {
-    let cores = allowed_cpus().len();
-    let paid_for = cgroup_quota().map_or(cores, |quota| cores.min((quota.ceil() as usize).max(1)));
-    (paid_for / neighbours().0.max(1)).max(1)
-}
-
-impl Topology {
-    /// How many compute virtual processors this process should have: one per allowed core, no more than the
-    /// cgroup's quota pays for, shared out among the processes that the same launcher has started on this machine
-    /// (`MAD_LOCAL_SIZE`), at least one.
-    ///
-    /// Shared out, because two processes that each had a computing kernel thread on every core would take turns by
-    /// the kernel's time slices, and their communication would get less than its fair share of a core.
-    ///
-    /// On a synthetic machine one per core of it, whatever there is in fact: it is there to see what happens then.
-    pub fn vp_count(&self) -> usize {
-        if self.is_synthetic() { self.cores().len() } else { share() }
-    }
-}
-
 /// Number of processes that the same launcher has started on this machine, and the rank of this one among
 /// them: `MAD_LOCAL_SIZE` and `MAD_LOCAL_RANK`; one and zero without a launcher.
 pub fn neighbours() -> (usize, usize) {
@@ -59,6 +27,7 @@ pub fn neighbours() -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tree::Topology;
     use super::*;
 
     #[test]

@@ -10,8 +10,9 @@
 //!
 //! The sources only say which cores belong together; one function (`tree`) makes the tree of it, for the
 //! allowed cores alone. What is asked of the tree is in files of its own: `object` (a place named by a user),
-//! `distance` (who is near whom, so whom to steal from). How many virtual processors a process should have is
-//! decided in `allowed`, from the affinity mask and the cgroup's `quota`; `bind` tells the kernel.
+//! `distance` (who is near whom, so whom to steal from). How many virtual processors a process should have and
+//! where they go is decided in `placement`, from the affinity mask (`allowed`) and the cgroup's `quota`; `bind` tells
+//! the kernel.
 //!
 //! *Core* in this module's names is what the kernel numbers as a CPU, the place of one virtual processor: a
 //! hardware thread where a core has several ([`Level::Pu`]), else the core itself.
@@ -22,6 +23,7 @@ mod distance;
 mod hwloc;
 mod kernel;
 mod object;
+mod placement;
 mod quota;
 pub mod synthetic;
 mod tree;
@@ -29,9 +31,10 @@ mod tree;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-pub use allowed::{allowed_cpus, neighbours, vp_count};
+pub use allowed::{allowed_cpus, neighbours};
 pub use bind::{bind_current_thread, restrict_current_thread};
 pub use object::Object;
+pub use placement::vp_count;
 pub use quota::cgroup_quota;
 pub use synthetic::Shape;
 pub use tree::{Cache, CacheLevel, Level, Node, Source, Topology, UnknownLevel};

@@ -124,7 +124,7 @@ pub struct Node {
 pub enum Source {
     /// hwloc.
     Hwloc {
-        /// Version of its interface.
+        /// Its version.
         version: String,
     },
     /// The kernel's files.
@@ -279,20 +279,6 @@ impl Topology {
     /// in which to use them.
     pub fn cores(&self) -> &[usize] {
         &self.cores
-    }
-
-    /// The cores in the order in which virtual processors take them: as [`Topology::cores`], but the second
-    /// hardware threads of cores after all the first ones.
-    pub fn places(&self) -> Vec<usize> {
-        let mut places = self.cores.clone();
-        places.sort_by_key(|&core| {
-            let above = self.leaf_of(core).and_then(|leaf| {
-                let node = &self.nodes[leaf];
-                node.parent.filter(|_| node.level == Level::Pu).map(|parent| &self.nodes[parent])
-            });
-            above.map_or(0, |above| above.cpus.iter().filter(|&&other| other < core).count())
-        });
-        places
     }
 
     /// The node of a core; `None` if it is none of [`Topology::cores`].

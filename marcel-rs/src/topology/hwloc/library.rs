@@ -68,7 +68,7 @@ fn absent(why: &str) -> String {
 }
 
 impl Hwloc {
-    /// Version of its interface.
+    /// Version of its interface, which may be older than the library.
     pub(super) fn version(&self) -> String {
         format!("{}.{}", self.api >> 16, self.api >> 8 & 0xff)
     }

@@ -3,7 +3,7 @@
 //! hwloc knows machines that the kernel's files describe wrongly or not at all. Its library is loaded at run time:
 //! whoever installs it gets it without building anew, and a build needs no system library. Nothing of its data
 //! structures is looked into: it writes the tree as XML ([`xml`]), whose format is documented and the same for all
-//! versions 2.x, so that five functions are all that has to fit. Their types have not changed since 2.0, and the
+//! versions 2.x, so that eight functions are all that has to fit. Their types have not changed since 2.0, and the
 //! library's name (`libhwloc.so.15`) changes when they do; the version is checked nevertheless.
 //!
 //! Rejected: the `hwlocality` crate, which links the library (a cargo feature, so users would have to build anew);
@@ -29,9 +29,9 @@ pub(super) struct Known {
 /// Why there is nothing to be had from it, in a few words.
 pub(super) fn ask() -> Result<Known, String> {
     let library = library::get()?;
-    let groups = xml::groups(&library.describe()?)?;
+    let (version, groups) = xml::read(&library.describe()?)?;
     if groups.is_empty() {
         return Err("it knows no core".into());
     }
-    Ok(Known { version: library.version(), groups })
+    Ok(Known { version: version.unwrap_or_else(|| library.version()), groups })
 }

@@ -1,5 +1,5 @@
-//! hwloc's XML: of each `object` its type, its number and its cores. How objects are nested does not matter, the
-//! sets say it.
+//! hwloc's XML: of each `object` its type, its number and its cores, and hwloc's version. How objects are nested
+//! does not matter, the sets say it.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -14,16 +14,21 @@ struct Found {
     size: Option<u64>,
 }
 
-/// The sets of cores in a description.
-pub(super) fn groups(text: &str) -> Result<Vec<Group>, String> {
-    let objects = objects(text).map_err(|e| format!("its XML cannot be read: {e}"))?;
+/// The version of hwloc that wrote a description, and the sets of cores in it.
+pub(super) fn read(text: &str) -> Result<(Option<String>, Vec<Group>), String> {
+    let mut elements = Elements::default();
+    elements.read(text).map_err(|e| format!("its XML cannot be read: {e}"))?;
+    Ok((elements.version, groups(&elements.objects)))
+}
+
+fn groups(objects: &[Found]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for core in objects.iter().filter(|object| object.kind == "Core") {
         // hwloc numbers cores anew in each package, we number them by their first hardware thread.
         groups.push(group(Level::Core, core.cpus[0], &core.cpus));
     }
     let cores = groups.len();
-    for object in &objects {
+    for object in objects {
         let first = object.cpus[0];
         match object.kind.as_str() {
             "Package" => groups.push(group(Level::Package, object.id.unwrap_or(0), &object.cpus)),
@@ -50,7 +55,7 @@ pub(super) fn groups(text: &str) -> Result<Vec<Group>, String> {
     for core in &mut groups[..cores] {
         core.caches.sort_by_key(|cache| cache.level.get());
     }
-    Ok(groups)
+    groups
 }
 
 fn group(level: Level, id: usize, cpus: &[usize]) -> Group {
@@ -63,27 +68,41 @@ fn data_cache(kind: &str) -> Option<CacheLevel> {
     CacheLevel::new(level.parse().ok()?)
 }
 
-fn objects(text: &str) -> quick_xml::Result<Vec<Found>> {
-    let mut reader = Reader::from_str(text);
-    let mut objects = Vec::new();
-    loop {
-        match reader.read_event()? {
-            Event::Start(tag) | Event::Empty(tag) if tag.name().as_ref() == "object" => {
-                objects.extend(object(&tag));
+#[derive(Default)]
+struct Elements {
+    version: Option<String>,
+    objects: Vec<Found>,
+}
+
+impl Elements {
+    fn read(&mut self, text: &str) -> quick_xml::Result<()> {
+        let mut reader = Reader::from_str(text);
+        loop {
+            match reader.read_event()? {
+                Event::Start(tag) | Event::Empty(tag) => match tag.name().as_ref() {
+                    "object" => self.objects.extend(object(&tag)),
+                    "info" if value(&tag, "name").is_some_and(|name| name == "hwlocVersion") => {
+                        self.version = value(&tag, "value");
+                    }
+                    _ => {}
+                },
+                Event::Eof => return Ok(()),
+                _ => {}
             }
-            Event::Eof => return Ok(objects),
-            _ => {}
         }
     }
 }
 
+fn value(tag: &BytesStart, name: &str) -> Option<String> {
+    Some(tag.try_get_attribute(name).ok()??.value.into_owned())
+}
+
 /// `None` if the object has no cores (a device, a memory without cores).
 fn object(tag: &BytesStart) -> Option<Found> {
-    let value = |name: &str| Some(tag.try_get_attribute(name).ok()??.value.into_owned());
-    let cpus = value("cpuset").and_then(|text| cpuset(&text))?;
-    let id = value("os_index").and_then(|text| text.parse().ok());
-    let size = value("cache_size").and_then(|text| text.parse().ok()).filter(|&size| size > 0);
-    (!cpus.is_empty()).then_some(Found { kind: value("type")?, id, cpus, size })
+    let cpus = value(tag, "cpuset").and_then(|text| cpuset(&text))?;
+    let id = value(tag, "os_index").and_then(|text| text.parse().ok());
+    let size = value(tag, "cache_size").and_then(|text| text.parse().ok()).filter(|&size| size > 0);
+    (!cpus.is_empty()).then_some(Found { kind: value(tag, "type")?, id, cpus, size })
 }
 
 /// A set as hwloc writes it: words of 32 bits in hexadecimal, the highest first, those that are 0 left out
@@ -121,7 +140,8 @@ mod tests {
         // Numbers of cores repeat, a device and a memory have no cores, a die is no level of ours.
         let mut text = String::from(
             "<?xml version=\"1.0\"?><!DOCTYPE topology SYSTEM \"hwloc2.dtd\"><topology version=\"2.0\">\
-             <object type=\"Machine\" os_index=\"0\" cpuset=\"0x000000ff\"><info name=\"a\" value=\"&lt;\"/>",
+             <object type=\"Machine\" os_index=\"0\" cpuset=\"0x000000ff\"><info name=\"a\" value=\"&lt;\"/>\
+             <info name=\"hwlocVersion\" value=\"2.11.1\"/>",
         );
         for package in 0..2 {
             let of = |set: u32| format!("cpuset=\"{:#010x}\"", set << (2 * package));
@@ -149,8 +169,10 @@ mod tests {
         text +=
             "<object type=\"NUMANode\" os_index=\"2\" cpuset=\"0x0\"/><object type=\"Bridge\"/>";
         text += "</object></topology>";
-        let source = Source::Hwloc { version: "2.9".into() };
-        let topology = Topology::assemble(source, &[0, 1, 2, 3, 4, 6, 7], groups(&text).unwrap());
+        let (version, groups) = read(&text).unwrap();
+        let source = Source::Hwloc { version: version.unwrap() };
+        assert_eq!(source.to_string(), "hwloc 2.11.1");
+        let topology = Topology::assemble(source, &[0, 1, 2, 3, 4, 6, 7], groups);
         assert_eq!(topology.cores(), [0, 4, 1, 2, 6, 3, 7]);
         assert_eq!(topology.places(), [0, 1, 2, 3, 4, 6, 7]);
         let path: Vec<String> = topology
@@ -166,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_no_xml_is_an_error() {
-        assert!(groups("<topology><object type=\"Core\"").is_err());
-        assert!(groups("nothing").unwrap().is_empty());
+        assert!(read("<topology><object type=\"Core\"").is_err());
+        assert!(read("nothing").unwrap().1.is_empty());
     }
 }

@@ -1,0 +1,83 @@
+//! How many virtual processors a process should have, and where they go.
+
+use super::allowed::{allowed_cpus, neighbours};
+use super::quota::cgroup_quota;
+use super::tree::{Level, Topology};
+use crate::error::Error;
+use crate::knobs;
+
+/// [`Topology::vp_count`] of the topology in force; of this machine, when a knob of the topology is not acceptable.
+pub fn vp_count() -> usize {
+    match Topology::current() {
+        Ok(topology) => topology.vp_count(),
+        Err(_) => share(),
+    }
+}
+
+/// One per allowed core, within the quota, shared out.
+fn share() -> usize {
+    let cores = allowed_cpus().len();
+    let paid_for = cgroup_quota().map_or(cores, |quota| cores.min((quota.ceil() as usize).max(1)));
+    (paid_for / neighbours().0.max(1)).max(1)
+}
+
+impl Topology {
+    /// How many compute virtual processors this process should have: one per allowed core, no more than the
+    /// cgroup's quota pays for, shared out among the processes that the same launcher has started on this machine
+    /// (`MAD_LOCAL_SIZE`), at least one.
+    ///
+    /// Shared out, because two processes that each had a computing kernel thread on every core would take turns by
+    /// the kernel's time slices, and their communication would get less than its fair share of a core.
+    ///
+    /// On a synthetic machine one per core of it, whatever there is in fact: it is there to see what happens then.
+    pub fn vp_count(&self) -> usize {
+        if self.is_synthetic() { self.cores().len() } else { share() }
+    }
+
+    /// The cores in the order in which virtual processors take them: as [`Topology::cores`], but the second
+    /// hardware threads of cores after all the first ones.
+    pub fn places(&self) -> Vec<usize> {
+        let mut places = self.cores().to_vec();
+        places.sort_by_key(|&core| {
+            let above = self.leaf_of(core).and_then(|leaf| {
+                let node = &self.nodes()[leaf];
+                node.parent.filter(|_| node.level == Level::Pu).map(|parent| &self.nodes()[parent])
+            });
+            above.map_or(0, |above| above.cpus.iter().filter(|&&other| other < core).count())
+        });
+        places
+    }
+
+    /// The core of each of `vps` compute virtual processors: the first at place `first` (modulo their number),
+    /// the others follow round-robin. Without `first`, `MARCEL_FIRSTCPU` counts, and without that the processes
+    /// that the same launcher has started on this machine follow each other.
+    ///
+    /// # Errors
+    /// When the knob holds something that it does not accept.
+    pub fn cores_for(&self, vps: usize, first: Option<usize>) -> Result<Vec<usize>, Error> {
+        let first = match first {
+            Some(first) => first,
+            None => match knobs::FIRSTCPU.int()? {
+                Some(first) => first as usize,
+                None => neighbours().1.saturating_mul(vps.max(1)),
+            },
+        };
+        let places = self.places();
+        let first = first % places.len();
+        Ok((0..vps).map(|index| places[(first + index) % places.len()]).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn virtual_processors_go_round_from_the_first() {
+        let topology = Topology::synthetic(&"core:2 pu:2".parse().unwrap(), &[]);
+        assert_eq!(topology.places(), [0, 2, 1, 3]);
+        assert_eq!(topology.cores_for(6, Some(5)).unwrap(), [2, 1, 3, 0, 2, 1]);
+        assert_eq!(topology.cores_for(0, Some(0)).unwrap(), []);
+        assert_eq!(topology.cores_for(1, Some(usize::MAX)).unwrap(), [3]);
+    }
+}
