@@ -57,7 +57,7 @@ pub use crate::{
     runtime::{Builder as RuntimeBuilder, Load, Mode, Runtime},
     thread::current::{
         Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
-        others_runnable, park, park_timeout, park_until, sleep, yield_now,
+        others_runnable, park, park_timeout, park_until, sleep, stack_high_water, yield_now,
     },
     thread::interrupt::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,

@@ -11,7 +11,7 @@ use crossbeam_deque::Injector;
 
 use crate::blocking::{Blocking, spare};
 use crate::context::overflow;
-use crate::context::stack::StackPool;
+use crate::context::pool::ContextPool;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::thread::join::JoinHandle;
@@ -69,7 +69,7 @@ pub(crate) struct Meeting {
 pub(crate) struct Shared {
     /// Taken out when the last kernel thread has ended: virtual processors live on, the manager need not.
     hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
-    pub(crate) stacks: StackPool,
+    pub(crate) contexts: ContextPool,
     pub(crate) period: Duration,
     /// Where reactive virtual processors stay under load.
     pub(crate) meeting: Option<Meeting>,
@@ -321,7 +321,7 @@ impl Builder {
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
         let shared = Arc::new(Shared {
             hooks: UnsafeCell::new(self.hooks),
-            stacks: StackPool::new(stack),
+            contexts: ContextPool::new(stack, spawn::body),
             period,
             compute_nice,
             meeting,
@@ -471,7 +471,7 @@ impl Drop for Runtime {
             let _ = thread.join();
         }
         self.shared.blocking.join();
-        self.shared.stacks.clear();
+        self.shared.contexts.clear();
         // SAFETY: the kernel threads have ended.
         drop(unsafe { (*self.shared.hooks.get()).take() });
     }

@@ -110,6 +110,18 @@ pub fn is_stopping() -> bool {
     local::tcb().is_some_and(|tcb| tcb.own.unwinding.get())
 }
 
+/// Bytes of the calling green thread's stack, in whole pages from its top, that it or an earlier thread on the same
+/// memory has used; `None` for a kernel thread. Stacks are reused, and their memory goes back to the kernel
+/// when many are idle: the largest value that many threads of a kind see is what that kind needs.
+///
+/// # Blocking
+/// One system call for each 2 MiB of the stack.
+pub fn stack_high_water() -> Option<usize> {
+    let tcb = local::tcb().filter(|_| is_green())?;
+    // SAFETY: a running thread's context stays where it is.
+    unsafe { (*tcb.own.context.get()).as_ref() }.map(|context| context.stack().touched())
+}
+
 /// Waits until somebody unparks the calling thread. May return without reason.
 ///
 /// # Blocking

@@ -27,7 +27,7 @@ impl fmt::Display for Stopped {
 pub struct NoStack(pub(crate) io::Error);
 
 impl NoStack {
-    /// What the kernel said.
+    /// The cause, and the way out.
     pub fn source(&self) -> &io::Error {
         &self.0
     }
@@ -35,11 +35,7 @@ impl NoStack {
 
 impl fmt::Display for NoStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the thread did not run: no memory for its stack: {} (see vm.max_map_count and ulimit -v)",
-            self.0
-        )
+        write!(f, "the thread did not run: {}", self.0)
     }
 }
 

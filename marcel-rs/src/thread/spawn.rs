@@ -147,7 +147,9 @@ fn refuse(why: impl std::fmt::Display) -> ! {
 }
 
 /// What a thread does from its first resume to its end, on its own stack. Does not unwind.
-pub(crate) fn body(tcb: &'static Tcb) {
+pub(crate) fn body() {
+    // The virtual processor that resumes a context has made its thread the current one.
+    let Some(tcb) = local::tcb() else { return };
     // SAFETY: a running thread owns its cargo.
     unsafe { tcb.own.cargo.run() };
     local_key::destroy();

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::context::{Context, Switch, Yielder};
+use crate::context::{Context, Switch};
 use crate::shim::AtomicPtr;
 use crate::thread::cargo::Cargo;
 use crate::thread::interrupt::Asked;
@@ -58,7 +58,6 @@ pub(crate) struct Own {
     pub(crate) name: UnsafeCell<Option<Box<str>>>,
     /// Why it got no stack.
     pub(crate) no_stack: Cell<Option<io::Error>>,
-    pub(crate) yielder: Cell<Option<*const Yielder>>,
     pub(crate) stack_size: Cell<usize>,
     /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
     pub(crate) unwinding: Cell<bool>,
@@ -232,10 +231,12 @@ impl Tcb {
     /// # Safety
     /// Only by the thread itself, on its own stack.
     pub(crate) unsafe fn switch(&self, how: Switch) {
-        let yielder = self.own.yielder.get().expect("a running green thread has a context");
-        self.look.leaves();
-        // SAFETY: the yielder lives on the thread's stack as long as the thread.
-        unsafe { (*yielder).suspend(how) };
+        // SAFETY: a running thread has a context, which nobody takes away, and the caller is on its stack.
+        unsafe {
+            let context = (*self.own.context.get()).as_ref();
+            self.look.leaves();
+            context.expect("a running green thread has a context").suspend(how);
+        }
     }
 }
 

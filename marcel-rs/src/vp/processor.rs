@@ -36,8 +36,8 @@ use std::time::Instant;
 
 use crossbeam_deque::{Steal, Stealer};
 
-use crate::context::stack::StackCache;
-use crate::context::{Context, Switch};
+use crate::context::Switch;
+use crate::context::pool::ContextCache;
 use crate::hooks::Idle;
 use crate::runtime::Shared;
 use crate::thread::join_word::End;
@@ -86,7 +86,7 @@ struct Own {
     queue: RunQueue,
     fresh: Fresh,
     tcbs: TcbCache,
-    stacks: StackCache,
+    contexts: ContextCache,
     timers: BinaryHeap<Timer>,
     /// Started, unfinished threads, to unwind at shutdown; each knows its place.
     live: Vec<&'static Tcb>,
@@ -139,7 +139,7 @@ impl Vp {
                 queue: RunQueue::default(),
                 fresh,
                 tcbs: TcbCache::default(),
-                stacks: StackCache::default(),
+                contexts: ContextCache::default(),
                 timers: BinaryHeap::new(),
                 live: Vec::new(),
                 picks: Cell::new(0),
@@ -254,7 +254,7 @@ impl Vp {
         self.unwind_all();
         // SAFETY: on our kernel thread; no thread is left. We are immortal, our stacks need not be.
         let own = unsafe { self.own() };
-        own.stacks = StackCache::default();
+        own.contexts.empty(&self.shared.contexts);
         own.tcbs.spill(0);
         self.tick.delete();
         local::set_vp(None);
@@ -333,16 +333,16 @@ impl Vp {
             self.become_busy();
         }
         // SAFETY: the thread was taken from a queue, so its context is ours.
-        let context = unsafe { &mut *tcb.own.context.get() };
-        if context.is_none() && !self.start(tcb, context) {
+        if unsafe { (*tcb.own.context.get()).is_none() } && !self.start(tcb) {
             return;
         }
         local::set_tcb(Some(tcb));
         local::set_in_scheduler(false);
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.look.resumed();
-        let how = context.as_mut().and_then(Context::resume);
-        if how.is_some() {
+        // SAFETY: as above; it is there by now, and the thread does not replace it.
+        let how = unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
+        if how != Some(Switch::Ended) {
             tcb.look.suspended();
         }
         local::set_in_scheduler(true);
@@ -360,7 +360,7 @@ impl Vp {
                     unsafe { self.own() }.queue.push(tcb);
                 }
             }
-            None => self.retire(tcb),
+            Some(Switch::Ended) | None => self.retire(tcb),
         }
         if let Some(hooks) = self.shared.hooks() {
             hooks.switch(self);
@@ -369,18 +369,16 @@ impl Vp {
 
     /// Gives a thread that never ran a stack and a home; false if there is no memory for it (its handle
     /// reports it).
-    fn start(&'static self, tcb: &'static Tcb, context: &mut Option<Context>) -> bool {
+    fn start(&'static self, tcb: &'static Tcb) -> bool {
         // SAFETY: on our kernel thread, in the scheduler.
         let own = unsafe { self.own() };
-        match own.stacks.take(&self.shared.stacks, tcb.own.stack_size.get()) {
-            Ok(stack) => {
+        match own.contexts.take(&self.shared.contexts, tcb.own.stack_size.get()) {
+            Ok(context) => {
                 tcb.home.store(self as *const Vp as *mut Vp, Release);
-                let usable = stack.guard().end..stack.guard().end + stack.size();
+                let usable = context.stack().usable();
                 tcb.look.started(usable, self.number(), self.tid.load(Relaxed) as u32);
-                *context = Some(Context::new(stack, move |yielder| {
-                    tcb.own.yielder.set(Some(yielder));
-                    spawn::body(tcb);
-                }));
+                // SAFETY: the thread was taken from a queue, so its block is ours.
+                unsafe { *tcb.own.context.get() = Some(context) };
                 tcb.own.place.set(own.live.len());
                 own.live.push(tcb);
                 true
@@ -402,10 +400,9 @@ impl Vp {
     fn retire(&'static self, tcb: &'static Tcb) {
         // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
         let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
-        tcb.own.yielder.set(None);
         tcb.own.wait.set(tcb.own.wait.get() + 1);
         if let Some(context) = context {
-            own.stacks.put(&self.shared.stacks, context.into_stack());
+            own.contexts.put(&self.shared.contexts, context);
         }
         own.forget(tcb);
         self.end(tcb);
@@ -534,26 +531,26 @@ impl Vp {
     }
 
     fn unwind(&'static self, tcb: &'static Tcb) {
-        // SAFETY: the thread is suspended or never ran, and was taken from the queues: it is ours.
-        let context = unsafe { (*tcb.own.context.get()).take() };
         // What the thread owns may wait, as it is dropped: not any more.
         tcb.own.unwinding.set(true);
         local::set_tcb(Some(tcb));
-        let started = context.is_some();
-        if let Some(mut context) = context {
-            tcb.look.resumed();
-            context.unwind();
-        }
-        if !started {
-            spawn::discard(tcb);
+        // SAFETY: the thread is suspended or never ran, and was taken from the queues: it is ours.
+        match unsafe { (*tcb.own.context.get()).as_ref() } {
+            Some(context) => {
+                tcb.look.resumed();
+                // SAFETY: as above.
+                unsafe { context.unwind() };
+            }
+            None => spawn::discard(tcb),
         }
         tcb.own.locals.finish();
         local::set_tcb(None);
         tcb.own.unwinding.set(false);
-        tcb.own.yielder.set(None);
-        if started {
-            // SAFETY: on our kernel thread, in the scheduler.
-            unsafe { self.own() }.forget(tcb);
+        // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
+        let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
+        if let Some(context) = context {
+            own.contexts.put(&self.shared.contexts, context);
+            own.forget(tcb);
         }
         self.end(tcb);
     }
