@@ -25,7 +25,7 @@
 //! switch: `context`. Blocking calls, spare kernel threads: [`mod@blocking`]. What an I/O manager sees: [`Hooks`].
 
 // Only what is modelled is built for the model checker.
-#![cfg_attr(loom, allow(dead_code, missing_docs))]
+#![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
 pub mod blocking;
 #[cfg(not(loom))]
@@ -41,7 +41,6 @@ mod knobs;
 #[cfg(not(loom))]
 mod runtime;
 mod shim;
-#[cfg(not(loom))]
 pub mod sync;
 mod thread;
 #[cfg(not(loom))]

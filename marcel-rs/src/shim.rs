@@ -6,14 +6,43 @@ pub(crate) use model::*;
 #[cfg(not(loom))]
 pub(crate) use real::*;
 
+/// A `const fn`, except for the model checker, whose atomics are made at run time.
+macro_rules! const_unless_modelled {
+    ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$attribute])*
+        $visibility const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$attribute])*
+        $visibility fn $($rest)*
+    };
+}
+pub(crate) use const_unless_modelled;
+
 #[cfg(not(loom))]
 mod real {
+    pub(crate) use std::hint::spin_loop;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use std::sync::{Mutex, MutexGuard};
-    pub(crate) use std::thread::JoinHandle;
+    pub(crate) use std::thread::{JoinHandle, yield_now};
     use std::time::Duration;
+
+    /// A cell whose accesses loom checks when a model runs.
+    #[derive(Debug)]
+    pub(crate) struct UnsafeCell<T: ?Sized>(std::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
 
     /// A word that a kernel thread can sleep on.
     #[derive(Debug)]
@@ -84,12 +113,14 @@ mod real {
 
 #[cfg(loom)]
 mod model {
+    pub(crate) use loom::cell::UnsafeCell;
+    pub(crate) use loom::hint::spin_loop;
     use loom::sync::Condvar;
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
     pub(crate) use loom::sync::{Mutex, MutexGuard};
-    pub(crate) use loom::thread::JoinHandle;
+    pub(crate) use loom::thread::{JoinHandle, yield_now};
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
 

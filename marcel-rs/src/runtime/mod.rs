@@ -2,7 +2,6 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -476,6 +475,3 @@ impl Drop for Runtime {
         drop(unsafe { (*self.shared.hooks.get()).take() });
     }
 }
-
-/// Keeps a type from being sent to another kernel thread.
-pub(crate) type NotSend = PhantomData<*const ()>;

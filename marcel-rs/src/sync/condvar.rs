@@ -3,80 +3,242 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use super::Interrupted;
 use super::mutex::MutexGuard;
-use super::wait_list::WaitList;
+use super::signal::{Limits, Outcome};
+use super::wait_list::{Join, Primitive, WaitList};
+use crate::shim::const_unless_modelled;
 
 /// Lets threads wait for a condition on data that a [`super::Mutex`] protects.
+///
+/// A notification wakes threads that wait by then; none is stored. Change the condition with the mutex held: then a
+/// waiter either sees the change or gets the notification. A wait may end without a notification, so conditions are
+/// looked at in a loop; the `_while` variants are that loop.
+///
+/// # Fairness
+/// First come, first woken. Who is notified then competes for the mutex.
+///
+/// # When the runtime stops
+/// Destructors that run because of it do not wait: every wait returns at once as if it had been notified, those with
+/// a time limit as if it were over, and `wait_while` although its condition still holds.
+///
+/// ```
+/// use marcel::sync::{Condvar, Mutex};
+/// # use std::sync::Arc;
+/// # let runtime = marcel::Runtime::builder().vps(1).build()?;
+/// # runtime.run(|| {
+/// let pair = Arc::new((Mutex::new(false), Condvar::new()));
+/// let theirs = pair.clone();
+/// let thread = marcel::spawn(move || {
+///     *theirs.0.lock() = true;
+///     theirs.1.notify_one();
+/// });
+/// let done = pair.1.wait_while(pair.0.lock(), |done| !*done);
+/// assert!(*done);
+/// # drop(done);
+/// # thread.join().unwrap();
+/// # });
+/// # Ok::<(), marcel::Error>(())
+/// ```
 pub struct Condvar {
     waiters: WaitList<()>,
 }
 
-impl Condvar {
-    /// A condition variable that nobody waits on.
-    pub const fn new() -> Self {
-        Condvar { waiters: WaitList::new(()) }
+/// Whether a wait with a time limit ended because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitTimeoutResult(bool);
+
+impl WaitTimeoutResult {
+    /// True if the time was over and no notification had come.
+    pub fn timed_out(&self) -> bool {
+        self.0
+    }
+}
+
+impl Primitive for Condvar {
+    type State = ();
+    type Waiter = ();
+
+    fn list(&self) -> &WaitList<()> {
+        &self.waiters
     }
 
-    /// Unlocks, waits for a notification, locks again. May return without one when the runtime stops.
+    fn pass_on(&self, _: &()) {
+        self.waiters.wake_one();
+    }
+}
+
+impl Condvar {
+    const_unless_modelled! {
+        /// A condition variable that nobody waits on.
+        pub fn new() -> Self {
+            Condvar { waiters: WaitList::new(()) }
+        }
+    }
+
+    /// Unlocks, waits for a notification, locks again.
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: the green thread.
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.wait_until(guard, None).0
+        self.wait_within(guard, &Limits::NONE).0
     }
 
     /// As [`Condvar::wait`], until `condition` is false.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
     pub fn wait_while<'a, T: ?Sized>(
         &self,
-        mut guard: MutexGuard<'a, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
+        guard: MutexGuard<'a, T>,
+        condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'a, T> {
-        while condition(&mut guard) {
-            guard = self.wait(guard);
-        }
-        guard
+        self.wait_while_within(guard, condition, &Limits::NONE).0
     }
 
-    /// As [`Condvar::wait`], for at most `time`; false after a time-out.
+    /// As [`Condvar::wait`], for at most `time`.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
     pub fn wait_timeout<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
         time: Duration,
-    ) -> (MutexGuard<'a, T>, bool) {
-        self.wait_until(guard, Instant::now().checked_add(time))
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+        timed(self.wait_within(guard, &Limits::within(time)))
     }
 
-    fn wait_until<'a, T: ?Sized>(
+    /// As [`Condvar::wait`], until `deadline` at the latest.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    pub fn wait_until<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
-        deadline: Option<Instant>,
-    ) -> (MutexGuard<'a, T>, bool) {
+        deadline: Instant,
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+        timed(self.wait_within(guard, &Limits::until(deadline)))
+    }
+
+    /// As [`Condvar::wait_while`], for at most `time` in all. If it timed out, the condition held when the time was over.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    pub fn wait_timeout_while<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        time: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+        timed(self.wait_while_within(guard, condition, &Limits::within(time)))
+    }
+
+    /// As [`Condvar::wait_timeout_while`], until `deadline` at the latest.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    pub fn wait_until_while<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+        timed(self.wait_while_within(guard, condition, &Limits::until(deadline)))
+    }
+
+    /// As [`Condvar::wait`], unless the thread is asked to stop. The mutex is locked again in either case.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Errors
+    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    pub fn wait_interruptible<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+    ) -> (MutexGuard<'a, T>, Result<(), Interrupted>) {
+        interruptible(self.wait_within(guard, &Limits::INTERRUPTIBLE))
+    }
+
+    /// As [`Condvar::wait_while`], unless the thread is asked to stop. The mutex is locked again in either case.
+    ///
+    /// # Blocking
+    /// As [`Condvar::wait`].
+    ///
+    /// # Errors
+    /// As [`Condvar::wait_interruptible`]; the condition holds.
+    pub fn wait_while_interruptible<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, Result<(), Interrupted>) {
+        interruptible(self.wait_while_within(guard, condition, &Limits::INTERRUPTIBLE))
+    }
+
+    fn wait_within<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        limits: &Limits,
+    ) -> (MutexGuard<'a, T>, Outcome) {
         let mutex = guard.mutex();
-        // In the list before the mutex is free: a notifier that holds the mutex later finds us.
-        let notified = self.waiters.wait(
-            "condvar",
-            deadline,
-            |()| false,
-            move || drop(guard),
-            |list| {
-                list.wake_one(|(), _| ());
-            },
-        );
-        (mutex.lock(), notified)
+        // In the queue before the mutex is free: a notifier that holds the mutex later finds us.
+        let (outcome, ()) =
+            self.wait_in_turn("condvar", limits, (), |_| Join::Back, move || drop(guard));
+        (mutex.lock(), outcome)
+    }
+
+    fn wait_while_within<'a, T: ?Sized>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: impl FnMut(&mut T) -> bool,
+        limits: &Limits,
+    ) -> (MutexGuard<'a, T>, Outcome) {
+        let mut outcome = Outcome::Woken;
+        loop {
+            if !condition(&mut guard) {
+                return (guard, Outcome::Woken);
+            }
+            if outcome != Outcome::Woken {
+                return (guard, outcome);
+            }
+            (guard, outcome) = self.wait_within(guard, limits);
+        }
     }
 
     /// Wakes one waiter.
     ///
     /// # Wakes
     /// The thread that has waited longest.
+    #[inline]
     pub fn notify_one(&self) {
-        self.waiters.wake_one(|(), _| ());
+        // A waiter whose condition we change has unlocked the mutex before we locked it: we see it in the queue.
+        if self.waiters.is_occupied() {
+            self.waiters.wake_one();
+        }
     }
 
     /// Wakes all waiters.
+    ///
+    /// # Wakes
+    /// All threads that wait by now.
+    #[inline]
     pub fn notify_all(&self) {
-        self.waiters.wake_all();
+        if self.waiters.is_occupied() {
+            self.waiters.wake_all();
+        }
     }
+}
+
+fn timed<G>((guard, outcome): (G, Outcome)) -> (G, WaitTimeoutResult) {
+    (guard, WaitTimeoutResult(matches!(outcome, Outcome::TimedOut | Outcome::Stopping)))
+}
+
+fn interruptible<G>((guard, outcome): (G, Outcome)) -> (G, Result<(), Interrupted>) {
+    let interrupted = matches!(outcome, Outcome::Interrupted | Outcome::Stopping);
+    (guard, if interrupted { Err(Interrupted) } else { Ok(()) })
 }
 
 impl Default for Condvar {
@@ -87,6 +249,6 @@ impl Default for Condvar {
 
 impl fmt::Debug for Condvar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Condvar")
+        f.write_str("Condvar { .. }")
     }
 }

@@ -1,26 +1,36 @@
-//! Mutual exclusion: one word, and a list of waiters that is touched only under contention.
-//!
-//! FREE ─lock─▶ LOCKED; a waiter makes it CONTENDED before it sleeps, so that the unlock looks at the list.
-//! A woken waiter competes with running threads ("barging": hand-over would make every contended section cost
-//! two switches) and locks as CONTENDED, since others may wait behind it.
+//! Mutual exclusion. The protocol: `raw_mutex`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::time::{Duration, Instant};
 
-use super::wait_list::WaitList;
-use crate::runtime::NotSend;
+use super::raw_mutex::RawMutex;
+use super::signal::{Limits, Outcome};
+use super::{Interrupted, NotSend};
+use crate::shim::const_unless_modelled;
 
-const FREE: u32 = 0;
-const LOCKED: u32 = 1;
-const CONTENDED: u32 = 2;
-
-/// A mutual exclusion lock without poisoning: a panic of the holder unlocks it.
+/// A mutual exclusion lock, fair in the long run, for green and kernel threads in any mixture.
+///
+/// # Panics of the holder
+/// There is no poisoning: a panic unlocks, as any other way out of the section does. Whoever locks next sees what the
+/// panicking thread left behind, so a section that may panic half-way keeps its data valid at each step. The same holds
+/// when a stopping runtime unwinds the holder.
+///
+/// # Fairness
+/// First come, first woken; but running threads may take the mutex before a woken one gets to run. After a millisecond
+/// a waiter that was overtaken is handed the mutex by the next unlock.
+///
+/// ```
+/// use marcel::sync::Mutex;
+///
+/// let sum = Mutex::new(0);
+/// *sum.lock() += 2;
+/// assert_eq!(sum.into_inner(), 2);
+/// ```
 pub struct Mutex<T: ?Sized> {
-    word: AtomicU32,
-    waiters: WaitList<()>,
+    raw: RawMutex,
     value: UnsafeCell<T>,
 }
 
@@ -30,12 +40,10 @@ unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
-    pub const fn new(value: T) -> Self {
-        Mutex {
-            word: AtomicU32::new(FREE),
-            waiters: WaitList::new(()),
-            value: UnsafeCell::new(value),
+    const_unless_modelled! {
+        /// An unlocked mutex.
+        pub fn new(value: T) -> Self {
+            Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
         }
     }
 
@@ -46,66 +54,69 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for the lock.
+    /// Waits for the lock. A thread that holds it already waits for ever.
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: the green thread.
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread. A destructor that runs because the runtime stops waits
+    /// too, until the holder has unlocked or has been unwound.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        if self.word.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_err() {
-            self.lock_contended();
-        }
-        MutexGuard { mutex: self, _not_send: PhantomData }
+        self.raw.lock(&Limits::TO_THE_END);
+        self.guard()
     }
 
     /// The lock, if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.word
-            .compare_exchange(FREE, LOCKED, Acquire, Relaxed)
-            .is_ok()
-            .then(|| MutexGuard { mutex: self, _not_send: PhantomData })
+        self.raw.try_lock().then(|| self.guard())
     }
 
-    #[cold]
-    fn lock_contended(&self) {
-        // A section is usually shorter than a switch.
-        for _ in 0..40 {
-            if self.word.load(Relaxed) == FREE
-                && self.word.compare_exchange(FREE, LOCKED, Acquire, Relaxed).is_ok()
-            {
-                return;
-            }
-            std::hint::spin_loop();
+    /// As [`Mutex::lock`], for at most `time`.
+    ///
+    /// # Blocking
+    /// As [`Mutex::lock`]; but no longer when the runtime stops.
+    pub fn try_lock_for(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
+        self.try_lock().or_else(|| self.lock_within(&Limits::within(time)).ok())
+    }
+
+    /// As [`Mutex::try_lock_for`], until `deadline`.
+    ///
+    /// # Blocking
+    /// As [`Mutex::try_lock_for`].
+    pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T>> {
+        self.lock_within(&Limits::until(deadline)).ok()
+    }
+
+    /// As [`Mutex::lock`], unless the thread is asked to stop.
+    ///
+    /// # Blocking
+    /// As [`Mutex::lock`].
+    ///
+    /// # Errors
+    /// The thread has been interrupted, before or while it waited, or its runtime stops. An uncontended mutex is locked
+    /// all the same.
+    pub fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {
+        self.lock_within(&Limits::INTERRUPTIBLE).map_err(|_| Interrupted)
+    }
+
+    fn lock_within(&self, limits: &Limits) -> Result<MutexGuard<'_, T>, Outcome> {
+        match self.raw.lock(limits) {
+            Outcome::Woken => Ok(self.guard()),
+            outcome => Err(outcome),
         }
-        loop {
-            let mut got = false;
-            self.waiters.wait(
-                "mutex",
-                None,
-                |()| {
-                    got = self.word.swap(CONTENDED, Acquire) == FREE;
-                    got
-                },
-                || (),
-                |list| list.wake_one(|(), _| ()),
-            );
-            if got {
-                return;
-            }
-        }
+    }
+
+    /// Whether somebody holds the lock: a hint, it may be different already.
+    pub fn is_locked(&self) -> bool {
+        self.raw.is_locked()
     }
 
     #[inline]
-    fn unlock(&self) {
-        if self.word.swap(FREE, Release) == CONTENDED {
-            self.wake_one();
-        }
-    }
-
-    #[cold]
-    fn wake_one(&self) {
-        self.waiters.wake_one(|(), _| ());
+    fn guard(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, _not_send: PhantomData }
     }
 
     /// The value, without locking: the borrow is exclusive.
@@ -120,6 +131,12 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Self {
+        Mutex::new(value)
+    }
+}
+
 impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.try_lock() {
@@ -130,6 +147,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 /// Access to a mutex's value; unlocks when dropped.
+#[must_use = "dropped at once, it unlocks at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     _not_send: NotSend,
@@ -162,11 +180,17 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
 impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.mutex.unlock();
+        self.mutex.raw.unlock();
     }
 }
 
 impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

@@ -1,72 +1,286 @@
-//! Counting semaphore with hand-over: a released permit goes to the thread that has waited longest.
+//! Counting semaphore with hand-over: permits go to the thread that has waited longest.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::wait_list::WaitList;
+use super::Interrupted;
+use super::signal::{Limits, Outcome, Wake};
+use super::wait_list::{Inner, Join, Primitive, WaitList};
+use crate::shim::const_unless_modelled;
 
-/// A number of permits.
+/// A number of permits, for green and kernel threads in any mixture.
+///
+/// By hand ([`acquire`](Semaphore::acquire), [`release`](Semaphore::release): P and V), where one thread gives back what
+/// another has taken; or by [`Permit`]s that give back what they hold when they are dropped, after a panic too.
+///
+/// # Fairness
+/// First come, first served: permits are handed over, nobody overtakes who waits. A thread that waits for many holds up
+/// those behind it, even if there would be enough for them.
+///
+/// # When the runtime stops
+/// [`acquire`](Semaphore::acquire) in a destructor that runs because of it takes its permits on credit: it does not
+/// wait, and the next permits that are released pay for it. So the count is right as long as each acquisition is
+/// followed by a release; but meanwhile there are more holders than permits. What has to exclude in destructors is
+/// locked by a [`super::Mutex`].
+///
+/// ```
+/// use marcel::sync::Semaphore;
+///
+/// let semaphore = Semaphore::new(2);
+/// let permit = semaphore.access();
+/// assert!(semaphore.try_acquire());
+/// assert!(semaphore.try_access(1).is_none());
+/// drop(permit);
+/// assert_eq!(semaphore.available(), 1);
+/// ```
 pub struct Semaphore {
-    permits: WaitList<usize>,
+    /// Permits that nobody holds; negative after credit.
+    permits: WaitList<isize, Wish>,
+}
+
+/// How many permits a thread waits for.
+pub(super) struct Wish(usize);
+
+impl Primitive for Semaphore {
+    type State = isize;
+    type Waiter = Wish;
+
+    fn list(&self) -> &WaitList<isize, Wish> {
+        &self.permits
+    }
+
+    fn unblocked(&self) {
+        self.permits.serve_while(serve);
+    }
+
+    fn pass_on(&self, wish: &Wish) {
+        self.release_many(wish.0);
+    }
+}
+
+/// Hands permits to the first waiter, if there are enough.
+fn serve(inner: &mut Inner<isize, Wish>) -> Option<Wake> {
+    let Wish(n) = *inner.queue.first()?;
+    if !enough(inner.state, n) {
+        return None;
+    }
+    inner.state -= n as isize;
+    inner.queue.serve_first(|_| ())
+}
+
+fn enough(permits: isize, n: usize) -> bool {
+    usize::try_from(permits).is_ok_and(|permits| permits >= n)
+}
+
+/// Takes permits, unless somebody waits for some already.
+fn take(inner: &mut Inner<isize, Wish>, n: usize) -> bool {
+    let free = inner.queue.is_empty() && enough(inner.state, n);
+    if free {
+        inner.state -= n as isize;
+    }
+    free
 }
 
 impl Semaphore {
-    /// A semaphore with `permits` permits.
-    pub const fn new(permits: usize) -> Self {
-        Semaphore { permits: WaitList::new(permits) }
+    const_unless_modelled! {
+        /// A semaphore with `permits` permits.
+        ///
+        /// # Panics
+        /// More than `isize::MAX` permits.
+        pub fn new(permits: usize) -> Self {
+            assert!(permits <= isize::MAX as usize, "more permits than isize::MAX");
+            Semaphore { permits: WaitList::new(permits as isize) }
+        }
     }
 
     /// Takes a permit (P).
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: the green thread.
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread.
+    #[inline]
     pub fn acquire(&self) {
-        self.permits.wait("semaphore", None, take, || (), give);
+        self.acquire_many(1);
+    }
+
+    /// Takes `n` permits at once. More than there will ever be are waited for for ever.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    pub fn acquire_many(&self, n: usize) {
+        if self.acquire_within(n, &Limits::NONE) != Outcome::Woken {
+            self.permits.with(|inner| inner.state = inner.state.saturating_sub_unsigned(n));
+        }
+    }
+
+    /// Takes a permit if there is one now, and nobody waits for it.
+    pub fn try_acquire(&self) -> bool {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `n` permits if they are there now, and nobody waits for any.
+    pub fn try_acquire_many(&self, n: usize) -> bool {
+        self.permits.with(|inner| take(inner, n))
     }
 
     /// Takes a permit within `time`; false after a time-out.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
     pub fn acquire_timeout(&self, time: Duration) -> bool {
-        self.permits.wait("semaphore", Instant::now().checked_add(time), take, || (), give)
+        self.acquire_within(1, &Limits::within(time)) == Outcome::Woken
     }
 
-    /// Takes a permit if there is one now.
-    pub fn try_acquire(&self) -> bool {
-        self.permits.update(take)
+    /// Takes `n` permits before `deadline`; false after a time-out.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    pub fn acquire_many_until(&self, n: usize, deadline: Instant) -> bool {
+        self.acquire_within(n, &Limits::until(deadline)) == Outcome::Woken
     }
 
-    /// Gives a permit back (V).
+    /// Takes a permit unless the thread is asked to stop.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Errors
+    /// The thread has been interrupted, before or while it waited, or its runtime stops. A permit that is there is
+    /// taken all the same.
+    pub fn acquire_interruptible(&self) -> Result<(), Interrupted> {
+        self.acquire_many_interruptible(1)
+    }
+
+    /// Takes `n` permits unless the thread is asked to stop.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Semaphore::acquire_interruptible`].
+    pub fn acquire_many_interruptible(&self, n: usize) -> Result<(), Interrupted> {
+        match self.acquire_within(n, &Limits::INTERRUPTIBLE) {
+            Outcome::Woken => Ok(()),
+            _ => Err(Interrupted),
+        }
+    }
+
+    fn acquire_within(&self, n: usize, limits: &Limits) -> Outcome {
+        let ready =
+            |inner: &mut Inner<isize, Wish>| if take(inner, n) { Join::No } else { Join::Back };
+        self.wait_in_turn("semaphore", limits, Wish(n), ready, || ()).0
+    }
+
+    /// Gives a permit back, or a new one (V).
     ///
     /// # Wakes
     /// The thread that has waited longest, which gets the permit.
+    ///
+    /// # Panics
+    /// As [`Semaphore::release_many`].
+    #[inline]
     pub fn release(&self) {
-        give(&self.permits);
+        self.release_many(1);
+    }
+
+    /// Gives `n` permits back, or new ones.
+    ///
+    /// # Wakes
+    /// Those who have waited longest, as far as the permits go.
+    ///
+    /// # Panics
+    /// When there would be more than `isize::MAX` permits.
+    pub fn release_many(&self, n: usize) {
+        let (fits, first) = self.permits.with(|inner| {
+            let sum = inner.state.checked_add_unsigned(n);
+            inner.state = sum.unwrap_or(inner.state);
+            (sum.is_some(), serve(inner))
+        });
+        if let Some(first) = first {
+            first.up();
+            if n > 1 {
+                self.unblocked();
+            }
+        }
+        assert!(fits, "a semaphore of more permits than isize::MAX");
     }
 
     /// Permits that nobody holds.
     pub fn available(&self) -> usize {
-        self.permits.update(|permits| *permits)
+        self.permits.with(|inner| inner.state.max(0) as usize)
     }
-}
 
-/// To the thread that has waited longest, else for whoever comes.
-fn give(permits: &WaitList<usize>) {
-    permits.wake_one(|permits, handed_over| {
-        if !handed_over {
-            *permits += 1;
-        }
-    });
-}
-
-fn take(permits: &mut usize) -> bool {
-    let free = *permits > 0;
-    if free {
-        *permits -= 1;
+    /// As [`Semaphore::acquire`]; the permit is given back when the guard is dropped.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    pub fn access(&self) -> Permit<'_> {
+        self.access_many(1)
     }
-    free
+
+    /// As [`Semaphore::acquire_many`], with a guard.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    pub fn access_many(&self, n: usize) -> Permit<'_> {
+        self.acquire_many(n);
+        Permit { semaphore: self, n }
+    }
+
+    /// As [`Semaphore::try_acquire_many`], with a guard.
+    pub fn try_access(&self, n: usize) -> Option<Permit<'_>> {
+        self.try_acquire_many(n).then(|| Permit { semaphore: self, n })
+    }
+
+    /// As [`Semaphore::acquire_timeout`], with a guard.
+    ///
+    /// # Context, Blocking
+    /// As [`Semaphore::acquire`].
+    pub fn access_timeout(&self, time: Duration) -> Option<Permit<'_>> {
+        self.acquire_timeout(time).then(|| Permit { semaphore: self, n: 1 })
+    }
+
+    /// As [`Semaphore::acquire_interruptible`], with a guard.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Semaphore::acquire_interruptible`].
+    pub fn access_interruptible(&self) -> Result<Permit<'_>, Interrupted> {
+        self.acquire_interruptible().map(|()| Permit { semaphore: self, n: 1 })
+    }
 }
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Semaphore({})", self.available())
+    }
+}
+
+/// Permits of a [`Semaphore`], given back when dropped.
+#[must_use = "dropped at once, it gives its permits back at once"]
+pub struct Permit<'a> {
+    semaphore: &'a Semaphore,
+    n: usize,
+}
+
+impl Permit<'_> {
+    /// How many it holds.
+    pub fn count(&self) -> usize {
+        self.n
+    }
+
+    /// Keeps the permits from being given back: somebody else will, by [`Semaphore::release`].
+    pub fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.semaphore.release_many(self.n);
+    }
+}
+
+impl fmt::Debug for Permit<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Permit({})", self.n)
     }
 }

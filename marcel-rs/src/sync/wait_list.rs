@@ -1,202 +1,205 @@
-//! Threads that wait on one primitive: an intrusive list under a tiny lock.
+//! Threads that wait on one primitive, and the state that the same tiny lock protects.
 //!
-//! A waiter's node lives on its stack, and leaves the list when that is unwound. Whoever takes it off the list marks it *woken* as its last touch, then
-//! unparks the thread through its control block, which is immortal. The lock is held for a few instructions
-//! and never by a signal handler; a thread that finds it taken spins briefly, then lets the kernel run the
-//! holder.
+//! A waiter's node lives on its stack. Under the lock it finds that there is nothing to wait for, or joins the queue.
+//! It leaves the queue in one of three ways, and the lock decides which:
+//!
+//! * it is *served*: taken out by whoever has something for it, then woken;
+//! * it *leaves*: a time-out, an interruption or the end of its runtime came first;
+//! * its stack is unwound while it sleeps: it leaves, or, had it been served by then, passes on what it was given.
+//!
+//! Who leaves may have stood in the way of others behind it: [`Primitive::left`] and [`Primitive::unblocked`] see to
+//! them.
 
-use std::cell::{Cell, UnsafeCell};
-use std::ptr::null;
-use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::time::Instant;
+use std::sync::atomic::Ordering::*;
 
-use crate::thread::tcb::{self, Tcb};
+use super::queue::{Node, Queue};
+use super::signal::{Limits, Outcome, Signal, Wake, Wakes};
+use super::spin::Spin;
+use crate::shim::{AtomicBool, const_unless_modelled};
 
-/// One waiting thread.
-struct Node {
-    tcb: &'static Tcb,
-    next: Cell<*const Node>,
-    woken: AtomicBool,
+/// See the module's description.
+pub(super) struct WaitList<S, W = ()> {
+    inner: Spin<Inner<S, W>>,
+    /// Whether the queue holds somebody, for who may look without the lock.
+    occupied: AtomicBool,
 }
 
-struct List {
-    head: *const Node,
-    tail: *const Node,
+/// What the lock protects.
+pub(super) struct Inner<S, W> {
+    pub(super) queue: Queue<W>,
+    pub(super) state: S,
 }
 
-/// The list, and a value that the same lock protects.
-pub(super) struct WaitList<S> {
-    locked: AtomicBool,
-    inner: UnsafeCell<(List, S)>,
+/// Where a waiter joins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Join {
+    /// Nowhere: there is nothing to wait for.
+    No,
+    /// Behind all others.
+    Back,
+    /// Before all others.
+    Front,
 }
 
-// SAFETY: `inner` is touched with `locked` held; nodes are touched with it held or by their own thread.
-unsafe impl<S: Send> Sync for WaitList<S> {}
-// SAFETY: as above; a list that moves has no waiters, since they borrow it.
-unsafe impl<S: Send> Send for WaitList<S> {}
+/// What threads wait on.
+pub(super) trait Primitive {
+    /// Protected by the list's lock.
+    type State;
+    /// Noted for each waiter.
+    type Waiter;
 
-/// A node that is in the list, or was: dropped when its thread's stack is unwound while it waits.
-struct Listed<'a, S> {
-    list: &'a WaitList<S>,
-    node: &'a Node,
-    pass_on: fn(&WaitList<S>),
-}
+    fn list(&self) -> &WaitList<Self::State, Self::Waiter>;
 
-impl<S> Drop for Listed<'_, S> {
-    fn drop(&mut self) {
-        if !self.list.with(|list, _| list.remove(self.node)) {
-            (self.pass_on)(self.list);
-        }
-    }
-}
+    /// A waiter has left without being served. Under the lock.
+    fn left(_: &mut Self::State) {}
 
-impl<S> WaitList<S> {
-    pub(super) const fn new(state: S) -> Self {
-        WaitList {
-            locked: AtomicBool::new(false),
-            inner: UnsafeCell::new((List { head: null(), tail: null() }, state)),
-        }
-    }
+    /// As [`Primitive::left`], after it and without the lock: somebody behind may go on now.
+    fn unblocked(&self) {}
 
-    fn with<R>(&self, f: impl FnOnce(&mut List, &mut S) -> R) -> R {
-        let mut spins = 0;
-        while self.locked.swap(true, Acquire) {
-            spins += 1;
-            if spins < 64 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-        // SAFETY: the lock is ours.
-        let (list, state) = unsafe { &mut *self.inner.get() };
-        let result = f(list, state);
-        self.locked.store(false, Release);
-        result
-    }
+    /// A waiter was served, and its stack is unwound before it could know.
+    fn pass_on(&self, waiter: &Self::Waiter);
 
-    /// Looks at the state under the lock.
-    pub(super) fn update<R>(&self, f: impl FnOnce(&mut S) -> R) -> R {
-        self.with(|_, state| f(state))
-    }
-
-    /// Unless `ready` finds that there is nothing to wait for: joins the list, runs `joined`, and sleeps
-    /// until woken or `deadline`. False after a time-out. If the thread is unwound instead, because its runtime
-    /// stops, and had been woken, `pass_on` gives what it was woken for to the next.
-    pub(super) fn wait(
+    /// Unless `ready` finds, under the lock, that there is nothing to wait for: joins the queue, runs `joined` and
+    /// sleeps until served or a limit is reached. Not [`Outcome::Woken`] means that the caller has not been served.
+    fn wait_in_turn(
         &self,
         reason: &'static str,
-        deadline: Option<Instant>,
-        ready: impl FnOnce(&mut S) -> bool,
+        limits: &Limits,
+        waiter: Self::Waiter,
+        ready: impl FnOnce(&mut Inner<Self::State, Self::Waiter>) -> Join,
         joined: impl FnOnce(),
-        pass_on: fn(&Self),
-    ) -> bool {
-        let node =
-            Node { tcb: tcb::current(), next: Cell::new(null()), woken: AtomicBool::new(false) };
-        let wait = self.with(|list, state| {
-            let wait = !ready(state);
-            if wait {
-                list.push(&node);
-            }
-            wait
+    ) -> (Outcome, Self::Waiter) {
+        let signal = Signal::new();
+        let node = Node::new(&signal, waiter);
+        let list = self.list();
+        let wait = list.inner.with(|inner| {
+            let front = match ready(inner) {
+                Join::No => return false,
+                Join::Back => false,
+                Join::Front => true,
+            };
+            // SAFETY: `node` and `signal` stay where they are until `Listed` below has taken the node out, or it has
+            // been served.
+            unsafe { inner.queue.push(&node, front) };
+            list.occupied.store(true, Relaxed);
+            true
         });
         if !wait {
-            return true;
+            return (Outcome::Woken, node.waiter);
         }
-        let listed = Listed { list: self, node: &node, pass_on };
+        let listed = Listed { primitive: self, node: &node };
         joined();
-        while !node.woken.load(Acquire) {
-            if deadline.is_some_and(|d| Instant::now() >= d) || crate::is_stopping() {
-                let left = self.with(|list, _| list.remove(&node));
-                if left {
-                    std::mem::forget(listed);
-                    return false;
-                }
-                continue; // somebody took the node: `woken` follows at once
-            }
-            tcb::park_until(reason, deadline);
+        let mut outcome = signal.sleep(reason, limits);
+        if outcome != Outcome::Woken && !listed.leave() {
+            outcome = Outcome::Woken; // it was served just then
         }
         std::mem::forget(listed);
-        true
-    }
-
-    /// Wakes the first waiter, after `f` has seen the state and whether there is one.
-    pub(super) fn wake_one<R>(&self, f: impl FnOnce(&mut S, bool) -> R) -> R {
-        let (result, tcb) = self.with(|list, state| {
-            let node = list.pop();
-            (f(state, node.is_some()), node)
-        });
-        if let Some(tcb) = tcb {
-            tcb.unpark();
-        }
-        result
-    }
-
-    /// Wakes every waiter that is in the list now; how many.
-    pub(super) fn wake_all(&self) -> usize {
-        // One at a time, so that the lock is held shortly; those that join meanwhile come after `last`.
-        let mut woken = 0;
-        let waiting = self.with(|list, _| list.len());
-        while woken < waiting {
-            let Some(tcb) = self.with(|list, _| list.pop()) else { break };
-            tcb.unpark();
-            woken += 1;
-        }
-        woken
+        (outcome, node.waiter)
     }
 }
 
-impl List {
-    fn push(&mut self, node: &Node) {
-        // SAFETY: nodes in the list are alive: their threads wait until they are out of it.
-        match unsafe { self.tail.as_ref() } {
-            Some(tail) => tail.next.set(node),
-            None => self.head = node,
-        }
-        self.tail = node;
-    }
+/// A node that is in the queue, or was: dropped when its thread's stack is unwound while it waits.
+struct Listed<'a, P: Primitive + ?Sized> {
+    primitive: &'a P,
+    node: &'a Node<P::Waiter>,
+}
 
-    /// Takes the first node off and marks it woken; its thread is to be unparked.
-    fn pop(&mut self) -> Option<&'static Tcb> {
-        // SAFETY: as in `push`.
-        let node = unsafe { self.head.as_ref() }?;
-        self.head = node.next.get();
-        if self.head.is_null() {
-            self.tail = null();
-        }
-        let tcb = node.tcb;
-        node.woken.store(true, Release); // the last touch
-        Some(tcb)
-    }
-
-    fn remove(&mut self, node: &Node) -> bool {
-        let mut before: Option<&Node> = None;
-        let mut at = self.head;
-        // SAFETY: as in `push`.
-        while let Some(here) = unsafe { at.as_ref() } {
-            if std::ptr::eq(here, node) {
-                match before {
-                    Some(before) => before.next.set(node.next.get()),
-                    None => self.head = node.next.get(),
-                }
-                if std::ptr::eq(self.tail, node) {
-                    self.tail = before.map_or(null(), |b| b as *const Node);
-                }
-                return true;
+impl<P: Primitive + ?Sized> Listed<'_, P> {
+    /// True if the node was still in the queue.
+    fn leave(&self) -> bool {
+        let list = self.primitive.list();
+        let left = list.inner.with(|inner| {
+            let left = inner.queue.remove(self.node);
+            if left {
+                P::left(&mut inner.state);
+                list.note(&inner.queue);
             }
-            before = Some(here);
-            at = here.next.get();
+            left
+        });
+        if left {
+            self.primitive.unblocked();
         }
-        false
+        left
+    }
+}
+
+impl<P: Primitive + ?Sized> Drop for Listed<'_, P> {
+    fn drop(&mut self) {
+        if !self.leave() {
+            self.primitive.pass_on(&self.node.waiter);
+        }
+    }
+}
+
+impl<S, W> WaitList<S, W> {
+    const_unless_modelled! {
+        pub(super) fn new(state: S) -> Self {
+            WaitList {
+                inner: Spin::new(Inner { queue: Queue::new(), state }),
+                occupied: AtomicBool::new(false),
+            }
+        }
     }
 
-    fn len(&self) -> usize {
-        let (mut n, mut at) = (0, self.head);
-        // SAFETY: as in `push`.
-        while let Some(node) = unsafe { at.as_ref() } {
-            n += 1;
-            at = node.next.get();
+    fn note(&self, queue: &Queue<W>) {
+        if queue.is_empty() {
+            self.occupied.store(false, Relaxed);
         }
-        n
+    }
+
+    /// Whether somebody waits: exact for what happened before the caller's last synchronisation with it.
+    #[inline]
+    pub(super) fn is_occupied(&self) -> bool {
+        self.occupied.load(Relaxed)
+    }
+
+    /// Looks at the state, and at who waits; whoever is served in here is woken by the caller afterwards.
+    #[inline]
+    pub(super) fn with<R>(&self, section: impl FnOnce(&mut Inner<S, W>) -> R) -> R {
+        self.inner.with(|inner| {
+            let result = section(inner);
+            self.note(&inner.queue);
+            result
+        })
+    }
+
+    /// Wakes the first waiter.
+    #[inline]
+    pub(super) fn wake_one(&self) {
+        if let Some(wake) = self.with(|inner| inner.queue.serve_first(|_| ())) {
+            wake.up();
+        }
+    }
+
+    /// Wakes every waiter that is in the queue now.
+    pub(super) fn wake_all(&self) {
+        let last = self.with(|inner| inner.queue.last_ticket());
+        self.wake_up_to(last);
+    }
+
+    /// Wakes whoever came no later than the waiter with the ticket `last`: the lock is held for a few at a time, and
+    /// who comes meanwhile is not meant.
+    pub(super) fn wake_up_to(&self, last: u64) {
+        self.serve_while(|inner| inner.queue.serve_up_to(last));
+    }
+
+    /// Serves waiters as long as `serve` finds one.
+    pub(super) fn serve_while(&self, mut serve: impl FnMut(&mut Inner<S, W>) -> Option<Wake>) {
+        let mut more = true;
+        while more {
+            let mut wakes = Wakes::default();
+            self.with(|inner| {
+                while !wakes.is_full() {
+                    match serve(inner) {
+                        Some(wake) => wakes.push(wake),
+                        None => {
+                            more = false;
+                            break;
+                        }
+                    }
+                }
+            });
+            wakes.up();
+        }
     }
 }

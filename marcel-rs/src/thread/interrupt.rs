@@ -9,7 +9,9 @@
 
 use std::fmt;
 use std::sync::atomic::Ordering::*;
-use std::time::{Duration, Instant};
+#[cfg(not(loom))]
+use std::time::Duration;
+use std::time::Instant;
 
 use crate::shim::AtomicU64;
 use crate::thread::tcb;
@@ -102,6 +104,7 @@ pub fn park_until_interruptible(
 ///
 /// # Blocking, Errors
 /// As [`park_interruptible`].
+#[cfg(not(loom))]
 pub fn sleep_interruptible(time: Duration) -> Result<(), Interrupted> {
     let end = Instant::now().checked_add(time);
     while end.is_none_or(|end| Instant::now() < end) && !crate::is_stopping() {

@@ -6,7 +6,6 @@
 pub(crate) mod cargo;
 #[cfg(not(loom))]
 pub(crate) mod current;
-#[cfg(not(loom))]
 pub(crate) mod interrupt;
 #[cfg(not(loom))]
 pub(crate) mod join;

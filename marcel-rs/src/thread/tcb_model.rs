@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use crate::shim::AtomicPtr;
+use crate::thread::interrupt::Asked;
 use crate::thread::park_word::ParkWord;
 use crate::vp::queue::Linked;
 use crate::vp::sleeper::Sleeper;
@@ -12,6 +13,7 @@ use crate::vp::sleeper::Sleeper;
 #[derive(Default)]
 pub(crate) struct Tcb {
     park: ParkWord,
+    pub(crate) asked: Asked,
     next: AtomicPtr<Tcb>,
     sleeper: Sleeper,
 }
@@ -47,4 +49,9 @@ pub(crate) fn park_until(_: &'static str, deadline: Option<Instant>) {
         tcb.sleeper.sleep(deadline, || false);
         tcb.park.take_token();
     }
+}
+
+/// No runtime stops in a model.
+pub(crate) fn is_stopping() -> bool {
+    false
 }

@@ -1,0 +1,130 @@
+//! Threads that meet: none goes on before all have come.
+
+use std::fmt;
+
+use super::Interrupted;
+use super::signal::{Limits, Outcome};
+use super::wait_list::{Inner, Join, Primitive, WaitList};
+use crate::shim::const_unless_modelled;
+
+/// A meeting of `n` threads, green or kernel, again and again.
+///
+/// # When the runtime stops
+/// A destructor that runs because of it does not wait, and counts as not having come.
+///
+/// ```
+/// use marcel::sync::Barrier;
+/// # let runtime = marcel::Runtime::builder().vps(1).build()?;
+/// # runtime.run(|| {
+/// let barrier = std::sync::Arc::new(Barrier::new(3));
+/// let threads: Vec<_> = (0..3)
+///     .map(|_| {
+///         let barrier = barrier.clone();
+///         marcel::spawn(move || barrier.wait().is_leader())
+///     })
+///     .collect();
+/// let leaders = threads.into_iter().map(|t| t.join().unwrap()).filter(|l| *l);
+/// assert_eq!(leaders.count(), 1);
+/// # });
+/// # Ok::<(), marcel::Error>(())
+/// ```
+pub struct Barrier {
+    /// How many have come and wait.
+    waiting: WaitList<usize>,
+    n: usize,
+}
+
+/// What [`Barrier::wait`] returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BarrierWaitResult(bool);
+
+impl BarrierWaitResult {
+    /// True for one of the threads that met: the last to come.
+    pub fn is_leader(&self) -> bool {
+        self.0
+    }
+}
+
+impl fmt::Debug for BarrierWaitResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BarrierWaitResult").field("is_leader", &self.0).finish()
+    }
+}
+
+impl Primitive for Barrier {
+    type State = usize;
+    type Waiter = ();
+
+    fn list(&self) -> &WaitList<usize> {
+        &self.waiting
+    }
+
+    fn left(waiting: &mut usize) {
+        *waiting -= 1;
+    }
+
+    /// The others have met, with this one among them.
+    fn pass_on(&self, _: &()) {}
+}
+
+impl Barrier {
+    const_unless_modelled! {
+        /// A meeting of `n` threads; 0 is as good as 1.
+        pub fn new(n: usize) -> Self {
+            Barrier { waiting: WaitList::new(0), n }
+        }
+    }
+
+    /// Waits until `n` threads have called it. Then it is ready for the next meeting.
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread.
+    ///
+    /// # Wakes
+    /// The last to come wakes all others, and is their leader.
+    pub fn wait(&self) -> BarrierWaitResult {
+        self.meet(&Limits::NONE).unwrap_or(BarrierWaitResult(false))
+    }
+
+    /// As [`Barrier::wait`], unless the thread is asked to stop: then it has not come, and the others go on waiting.
+    ///
+    /// # Context, Blocking, Wakes
+    /// As [`Barrier::wait`].
+    ///
+    /// # Errors
+    /// The thread has been interrupted, before or while it waited, or its runtime stops. The last to come does not
+    /// wait, and so does not fail.
+    pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
+        self.meet(&Limits::INTERRUPTIBLE)
+    }
+
+    fn meet(&self, limits: &Limits) -> Result<BarrierWaitResult, Interrupted> {
+        let mut all = None;
+        let come = |inner: &mut Inner<usize, ()>| {
+            if inner.state + 1 < self.n {
+                inner.state += 1;
+                return Join::Back;
+            }
+            inner.state = 0;
+            all = Some(inner.queue.last_ticket());
+            Join::No
+        };
+        let (outcome, ()) = self.wait_in_turn("barrier", limits, (), come, || ());
+        if let Some(all) = all {
+            self.waiting.wake_up_to(all);
+        }
+        match outcome {
+            Outcome::Woken => Ok(BarrierWaitResult(all.is_some())),
+            _ => Err(Interrupted),
+        }
+    }
+}
+
+impl fmt::Debug for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Barrier").field("n", &self.n).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,96 @@
+//! A value that is made when it is first asked for.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Deref;
+
+use super::once::Once;
+use super::once_lock::OnceLock;
+use crate::shim::const_unless_modelled;
+
+/// A value that its initialiser makes at the first access, for green and kernel threads in any mixture.
+///
+/// # Panics of the initialiser
+/// As with `std::sync::LazyLock`: it poisons the value, and every access from then on panics.
+///
+/// ```
+/// use marcel::sync::LazyLock;
+///
+/// static TABLE: LazyLock<Vec<u32>> = LazyLock::new(|| (0..10).map(|n| n * n).collect());
+/// assert_eq!(TABLE[3], 9);
+/// ```
+pub struct LazyLock<T, F = fn() -> T> {
+    once: Once,
+    value: OnceLock<T>,
+    initialiser: Cell<Option<F>>,
+}
+
+// SAFETY: the initialiser is taken by the one thread that `once` lets run it; the rest is `Sync` as `OnceLock` is.
+unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
+
+impl<T: std::panic::UnwindSafe, F: std::panic::UnwindSafe> std::panic::RefUnwindSafe
+    for LazyLock<T, F>
+{
+}
+
+impl<T, F: FnOnce() -> T> LazyLock<T, F> {
+    const_unless_modelled! {
+        /// A value that `initialiser` will make.
+        pub fn new(initialiser: F) -> Self {
+            LazyLock {
+                once: Once::new(),
+                value: OnceLock::new(),
+                initialiser: Cell::new(Some(initialiser)),
+            }
+        }
+    }
+
+    /// The value, made now if it has not been yet.
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread, while another one's access runs the initialiser; outside a runtime, the kernel thread.
+    ///
+    /// # Panics
+    /// When the initialiser panics or has panicked, or asks for the value itself.
+    #[inline]
+    pub fn force(this: &Self) -> &T {
+        match this.value.get() {
+            Some(value) => value,
+            None => this.make(),
+        }
+    }
+
+    #[cold]
+    fn make(&self) -> &T {
+        self.once.call_once(|| {
+            let initialiser = self.initialiser.take().expect("unwound by a runtime that stopped");
+            let _ = self.value.set(initialiser());
+        });
+        self.value.get().expect("the initialiser has run to its end")
+    }
+}
+
+impl<T, F: FnOnce() -> T> Deref for LazyLock<T, F> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        LazyLock::force(self)
+    }
+}
+
+impl<T: Default> Default for LazyLock<T> {
+    fn default() -> Self {
+        LazyLock::new(T::default)
+    }
+}
+
+impl<T: fmt::Debug, F> fmt::Debug for LazyLock<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.value.get() {
+            Some(value) => f.debug_tuple("LazyLock").field(value).finish(),
+            None => f.write_str("LazyLock(<uninit>)"),
+        }
+    }
+}

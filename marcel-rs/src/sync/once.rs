@@ -1,0 +1,266 @@
+//! Code that runs once.
+//!
+//! ```text
+//!   INCOMPLETE ──call──▶ RUNNING ──returns──▶ COMPLETE
+//!    ▲            ▲         ├──panics──────▶ POISONED ──call_once_force──▶ RUNNING
+//!    │            │         └──unwound by a stopping runtime──▶ as it was before
+//! ```
+//!
+//! COMPLETE is left no more: one load is the fast path. All other changes are made under the list's lock, so whoever
+//! finds RUNNING there is in the queue before the end of it. A thread that is unwound because its runtime stops has not
+//! panicked: the next one runs the initialiser again.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr::null;
+use std::sync::atomic::Ordering::*;
+
+use super::Interrupted;
+use super::signal::{Limits, Outcome};
+use super::wait_list::{Inner, Join, Primitive, WaitList};
+use crate::shim::{AtomicU32, const_unless_modelled};
+use crate::thread::tcb::{self, Tcb};
+
+const INCOMPLETE: u32 = 0;
+const POISONED: u32 = 1;
+const RUNNING: u32 = 2;
+const COMPLETE: u32 = 3;
+
+/// Runs an initialisation once, however many threads, green or kernel, ask for it.
+///
+/// # Panics of the initialiser
+/// As with `std::sync::Once`: a panic poisons it; [`call_once`](Once::call_once) then panics, and
+/// [`call_once_force`](Once::call_once_force) tries again.
+///
+/// ```
+/// use marcel::sync::Once;
+///
+/// static START: Once = Once::new();
+/// START.call_once(|| println!("only once"));
+/// START.call_once(|| unreachable!());
+/// assert!(START.is_completed());
+/// ```
+pub struct Once {
+    word: AtomicU32,
+    waiters: WaitList<Runner>,
+}
+
+/// The thread that runs the initialiser: it would wait for itself for ever.
+pub(super) struct Runner(*const Tcb);
+
+// SAFETY: the pointer is compared only.
+unsafe impl Send for Runner {}
+
+/// What the closure of [`Once::call_once_force`] is told.
+pub struct OnceState {
+    poisoned: bool,
+    /// What the word becomes when the closure returns.
+    end: Cell<u32>,
+}
+
+impl OnceState {
+    /// Whether an earlier initialiser has panicked.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// The closure has found that it cannot initialise: the next one tries again.
+    pub(super) fn give_up(&self) {
+        self.end.set(INCOMPLETE);
+    }
+}
+
+impl fmt::Debug for OnceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnceState").field("poisoned", &self.poisoned).finish()
+    }
+}
+
+impl Primitive for Once {
+    type State = Runner;
+    type Waiter = ();
+
+    fn list(&self) -> &WaitList<Runner> {
+        &self.waiters
+    }
+
+    /// Everybody has been woken, and looks again.
+    fn pass_on(&self, _: &()) {}
+}
+
+/// The initialiser runs: says how it has ended when dropped.
+struct Running<'a> {
+    once: &'a Once,
+    before: u32,
+    end: Option<u32>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let otherwise = if super::is_stopping() { self.before } else { POISONED };
+        let last = self.once.waiters.with(|inner| {
+            inner.state = Runner(null());
+            self.once.word.store(self.end.unwrap_or(otherwise), Release);
+            inner.queue.last_ticket()
+        });
+        self.once.waiters.wake_up_to(last);
+    }
+}
+
+impl Once {
+    const_unless_modelled! {
+        /// One that has not run.
+        pub fn new() -> Self {
+            Once { word: AtomicU32::new(INCOMPLETE), waiters: WaitList::new(Runner(null())) }
+        }
+    }
+
+    /// Runs `f` if nobody has, or waits for whoever runs it. When this returns an initialiser has run to its end, and
+    /// what it did is visible.
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread. Destructors that run because the runtime stops wait too.
+    ///
+    /// # Panics
+    /// When `f` panics, or an earlier initialiser has; when `f` calls this itself.
+    #[inline]
+    pub fn call_once(&self, f: impl FnOnce()) {
+        if !self.is_completed() {
+            self.call(false, |_| f());
+        }
+    }
+
+    /// As [`Once::call_once`], also after an initialiser that has panicked.
+    ///
+    /// # Context, Blocking
+    /// As [`Once::call_once`].
+    ///
+    /// # Panics
+    /// When `f` panics, or calls this itself.
+    #[inline]
+    pub fn call_once_force(&self, f: impl FnOnce(&OnceState)) {
+        if !self.is_completed() {
+            self.call(true, f);
+        }
+    }
+
+    /// Whether an initialiser has run to its end.
+    #[inline]
+    pub fn is_completed(&self) -> bool {
+        self.word.load(Acquire) == COMPLETE
+    }
+
+    /// Waits until an initialiser has run to its end. A destructor that runs because the runtime stops does
+    /// not wait.
+    ///
+    /// # Context, Blocking
+    /// As [`Once::call_once`].
+    ///
+    /// # Panics
+    /// When an initialiser has panicked.
+    pub fn wait(&self) {
+        let _ = self.wait_within(false, &Limits::NONE);
+    }
+
+    /// As [`Once::wait`], whatever initialisers panic meanwhile.
+    ///
+    /// # Context, Blocking
+    /// As [`Once::wait`].
+    pub fn wait_force(&self) {
+        let _ = self.wait_within(true, &Limits::NONE);
+    }
+
+    /// As [`Once::wait`], unless the thread is asked to stop.
+    ///
+    /// # Context, Blocking, Panics
+    /// As [`Once::wait`].
+    ///
+    /// # Errors
+    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
+        self.wait_within(false, &Limits::INTERRUPTIBLE)
+    }
+
+    /// As [`Once::wait_force`], unless the thread is asked to stop.
+    ///
+    /// # Context, Blocking
+    /// As [`Once::wait`].
+    ///
+    /// # Errors
+    /// As [`Once::wait_interruptible`].
+    pub fn wait_force_interruptible(&self) -> Result<(), Interrupted> {
+        self.wait_within(true, &Limits::INTERRUPTIBLE)
+    }
+
+    fn wait_within(&self, force: bool, limits: &Limits) -> Result<(), Interrupted> {
+        while !self.is_completed() {
+            let mut poisoned = false;
+            let ready = |_: &mut Inner<Runner, ()>| match self.word.load(Relaxed) {
+                COMPLETE => Join::No,
+                POISONED if !force => {
+                    poisoned = true;
+                    Join::No
+                }
+                _ => Join::Back,
+            };
+            let (outcome, ()) = self.wait_in_turn("once", limits, (), ready, || ());
+            assert!(!poisoned, "the initialiser has panicked: the Once is poisoned");
+            if outcome != Outcome::Woken {
+                return Err(Interrupted);
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn call(&self, force: bool, f: impl FnOnce(&OnceState)) {
+        loop {
+            let mut seen = RUNNING;
+            let mut itself = false;
+            let ready = |inner: &mut Inner<Runner, ()>| {
+                seen = self.word.load(Acquire);
+                match seen {
+                    RUNNING => {
+                        itself = std::ptr::eq(inner.state.0, tcb::current());
+                        return if itself { Join::No } else { Join::Back };
+                    }
+                    INCOMPLETE => self.word.store(RUNNING, Relaxed),
+                    POISONED if force => self.word.store(RUNNING, Relaxed),
+                    _ => return Join::No,
+                }
+                inner.state = Runner(tcb::current());
+                Join::No
+            };
+            let _ = self.wait_in_turn("once", &Limits::TO_THE_END, (), ready, || ());
+            assert!(!itself, "an initialiser waits for itself");
+            match seen {
+                COMPLETE => return,
+                RUNNING => {}
+                POISONED if !force => panic!("the initialiser has panicked: the Once is poisoned"),
+                before => {
+                    let mut running = Running { once: self, before, end: None };
+                    let state =
+                        OnceState { poisoned: before == POISONED, end: Cell::new(COMPLETE) };
+                    f(&state);
+                    running.end = Some(state.end.get());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Default for Once {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Once {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Once").field("completed", &self.is_completed()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! One waiting thread: how it sleeps, what ends its wait, how it is told that it is served.
+//!
+//! ```text
+//!   WAITING ──serve──▶ SERVED                       a wait in one queue: whoever takes it out of there serves it
+//!   WAITING ──claim──▶ CLAIMED ──serve──▶ SERVED    a wait in several queues: the claim decides who serves
+//!      └─────claim by the waiter: it has given up
+//! ```
+//!
+//! `serve` is the last touch of what lies on the waiter's stack: as soon as it has happened the waiter may return. It is
+//! unparked through its control block, which is immortal.
+//!
+//! # Waits that end otherwise
+//! A wait has [`Limits`]: a deadline, whether an interruption ends it, and whether it ends when the waiter's stack is
+//! being unwound by a runtime that stops. The last is the rule; but whoever waits for a lock waits to the end, since
+//! it could not say that it has not got it.
+
+use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
+
+use crate::shim::AtomicU32;
+use crate::thread::tcb::{self, Tcb};
+
+const WAITING: u32 = 0;
+const CLAIMED: u32 = 1;
+/// And above: served, by the choice that is added.
+const SERVED: u32 = 2;
+
+/// How a wait has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Somebody has served the waiter.
+    Woken,
+    /// The deadline came first.
+    TimedOut,
+    /// The thread has been asked to stop.
+    Interrupted,
+    /// The thread's stack is being unwound: it must not wait.
+    Stopping,
+}
+
+/// What ends a wait that nobody serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    deadline: Option<Instant>,
+    interruptible: bool,
+    to_the_end: bool,
+}
+
+impl Limits {
+    /// The end of the runtime only.
+    pub(super) const NONE: Limits =
+        Limits { deadline: None, interruptible: false, to_the_end: false };
+    /// Nothing at all.
+    pub(super) const TO_THE_END: Limits = Limits { to_the_end: true, ..Limits::NONE };
+    /// An interruption.
+    pub(super) const INTERRUPTIBLE: Limits = Limits { interruptible: true, ..Limits::NONE };
+
+    /// A point in time.
+    pub(super) const fn until(deadline: Instant) -> Limits {
+        Limits { deadline: Some(deadline), ..Limits::NONE }
+    }
+
+    /// A time from now. One that no clock will ever show is no limit.
+    pub(super) fn within(time: Duration) -> Limits {
+        Limits { deadline: Instant::now().checked_add(time), ..Limits::NONE }
+    }
+
+    #[inline]
+    fn reached(&self) -> Option<Outcome> {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            Some(Outcome::TimedOut)
+        } else if !self.to_the_end && super::is_stopping() {
+            Some(Outcome::Stopping)
+        } else if self.interruptible && super::is_interrupted() {
+            Some(Outcome::Interrupted)
+        } else {
+            None
+        }
+    }
+}
+
+/// See the module's description.
+pub(super) struct Signal {
+    tcb: &'static Tcb,
+    word: AtomicU32,
+}
+
+impl Signal {
+    /// For a wait of the calling thread.
+    #[inline]
+    pub(super) fn new() -> Signal {
+        Signal { tcb: tcb::current(), word: AtomicU32::new(WAITING) }
+    }
+
+    /// The choice that has been served, if one has.
+    #[inline]
+    pub(super) fn served(&self) -> Option<u32> {
+        self.word.load(Acquire).checked_sub(SERVED)
+    }
+
+    /// Sleeps until served or a limit is reached; in the latter case somebody may be about to serve nevertheless.
+    /// The waiter only.
+    #[inline]
+    pub(super) fn sleep(&self, reason: &'static str, limits: &Limits) -> Outcome {
+        loop {
+            if self.served().is_some() {
+                return Outcome::Woken;
+            }
+            if let Some(outcome) = limits.reached() {
+                return outcome;
+            }
+            tcb::park_until(reason, limits.deadline);
+        }
+    }
+
+    /// Decides who serves, or that nobody will; true for one caller.
+    pub(super) fn claim(&self) -> bool {
+        self.word.compare_exchange(WAITING, CLAIMED, AcqRel, Acquire).is_ok()
+    }
+
+    /// Tells the waiter. The last touch.
+    #[inline]
+    pub(super) fn serve(&self, choice: u32) -> Wake {
+        let wake = Wake(self.tcb);
+        self.word.store(SERVED + choice, Release);
+        wake
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Signal {
+    /// Stands for the end of the memory: loom reports a touch that may come later.
+    fn drop(&mut self) {
+        self.word.with_mut(|_| ());
+    }
+}
+
+/// A thread that has been served and is still to be woken, when no lock is held any more.
+#[must_use]
+pub(super) struct Wake(&'static Tcb);
+
+impl Wake {
+    #[inline]
+    pub(super) fn up(self) {
+        self.0.unpark();
+    }
+}
+
+/// Some of them: those that are served under one hold of a lock.
+#[derive(Default)]
+pub(super) struct Wakes {
+    wakes: [Option<Wake>; Wakes::ROOM],
+    len: usize,
+}
+
+impl Wakes {
+    /// A lock is not held for longer than it takes to serve so many.
+    const ROOM: usize = 16;
+
+    pub(super) fn is_full(&self) -> bool {
+        self.len == Self::ROOM
+    }
+
+    /// To be called with room.
+    pub(super) fn push(&mut self, wake: Wake) {
+        self.wakes[self.len] = Some(wake);
+        self.len += 1;
+    }
+
+    /// Wakes them all.
+    pub(super) fn up(self) {
+        self.wakes.into_iter().flatten().for_each(Wake::up);
+    }
+}
