@@ -103,9 +103,12 @@ impl Tree {
     /// # Errors
     /// `MARCEL_TOPOLOGY` is not acceptable.
     pub(crate) fn new() -> Result<Tree, marcel::Error> {
-        let topology = Topology::current()?;
+        Topology::current().map(Self::over)
+    }
+
+    fn over(topology: Topology) -> Tree {
         let queues = topology.nodes().iter().map(|_| Queue::new()).collect();
-        Ok(Tree { topology, queues, pending: AtomicUsize::new(0) })
+        Tree { topology, queues, pending: AtomicUsize::new(0) }
     }
 
     /// The node for tasks of one core; without one, or for a core that is not ours, the machine.
@@ -166,5 +169,24 @@ impl Tree {
             }
         }
         ran
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_synthetic_core_has_a_queue_of_its_own_below_that_of_its_node() {
+        let shape = "numa:2 core:4".parse().unwrap();
+        let tree = Tree::over(Topology::synthetic(&shape, &[0]));
+        assert_eq!(tree.queues.len(), 1 + 2 + 8);
+        let leaves: std::collections::HashSet<_> =
+            (0..8).map(|cpu| tree.node_of(Some(cpu))).collect();
+        assert_eq!(leaves.len(), 8);
+        let above = |cpu| tree.topology.nodes()[tree.node_of(Some(cpu))].parent;
+        assert_eq!(above(4), above(7));
+        assert_ne!(above(3), above(4));
+        assert_eq!((tree.node_of(None), tree.node_of(Some(8))), (0, 0));
     }
 }

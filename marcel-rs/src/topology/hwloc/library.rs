@@ -1,5 +1,6 @@
 //! The functions of `libhwloc.so.15`, and the one call in which they are used.
 
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -35,7 +36,7 @@ pub(super) fn get() -> Result<&'static Hwloc, String> {
 
 fn load() -> Result<Hwloc, String> {
     // SAFETY: initialisers of this library, and of those that it needs, set up their own data.
-    let library = unsafe { Library::new(NAME) }.map_err(|e| absent(&e.to_string()))?;
+    let library = unsafe { Library::new(NAME) }.map_err(|e| absent(&e))?;
     // For ever: the functions below stay where they are.
     let library = Box::leak(Box::new(library));
     fn function<T: Copy>(library: &'static Library, name: &CStr) -> Result<T, String> {
@@ -63,8 +64,9 @@ fn load() -> Result<Hwloc, String> {
 }
 
 /// The usual case in few words; anything else as the loader puts it.
-fn absent(why: &str) -> String {
-    if why.contains("No such file") { format!("{NAME} is not installed") } else { why.to_owned() }
+fn absent(why: &libloading::Error) -> String {
+    let why = why.source().map_or_else(|| why.to_string(), ToString::to_string);
+    if why.contains("No such file") { format!("{NAME} is not installed") } else { why }
 }
 
 impl Hwloc {

@@ -25,9 +25,18 @@ pub(super) struct Known {
 
 /// Asks hwloc for the sets of cores.
 ///
+/// On a kernel thread of its own: the caller may be on a green thread's small stack, and hwloc may bind the thread
+/// on which it looks around to one core after the other.
+///
 /// # Errors
 /// Why there is nothing to be had from it, in a few words.
 pub(super) fn ask() -> Result<Known, String> {
+    let aside = std::thread::Builder::new().name("marcel-hwloc".into()).spawn(ask_here);
+    let aside = aside.map_err(|e| format!("no kernel thread to ask it on: {e}"))?;
+    aside.join().unwrap_or_else(|_| Err("asking it has panicked".into()))
+}
+
+fn ask_here() -> Result<Known, String> {
     let library = library::get()?;
     let (version, groups) = xml::read(&library.describe()?)?;
     if groups.is_empty() {
