@@ -65,8 +65,9 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
         let grid = key::grid(bench.name, bench.keys, &part.given).map_err(Exit::Failed)?;
         planned.push((bench, (bench.points)(grid), part.effort));
     }
-    let bar =
-        drive::bar(planned.iter().map(|(_, points, effort)| drive::steps(points, effort)).sum());
+    let bar = drive::bar(
+        planned.iter().map(|(bench, points, effort)| drive::steps(bench, points, effort)).sum(),
+    );
     let mut results = Vec::new();
     for (bench, points, effort) in planned {
         results.push(drive::measure(bench, points, &effort, &bar).inspect_err(|_| abandon(&bar))?);

@@ -3,6 +3,9 @@
 //! What decides how a process is built (driver, mode, progression) needs processes of its own; all other
 //! points share a job, and its bench interleaves them. A round runs every job once; each round begins with
 //! another one, so that a slow drift of the machine hits all of them alike.
+//!
+//! The points of a bench that wants them [apart](super::Apart) have a job each, and one that fails is named and
+//! left out from then on instead of ending the bench.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -44,12 +47,15 @@ pub(crate) fn bar(steps: u64) -> ProgressBar {
 }
 
 /// How many steps of a progress bar [`measure`] takes.
-pub(crate) fn steps(points: &[Config], effort: &Effort) -> u64 {
-    groups(points).len() as u64 * effort.rounds * STEPS
+pub(crate) fn steps(bench: &Bench, points: &[Config], effort: &Effort) -> u64 {
+    groups(bench, points).len() as u64 * effort.rounds * STEPS
 }
 
 /// Points that share a process configuration, by number.
-fn groups(points: &[Config]) -> Vec<(Config, Vec<usize>)> {
+fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
+    if bench.apart.is_some() {
+        return points.iter().cloned().zip((0..).map(|index| vec![index])).collect();
+    }
     let mut groups: Vec<(Config, Vec<usize>)> = Vec::new();
     for (index, point) in points.iter().enumerate() {
         let process = point.only(of_process);
@@ -77,12 +83,17 @@ pub(crate) fn measure(
     let program = std::env::current_exe().map_err(|e| {
         Exit::Failed(format!("bench: the path of this program cannot be found: {e}"))
     })?;
-    let groups = groups(&points);
+    let groups = groups(bench, &points);
+    let mut failed = vec![false; groups.len()];
     let mut results = Results::new(points, effort.rounds as usize);
     let before = bar.position();
     for round in 0..effort.rounds as usize {
         for turn in 0..groups.len() {
-            let (process, members) = &groups[(turn + round) % groups.len()];
+            let group = (turn + round) % groups.len();
+            if failed[group] {
+                continue;
+            }
+            let (process, members) = &groups[group];
             let described: Vec<String> =
                 process.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
             bar.set_message(format!("{} {}", bench.name, described.join(", ")));
@@ -98,12 +109,22 @@ pub(crate) fn measure(
                 program: program.clone().into(),
                 args: vec!["worker".into(), spec.into()],
                 ranks: bench.ranks,
-                env: environment(process),
+                env: environment(bench, process),
                 timeout: Some(effort.timeout),
                 grace: GRACE,
                 who: "mad bench",
             };
-            run_job(&job, bench, round, start, &mut results, bar)?;
+            let ended = run_job(&job, bench, round, start, &mut results, bar);
+            match (ended, bench.apart) {
+                (Ok(()), _) => {}
+                (Err(Ended { fatal: false, .. }), Some(apart)) => {
+                    let what = described.join(", ");
+                    bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
+                    failed[group] = true;
+                    results.lost |= (apart.vital)(process);
+                }
+                (Err(ended), _) => return Err(ended.exit),
+            }
             bar.set_position(start + STEPS);
         }
     }
@@ -113,13 +134,19 @@ pub(crate) fn measure(
     Ok(results)
 }
 
-fn environment(process: &Config) -> Vec<(OsString, OsString)> {
-    PROCESS_KEYS
-        .iter()
-        .filter_map(|(key, variable)| {
-            process.get(key).map(|value| (variable.into(), shown(value).into()))
-        })
-        .collect()
+fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {
+    let of_keys = PROCESS_KEYS.iter().filter_map(|(key, variable)| {
+        process.get(key).map(|value| (variable.into(), shown(value).into()))
+    });
+    let of_bench = bench.apart.map_or(&[][..], |apart| apart.knobs).iter();
+    let unset = of_bench.filter(|(variable, _)| std::env::var_os(variable).is_none());
+    of_keys.chain(unset.map(|(variable, value)| (variable.into(), value.into()))).collect()
+}
+
+/// How a job failed, and whether that ends the bench in any case.
+struct Ended {
+    exit: Exit,
+    fatal: bool,
 }
 
 fn run_job(
@@ -129,7 +156,7 @@ fn run_job(
     start: u64,
     results: &mut Results,
     bar: &ProgressBar,
-) -> Result<(), Exit> {
+) -> Result<(), Ended> {
     let say = |text: &str| bar.suspend(|| complain(text));
     let mut on_line = |rank: u32, stream: Stream, line: &[u8]| {
         let record = match (rank, stream) {
@@ -153,8 +180,10 @@ fn run_job(
     };
     match launch::run(job, Some(&mut on_line), &mut |text| say(text)) {
         Ok(()) => Ok(()),
-        Err(Failure::Run { .. }) => Err(Exit::Code(1)),
-        Err(other) => Err(Exit::Failed(format!("bench: {other}"))),
+        Err(Failure::Run { interrupted, .. }) => {
+            Err(Ended { exit: Exit::Code(1), fatal: interrupted })
+        }
+        Err(other) => Err(Ended { exit: Exit::Failed(format!("bench: {other}")), fatal: true }),
     }
 }
 
@@ -167,10 +196,12 @@ mod tests {
         let point =
             |driver: &str, size: u64| Config::default().with("driver", driver).with("size", size);
         let points = [point("shm", 4), point("tcp", 4), point("shm", 8)];
-        let groups = groups(&points);
+        let latency = crate::bench::find("latency").unwrap();
+        let groups = groups(latency, &points);
         assert_eq!(groups.len(), 2);
         assert_eq!(groups[0].1, [0, 2]);
-        assert_eq!(environment(&groups[1].0), [("NMAD_DRIVER".into(), "tcp".into())]);
+        assert_eq!(environment(latency, &groups[1].0), [("NMAD_DRIVER".into(), "tcp".into())]);
+        assert_eq!(super::groups(crate::bench::find("threads").unwrap(), &points).len(), 3);
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: None,
+    apart: None,
 };
 
 const SECONDS: Key =

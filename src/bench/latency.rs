@@ -38,6 +38,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: Some(derive),
+    apart: None,
 };
 
 const LIBRARY: Key = Key {

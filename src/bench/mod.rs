@@ -17,6 +17,7 @@ mod reactivity;
 pub(crate) mod results;
 mod spin;
 pub(crate) mod stats;
+mod threads;
 pub(crate) mod worker;
 
 use std::time::Duration;
@@ -26,7 +27,7 @@ use clap::Args;
 use crate::out::{self, Exit, Outcome};
 use config::Config;
 use key::Key;
-use results::{Metric, Results};
+use results::{Measured, Metric, Results};
 use worker::{Spec, Worked};
 
 /// One experiment.
@@ -53,7 +54,29 @@ pub(crate) struct Bench {
     pub(crate) work: fn(&Spec) -> Worked,
     /// Computes metrics that compare points.
     pub(crate) derive: Option<fn(&mut Results)>,
+    /// How it differs, when each of its points needs a process of its own.
+    pub(crate) apart: Option<&'static Apart>,
 }
+
+/// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the
+/// rest goes on.
+pub(crate) struct Apart {
+    /// Gets ready what is to be measured, and gives the points that cannot be, with the reason.
+    pub(crate) prepare: fn(&[Config], bool) -> Vec<Absent>,
+    /// Whether the whole run has failed when this point has.
+    pub(crate) vital: fn(&Config) -> bool,
+    /// Most time for one of the processes.
+    pub(crate) timeout: Duration,
+    /// Knobs set for them, unless the user has set them.
+    pub(crate) knobs: &'static [(&'static str, &'static str)],
+    /// What the last column of the table is called.
+    pub(crate) column: &'static str,
+    /// Its figure for one of the lines.
+    pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
+}
+
+/// A point that cannot be measured here, by number, and why.
+pub(crate) type Absent = (usize, String);
 
 /// How much to measure.
 pub(crate) struct Effort {
@@ -65,9 +88,18 @@ pub(crate) struct Effort {
     pub(crate) timeout: Duration,
 }
 
+/// Most time for one job, unless told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(300);
+
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 5] =
-    [&overlap::BENCH, &reactivity::BENCH, &latency::BENCH, &idle::BENCH, &overhead::BENCH];
+pub(crate) static BENCHES: [&Bench; 6] = [
+    &overlap::BENCH,
+    &reactivity::BENCH,
+    &latency::BENCH,
+    &idle::BENCH,
+    &overhead::BENCH,
+    &threads::BENCH,
+];
 
 /// The bench of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Bench> {
@@ -88,6 +120,7 @@ Examples:
   mad bench latency --driver tcp --size 1 --iters 10000
   mad bench idle --seconds 5
   mad bench overhead --mode smp
+  mad bench threads --op yield,fib --workers 1 --library marcel,go
 
 With --json: one object per measured point and metric on standard output, and nothing else:
   {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…}
@@ -121,27 +154,36 @@ pub(crate) struct BenchArgs {
     /// Length of the computation in microseconds
     #[arg(long, value_name = "LIST")]
     compute_us: Option<String>,
-    /// Computing green threads per process
+    /// Green threads: computing ones of each process, or blocked ones
     #[arg(long, value_name = "LIST")]
     threads: Option<String>,
     /// Length of the wait in seconds
     #[arg(long, value_name = "LIST")]
     seconds: Option<String>,
-    /// Who carries the messages: newmad, or bare (a plain socket, a polled flag) for comparison
+    /// Who is measured: newmad or bare (a plain socket, a polled flag); marcel, kernel or another thread library
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
     /// What is empty: poll, task, block
     #[arg(long, value_name = "LIST")]
     method: Option<String>,
+    /// What a thread does: createjoin, batch, yield, handoff, mutex, mutex4, channel, fib, memory
+    #[arg(long, value_name = "LIST")]
+    op: Option<String>,
+    /// Cores that the threads run on: 1, all
+    #[arg(long, value_name = "LIST")]
+    workers: Option<String>,
+    /// Also build the programs of other libraries that cargo has to fetch (bench threads)
+    #[arg(long)]
+    peers: bool,
     /// Samples per point and round
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     iters: Option<u64>,
     /// Rounds; each runs every configuration once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     rounds: Option<u64>,
-    /// Most time for one job of two processes
-    #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = crate::run::seconds)]
-    timeout: Duration,
+    /// Most time for one job (300, or 60 where every point is a job)
+    #[arg(long, value_name = "SECONDS", value_parser = crate::run::seconds)]
+    timeout: Option<Duration>,
     /// JSON lines instead of a table
     #[arg(long)]
     json: bool,
@@ -162,6 +204,8 @@ impl BenchArgs {
             ("seconds", &self.seconds),
             ("library", &self.library),
             ("method", &self.method),
+            ("op", &self.op),
+            ("workers", &self.workers),
         ];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -178,7 +222,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
     })?;
     let grid = key::grid(bench.name, bench.keys, &args.given()).map_err(Exit::Usage)?;
-    let points = (bench.points)(grid);
+    let mut points = (bench.points)(grid);
     if points.is_empty() {
         return Err(Exit::Usage(format!(
             "bench {name}: none of these combinations can be measured (see `mad bench --list`)"
@@ -187,22 +231,56 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let effort = Effort {
         iters: args.iters.unwrap_or(bench.iters),
         rounds: args.rounds.unwrap_or(bench.rounds),
-        timeout: args.timeout,
+        timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
     };
+    let absent = absent(bench, args.peers, &mut points)?;
     let noise = present::Noise::start();
-    let bar = drive::bar(drive::steps(&points, &effort));
+    let bar = drive::bar(drive::steps(bench, &points, &effort));
     let results = drive::measure(bench, points, &effort, &bar);
     bar.finish_and_clear();
     let results = results?;
     let measured = results.measured(bench.name, bench.metrics);
-    if !args.json {
-        return out::print(&present::table(bench, &results.points, &measured, &noise));
+    if args.json {
+        for line in &measured {
+            let line =
+                serde_json::to_string(line).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
+            out::print(&line)?;
+        }
+    } else {
+        out::print(&present::table(bench, &results.points, &measured, &noise))?;
     }
-    for line in &measured {
-        let line = serde_json::to_string(line).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
-        out::print(&line)?;
+    match absent || results.lost {
+        true => Err(Exit::Code(1)),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+/// Takes out the points that cannot be measured here, after saying why. True if one of them is vital.
+fn absent(bench: &Bench, peers: bool, points: &mut Vec<Config>) -> Result<bool, Exit> {
+    let Some(apart) = bench.apart else {
+        return match peers {
+            false => Ok(false),
+            true => Err(Exit::Usage(format!("bench {} has no option '--peers'", bench.name))),
+        };
+    };
+    let absent = (apart.prepare)(points, peers);
+    let mut said: Vec<&str> = Vec::new();
+    for (_, why) in &absent {
+        if !said.contains(&why.as_str()) {
+            out::complain(&format!("mad bench: left out: {why}"));
+            said.push(why);
+        }
+    }
+    let vital = absent.iter().any(|(index, _)| (apart.vital)(&points[*index]));
+    let mut index = 0;
+    points.retain(|_| {
+        index += 1;
+        !absent.iter().any(|(gone, _)| *gone == index - 1)
+    });
+    match points.is_empty() {
+        false => Ok(vital),
+        true => Err(Exit::Failed("bench: nothing is left to be measured".into())),
+    }
 }
 
 fn list() -> String {
@@ -248,6 +326,8 @@ mod tests {
             "seconds",
             "library",
             "method",
+            "op",
+            "workers",
         ];
         for bench in BENCHES {
             for key in bench.keys {

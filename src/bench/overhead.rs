@@ -39,6 +39,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: None,
+    apart: None,
 };
 
 const METHOD: Key = Key {
@@ -48,7 +49,7 @@ const METHOD: Key = Key {
     help: "what is empty: a poll, a light task, a blocking call (mode smp)",
 };
 const METRICS: [Metric; 1] =
-    [Metric { name: "op_time", unit: "us", help: "duration of one operation" }];
+    [Metric { name: "op_time", unit: "ns", help: "duration of one operation" }];
 
 const BATCH: u64 = 100;
 
@@ -123,7 +124,7 @@ fn batches(
         for _ in 0..BATCH {
             operation().map_err(|e| e.to_string())?;
         }
-        times.push((now_ns() - start) as f64 / 1000.0 / BATCH as f64);
+        times.push((now_ns() - start) as f64 / BATCH as f64);
     }
     Ok(times)
 }
@@ -169,7 +170,7 @@ fn exported(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
             .submit(manager, || Progress::Again)
             .map_err(|e| e.to_string())?;
         task.wait();
-        times.push((now_ns() - start) as f64 / 1000.0);
+        times.push((now_ns() - start) as f64);
     }
     let made = manager.hits(Point::Block) - before;
     if made < samples {

@@ -49,6 +49,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: Some(derive),
+    apart: None,
 };
 
 const COMPUTE: Key = Key {

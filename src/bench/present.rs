@@ -134,11 +134,12 @@ pub(crate) fn table(
     });
     let mut header = varying.clone();
     header.extend(["metric", "unit", "n", "min", "median", "p90", "p99", "max", "mean"]);
+    header.extend(bench.apart.map(|apart| apart.column));
     let mut table = out::table(&header);
     // Figures broken over two lines cannot be read: rather wider than the terminal.
     table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     let mut before = String::new();
-    for line in measured {
+    for (index, line) in measured.iter().enumerate() {
         let keys: Vec<String> =
             varying.iter().map(|key| line.config.get(key).map_or(String::new(), shown)).collect();
         let key = keys.join(" ");
@@ -147,6 +148,8 @@ pub(crate) fn table(
         let s = &line.stats;
         row.extend([line.metric.into(), line.unit.into(), s.n.to_string()]);
         row.extend([s.min, s.median, s.p90, s.p99, s.max, s.mean].map(figure));
+        let ratio = bench.apart.map(|apart| (apart.ratio)(measured, index));
+        row.extend(ratio.map(|x| x.map_or(String::new(), |x| format!("{x:.2}"))));
         table.add_row(row);
     }
     for column in table.column_iter_mut().skip(varying.len() + 2) {

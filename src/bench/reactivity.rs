@@ -51,6 +51,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: Some(derive),
+    apart: None,
 };
 
 const THREADS: Key = Key {

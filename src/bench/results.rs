@@ -40,13 +40,15 @@ pub(crate) struct Results {
     pub(crate) points: Vec<Config>,
     /// How many rounds were made.
     pub(crate) rounds: usize,
+    /// Whether a point failed without which the run has failed.
+    pub(crate) lost: bool,
     samples: BTreeMap<(usize, &'static str, usize), Vec<f64>>,
 }
 
 impl Results {
     /// No samples yet.
     pub(crate) fn new(points: Vec<Config>, rounds: usize) -> Results {
-        Results { points, rounds, samples: BTreeMap::new() }
+        Results { points, rounds, lost: false, samples: BTreeMap::new() }
     }
 
     /// Adds samples of one round.

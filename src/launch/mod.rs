@@ -73,6 +73,8 @@ pub(crate) enum Failure {
         code: u8,
         /// The reason in one sentence.
         why: String,
+        /// The user's signal ended it.
+        interrupted: bool,
     },
     /// Nobody reads the output.
     BrokenPipe,
@@ -104,6 +106,7 @@ struct Launcher<'a> {
     /// When the next phase begins.
     turn: Option<Instant>,
     failure: Option<(u8, String)>,
+    interrupted: bool,
     broken: bool,
     message: OnMessage<'a>,
 }
@@ -135,6 +138,7 @@ pub(crate) fn run(
         phase: Phase::Running,
         turn: None,
         failure: None,
+        interrupted: false,
         broken: false,
         message,
     };
@@ -171,7 +175,7 @@ pub(crate) fn run(
     }
     match launcher.failure.take() {
         None => Ok(()),
-        Some((code, why)) => Err(Failure::Run { code, why }),
+        Some((code, why)) => Err(Failure::Run { code, why, interrupted: launcher.interrupted }),
     }
 }
 
@@ -269,6 +273,7 @@ impl Launcher<'_> {
 
     fn stopped(&mut self, signal: signals::Signal, count: u32) {
         let name = signals::name(signal.number);
+        self.interrupted = true;
         if count == 1 {
             self.fail(1, format!("interrupted by {name}"));
             if !signal.from_terminal {

@@ -1,0 +1,243 @@
+//! What threads cost: marcel's, kernel threads, and those of other libraries, side by side.
+//!
+//! Source: the table "threads" of the peers that this project measures itself against, whose programs are those of the
+//! libraries' own benchmarks. Each point is a process of its own, pinned to one core or to all that are allowed, and
+//! the libraries follow each other in every round. marcel and kernel threads run in `mad` itself ([`green`],
+//! [`kernel`], over the programs in [`ops`]); the others are programs in `peers/threads` that [`peers`] finds and
+//! builds. A library that is not here or that fails is named with the reason, and the rest goes on.
+
+mod green;
+mod kernel;
+mod ops;
+mod peers;
+
+use std::time::Duration;
+
+use marcel::topology::{allowed_cpus, restrict_current_thread};
+
+use super::config::Config;
+use super::key::{Key, Takes};
+use super::results::{Measured, Metric};
+use super::worker::{Emit, Spec, Worked};
+use super::{Absent, Apart, Bench};
+use ops::{Asked, Library};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "threads",
+    about: "what threads, switches and locks cost (C and C++ built with -O2, Rust with --release)",
+    source: "issue 3 and the peers' table of this project; the libraries' own benchmarks",
+    keys: &[OP, WORKERS, LIBRARY, THREADS],
+    metrics: &METRICS,
+    ranks: 1,
+    iters: 5,
+    rounds: 5,
+    points,
+    work,
+    derive: None,
+    apart: Some(&Apart {
+        prepare,
+        vital: |point| point.text("library") == OURS,
+        timeout: Duration::from_secs(60),
+        // The other libraries' kernel threads have the priority of the process, too.
+        knobs: &[("MARCEL_COMPUTE_NICE", "0")],
+        column: "to best peer",
+        ratio: to_best_peer,
+    }),
+};
+
+const OURS: &str = "marcel";
+const OP: Key = Key {
+    name: "op",
+    takes: Takes::Words(&[
+        "createjoin",
+        "batch",
+        "yield",
+        "handoff",
+        "mutex",
+        "mutex4",
+        "channel",
+        "fib",
+        "memory",
+    ]),
+    default: "createjoin,batch,yield,handoff,mutex,mutex4,channel,fib,memory",
+    help: "createjoin: one thread at a time; batch: 1000 at a time, per thread; yield: two threads per worker, per \
+           switch of a worker; handoff: two threads take turns by a lock and a condition, per turn; mutex: lock and \
+           unlock, alone; mutex4: four threads on one lock; channel: a number to and fro by two channels that hold \
+           one, per message; fib: fork-join, per thread; memory: resident bytes of a blocked thread",
+};
+const WORKERS: Key = Key {
+    name: "workers",
+    takes: Takes::Words(&["1", "all"]),
+    default: "1,all",
+    help: "one core (the last that is allowed) or all",
+};
+const LIBRARY: Key = Key {
+    name: "library",
+    takes: Takes::Words(&[
+        OURS,
+        "kernel",
+        "argobots",
+        "massivethreads",
+        "boost-fiber",
+        "go",
+        "may",
+        "tokio",
+    ]),
+    default: "marcel,kernel,argobots,massivethreads,boost-fiber,go,may,tokio",
+    help: "whose threads; kernel: std::thread; may and tokio are built by --peers",
+};
+const THREADS: Key = Key {
+    name: "threads",
+    takes: Takes::Int(1, 1_000_000),
+    default: "100000",
+    help: "blocked threads of memory (kernel threads: at most 10000); elsewhere as many as the program starts at once, in fib all told (kernel threads compute fib(15))",
+};
+const METRICS: [Metric; 2] = [
+    Metric { name: "op_time", unit: "ns", help: "duration of one operation" },
+    Metric { name: "memory", unit: "bytes", help: "resident memory of one blocked thread" },
+];
+
+/// More kernel threads than this are refused on many machines (`kernel.threads-max`, `vm.max_map_count`, cgroups).
+const MOST_KERNEL_THREADS: u64 = 10_000;
+
+/// How many cores a point has.
+fn cores(config: &Config) -> u64 {
+    match config.text("workers") {
+        "1" => 1,
+        _ => allowed_cpus().len() as u64,
+    }
+}
+
+fn points(grid: Vec<Config>) -> Vec<Config> {
+    let mut points: Vec<Config> = Vec::new();
+    for point in grid {
+        let threads = match point.text("op") {
+            "createjoin" | "mutex" => 1,
+            "batch" => ops::BATCH,
+            "yield" => 2 * cores(&point),
+            "mutex4" => 4,
+            "handoff" | "channel" => 2,
+            "fib" if point.text("library") == "kernel" => ops::fibonacci(kernel::Kernel::FIB).1,
+            "fib" => ops::fibonacci(green::Marcel::FIB).1,
+            _ if point.text("library") == "kernel" => {
+                point.number("threads").min(MOST_KERNEL_THREADS)
+            }
+            _ => point.number("threads"),
+        };
+        let point = point.with("threads", threads);
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    points
+}
+
+fn prepare(points: &[Config], with_cargo: bool) -> Vec<Absent> {
+    let mut tried: Vec<(&str, Result<(), String>)> = Vec::new();
+    let mut absent = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let library = point.text("library");
+        let Some(peer) = peers::find(library) else { continue };
+        if !tried.iter().any(|(name, _)| *name == library) {
+            tried.push((library, peers::build(peer, with_cargo)));
+        }
+        if let Some((_, Err(why))) = tried.iter().find(|(name, _)| *name == library) {
+            absent.push((index, why.clone()));
+        }
+    }
+    absent
+}
+
+fn work(spec: &Spec) -> Worked {
+    let emit = Emit::of(0);
+    for (number, config) in &spec.points {
+        let workers = cores(config);
+        let cpus = allowed_cpus();
+        let first = cpus.len() - (workers as usize).min(cpus.len());
+        restrict_current_thread(&cpus[first..])
+            .map_err(|e| format!("cores {:?}: {e}", &cpus[first..]))?;
+        let (op, threads) = (config.text("op"), config.number("threads"));
+        let asked = Asked { op, workers, samples: spec.iters, threads };
+        let metric = if op == "memory" { "memory" } else { "op_time" };
+        let report = |sample: f64| emit.samples(*number, metric, &[sample]);
+        match config.text("library") {
+            OURS => green::run(asked, report),
+            "kernel" => ops::measure::<kernel::Kernel>(asked, report),
+            other => peers::run(other, asked, report),
+        }
+        .map_err(|why| format!("{}, {op}: {why}", config.text("library")))?;
+    }
+    Ok(())
+}
+
+/// The median of a line over the best median of the other libraries for the same thing.
+fn to_best_peer(lines: &[Measured], index: usize) -> Option<f64> {
+    let line = &lines[index];
+    let threads = |line: &Measured| match line.config.text("library") {
+        "kernel" => None, // they may be fewer
+        _ => line.config.get("threads").cloned(),
+    };
+    let same = |other: &&Measured| {
+        ["op", "workers"].iter().all(|key| other.config.get(key) == line.config.get(key))
+            && (threads(other) == threads(line)
+                || threads(other).is_none()
+                || threads(line).is_none())
+    };
+    let peers = lines.iter().filter(same).filter(|other| other.config.text("library") != OURS);
+    let best = peers.map(|other| other.stats.median).min_by(f64::total_cmp)?;
+    (best > 0.0).then(|| line.stats.median / best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::key;
+    use crate::bench::stats::Stats;
+
+    fn grid(given: &[(&str, &str)]) -> Vec<Config> {
+        points(key::grid("threads", BENCH.keys, given).unwrap())
+    }
+
+    #[test]
+    fn only_memory_has_a_choice_of_threads() {
+        let points = grid(&[("op", "createjoin,memory"), ("threads", "5,20000"), ("workers", "1")]);
+        let of = |library: &str, op: &str| -> Vec<u64> {
+            let which = |p: &&Config| p.text("library") == library && p.text("op") == op;
+            points.iter().filter(which).map(|p| p.number("threads")).collect()
+        };
+        assert_eq!(of("marcel", "createjoin"), [1]);
+        assert_eq!(of("marcel", "memory"), [5, 20000]);
+        assert_eq!(of("kernel", "memory"), [5, 10000]);
+    }
+
+    #[test]
+    fn every_library_is_ours_or_the_kernels_or_has_a_program() {
+        let Takes::Words(libraries) = LIBRARY.takes else { panic!("words") };
+        for library in libraries {
+            assert!(
+                [OURS, "kernel"].contains(library) != peers::find(library).is_some(),
+                "{library}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_to_the_best_of_the_others() {
+        let line = |library: &str, op: &str, median: f64| Measured {
+            bench: "threads",
+            config: Config::default().with("op", op).with("workers", "1").with("library", library),
+            metric: "op_time",
+            unit: "ns",
+            stats: Stats::of(&[median]).unwrap(),
+        };
+        let lines = [
+            line("marcel", "yield", 20.0),
+            line("go", "yield", 80.0),
+            line("may", "yield", 40.0),
+            line("marcel", "fib", 1.0),
+        ];
+        let ratios: Vec<_> = (0..4).map(|index| to_best_peer(&lines, index)).collect();
+        assert_eq!(ratios, [Some(0.5), Some(2.0), Some(1.0), None]);
+    }
+}
