@@ -7,7 +7,8 @@ use super::tree::{Level, Topology};
 use crate::error::Error;
 
 /// An object of the topology, by its level and its number, as `mad topo` shows it. Whether there is such an
-/// object is found out when it is looked up: [`Topology::cores_of`].
+/// object is found out when it is looked up: [`Topology::node_of`],
+/// [`Topology::cores_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
     /// Its level.
@@ -51,21 +52,17 @@ impl FromStr for Object {
 }
 
 impl Topology {
-    /// The allowed cores of an object, in topology order. Where a core has one hardware thread only, `pu:N` is
-    /// the core N.
+    /// The node of an object, by its index in [`Topology::nodes`]. Where a core has one hardware thread only,
+    /// `pu:N` is the core N.
     ///
     /// # Errors
     /// When there is no such object, or none of its cores is allowed.
-    pub fn cores_of(&self, object: Object) -> Result<Vec<usize>, Error> {
+    pub fn node_of(&self, object: Object) -> Result<usize, Error> {
         let named = |level: Level| {
-            self.nodes().iter().find(move |node| node.level == level && node.id == object.id)
+            self.nodes().iter().position(|node| node.level == level && node.id == object.id)
         };
-        let whole_core = || {
-            let node = named(Level::Core).filter(|node| node.cpus == [object.id]);
-            node.filter(|_| object.level == Level::Pu)
-        };
-        let node = named(object.level).or_else(whole_core);
-        let node = node.ok_or_else(|| {
+        let whole_core = || self.leaf_of(object.id).filter(|_| object.level == Level::Pu);
+        named(object.level).or_else(whole_core).ok_or_else(|| {
             let others: Vec<String> = self
                 .nodes()
                 .iter()
@@ -83,13 +80,17 @@ impl Topology {
                     "{object} is not among the cores that this process may use: {there} (`mad topo` shows them)"
                 ),
             }
-        })?;
-        Ok(self
-            .cores()
-            .iter()
-            .copied()
-            .filter(|core| node.cpus.binary_search(core).is_ok())
-            .collect())
+        })
+    }
+
+    /// The allowed cores of an object, in topology order.
+    ///
+    /// # Errors
+    /// As [`Topology::node_of`].
+    pub fn cores_of(&self, object: Object) -> Result<Vec<usize>, Error> {
+        let node = &self.nodes()[self.node_of(object)?];
+        let cores = self.cores().iter().copied();
+        Ok(cores.filter(|core| node.cpus.binary_search(core).is_ok()).collect())
     }
 }
 
