@@ -147,6 +147,7 @@ pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
 }
 
 /// Lets the other runnable threads of the virtual processor run first; outside a runtime, the kernel's.
+#[inline]
 pub fn yield_now() {
     match (local::vp(), local::tcb()) {
         (Some(_), Some(tcb)) if !tcb.own.unwinding.get() => {

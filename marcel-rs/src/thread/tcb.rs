@@ -230,6 +230,7 @@ impl Tcb {
     ///
     /// # Safety
     /// Only by the thread itself, on its own stack.
+    #[inline(always)]
     pub(crate) unsafe fn switch(&self, how: Switch) {
         // SAFETY: a running thread has a context, which nobody takes away, and the caller is on its stack.
         unsafe {
