@@ -181,8 +181,8 @@ impl Context {
         unsafe { self.frame().engine.resume() }
     }
 
-    /// Switches back to whoever resumed the thread. Returns when it is resumed; unwinds if [`Context::unwind`]
-    /// resumed it.
+    /// Switches back to whoever resumed the thread. Returns when it is resumed; unwinds after
+    /// [`Context::condemn`].
     ///
     /// # Safety
     /// By the thread that runs in this context, on its stack.
@@ -197,15 +197,10 @@ impl Context {
         }
     }
 
-    /// Unwinds a suspended thread's stack: its destructors run, and the context is idle.
-    ///
-    /// # Safety
-    /// The thread is suspended in [`Context::suspend`], and the caller's to run.
-    pub(crate) unsafe fn unwind(&self) {
+    /// The thread, which is suspended, unwinds its stack when it is resumed. Its destructors may suspend again: there
+    /// is no second panic.
+    pub(crate) fn condemn(&self) {
         self.frame().errand.set(Some(raise));
-        // A destructor that suspends is resumed: it does not get a second panic.
-        // SAFETY: the caller's promise.
-        while unsafe { self.resume() } != Switch::Ended {}
     }
 
     /// The stack.

@@ -43,6 +43,11 @@ fn resume(context: &Context) -> Switch {
     unsafe { context.resume() }
 }
 
+fn unwind(context: &Context) {
+    context.condemn();
+    while resume(context) != Switch::Ended {}
+}
+
 #[test]
 fn a_context_switches_to_and_fro_and_runs_one_job_after_the_other() {
     let sum = std::rc::Rc::new(Cell::new(0u64));
@@ -157,8 +162,7 @@ fn a_suspended_thread_is_unwound_and_its_context_goes_on() {
         move || deep(20, &theirs),
         |context| {
             assert_eq!(resume(context), Switch::Park);
-            // SAFETY: suspended.
-            unsafe { context.unwind() };
+            unwind(context);
             assert_eq!(dropped.get(), 21);
             assert!(!std::thread::panicking());
             give(context, || ());
@@ -181,8 +185,7 @@ fn a_destructor_may_suspend_while_its_thread_is_unwound() {
         },
         |context| {
             assert_eq!(resume(context), Switch::Park);
-            // SAFETY: suspended.
-            unsafe { context.unwind() };
+            unwind(context);
             assert!(ended.get());
         },
     );

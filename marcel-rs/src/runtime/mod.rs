@@ -16,6 +16,7 @@ use crate::hooks::Hooks;
 use crate::thread::join::JoinHandle;
 use crate::thread::spawn;
 use crate::thread::tcb::Tcb;
+use crate::vp::ending::Ending;
 use crate::vp::idle::IdleSet;
 use crate::vp::processor::{Kind, Vp};
 use crate::vp::{local, tick};
@@ -75,6 +76,7 @@ pub(crate) struct Shared {
     /// Nice levels of compute virtual processors above the process's own.
     compute_nice: i32,
     pub(crate) stopping: AtomicBool,
+    pub(crate) ending: Ending,
     pub(crate) blocking: Blocking,
     mode: Mode,
     groups: [Group; 2],
@@ -156,7 +158,7 @@ impl Shared {
         claimed.is_some()
     }
 
-    fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
+    pub(crate) fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
         self.groups.iter().flat_map(|g| g.vps.get().map_or(&[][..], Vec::as_slice)).copied()
     }
 }
@@ -325,6 +327,7 @@ impl Builder {
             compute_nice,
             meeting,
             stopping: AtomicBool::new(false),
+            ending: Ending::default(),
             blocking: Blocking::new(self.blocking_max, self.blocking_keep)?,
             mode,
             groups: [
@@ -386,7 +389,12 @@ fn carry(vp: &'static Vp) {
 ///
 /// Dropping it stops them: each finishes what its current thread does until it next waits, yields or ends;
 /// then the stacks of the remaining threads are unwound, so that their destructors run, and their join
-/// handles report a panic with a [`crate::Stopped`] payload.
+/// handles report a panic with a [`crate::Stopped`] payload. Destructors may wait for what other threads hold, and
+/// for other threads' ends; for what will not come any more they look at [`crate::is_stopping`].
+///
+/// # Blocking
+/// The kernel thread, until all threads have ended; also when a green thread of another runtime drops it. One of its
+/// own does not wait, and is unwound when it waits next.
 pub struct Runtime {
     shared: Arc<Shared>,
     kernel_threads: Vec<std::thread::JoinHandle<()>>,
@@ -461,17 +469,28 @@ impl fmt::Debug for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        self.shared.ending.expect(self.kernel_threads.len());
         self.shared.stopping.store(true, SeqCst);
         self.shared.blocking.close();
         for vp in self.shared.all_vps() {
             vp.sleeper.notify();
         }
-        for thread in self.kernel_threads.drain(..) {
-            let _ = thread.join();
+        let (shared, threads) = (self.shared.clone(), std::mem::take(&mut self.kernel_threads));
+        let finish = move || {
+            for thread in threads {
+                let _ = thread.join();
+            }
+            shared.blocking.join();
+            shared.contexts.clear();
+            // SAFETY: the kernel threads have ended.
+            drop(unsafe { (*shared.hooks.get()).take() });
+        };
+        match local::vp() {
+            // Refused: nobody waits for them, and their stacks stay.
+            Some(vp) if std::ptr::eq(&*vp.shared, &*self.shared) => {
+                let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);
+            }
+            _ => finish(),
         }
-        self.shared.blocking.join();
-        self.shared.contexts.clear();
-        // SAFETY: the kernel threads have ended.
-        drop(unsafe { (*self.shared.hooks.get()).take() });
     }
 }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::context::Switch;
 use crate::thread::tcb::{self, Tcb};
 use crate::vp::local;
 use crate::vp::processor::Vp;
@@ -150,10 +149,7 @@ pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
 #[inline]
 pub fn yield_now() {
     match (local::vp(), local::tcb()) {
-        (Some(_), Some(tcb)) if !tcb.own.unwinding.get() => {
-            // SAFETY: `tcb` is the calling thread.
-            unsafe { tcb.switch(Switch::Yield) }
-        }
+        (Some(_), Some(tcb)) => tcb.give_way(),
         _ => std::thread::yield_now(),
     }
 }
@@ -163,13 +159,9 @@ pub fn yield_now() {
 /// # Blocking
 /// The green thread; outside a runtime, the kernel thread.
 pub fn sleep(time: Duration) {
-    let Some(end) = deadline(time) else {
-        loop {
-            tcb::park("sleep");
-        }
-    };
-    while Instant::now() < end && !is_stopping() {
-        tcb::park_until("sleep", Some(end));
+    let end = deadline(time);
+    while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
+        tcb::park_until("sleep", end);
     }
 }
 

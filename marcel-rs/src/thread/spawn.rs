@@ -150,8 +150,11 @@ fn refuse(why: impl std::fmt::Display) -> ! {
 pub(crate) fn body() {
     // The virtual processor that resumes a context has made its thread the current one.
     let Some(tcb) = local::tcb() else { return };
-    // SAFETY: a running thread owns its cargo.
-    unsafe { tcb.own.cargo.run() };
+    // A thread that would begin when its runtime stops only drops what it has.
+    if !tcb.own.unwinding.get() {
+        // SAFETY: a running thread owns its cargo.
+        unsafe { tcb.own.cargo.run() };
+    }
     local_key::destroy();
     // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
     // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.

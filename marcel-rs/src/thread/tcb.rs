@@ -22,6 +22,7 @@ use crate::thread::join_word::JoinWord;
 use crate::thread::local_key::Locals;
 use crate::thread::look::{self, Look};
 use crate::thread::park_word::ParkWord;
+use crate::vp::ending::Panics;
 use crate::vp::local;
 use crate::vp::processor::Vp;
 use crate::vp::queue::{Linked, Stack};
@@ -59,8 +60,10 @@ pub(crate) struct Own {
     /// Why it got no stack.
     pub(crate) no_stack: Cell<Option<io::Error>>,
     pub(crate) stack_size: Cell<usize>,
-    /// The thread's stack is being unwound by a runtime that stops: it must not wait any more.
+    /// Its runtime stops, and the thread is unwound: it does not park any more, see `vp::ending`.
     pub(crate) unwinding: Cell<bool>,
+    /// Whether it is suspended in a panic of its own.
+    pub(crate) panics: Cell<Panics>,
     /// Green-thread-local values.
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
@@ -226,6 +229,17 @@ impl Tcb {
         }
     }
 
+    /// Lets others run. By the thread itself.
+    pub(crate) fn give_way(&self) {
+        // SAFETY: the calling thread's own.
+        if unsafe { (*self.own.context.get()).is_some() } {
+            // SAFETY: as above.
+            unsafe { self.switch(Switch::Yield) }
+        } else {
+            std::thread::yield_now(); // it got no stack, and drops its closure in the scheduler
+        }
+    }
+
     /// Switches to the scheduler.
     ///
     /// # Safety
@@ -286,11 +300,11 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
     }
     match local::vp() {
         Some(vp) => {
+            tcb.look.waits(reason);
             if tcb.own.unwinding.get() {
-                std::thread::yield_now(); // the scheduler is not to be re-entered: see `Own::unwinding`
+                tcb.give_way();
                 return;
             }
-            tcb.look.waits(reason);
             if let Some(deadline) = deadline {
                 vp.add_timer(deadline, tcb);
             }

@@ -1,6 +1,8 @@
 //! Virtual processors: the scheduler's loop (`processor`), the queues it serves, its timers and ticks, and how
-//! its kernel thread sleeps (`idle`, `sleeper`).
+//! its kernel thread sleeps (`idle`, `sleeper`); how it comes to its end (`ending`).
 
+#[cfg(not(loom))]
+pub(crate) mod ending;
 #[cfg(not(loom))]
 pub(crate) mod fresh;
 pub(crate) mod idle;

@@ -44,6 +44,7 @@ use crate::thread::join_word::End;
 use crate::thread::spawn;
 use crate::thread::tcb::{Tcb, TcbCache};
 use crate::topology;
+use crate::vp::ending::Panics;
 use crate::vp::fresh::Fresh;
 use crate::vp::local;
 use crate::vp::queue::{Inbox, RunQueue};
@@ -69,7 +70,7 @@ pub struct Vp {
     kind: Kind,
     index: usize,
     cpu: Option<usize>,
-    inbox: Inbox,
+    pub(super) inbox: Inbox,
     pub(crate) fresh: Stealer<&'static Tcb>,
     pub(crate) sleeper: Sleeper,
     pub(crate) tick: Tick,
@@ -82,14 +83,16 @@ pub struct Vp {
 }
 
 /// What only the virtual processor's kernel thread touches, and never a signal handler.
-struct Own {
+pub(super) struct Own {
     queue: RunQueue,
     fresh: Fresh,
     tcbs: TcbCache,
     contexts: ContextCache,
     timers: BinaryHeap<Timer>,
     /// Started, unfinished threads, to unwind at shutdown; each knows its place.
-    live: Vec<&'static Tcb>,
+    pub(super) live: Vec<&'static Tcb>,
+    /// How many of them are suspended in a panic; see `ending`.
+    pub(super) panicking: usize,
     picks: Cell<u32>,
     /// The last thread has yielded: those that never ran come before it as well.
     yielded: Cell<bool>,
@@ -142,6 +145,7 @@ impl Vp {
                 contexts: ContextCache::default(),
                 timers: BinaryHeap::new(),
                 live: Vec::new(),
+                panicking: 0,
                 picks: Cell::new(0),
                 yielded: Cell::new(false),
                 meets: false,
@@ -177,7 +181,7 @@ impl Vp {
     /// # Safety
     /// On the virtual processor's kernel thread, not in a signal handler, and no other reference alive.
     #[allow(clippy::mut_from_ref)]
-    unsafe fn own(&self) -> &mut Own {
+    pub(super) unsafe fn own(&self) -> &mut Own {
         // SAFETY: the caller's promise.
         unsafe { &mut *self.own.get() }
     }
@@ -250,8 +254,8 @@ impl Vp {
                 None => self.idle(),
             }
         }
+        self.end_all();
         self.become_idle();
-        self.unwind_all();
         // SAFETY: on our kernel thread; no thread is left. We are immortal, our stacks need not be.
         let own = unsafe { self.own() };
         own.contexts.empty(&self.shared.contexts);
@@ -261,7 +265,7 @@ impl Vp {
         local::set_in_scheduler(false);
     }
 
-    fn next(&self) -> Option<&'static Tcb> {
+    pub(super) fn next(&self) -> Option<&'static Tcb> {
         // SAFETY: on our kernel thread, in the scheduler.
         let own = unsafe { self.own() };
         self.inbox.drain_into(&mut own.queue);
@@ -328,7 +332,7 @@ impl Vp {
         }
     }
 
-    fn execute(&'static self, tcb: &'static Tcb) {
+    pub(super) fn execute(&'static self, tcb: &'static Tcb) {
         if !self.busy.load(Relaxed) {
             self.become_busy();
         }
@@ -344,6 +348,9 @@ impl Vp {
         let how = unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
         if how != Some(Switch::Ended) {
             tcb.look.suspended();
+            if std::thread::panicking() || tcb.own.panics.get() != Panics::No {
+                self.note_panics(tcb);
+            }
         }
         local::set_in_scheduler(true);
         local::set_tcb(None);
@@ -401,6 +408,10 @@ impl Vp {
         // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
         let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
         tcb.own.wait.set(tcb.own.wait.get() + 1);
+        tcb.own.unwinding.set(false);
+        if tcb.own.panics.get() != Panics::No {
+            self.forget_panics(tcb);
+        }
         if let Some(context) = context {
             own.contexts.put(&self.shared.contexts, context);
         }
@@ -506,52 +517,5 @@ impl Vp {
             || self.is_current() && unsafe { self.own() }.queue.len() > 0
             || !self.shared.injector(self.kind).is_empty()
             || self.shared.vps(self.kind).iter().any(|vp| !vp.fresh.is_empty())
-    }
-
-    /// Unwinds every thread that will not run any more, and drops those that never ran.
-    ///
-    /// A parked thread is ours once we have made its token available; if somebody else did, it is on its
-    /// way to the inbox and we wait for it there.
-    fn unwind_all(&'static self) {
-        loop {
-            let next = {
-                // SAFETY: on our kernel thread, in the scheduler; the borrow ends before any thread runs.
-                let own = unsafe { self.own() };
-                self.inbox.drain_into(&mut own.queue);
-                let queued = own.queue.pop().or_else(|| self.next_fresh(own));
-                queued.or_else(|| own.live.iter().copied().find(|tcb| tcb.notify()))
-            };
-            match next {
-                Some(tcb) => self.unwind(tcb),
-                // SAFETY: as above.
-                None if unsafe { self.own() }.live.is_empty() => return,
-                None => std::thread::yield_now(),
-            }
-        }
-    }
-
-    fn unwind(&'static self, tcb: &'static Tcb) {
-        // What the thread owns may wait, as it is dropped: not any more.
-        tcb.own.unwinding.set(true);
-        local::set_tcb(Some(tcb));
-        // SAFETY: the thread is suspended or never ran, and was taken from the queues: it is ours.
-        match unsafe { (*tcb.own.context.get()).as_ref() } {
-            Some(context) => {
-                tcb.look.resumed();
-                // SAFETY: as above.
-                unsafe { context.unwind() };
-            }
-            None => spawn::discard(tcb),
-        }
-        tcb.own.locals.finish();
-        local::set_tcb(None);
-        tcb.own.unwinding.set(false);
-        // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
-        let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
-        if let Some(context) = context {
-            own.contexts.put(&self.shared.contexts, context);
-            own.forget(tcb);
-        }
-        self.end(tcb);
     }
 }

@@ -1,0 +1,591 @@
+//! The end of a runtime: threads that wait for something are unwound, wherever and for whatever they wait.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::sync::{Condvar, Mutex, Semaphore};
+use marcel::{Builder, JoinHandle, Latch, Mode, Runtime, Stopped};
+
+mod common;
+use common::in_a_child;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Counts when it is dropped.
+#[derive(Clone)]
+struct Witness(Arc<AtomicUsize>);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Does something when it is dropped.
+struct Then<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for Then<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+fn count() -> Arc<AtomicUsize> {
+    Arc::default()
+}
+
+fn runtimes() -> impl Iterator<Item = Runtime> {
+    [(Mode::Mono, 1, 1), (Mode::Smp, 1, 1), (Mode::Smp, 2, 2), (Mode::Smp, 6, 2)].into_iter().map(
+        |(mode, vps, reactive)| {
+            Runtime::builder().mode(mode).vps(vps).reactive(reactive).build().unwrap()
+        },
+    )
+}
+
+fn forever() -> ! {
+    loop {
+        marcel::park();
+    }
+}
+
+/// Waits, on a kernel thread, until `n` threads have said that they are there.
+fn until(ready: &AtomicUsize, n: usize) {
+    let limit = Instant::now() + LIMIT;
+    while ready.load(SeqCst) < n {
+        assert!(Instant::now() < limit, "waited for {LIMIT:?}");
+        std::thread::yield_now();
+    }
+    std::thread::sleep(Duration::from_millis(2)); // and has gone to wait
+}
+
+fn stopped<T>(handle: JoinHandle<T>) -> bool {
+    handle.join().err().is_some_and(|payload| payload.is::<Stopped>())
+}
+
+type Body = Box<dyn FnOnce() + Send>;
+
+/// One thread blocked in each way there is; none of these waits is ever over.
+fn blocked_in_every_way(ready: &Arc<AtomicUsize>) -> Vec<Body> {
+    let mutex = Arc::new(Mutex::new(()));
+    let held = Arc::new(AtomicBool::new(false));
+    let (holder, holds) = (mutex.clone(), held.clone());
+    let after = move || {
+        while !held.load(SeqCst) {
+            marcel::yield_now();
+        }
+    };
+    let never: Arc<AtomicBool> = Arc::default();
+    let mut bodies: Vec<Body> = vec![
+        Box::new(move || {
+            let _guard = holder.lock();
+            holds.store(true, SeqCst);
+            forever()
+        }),
+        Box::new(move || {
+            after();
+            drop(mutex.lock());
+        }),
+        Box::new(|| forever()),
+        Box::new(|| marcel::sleep(Duration::from_secs(100_000))),
+        Box::new(|| marcel::sleep(Duration::MAX)),
+        Box::new(|| {
+            loop {
+                marcel::park_timeout(Duration::from_secs(100_000)); // spurious wake-ups are allowed
+            }
+        }),
+        Box::new(|| {
+            let _ = marcel::sleep_interruptible(Duration::from_secs(100_000));
+        }),
+        Box::new(|| while marcel::park_interruptible().is_ok() {}),
+        Box::new(|| Semaphore::new(0).acquire()),
+        Box::new(|| {
+            Semaphore::new(0).acquire_timeout(Duration::from_secs(100_000));
+        }),
+        Box::new(|| {
+            let mutex = Mutex::new(());
+            drop(Condvar::new().wait(mutex.lock()));
+        }),
+        Box::new(|| {
+            let mutex = Mutex::new(());
+            drop(Condvar::new().wait_while(mutex.lock(), |_| true));
+        }),
+        Box::new(|| Latch::new().wait("a test")),
+        Box::new(|| {
+            Latch::new().wait_until("a test", Instant::now() + Duration::from_secs(100_000));
+        }),
+        Box::new(|| drop(marcel::spawn(|| forever()).join())),
+        Box::new(|| {
+            marcel::scope(|s| {
+                s.spawn(|| forever());
+            })
+        }),
+        Box::new(|| drop(marcel::scope(|s| s.spawn(|| forever()).join()))),
+        Box::new(|| {
+            drop(marcel::scope(|s| {
+                s.spawn(|| {
+                    marcel::scope(|s| {
+                        s.spawn(|| forever());
+                        forever()
+                    })
+                })
+                .join()
+            }))
+        }),
+        Box::new(move || {
+            while !never.load(SeqCst) {
+                marcel::yield_now();
+            }
+        }),
+    ];
+    for body in &mut bodies {
+        let (inner, ready) = (std::mem::replace(body, Box::new(|| ())), ready.clone());
+        *body = Box::new(move || {
+            ready.fetch_add(1, SeqCst);
+            inner();
+        });
+    }
+    bodies
+}
+
+#[test]
+fn threads_blocked_in_every_way_are_unwound_and_drop_what_they_have() {
+    in_a_child("threads_blocked_in_every_way_are_unwound_and_drop_what_they_have", LIMIT, || {
+        for runtime in runtimes() {
+            for reactive in [false, true] {
+                let (dropped, ready) = (count(), count());
+                let owned = Witness(dropped.clone());
+                let bodies = blocked_in_every_way(&ready);
+                let n = bodies.len();
+                runtime.run(move || {
+                    for body in bodies {
+                        let witness = owned.clone();
+                        let builder = Builder::new().reactive(reactive);
+                        let started = builder.spawn(move || {
+                            let _on_the_stack = witness;
+                            body()
+                        });
+                        drop(started.unwrap());
+                    }
+                    drop(owned);
+                });
+                until(&ready, n);
+                if reactive {
+                    assert_eq!(dropped.load(SeqCst), 1, "the threads wait");
+                    drop(runtime);
+                    assert_eq!(dropped.load(SeqCst), 1 + n);
+                    break;
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_destructor_may_lock_what_a_thread_holds_that_is_unwound_later() {
+    in_a_child("a_destructor_may_lock_what_a_thread_holds_that_is_unwound_later", LIMIT, || {
+        // The waiting one is started first, and last, so that it is unwound before the holder in one of the two.
+        for runtime in runtimes().chain(runtimes()).enumerate().map(|(i, r)| (i % 2 == 0, r)) {
+            let (holder_first, runtime) = runtime;
+            let (mutex, got, ready) = (Arc::new(Mutex::new(0)), count(), count());
+            let hold = {
+                let (mutex, ready) = (mutex.clone(), ready.clone());
+                move || {
+                    let _guard = mutex.lock();
+                    ready.fetch_add(1, SeqCst);
+                    forever()
+                }
+            };
+            let wait = {
+                let (mutex, got, ready) = (mutex.clone(), got.clone(), ready.clone());
+                move || {
+                    let _locks = Then(|| {
+                        *mutex.lock() += 1;
+                        got.fetch_add(1, SeqCst);
+                    });
+                    ready.fetch_add(1, SeqCst);
+                    forever()
+                }
+            };
+            if holder_first {
+                runtime.spawn(hold);
+                until(&ready, 1);
+                runtime.spawn(wait);
+            } else {
+                runtime.spawn(wait);
+                until(&ready, 1);
+                runtime.spawn(hold);
+            }
+            until(&ready, 2);
+            drop(runtime);
+            assert_eq!((got.load(SeqCst), *mutex.lock()), (1, 1));
+        }
+    });
+}
+
+#[test]
+fn a_destructor_may_join_a_thread_that_is_unwound_later() {
+    in_a_child("a_destructor_may_join_a_thread_that_is_unwound_later", LIMIT, || {
+        for runtime in runtimes() {
+            let (joined, ready) = (count(), count());
+            for reactive in [false, true] {
+                for _ in 0..5 {
+                    let (joined, ready) = (joined.clone(), ready.clone());
+                    runtime.spawn(move || {
+                        let inner = ready.clone();
+                        let other = Builder::new().reactive(reactive).spawn(move || {
+                            inner.fetch_add(1, SeqCst);
+                            forever()
+                        });
+                        let mut other = Some(other.unwrap());
+                        let _joins = Then(|| {
+                            let other = other.take().unwrap();
+                            joined.fetch_add(stopped::<()>(other) as usize, SeqCst);
+                        });
+                        ready.fetch_add(1, SeqCst);
+                        forever()
+                    });
+                }
+            }
+            until(&ready, 20);
+            drop(runtime);
+            assert_eq!(joined.load(SeqCst), 10);
+        }
+    });
+}
+
+#[test]
+fn the_threads_of_a_scope_end_before_their_owners_frame_goes() {
+    in_a_child("the_threads_of_a_scope_end_before_their_owners_frame_goes", LIMIT, || {
+        for runtime in runtimes() {
+            let (ready, broken) = (count(), count());
+            for deep in 0..10 {
+                let (ready, broken) = (ready.clone(), broken.clone());
+                runtime.spawn(move || {
+                    let alive = AtomicUsize::new(0);
+                    let borrowed = &alive;
+                    let _checks = Then(|| {
+                        broken.fetch_add(borrowed.load(SeqCst), SeqCst);
+                    });
+                    marcel::scope(|s| {
+                        for _ in 0..3 {
+                            s.spawn(|| {
+                                alive.fetch_add(1, SeqCst);
+                                let _counts = Then(|| {
+                                    // Its end takes a while, and others' turns.
+                                    for _ in 0..10 {
+                                        marcel::yield_now();
+                                    }
+                                    alive.fetch_sub(1, SeqCst);
+                                });
+                                ready.fetch_add(1, SeqCst);
+                                forever()
+                            });
+                        }
+                        if deep % 2 == 0 {
+                            forever()
+                        }
+                    });
+                });
+            }
+            until(&ready, 30);
+            drop(runtime);
+            assert_eq!(broken.load(SeqCst), 0, "threads outlived what they borrowed");
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_a_destructor_starts_ends_also_where_nobody_is_left_to_run_it() {
+    in_a_child(
+        "a_thread_that_a_destructor_starts_ends_also_where_nobody_is_left_to_run_it",
+        LIMIT,
+        || {
+            for runtime in runtimes() {
+                let (ended, ready) = (count(), count());
+                for reactive in [false, true] {
+                    for _ in 0..4 {
+                        let (ended, ready) = (ended.clone(), ready.clone());
+                        let body = move || {
+                            let _starts = Then(|| {
+                                // The others of our kind and all of the other kind are through by now.
+                                std::thread::sleep(Duration::from_millis(3));
+                                let witness = Witness(ended.clone());
+                                let other = Builder::new().reactive(!reactive);
+                                let other = other.spawn(move || drop(witness)).unwrap();
+                                let _ = other.join();
+                            });
+                            ready.fetch_add(1, SeqCst);
+                            forever()
+                        };
+                        runtime
+                            .run(|| drop(Builder::new().reactive(reactive).spawn(body).unwrap()));
+                    }
+                }
+                until(&ready, 8);
+                drop(runtime);
+                assert_eq!(ended.load(SeqCst), 8);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_waits_in_a_destructor_during_its_panic_is_not_unwound_twice() {
+    in_a_child(
+        "a_thread_that_waits_in_a_destructor_during_its_panic_is_not_unwound_twice",
+        LIMIT,
+        || {
+            for runtime in runtimes() {
+                let (dropped, ready) = (count(), count());
+                let handles: Vec<_> = (0..6)
+                    .map(|i| {
+                        let (witness, ready) = (Witness(dropped.clone()), ready.clone());
+                        runtime.spawn(move || {
+                            let _last = witness;
+                            let _waits = Then(|| {
+                                ready.fetch_add(1, SeqCst);
+                                match i % 3 {
+                                    0 => Semaphore::new(0).acquire(),
+                                    1 => marcel::sleep(Duration::from_secs(100_000)),
+                                    _ => {
+                                        while !marcel::is_stopping() {
+                                            marcel::park();
+                                        }
+                                    }
+                                }
+                            });
+                            panic!("as planned");
+                        })
+                    })
+                    .collect();
+                let innocent = {
+                    let (witness, ready) = (Witness(dropped.clone()), ready.clone());
+                    runtime.spawn(move || {
+                        let _last = witness;
+                        ready.fetch_add(1, SeqCst);
+                        forever()
+                    })
+                };
+                until(&ready, 7);
+                drop(runtime);
+                assert_eq!(dropped.load(SeqCst), 7);
+                assert!(stopped(innocent));
+                for handle in handles {
+                    assert!(handle.join().is_err());
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_waits_in_a_destructor_of_its_normal_end_is_unwound() {
+    in_a_child("a_thread_that_waits_in_a_destructor_of_its_normal_end_is_unwound", LIMIT, || {
+        for runtime in runtimes() {
+            let (dropped, ready) = (count(), count());
+            let (witness, there) = (Witness(dropped.clone()), ready.clone());
+            runtime.spawn(move || {
+                let _last = witness;
+                let _waits = Then(|| {
+                    there.fetch_add(1, SeqCst);
+                    forever()
+                });
+            });
+            until(&ready, 1);
+            drop(runtime);
+            assert_eq!(dropped.load(SeqCst), 1);
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_catches_its_unwinding_ends_all_the_same() {
+    in_a_child("a_thread_that_catches_its_unwinding_ends_all_the_same", LIMIT, || {
+        for runtime in runtimes() {
+            let (dropped, ready) = (count(), count());
+            let (witness, there) = (Witness(dropped.clone()), ready.clone());
+            let handle = runtime.spawn(move || {
+                let _last = witness;
+                there.fetch_add(1, SeqCst);
+                let caught = catch_unwind(|| forever());
+                assert!(caught.is_err());
+                assert!(marcel::is_stopping());
+                marcel::yield_now();
+                marcel::sleep(Duration::from_millis(1));
+                5
+            });
+            until(&ready, 1);
+            drop(runtime);
+            assert_eq!(dropped.load(SeqCst), 1);
+            assert!(handle.join().is_err());
+        }
+    });
+}
+
+#[test]
+fn what_threads_that_never_ran_own_is_dropped_whatever_its_destructors_do() {
+    in_a_child(
+        "what_threads_that_never_ran_own_is_dropped_whatever_its_destructors_do",
+        LIMIT,
+        || {
+            for mode in [Mode::Mono, Mode::Smp] {
+                let runtime = Runtime::builder().mode(mode).vps(1).reactive(1).build().unwrap();
+                let (dropped, ready, go) = (count(), count(), Arc::new(AtomicBool::new(false)));
+                let (there, seen) = (ready.clone(), go.clone());
+                runtime.spawn(move || {
+                    there.fetch_add(1, SeqCst);
+                    while !seen.load(SeqCst) {} // the virtual processor starts nobody
+                });
+                until(&ready, 1);
+                for i in 0..9 {
+                    let witness = Witness(dropped.clone());
+                    let acts = Then(move || {
+                        let _last = &witness;
+                        match i % 3 {
+                            0 => panic!("in a destructor, as planned"),
+                            1 => marcel::sleep(Duration::from_millis(1)),
+                            _ => drop(marcel::spawn(|| forever())),
+                        }
+                    });
+                    runtime.spawn(move || drop(acts));
+                }
+                let ending = std::thread::spawn(move || drop(runtime));
+                std::thread::sleep(Duration::from_millis(10));
+                go.store(true, SeqCst);
+                ending.join().unwrap();
+                assert_eq!(dropped.load(SeqCst), 9);
+            }
+        },
+    );
+}
+
+#[test]
+fn the_locks_of_unwound_threads_are_free_for_others() {
+    for runtime in runtimes() {
+        let (mutex, ready) = (Arc::new(Mutex::new(0)), count());
+        let (theirs, there) = (mutex.clone(), ready.clone());
+        runtime.spawn(move || {
+            let mut guard = theirs.lock();
+            *guard = 1;
+            there.fetch_add(1, SeqCst);
+            forever()
+        });
+        until(&ready, 1);
+        // A kernel thread and a thread of another runtime wait for it.
+        let other = Runtime::builder().mode(Mode::Mono).build().unwrap();
+        let (a, b) = (mutex.clone(), mutex.clone());
+        let kernel = std::thread::spawn(move || *a.lock() += 10);
+        let green = other.spawn(move || *b.lock() += 100);
+        std::thread::sleep(Duration::from_millis(2));
+        drop(runtime);
+        kernel.join().unwrap();
+        green.join().unwrap();
+        assert_eq!(*mutex.lock(), 111);
+    }
+}
+
+#[test]
+fn threads_of_two_runtimes_that_wait_for_each_other_are_unwound_one_runtime_after_the_other() {
+    in_a_child(
+        "threads_of_two_runtimes_that_wait_for_each_other_are_unwound_one_runtime_after_the_other",
+        LIMIT,
+        || {
+            let (one, ready) = (Runtime::builder().vps(1).build().unwrap(), count());
+            let two = Runtime::builder().vps(1).build().unwrap();
+            let there = ready.clone();
+            let first = one.spawn(move || {
+                there.fetch_add(1, SeqCst);
+                forever()
+            });
+            let there = ready.clone();
+            let second = two.spawn(move || {
+                there.fetch_add(1, SeqCst);
+                assert!(stopped::<()>(first));
+                there.fetch_add(1, SeqCst);
+                forever()
+            });
+            until(&ready, 2);
+            drop(one);
+            until(&ready, 3);
+            drop(two);
+            assert!(stopped::<()>(second));
+        },
+    );
+}
+
+#[test]
+fn a_runtime_may_be_dropped_by_a_green_thread_of_another_one_and_by_its_own() {
+    in_a_child(
+        "a_runtime_may_be_dropped_by_a_green_thread_of_another_one_and_by_its_own",
+        LIMIT,
+        || {
+            let outer = Runtime::builder().vps(1).build().unwrap();
+            let dropped = count();
+            outer.run(|| {
+                let inner = Runtime::builder().vps(1).build().unwrap();
+                let (witness, ready) = (Witness(dropped.clone()), count());
+                let there = ready.clone();
+                inner.spawn(move || {
+                    let _last = witness;
+                    there.fetch_add(1, SeqCst);
+                    forever()
+                });
+                until(&ready, 1);
+                drop(inner);
+                assert_eq!(dropped.load(SeqCst), 1);
+            });
+            for runtime in runtimes() {
+                let before = dropped.load(SeqCst);
+                let shared = Arc::new(runtime);
+                let (theirs, witness) = (shared.clone(), Witness(dropped.clone()));
+                let go = Arc::new(AtomicBool::new(false));
+                let seen = go.clone();
+                let handle = shared.spawn(move || {
+                    let _last = witness;
+                    while !seen.load(SeqCst) {
+                        marcel::yield_now();
+                    }
+                    drop(theirs); // the last
+                    forever()
+                });
+                drop(shared);
+                go.store(true, SeqCst);
+                assert!(stopped::<()>(handle));
+                let limit = Instant::now() + LIMIT;
+                while dropped.load(SeqCst) == before {
+                    assert!(Instant::now() < limit);
+                    std::thread::yield_now();
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn stopping_is_seen_by_threads_that_are_unwound_and_by_no_other() {
+    for runtime in runtimes() {
+        let (seen, ready) = (count(), count());
+        assert!(!marcel::is_stopping());
+        assert!(!runtime.run(marcel::is_stopping));
+        let (counted, there) = (seen.clone(), ready.clone());
+        runtime.spawn(move || {
+            let _looks = Then(|| {
+                counted.fetch_add(marcel::is_stopping() as usize, SeqCst);
+            });
+            there.fetch_add(1, SeqCst);
+            forever()
+        });
+        until(&ready, 1);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            runtime.run(|| {
+                let _looks = Then(|| assert!(!marcel::is_stopping()));
+                panic!("as planned");
+            })
+        }));
+        assert!(panicked.is_err());
+        drop(runtime);
+        assert_eq!(seen.load(SeqCst), 1);
+    }
+}
