@@ -90,6 +90,26 @@ pub(crate) static LWP_KEEP: Knob = Knob {
     meaning: "how long a kernel thread for blocking calls stays when it has nothing to do",
 };
 
+/// `MARCEL_SIGQUIT`: whether the signal has every thread's state written.
+pub(crate) static SIGQUIT: Knob = Knob {
+    name: "MARCEL_SIGQUIT",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "SIGQUIT (Ctrl-\\) writes what every thread does to standard error, and ends the process when it comes \
+              twice within a second; 0, or a handler that the program has installed before: the signal is left alone",
+};
+
+/// `MARCEL_STALL_MS`: the watchdog's limit.
+pub(crate) static STALL_MS: Knob = Knob {
+    name: "MARCEL_STALL_MS",
+    kind: Kind::Int(0, 3_600_000),
+    default: "0",
+    unit: "ms",
+    meaning: "a thread that has not given its virtual processor back for so long is named on standard error, with a \
+              backtrace, and again when it does; 0: none is",
+};
+
 /// `PIOM_TIMER_PERIOD`: period of the tick.
 pub static TIMER_PERIOD: Knob = Knob {
     name: "PIOM_TIMER_PERIOD",
@@ -130,6 +150,8 @@ pub static KNOBS: &[Knob] = &[
     STACK_SIZE,
     LWP_MAX,
     LWP_KEEP,
+    SIGQUIT,
+    STALL_MS,
     TIMER_PERIOD,
     TOPOLOGY,
     HWLOC,

@@ -31,6 +31,8 @@ pub mod blocking;
 #[cfg(not(loom))]
 mod context;
 #[cfg(not(loom))]
+pub mod diagnosis;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod hooks;

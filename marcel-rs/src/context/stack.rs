@@ -52,26 +52,31 @@ impl Stack {
         self.bottom..self.bottom + GUARD + self.size
     }
 
-    /// Bytes, in whole pages, from the top down to the lowest page that is in memory: the most that any thread
-    /// has used of the stack since the kernel last had its memory. Pages that the kernel has swapped out are
-    /// not counted. One system call for each 2 MiB that were not touched; async-signal-safe.
+    /// Bytes, in whole pages, from the top down to the lowest page that is in memory: see [`touched`].
     pub(crate) fn touched(&self) -> usize {
-        const PAGES: usize = 512;
-        let end = self.whole().end;
-        let mut from = self.guard().end;
-        while from < end {
-            let mut present = [0u8; PAGES];
-            let pages = PAGES.min((end - from) / PAGE);
-            // SAFETY: pages of our mapping, and a byte for each. Fails for lack of kernel memory only.
-            let ret = unsafe {
-                libc::mincore(from as *mut libc::c_void, pages * PAGE, present.as_mut_ptr())
-            };
-            let first = present[..pages].iter().position(|page| page & 1 == 1);
-            match first {
-                Some(first) if ret == 0 => return end - from - first * PAGE,
-                _ => from += pages * PAGE,
-            }
-        }
-        0
+        touched(self.usable())
     }
+}
+
+/// Bytes of the stack at `usable`, in whole pages, from the top down to the lowest page that is in memory: the most
+/// that any thread has used of it since the kernel last had its memory. Pages that the kernel has swapped out
+/// are not counted. One system call for each 2 MiB that were not touched; async-signal-safe. An answer of no
+/// meaning if it is a stack no more.
+pub(crate) fn touched(usable: Range<usize>) -> usize {
+    const PAGES: usize = 512;
+    let mut from = usable.start;
+    while from < usable.end {
+        let mut present = [0u8; PAGES];
+        let pages = PAGES.min((usable.end - from) / PAGE);
+        // SAFETY: the kernel checks the pages; there is a byte for each. It fails for lack of kernel memory, or of the
+        // stack.
+        let ret =
+            unsafe { libc::mincore(from as *mut libc::c_void, pages * PAGE, present.as_mut_ptr()) };
+        let first = present[..pages].iter().position(|page| page & 1 == 1);
+        match first {
+            Some(first) if ret == 0 => return usable.end - from - first * PAGE,
+            _ => from += PAGES * PAGE,
+        }
+    }
+    0
 }

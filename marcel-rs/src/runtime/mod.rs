@@ -11,6 +11,7 @@ use crossbeam_deque::Injector;
 use crate::blocking::{Blocking, spare};
 use crate::context::overflow;
 use crate::context::pool::ContextPool;
+use crate::diagnosis::service;
 use crate::error::Error;
 use crate::hooks::Hooks;
 use crate::thread::join::JoinHandle;
@@ -354,7 +355,8 @@ impl Builder {
             hooks.started(Load(shared.clone()), &vps);
         }
         overflow::install();
-        let mut runtime = Runtime { shared, kernel_threads: Vec::new() };
+        let watched = service::watch(&shared)?;
+        let mut runtime = Runtime { shared, kernel_threads: Vec::new(), watched };
         let vps: Vec<_> = runtime.shared.all_vps().collect();
         for vp in vps {
             let name = match vp.kind() {
@@ -398,6 +400,9 @@ fn carry(vp: &'static Vp) {
 pub struct Runtime {
     shared: Arc<Shared>,
     kernel_threads: Vec<std::thread::JoinHandle<()>>,
+    /// Dumps and the watchdog look at it until it is gone.
+    #[expect(dead_code, reason = "held")]
+    watched: service::Watched,
 }
 
 impl Runtime {

@@ -18,11 +18,12 @@
 //! Rejected: a lock around each switch (a reader would hold up the scheduler, and a signal handler could not
 //! read at all); a clock reading at each switch (4 ns, a sixth of a yield: only a wait reads it).
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
 use crate::thread::tcb::Tcb;
 
-/// Nobody uses the block.
+/// No living thread has the block.
 pub(crate) const FREE: u32 = 0;
 /// A green thread that has not run.
 pub(crate) const NEW: u32 = 1;
@@ -82,6 +83,13 @@ pub(crate) static THREADS: Threads = Threads {
     first: AtomicPtr::new(std::ptr::null_mut()),
 };
 
+/// Every control block there is, the newest first. Anywhere, signal handlers included.
+pub(crate) fn all() -> impl Iterator<Item = &'static Tcb> {
+    // SAFETY: null or an immortal block, published with release.
+    let block = |at: &AtomicPtr<Tcb>| unsafe { at.load(Acquire).as_ref() };
+    std::iter::successors(block(&THREADS.first), move |tcb| block(&tcb.look.next))
+}
+
 /// Puts a fresh block in the list, for good.
 pub(crate) fn enlist(tcb: &'static Tcb) {
     tcb.look.number.store(THREADS.count.fetch_add(1, Relaxed) + 1, Relaxed);
@@ -96,15 +104,84 @@ pub(crate) fn enlist(tcb: &'static Tcb) {
     }
 }
 
+/// What a reader from outside sees: of one moment if `moves` is even and [`Look::is_still`] agrees afterwards.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) moves: u64,
+    pub(crate) phase: u32,
+    pub(crate) number: u32,
+    pub(crate) pc: usize,
+    pub(crate) sp: usize,
+    pub(crate) fp: usize,
+    pub(crate) stack: Range<usize>,
+    pub(crate) since: u64,
+    pub(crate) tid: u32,
+    pub(crate) vp: u32,
+    /// Text that is somewhere else.
+    pub(crate) reason: (*const u8, usize),
+    pub(crate) name: (*const u8, usize),
+}
+
+impl Seen {
+    /// The thread runs, or did when it was looked at.
+    pub(crate) fn runs(&self) -> bool {
+        self.moves % 2 == 1
+    }
+}
+
+/// What readers call; anywhere, signal handlers included.
+impl Look {
+    pub(crate) fn see(&self) -> Seen {
+        let text = |at: &AtomicPtr<u8>, len: &AtomicUsize| {
+            (at.load(Acquire).cast_const(), len.load(Relaxed))
+        };
+        Seen {
+            moves: self.moves.load(Acquire),
+            phase: self.phase.load(Relaxed),
+            number: self.number.load(Relaxed),
+            pc: self.pc.load(Relaxed),
+            sp: self.sp.load(Relaxed),
+            fp: self.fp.load(Relaxed),
+            stack: self.stack(),
+            since: self.since.load(Relaxed),
+            tid: self.tid.load(Relaxed),
+            vp: self.vp.load(Relaxed),
+            reason: text(&self.reason, &self.reason_len),
+            name: text(&self.name, &self.name_len),
+        }
+    }
+
+    /// Whether the thread has not moved since `moves`: what was copied of it meanwhile is of one moment.
+    pub(crate) fn is_still(&self, moves: u64) -> bool {
+        fence(Acquire);
+        self.moves.load(Relaxed) == moves
+    }
+
+    /// Whether the name is still the one that was seen: what was copied of it is the name.
+    pub(crate) fn has_name(&self, seen: (*const u8, usize)) -> bool {
+        fence(SeqCst);
+        std::ptr::eq(self.name.load(Relaxed), seen.0)
+    }
+}
+
 /// What the writers of the moment call.
 impl Look {
-    /// The block is taken for a thread that has not run, or is given back.
+    /// The block is taken, or given up.
+    #[inline]
     pub(crate) fn enter(&self, phase: u32) {
         let odd = self.moves.load(Relaxed) | 1;
         self.moves.store(odd, Relaxed);
         fence(Release);
         self.phase.store(phase, Relaxed);
         self.moves.store(odd + 1, Release);
+    }
+
+    /// The thread has ended: its block is nobody's, or only its handle's.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        if self.phase.load(Relaxed) != FREE {
+            self.enter(FREE);
+        }
     }
 
     /// The calling kernel thread has the block.
@@ -116,7 +193,7 @@ impl Look {
     }
 
     /// The thread has got a stack, and is at home on a virtual processor.
-    pub(crate) fn started(&self, stack: std::ops::Range<usize>, vp: u32, tid: u32) {
+    pub(crate) fn started(&self, stack: Range<usize>, vp: u32, tid: u32) {
         self.resumed();
         self.stack_low.store(stack.start, Relaxed);
         self.stack_high.store(stack.end, Relaxed);
@@ -128,7 +205,7 @@ impl Look {
     }
 
     /// Where its stack is; the thread itself asks, or the answer may be of another moment.
-    pub(crate) fn stack(&self) -> std::ops::Range<usize> {
+    pub(crate) fn stack(&self) -> Range<usize> {
         self.stack_low.load(Relaxed)..self.stack_high.load(Relaxed)
     }
 

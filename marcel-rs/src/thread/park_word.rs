@@ -37,6 +37,12 @@ impl ParkWord {
         self.0.compare_exchange(EMPTY, PARKED, AcqRel, Acquire).is_ok()
     }
 
+    /// Whether it waits for an unpark, to whoever looks.
+    #[cfg(not(loom))]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.0.load(Relaxed) == PARKED
+    }
+
     /// Takes the token, if there is one. The thread itself only.
     #[inline]
     pub(crate) fn take_token(&self) -> bool {

@@ -178,7 +178,7 @@ impl Tcb {
         self.join.reset();
         self.own.stack_size.set(0);
         self.set_name(None);
-        self.look.enter(look::FREE);
+        self.look.leave();
         match local::vp() {
             Some(vp) => vp.tcbs().put(self),
             None => pool().free.push(self),

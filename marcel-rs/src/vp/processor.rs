@@ -31,7 +31,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering::*, fence};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::*, fence};
 use std::time::Instant;
 
 use crossbeam_deque::{Steal, Stealer};
@@ -41,6 +41,7 @@ use crate::context::pool::ContextCache;
 use crate::hooks::Idle;
 use crate::runtime::Shared;
 use crate::thread::join_word::End;
+use crate::thread::look;
 use crate::thread::spawn;
 use crate::thread::tcb::{Tcb, TcbCache};
 use crate::topology;
@@ -77,6 +78,8 @@ pub struct Vp {
     busy: AtomicBool,
     /// Whom it resumed last; whether that one still runs, its `look` says.
     pub(crate) running: AtomicPtr<Tcb>,
+    /// When it last began to have something to run, by `look`'s clock.
+    pub(crate) busy_since: AtomicU64,
     /// The kernel's number of its kernel thread, once that runs.
     pub(crate) tid: AtomicI32,
     own: UnsafeCell<Own>,
@@ -137,6 +140,7 @@ impl Vp {
             tick: Tick::default(),
             busy: AtomicBool::new(false),
             running: AtomicPtr::new(std::ptr::null_mut()),
+            busy_since: AtomicU64::new(0),
             tid: AtomicI32::new(0),
             own: UnsafeCell::new(Own {
                 queue: RunQueue::default(),
@@ -164,7 +168,7 @@ impl Vp {
     }
 
     /// Its number among all, for `Look`: its index, and the highest bit of a reactive one.
-    fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.index as u32 | ((self.kind == Kind::Reactive) as u32) << 31
     }
 
@@ -421,6 +425,7 @@ impl Vp {
 
     /// Whoever owns the handle may have the block now.
     fn end(&'static self, tcb: &'static Tcb) {
+        tcb.look.leave();
         match tcb.join.end() {
             End::Owned => {}
             End::Awaited(waiter) => waiter.unpark(),
@@ -429,6 +434,7 @@ impl Vp {
             End::Detached => {
                 tcb.join.reset();
                 tcb.join.detach();
+                tcb.look.enter(look::NEW);
                 tcb.home.store(std::ptr::null_mut(), Relaxed);
                 self.spawn(tcb);
             }
@@ -437,6 +443,7 @@ impl Vp {
 
     fn become_busy(&self) {
         self.busy.store(true, Relaxed);
+        self.busy_since.store(look::now(), Relaxed);
         self.shared.count_busy(self.kind, 1);
         if let Some(hooks) = self.shared.hooks() {
             hooks.busy(self);

@@ -1,0 +1,265 @@
+//! One thread at one moment.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use super::peek;
+use super::sample::{Asker, Registers, Sample};
+use super::service;
+use crate::context::stack;
+use crate::thread::look::{self, Seen};
+use crate::thread::tcb::Tcb;
+
+/// How often a thread that moves is looked at again.
+const LOOKS: usize = 16;
+/// Longest name that is shown.
+const NAME: usize = 256;
+/// Longest part of a suspended thread's stack that is copied.
+const STACK: usize = 8 << 20;
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum State {
+    /// A virtual processor runs it.
+    Running,
+    /// It waits for something; see [`Thread::reason`].
+    Waiting,
+    /// It could run, and is in a queue: woken, or after a yield.
+    Ready,
+    /// It has not run yet.
+    New,
+}
+
+/// A thread as it was at one moment: what [`super::threads`] returns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Thread {
+    /// Number of its control block: no two threads that live at the same time have the same.
+    pub number: u32,
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// What it is doing.
+    pub state: State,
+    /// What it waits for, if it waits.
+    pub reason: Option<&'static str>,
+    /// How long it has waited; of a running one, how long it runs at most. To the kernel's timer tick (1–4 ms).
+    pub time: Option<Duration>,
+    /// Its virtual processor, as in `vp0` (compute) or `rx1` (reactive); `None` before it runs, and for a plain
+    /// kernel thread.
+    pub vp: Option<String>,
+    /// The kernel's number of the kernel thread that carries it, once it has run.
+    pub kernel_thread: Option<u32>,
+    /// Its stack; `None` before it runs, and for a plain kernel thread.
+    pub stack: Option<StackUse>,
+}
+
+/// Size of a stack, and the most of it that has ever been in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StackUse {
+    /// Usable bytes.
+    pub size: usize,
+    /// High-water mark in bytes, to the page, of all threads that have had the same memory: see
+    /// [`crate::stack_high_water`].
+    pub most: usize,
+}
+
+fn stack_use(seen: &Seen) -> StackUse {
+    StackUse { size: seen.stack.len(), most: stack::touched(seen.stack.clone()) }
+}
+
+/// Where a thread's frames begin, and a copy of them.
+pub(super) struct Frames {
+    pub(super) registers: Registers,
+    #[cfg_attr(not(feature = "backtraces"), expect(dead_code, reason = "nobody unwinds it"))]
+    pub(super) stack: Vec<u8>,
+}
+
+/// A thread and, if it could be had, its stack.
+pub(super) struct Snapshot {
+    pub(super) thread: Thread,
+    pub(super) tcb: &'static Tcb,
+    pub(super) seen: Seen,
+    pub(super) frames: Option<Frames>,
+    /// Why there are no frames.
+    pub(super) without: &'static str,
+}
+
+impl Snapshot {
+    /// Whether its stack can be had only by a signal to its kernel thread: it runs, or is a kernel thread that waits.
+    pub(super) fn is_to_be_asked(&self) -> bool {
+        self.frames.is_none()
+            && (self.thread.state == State::Running || self.seen.phase == look::KERNEL)
+    }
+}
+
+/// How long a running thread runs at most: since the last wait that began on its kernel thread, or since its virtual
+/// processor had nothing to do. (A switch reads no clock: see `look`.)
+fn running_at_most(seen: &Seen, now: u64) -> Option<Duration> {
+    let waits = look::all().map(|tcb| tcb.look.see()).filter(|other| other.tid == seen.tid);
+    let last_wait = waits.map(|other| other.since).max().unwrap_or(0);
+    let vps = service::vps();
+    let vp = vps.iter().find(|vp| vp.tid.load(Relaxed) as u32 == seen.tid);
+    let busy = vp.map_or(0, |vp| vp.busy_since.load(Relaxed));
+    let since = last_wait.max(busy);
+    (since != 0).then(|| Duration::from_nanos(now.saturating_sub(since)))
+}
+
+/// The name of a virtual processor by its number in a `Look`.
+pub(super) fn vp_name(number: u32) -> String {
+    match number >> 31 {
+        0 => format!("vp{number}"),
+        _ => format!("rx{}", number & !(1 << 31)),
+    }
+}
+
+/// `tcb`'s thread; `None` if nobody has the block. Frames of suspended threads are copied if `frames`.
+pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot> {
+    let mut seen = tcb.look.see();
+    for _ in 0..LOOKS {
+        match seen.phase {
+            look::FREE => return None,
+            // A kernel thread that does not wait for anything of ours is not ours to tell of.
+            look::KERNEL if seen.runs() => return None,
+            _ => {}
+        }
+        let parked = tcb.park.is_parked();
+        let state = match seen.phase {
+            look::NEW => State::New,
+            look::KERNEL => State::Waiting,
+            _ if seen.runs() => State::Running,
+            _ if parked => State::Waiting,
+            _ => State::Ready,
+        };
+        let green = seen.phase == look::STARTED;
+        let name = name(tcb, &seen);
+        let stack = green.then(|| stack_use(&seen));
+        let copied = (frames && green && !seen.runs()).then(|| suspended(&seen)).flatten();
+        if tcb.look.is_still(seen.moves) {
+            let waits = state == State::Waiting;
+            let time = match state {
+                State::Waiting => Some(Duration::from_nanos(now.saturating_sub(seen.since))),
+                State::Running => running_at_most(&seen, now),
+                State::Ready | State::New => None,
+            };
+            let thread = Thread {
+                number: seen.number,
+                name,
+                state,
+                // SAFETY: the thread has not moved: the two were written as one, from a &'static str.
+                reason: waits.then(|| unsafe { reason(&seen) }),
+                time,
+                vp: green.then(|| vp_name(seen.vp)),
+                kernel_thread: (green || seen.phase == look::KERNEL).then_some(seen.tid),
+                stack,
+            };
+            let without = if state == State::New { "" } else { "its stack could not be read" };
+            return Some(Snapshot { thread, tcb, seen, frames: copied, without });
+        }
+        seen = tcb.look.see();
+    }
+    // Never twice the same: it takes turns with others.
+    let thread = Thread {
+        number: seen.number,
+        name: name(tcb, &seen),
+        state: State::Running,
+        reason: None,
+        time: None,
+        vp: Some(vp_name(seen.vp)),
+        kernel_thread: Some(seen.tid),
+        stack: Some(stack_use(&seen)),
+    };
+    let without = "it switches too often to be caught";
+    Some(Snapshot { thread, tcb, seen, frames: None, without })
+}
+
+/// Asks the kernel thread that carries it where it is: a running thread, or a kernel thread that waits.
+pub(super) fn sample(snapshot: &mut Snapshot, asker: &mut Asker) {
+    let mut stack = Vec::new();
+    match asker.ask(snapshot.seen.tid, snapshot.tcb, &mut stack) {
+        Sample::Running(registers) => snapshot.frames = Some(Frames { registers, stack }),
+        Sample::Elsewhere => snapshot.without = "it was about to switch",
+        Sample::NoAnswer => {
+            snapshot.without =
+                "its kernel thread does not answer: it waits for a core, or blocks signals";
+        }
+    }
+}
+
+fn suspended(seen: &Seen) -> Option<Frames> {
+    if seen.sp == 0 || !seen.stack.contains(&seen.sp) {
+        return None;
+    }
+    let mut stack = vec![0; (seen.stack.end - seen.sp).min(STACK)];
+    let got = peek::read(seen.sp, &mut stack);
+    stack.truncate(got);
+    let registers = Registers { pc: seen.pc, sp: seen.sp, fp: seen.fp, lr: 0 };
+    Some(Frames { registers, stack })
+}
+
+fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {
+    if seen.phase == look::KERNEL {
+        let path = format!("/proc/self/task/{}/comm", seen.tid);
+        return std::fs::read_to_string(path).ok().map(|name| name.trim_end().to_owned());
+    }
+    let (at, len) = seen.name;
+    if at.is_null() {
+        return None;
+    }
+    let mut bytes = vec![0; len.min(NAME)];
+    let got = peek::read(at.addr(), &mut bytes);
+    bytes.truncate(got);
+    tcb.look.has_name(seen.name).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// # Safety
+/// `seen` is of one moment.
+unsafe fn reason(seen: &Seen) -> &'static str {
+    let (at, len) = seen.reason;
+    if at.is_null() {
+        return "";
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(at, len)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::vp::local;
+    use crate::{Runtime, diagnosis};
+
+    const PAGE: usize = 4096;
+
+    /// Goes `depth` frames down; the lowest address that it has written.
+    #[inline(never)]
+    fn dive(depth: usize) -> usize {
+        let room = std::hint::black_box([depth as u8; 1000]);
+        let here = room.as_ptr().addr();
+        if depth == 0 { here } else { dive(depth - 1).min(here) }
+    }
+
+    #[test]
+    fn the_mark_is_where_a_deep_recursion_was() {
+        let runtime = Runtime::builder().build().unwrap();
+        runtime.run(|| {
+            for (depth, size) in [(100, 1 << 20), (500, 2 << 20), (900, 4 << 20)] {
+                // Sizes of their own: the stacks are fresh.
+                let thread =
+                    crate::Builder::new().name("diver").stack_size(size).spawn(move || {
+                        let lowest = dive(depth);
+                        let stack = local::tcb().unwrap().look.stack();
+                        let me = diagnosis::threads()
+                            .into_iter()
+                            .find(|t| t.name.as_deref() == Some("diver"));
+                        (lowest, stack, me.unwrap().stack.unwrap())
+                    });
+                let (lowest, stack, found) = thread.unwrap().join().unwrap();
+                assert_eq!(found.size, size);
+                let mark = stack.end - found.most;
+                assert!(mark <= lowest, "{mark:#x} is above {lowest:#x}");
+                assert!(lowest - mark < 2 * PAGE, "{mark:#x} is far below {lowest:#x}");
+            }
+        });
+    }
+}

@@ -1,0 +1,152 @@
+//! From registers and a copy of a stack to return addresses.
+//!
+//! `framehop` walks the copy by the unwind tables of the modules that are loaded. They are copied too, under the
+//! loader's lock, so that a library that is unloaded meanwhile takes nothing away.
+//!
+//! Rejected: `_Unwind_Backtrace` on the thread's own stack (needs a running thread, and more stack than a small
+//! green thread has left), frame pointers (the standard library is built without).
+
+use std::ffi::CStr;
+use std::ops::Range;
+
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
+    UnwindRegsNative, Unwinder as _, UnwinderNative,
+};
+
+use super::sample::Registers;
+use super::snapshot::Frames;
+
+/// Most frames of a thread that are walked.
+const MOST: usize = 512;
+
+pub(super) struct Unwinder {
+    unwinder: UnwinderNative<Vec<u8>, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+}
+
+impl Unwinder {
+    /// With the modules that are loaded now.
+    pub(super) fn new() -> Unwinder {
+        let mut unwinder = UnwinderNative::new();
+        for module in modules() {
+            unwinder.add_module(module);
+        }
+        Unwinder { unwinder, cache: CacheNative::new() }
+    }
+
+    /// The addresses of the code that the frames stand in, the innermost first, as `backtrace::resolve` takes them.
+    pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
+        let Registers { pc, sp, .. } = frames.registers;
+        let mut read = |at: u64| {
+            let from = (at as usize).checked_sub(sp).ok_or(())?;
+            let word = frames.stack.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
+            Ok(u64::from_ne_bytes(*word))
+        };
+        let registers = native(&frames.registers);
+        let mut walk = self.unwinder.iter_frames(pc as u64, registers, &mut self.cache, &mut read);
+        let mut addresses = Vec::new();
+        // An error is the end of what can be known: the copy ends, or a module has no tables.
+        while addresses.len() < MOST
+            && let Ok(Some(address)) = walk.next()
+        {
+            addresses.push(match address {
+                // `resolve` looks one before what it is given, as is right for a return address.
+                FrameAddress::InstructionPointer(at) => at as usize + 1,
+                FrameAddress::ReturnAddress(at) => u64::from(at) as usize,
+            });
+        }
+        addresses
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn native(at: &Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(at.pc as u64, at.sp as u64, at.fp as u64)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn native(at: &Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(at.lr as u64, at.sp as u64, at.fp as u64)
+}
+
+fn modules() -> Vec<Module<Vec<u8>>> {
+    let mut modules = Vec::new();
+    let data: *mut Vec<Module<Vec<u8>>> = &mut modules;
+    // SAFETY: the callback gets `data` back, and nothing else uses it meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(callback), data.cast()) };
+    modules
+}
+
+unsafe extern "C" fn callback(
+    info: *mut libc::dl_phdr_info,
+    _: libc::size_t,
+    data: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: `modules` passes its vector; the loader a valid description.
+    let (modules, info) = unsafe { (&mut *data.cast::<Vec<Module<Vec<u8>>>>(), &*info) };
+    // SAFETY: as above: the module stays loaded during the callback.
+    modules.extend(unsafe { module(info) });
+    0
+}
+
+/// # Safety
+/// `info` describes a module that stays loaded during the call.
+unsafe fn module(info: &libc::dl_phdr_info) -> Option<Module<Vec<u8>>> {
+    // SAFETY: the loader's description is valid.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
+    let loaded = || headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
+    let range = |h: &libc::Elf64_Phdr| h.p_vaddr..h.p_vaddr + h.p_memsz;
+    let index = range(headers.iter().find(|h| h.p_type == libc::PT_GNU_EH_FRAME)?);
+    // SAFETY: the segment is mapped, and read only.
+    let copy = |r: &Range<u64>| unsafe {
+        let at = (info.dlpi_addr + r.start) as *const u8;
+        std::slice::from_raw_parts(at, (r.end - r.start) as usize).to_vec()
+    };
+    let eh_frame_hdr = copy(&index);
+    let start = eh_frame(&eh_frame_hdr, index.start)?;
+    // Its end is marked within: it is enough not to go past the segment.
+    let eh_frame = start..loaded().map(range).find(|r| r.contains(&start))?.end;
+    // SAFETY: null or a C string.
+    let name = match info.dlpi_name.is_null() {
+        true => c"",
+        // SAFETY: as above.
+        false => unsafe { CStr::from_ptr(info.dlpi_name) },
+    };
+    let start = loaded().map(|h| h.p_vaddr).min()?;
+    let end = loaded().map(|h| h.p_vaddr + h.p_memsz).max()?;
+    Some(Module::new(
+        name.to_string_lossy().into_owned(),
+        info.dlpi_addr + start..info.dlpi_addr + end,
+        info.dlpi_addr,
+        ExplicitModuleSectionInfo {
+            base_svma: 0,
+            eh_frame: Some(copy(&eh_frame)),
+            eh_frame_svma: Some(eh_frame),
+            eh_frame_hdr: Some(eh_frame_hdr),
+            eh_frame_hdr_svma: Some(index),
+            ..Default::default()
+        },
+    ))
+}
+
+/// Where `.eh_frame` begins, by the index at `at`: in the one encoding that linkers write.
+fn eh_frame(index: &[u8], at: u64) -> Option<u64> {
+    const VERSION: u8 = 1;
+    const RELATIVE_I32: u8 = 0x1b;
+    if index.first() != Some(&VERSION) || index.get(1) != Some(&RELATIVE_I32) {
+        return None;
+    }
+    let distance = i32::from_ne_bytes(*index.get(4..)?.first_chunk()?);
+    (at + 4).checked_add_signed(distance as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_and_the_c_library_have_tables() {
+        assert!(modules().len() >= 2);
+    }
+}

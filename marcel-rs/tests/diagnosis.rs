@@ -1,0 +1,463 @@
+//! What a dump, `SIGQUIT`, the watchdog and the debugger's script tell of threads.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::diagnosis::{self, State};
+use marcel::sync::{Condvar, Mutex};
+use marcel::{Mode, Runtime};
+
+// Functions to be found in backtraces: neither inlined, nor left by a tail call.
+
+#[inline(never)]
+fn waits_for_the_mutex(mutex: &Mutex<u32>) -> u32 {
+    *std::hint::black_box(mutex.lock())
+}
+
+#[inline(never)]
+fn waits_for_the_condition(pair: &(Mutex<bool>, Condvar)) -> bool {
+    let guard = pair.1.wait_while(pair.0.lock(), |go| !*go);
+    *std::hint::black_box(guard)
+}
+
+#[inline(never)]
+fn sleeps_until(go: &AtomicBool) -> bool {
+    while !go.load(SeqCst) {
+        marcel::sleep(Duration::from_millis(500));
+    }
+    std::hint::black_box(true)
+}
+
+#[inline(never)]
+fn parks_until(go: &AtomicBool) -> bool {
+    while !go.load(SeqCst) {
+        marcel::park();
+    }
+    std::hint::black_box(true)
+}
+
+#[inline(never)]
+fn waits_for_the_end_of(thread: marcel::JoinHandle<bool>) -> bool {
+    std::hint::black_box(thread.join().unwrap())
+}
+
+#[inline(never)]
+fn computes_until(go: &AtomicBool) -> bool {
+    while !go.load(SeqCst) {
+        std::hint::black_box(go);
+    }
+    std::hint::black_box(true)
+}
+
+/// Allocates and frees without end: most of the time the thread is inside the allocator.
+#[inline(never)]
+fn allocates_until(go: &AtomicBool) -> bool {
+    while !go.load(SeqCst) {
+        std::hint::black_box((1..64usize).map(|n| vec![0u8; n * 16]).collect::<Vec<_>>());
+    }
+    std::hint::black_box(true)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> marcel::JoinHandle<T> {
+    marcel::Builder::new().name(name).spawn(f).unwrap()
+}
+
+fn dump() -> String {
+    let mut text = Vec::new();
+    diagnosis::dump(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// The paragraph of a dump that tells of the thread `name`.
+fn paragraph<'a>(dump: &'a str, name: &str) -> Option<&'a str> {
+    dump.split("\n\n").find(|p| p.contains(&format!("'{name}'")) && p.starts_with("thread "))
+}
+
+/// The line of a dump that tells of the thread `name`.
+fn line<'a>(dump: &'a str, name: &str) -> Option<&'a str> {
+    paragraph(dump, name)?.lines().find(|l| l.contains(&format!("'{name}'")))
+}
+
+/// Looks until `seen` sees what it looks for: threads take their time to get where they wait.
+fn eventually<T>(mut seen: impl FnMut(&str) -> Option<T>) -> T {
+    let limit = Instant::now() + Duration::from_secs(60);
+    loop {
+        let text = dump();
+        if let Some(found) = seen(&text) {
+            return found;
+        }
+        assert!(Instant::now() < limit, "not seen in a minute; the last dump:\n{text}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_dump_tells_what_each_thread_waits_for_and_where() {
+    let go = Arc::new(AtomicBool::new(false));
+    let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    let mutex = Arc::new(Mutex::new(7));
+    let runtime = Runtime::builder().build().unwrap();
+    std::thread::scope(|scope| {
+        let main = scope.spawn(|| {
+            runtime.run(|| {
+                let held = mutex.lock();
+                let (m, p) = (mutex.clone(), pair.clone());
+                let (s, q) = (go.clone(), go.clone());
+                let parker = spawn("parker", move || parks_until(&q));
+                let parked = *parker.thread();
+                let threads = [
+                    spawn("locker", move || waits_for_the_mutex(&m) == 7),
+                    spawn("conditional", move || waits_for_the_condition(&p)),
+                    spawn("sleeper", move || sleeps_until(&s)),
+                    spawn("joiner", move || waits_for_the_end_of(parker)),
+                ];
+                sleeps_until(&go);
+                drop(held);
+                parked.unpark();
+                assert!(threads.into_iter().all(|t| t.join().unwrap()));
+            })
+        });
+        for (name, reason, function) in [
+            ("locker", "(mutex)", "waits_for_the_mutex"),
+            ("conditional", "(condvar)", "waits_for_the_condition"),
+            ("sleeper", "(sleep)", "sleeps_until"),
+            ("parker", "(park)", "parks_until"),
+            ("joiner", "(join)", "waits_for_the_end_of"),
+        ] {
+            eventually(|text| {
+                let told = line(text, name)?;
+                let right = told.contains(&format!("waiting {reason} for "))
+                    && told.contains("stack ")
+                    && told.contains(" KiB, most used ")
+                    && paragraph(text, name)?.contains(function);
+                right.then_some(())
+            });
+        }
+        go.store(true, SeqCst);
+        *pair.0.lock() = true;
+        pair.1.notify_all();
+        main.join().unwrap();
+    });
+}
+
+#[test]
+fn a_running_thread_is_caught_where_it_is() {
+    let go = Arc::new(AtomicBool::new(false));
+    let runtime = Runtime::builder().build().unwrap();
+    let over = go.clone();
+    let _busy = runtime.spawn(move || spawn("computer", move || computes_until(&over)).join());
+    let vp = eventually(|text| {
+        let told = line(text, "computer")?;
+        let right = told.contains(" running for at most ")
+            && paragraph(text, "computer")?.contains("computes_until");
+        right.then(|| told.split(", ").nth(1).unwrap().to_owned())
+    });
+    eventually(|text| {
+        let about = text.lines().find(|l| l.starts_with(&vp) && l.contains("'computer'"))?;
+        about.contains("runs thread ").then_some(())
+    });
+    go.store(true, SeqCst);
+}
+
+#[test]
+fn a_green_thread_finds_itself_in_its_own_dump() {
+    #[inline(never)]
+    fn looks_at_itself() -> String {
+        std::hint::black_box(dump())
+    }
+    let runtime = Runtime::builder().build().unwrap();
+    let text = runtime.run(|| spawn("looker", looks_at_itself).join().unwrap());
+    let about = paragraph(&text, "looker").expect("it is in the dump");
+    assert!(about.contains("running") && about.contains("looks_at_itself"), "{text}");
+}
+
+#[test]
+fn a_kernel_thread_that_waits_is_shown_as_well() {
+    let runtime = Runtime::builder().build().unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let waiter = std::thread::Builder::new().name("plain".into());
+        waiter
+            .spawn_scoped(scope, || {
+                let over = go.clone();
+                waits_for_the_end_of(runtime.spawn(move || sleeps_until(&over)))
+            })
+            .unwrap();
+        eventually(|text| {
+            let told = line(text, "plain")?;
+            let right = told.contains("waiting (join)")
+                && told.contains("kernel thread ")
+                && paragraph(text, "plain")?.contains("waits_for_the_end_of");
+            right.then_some(())
+        });
+        go.store(true, SeqCst);
+    });
+}
+
+#[test]
+fn states_follow_a_thread_s_life() {
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    runtime.run(|| {
+        let state = || {
+            let threads = diagnosis::threads();
+            threads.iter().find(|t| t.name.as_deref() == Some("subject")).map(|t| t.state)
+        };
+        let (ran, resume) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, over) = (ran.clone(), resume.clone());
+        let subject = spawn("subject", move || {
+            count.fetch_add(1, SeqCst);
+            marcel::yield_now();
+            parks_until(&over);
+        });
+        assert_eq!(state(), Some(State::New));
+        while ran.load(SeqCst) == 0 {
+            marcel::yield_now();
+        }
+        assert_eq!(state(), Some(State::Ready), "it has yielded");
+        while state() == Some(State::Ready) {
+            marcel::yield_now();
+        }
+        assert_eq!(state(), Some(State::Waiting));
+        resume.store(true, SeqCst);
+        subject.thread().unpark();
+        assert_eq!(state(), Some(State::Ready), "it is woken");
+        subject.join().unwrap();
+        assert_eq!(state(), None);
+        let me = diagnosis::threads().into_iter().find(|t| t.name.as_deref() == Some("main"));
+        assert!(me.is_some());
+    });
+}
+
+#[test]
+fn a_dump_of_threads_that_never_stand_still_ends() {
+    let runtime = Runtime::builder().build().unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let main = scope.spawn(|| {
+            runtime.run(|| {
+                let threads: Vec<_> = (0..200)
+                    .map(|n| {
+                        let go = go.clone();
+                        spawn(&format!("restless{n}"), move || {
+                            while !go.load(SeqCst) {
+                                // Names come and go as well.
+                                spawn("short-lived", marcel::yield_now).join().unwrap();
+                            }
+                        })
+                    })
+                    .collect();
+                threads.into_iter().for_each(|t| t.join().unwrap());
+            })
+        });
+        for _ in 0..20 {
+            let text = dump();
+            assert!(text.ends_with("== marcel: end\n"), "{text}");
+        }
+        go.store(true, SeqCst);
+        main.join().unwrap();
+    });
+}
+
+// In child processes: signals and knobs are a process's.
+
+/// Runs the test `name` of this program again, as a child in which [`is_child`] holds.
+fn child(name: &str, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([name, "--exact", "--nocapture", "--test-threads=1"]);
+    command.env("MARCEL_TEST_CHILD", "1").envs(settings.iter().copied());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+fn is_child() -> bool {
+    std::env::var_os("MARCEL_TEST_CHILD").is_some()
+}
+
+/// A child, and what it has written to its standard error; killed when dropped.
+struct Running {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Running {
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (tx, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).try_for_each(|line| tx.send(line).map_err(drop))
+        });
+        Running { child, lines }
+    }
+
+    /// What it writes up to the line that holds `text`.
+    fn up_to(&self, text: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|e| {
+                panic!("no line with {text:?} ({e}); it wrote:\n{all}");
+            });
+            all += &line;
+            all.push('\n');
+            if line.contains(text) {
+                return all;
+            }
+        }
+    }
+
+    fn rest(&self) -> String {
+        let limit = Instant::now() + Duration::from_secs(60);
+        let line = || self.lines.recv_timeout(limit.saturating_duration_since(Instant::now())).ok();
+        std::iter::from_fn(line).flat_map(|line| [line, "\n".into()]).collect()
+    }
+
+    fn quit(&self) {
+        // SAFETY: a signal to our child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGQUIT) }, 0);
+    }
+
+    /// The signal that ended it.
+    fn signal(&mut self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt;
+        self.child.wait().unwrap().signal()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A dump is not a nuisance: the whole of it, again and again, while thousands of threads wait, some compute and some
+/// are inside the allocator; the second signal in a second ends the process.
+#[test]
+fn sigquit_dumps_under_load_and_twice_ends_the_process() {
+    const WAITING: usize = 3000;
+    if is_child() {
+        let runtime = Runtime::builder().build().unwrap();
+        let never = Arc::new(AtomicBool::new(false));
+        runtime.run(|| {
+            let gate = Arc::new((Mutex::new(false), Condvar::new()));
+            for _ in 0..WAITING {
+                let gate = gate.clone();
+                spawn("gated", move || waits_for_the_condition(&gate));
+            }
+            while diagnosis::threads().iter().filter(|t| t.reason == Some("condvar")).count()
+                < WAITING
+            {
+                marcel::sleep(Duration::from_millis(10));
+            }
+            let (a, b) = (never.clone(), never.clone());
+            spawn("allocator", move || allocates_until(&a));
+            spawn("computer", move || computes_until(&b));
+            eprintln!("ready");
+            sleeps_until(&never);
+        });
+    }
+    let name = "sigquit_dumps_under_load_and_twice_ends_the_process";
+    let mut running = Running::start(child(name, &[]));
+    running.up_to("ready");
+    for _ in 0..3 {
+        running.quit();
+        let text = running.up_to("== marcel: end");
+        assert_eq!(text.matches("'gated' waiting (condvar)").count(), WAITING);
+        // The busy ones come and go, if there is one virtual processor for both.
+        assert!(line(&text, "allocator").is_some() && line(&text, "computer").is_some(), "{text}");
+        assert!(paragraph(&text, "gated").unwrap().contains("waits_for_the_condition"));
+        assert!(paragraph(&text, "main").unwrap().contains("sleeps_until"), "{text}");
+        std::thread::sleep(Duration::from_millis(1100));
+    }
+    running.quit();
+    running.up_to("== marcel: 3"); // it has been taken
+    running.quit();
+    assert_eq!(running.signal(), Some(libc::SIGQUIT));
+}
+
+#[test]
+fn sigquit_is_left_to_who_wants_it() {
+    extern "C" fn own(_: i32) {
+        // SAFETY: writes static bytes.
+        unsafe { libc::write(2, c"own handler\n".as_ptr().cast(), 12) };
+    }
+    let name = "sigquit_is_left_to_who_wants_it";
+    if is_child() {
+        let owned = std::env::var_os("MARCEL_TEST_OWN").is_some();
+        if owned {
+            // SAFETY: a handler that may run at any time.
+            unsafe { libc::signal(libc::SIGQUIT, own as *const () as usize) };
+        }
+        let runtime = Runtime::builder().build().unwrap();
+        if std::env::var_os("MARCEL_TEST_OVER").is_some() {
+            drop(runtime);
+        }
+        eprintln!("ready");
+        std::thread::sleep(Duration::from_secs(60));
+        std::process::exit(3);
+    }
+    let mut owned = Running::start(child(name, &[("MARCEL_TEST_OWN", "1")]));
+    owned.up_to("ready");
+    for _ in 0..3 {
+        owned.quit();
+        owned.up_to("own handler");
+    }
+    assert!(owned.child.try_wait().unwrap().is_none(), "its own handler does not end it");
+    for settings in [("MARCEL_SIGQUIT", "0"), ("MARCEL_TEST_OVER", "1")] {
+        let mut default = Running::start(child(name, &[settings]));
+        default.up_to("ready");
+        default.quit();
+        assert_eq!(default.signal(), Some(libc::SIGQUIT), "{settings:?}");
+    }
+}
+
+#[test]
+fn the_watchdog_names_a_thread_that_does_not_yield() {
+    let name = "the_watchdog_names_a_thread_that_does_not_yield";
+    if is_child() {
+        let runtime = Runtime::builder().build().unwrap();
+        runtime.run(|| {
+            let go = Arc::new(AtomicBool::new(false));
+            let over = go.clone();
+            let stuck = spawn("stuck", move || {
+                computes_until(&over);
+                marcel::sleep(Duration::from_millis(500));
+            });
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_secs(2));
+                go.store(true, SeqCst);
+            });
+            stuck.join().unwrap();
+        });
+        std::process::exit(0);
+    }
+    let mut running = Running::start(child(name, &[("MARCEL_STALL_MS", "100")]));
+    let mut text = running.up_to("has given");
+    text += &running.rest();
+    assert!(running.child.wait().unwrap().success());
+    // A machine that stops for a while may make others look stuck as well: they are not asked for.
+    let about: Vec<_> = text.split("marcel: ").filter(|p| p.contains("'stuck'")).collect();
+    assert_eq!(about.len(), 2, "{text}");
+    assert!(
+        about[0].contains("has not yielded for ") && about[0].contains("computes_until"),
+        "{text}"
+    );
+    assert!(about[1].contains("back after "), "{text}");
+}
+
+#[test]
+fn a_wrong_limit_is_an_error_that_names_the_knob() {
+    let name = "a_wrong_limit_is_an_error_that_names_the_knob";
+    if is_child() {
+        eprintln!("{}", Runtime::builder().build().unwrap_err());
+        std::process::exit(0);
+    }
+    let text = Running::start(child(name, &[("MARCEL_STALL_MS", "soon")])).rest();
+    assert!(text.contains("MARCEL_STALL_MS=\"soon\""), "{text}");
+}
