@@ -1,7 +1,8 @@
 //! What the kernel's files below `/sys/devices/system` say about the allowed cores.
 //!
 //! Every file may be missing (another architecture, a container without sysfs): then all cores are taken to be
-//! in one package, and have no NUMA node, no cache and no sibling that we know of.
+//! in one package and one NUMA node, and have no cache and no sibling that we know of. What belongs together is
+//! told by sets of cores where there are any: numbers of packages are all -1 or 0 on some machines.
 
 use std::fs;
 use std::path::Path;
@@ -14,19 +15,25 @@ pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
     for &cpu in cpus {
         let dir = system.join(format!("cpu/cpu{cpu}"));
         let package = number(&dir.join("topology/physical_package_id")).unwrap_or(0);
-        found.add(Level::Package, package, cpu, &[]);
-        let siblings = list(&dir.join("topology/core_cpus_list"))
-            .or_else(|| list(&dir.join("topology/thread_siblings_list")))
-            .unwrap_or_else(|| vec![cpu]);
+        match set(&dir.join("topology"), &["package_cpus", "core_siblings"]) {
+            Some(members) => found.add_set(Level::Package, package, members, &[]),
+            None => found.add(Level::Package, package, cpu, &[]),
+        }
+        let siblings = set(&dir.join("topology"), &["core_cpus", "thread_siblings"]);
+        let siblings = siblings.unwrap_or_else(|| vec![cpu]);
         let mut own = Vec::new();
         for index in 0..10 {
             let Some((cache, id, sharers)) = data_cache(&dir.join(format!("cache/index{index}")))
             else {
                 continue;
             };
-            if sharers.as_ref() == Some(&siblings) {
+            let inside = |set: &Vec<usize>| set.iter().all(|cpu| siblings.contains(cpu));
+            if sharers.as_ref().is_some_and(inside) {
                 own.push(cache);
-            } else if let Some(id) = id.or_else(|| sharers?.first().copied()) {
+            } else if let Some(members) = sharers {
+                let id = id.unwrap_or_else(|| *members.first().unwrap_or(&cpu));
+                found.add_set(Level::Cache(cache.level), id, members, &[cache]);
+            } else if let Some(id) = id {
                 found.add(Level::Cache(cache.level), id, cpu, &[cache]);
             }
         }
@@ -35,10 +42,13 @@ pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
             found.add(Level::Pu, cpu, cpu, &[]);
         }
     }
-    for (node, members) in numa_nodes(&system.join("node")) {
-        for cpu in members {
-            found.add(Level::Numa, node, cpu, &[]);
-        }
+    let mut nodes = numa_nodes(&system.join("node"));
+    if nodes.is_empty() {
+        nodes.push((0, cpus.to_vec()));
+    }
+    nodes.sort_unstable();
+    for (node, members) in nodes {
+        found.add_set(Level::Numa, node, members, &[]);
     }
     found.0
 }
@@ -47,6 +57,14 @@ pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
 struct Found(Vec<Group>);
 
 impl Found {
+    /// A set, once.
+    fn add_set(&mut self, level: Level, id: usize, cpus: Vec<usize>, caches: &[Cache]) {
+        if !self.0.iter().rev().any(|g| g.level == level && g.cpus == cpus) {
+            self.0.push(Group { level, id, cpus, caches: caches.to_vec() });
+        }
+    }
+
+    /// A core in the set of this number.
     fn add(&mut self, level: Level, id: usize, cpu: usize, caches: &[Cache]) {
         // The cores of a group usually come one after the other.
         match self.0.iter_mut().rev().find(|g| g.level == level && g.id == id) {
@@ -64,14 +82,14 @@ fn data_cache(dir: &Path) -> Option<(Cache, Option<usize>, Option<Vec<usize>>)> 
         return None;
     }
     let size = text(&dir.join("size")).and_then(|size| bytes(&size));
-    Some((Cache { level, size }, number(&dir.join("id")), list(&dir.join("shared_cpu_list"))))
+    Some((Cache { level, size }, number(&dir.join("id")), set(dir, &["shared_cpu"])))
 }
 
 fn numa_nodes(dir: &Path) -> Vec<(usize, Vec<usize>)> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let nodes = entries.flatten().filter_map(|entry| {
         let id = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
-        Some((id, list(&entry.path().join("cpulist"))?))
+        Some((id, set(&entry.path(), &["cpu"])?))
     });
     nodes.collect()
 }
@@ -84,8 +102,24 @@ fn number(path: &Path) -> Option<usize> {
     text(path)?.parse().ok()
 }
 
-fn list(path: &Path) -> Option<Vec<usize>> {
-    parse_list(&text(path)?)
+/// A set of cores, from the first that there is of these files: a map, or a list, which kernels from 2.6.26 on have
+/// beside it.
+fn set(dir: &Path, names: &[&str]) -> Option<Vec<usize>> {
+    names.iter().find_map(|name| {
+        let read = |ending: &str| text(&dir.join(format!("{name}{ending}")));
+        let map = ["", "_map", "map"].iter().find_map(|ending| parse_map(&read(ending)?));
+        map.or_else(|| ["_list", "list"].iter().find_map(|ending| parse_list(&read(ending)?)))
+    })
+}
+
+/// A map as the kernel writes it: words of 32 bits in hexadecimal, the highest first.
+fn parse_map(text: &str) -> Option<Vec<usize>> {
+    let mut cpus = Vec::new();
+    for (index, word) in text.split(',').rev().enumerate() {
+        let bits = u32::from_str_radix(word, 16).ok()?;
+        cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| index * 32 + bit));
+    }
+    Some(cpus)
 }
 
 /// Sizes are in KiB ("32768K"), in principle also in MiB.
@@ -166,8 +200,8 @@ mod tests {
         }
         let topology = fake.read(&[0, 1, 2, 3]);
         let counts = ["package", "numa", "l3", "core", "pu"].map(|name| count(&topology, name));
-        assert_eq!(counts, [2, 0, 2, 4, 0]);
-        assert_eq!(topology.path_of(3).len(), 4);
+        assert_eq!(counts, [2, 1, 2, 4, 0]);
+        assert_eq!(topology.path_of(3).len(), 5);
     }
 
     /// Two packages of two NUMA nodes of two cores of two threads each; threads are numbered across the machine
@@ -226,6 +260,31 @@ mod tests {
     }
 
     #[test]
+    fn sets_count_where_numbers_are_useless() {
+        let fake = Fake::new();
+        for cpu in 0..4 {
+            let dir = format!("cpu/cpu{cpu}");
+            fake.write(&format!("{dir}/topology/physical_package_id"), -1);
+            fake.write(&format!("{dir}/topology/core_siblings"), if cpu < 2 { "3" } else { "c" });
+            fake.write(&format!("{dir}/topology/thread_siblings"), format!("{:x}", 1 << cpu));
+            fake.write(&format!("{dir}/cache/index0/level"), 2);
+            fake.write(
+                &format!("{dir}/cache/index0/shared_cpu_map"),
+                if cpu < 2 { "3" } else { "c" },
+            );
+        }
+        let topology = fake.read(&[0, 1, 2, 3]);
+        let ids = |level: &str| {
+            let level = level.parse().unwrap();
+            topology.nodes().iter().filter(|n| n.level == level).map(|n| n.id).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (ids("package"), ids("l2"), ids("core")),
+            (vec![0, 1], vec![0, 2], vec![0, 1, 2, 3])
+        );
+    }
+
+    #[test]
     fn only_allowed_cores_are_in_the_tree() {
         let fake = large();
         let topology = fake.read(&[3, 6]);
@@ -236,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn without_files_all_cores_are_in_one_package() {
+    fn without_files_all_cores_are_in_one_package_and_node() {
         let topology = Fake::new().read(&[1, 5]);
-        assert_eq!(count(&topology, "package"), 1);
+        assert_eq!((count(&topology, "package"), count(&topology, "numa")), (1, 1));
         assert_eq!(topology.cores(), [1, 5]);
-        assert_eq!(topology.path_of(5).len(), 3);
+        assert_eq!(topology.path_of(5).len(), 4);
     }
 
     #[test]
@@ -256,16 +315,19 @@ mod tests {
         fake.write("node/node0/cpulist", "zero");
         let topology = fake.read(&[0]);
         assert_eq!(topology.cores(), [0]);
-        assert_eq!(count(&topology, "numa"), 0);
-        assert_eq!(topology.path_of(0).len(), 3);
+        assert_eq!(topology.path_of(0).len(), 4);
     }
 
     #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
+    fn lists_and_maps_are_read_as_the_kernel_writes_them() {
         assert_eq!(parse_list("0-2,5"), Some(vec![0, 1, 2, 5]));
         assert_eq!(parse_list(""), Some(vec![]));
         for wrong in ["a", "1-", "2-1", "0-65536"] {
             assert_eq!(parse_list(wrong), None, "{wrong}");
+        }
+        assert_eq!(parse_map("80000001,0000000f"), Some(vec![0, 1, 2, 3, 32, 63]));
+        for wrong in ["", "0x1", "1,,1", "100000000"] {
+            assert_eq!(parse_map(wrong), None, "{wrong}");
         }
     }
 }

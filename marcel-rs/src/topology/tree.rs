@@ -6,6 +6,7 @@
 //! cache shared across either. A set that overlaps another without holding it (no such machine is known, but
 //! files may be wrong, and are in virtual machines) is left out: it says nothing that a tree could say.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 
@@ -213,6 +214,7 @@ impl Topology {
                 nodes.push(Node { level: Level::Core, id, cpus, parent, caches });
             }
         }
+        number_anew(&mut nodes);
         Self::from_nodes(source, &nodes)
     }
 
@@ -315,6 +317,25 @@ impl Topology {
     }
 }
 
+/// Numbers the nodes of each level through in which a number comes twice: some firmware gives all packages the
+/// same one.
+fn number_anew(nodes: &mut [Node]) {
+    let mut seen = HashSet::new();
+    let twice: HashSet<Level> =
+        nodes.iter().filter(|n| !seen.insert((n.level, n.id))).map(|n| n.level).collect();
+    let mut next = HashMap::new();
+    let mut order: Vec<usize> = (0..nodes.len()).collect();
+    order.sort_by_key(|&index| nodes[index].cpus[0]);
+    for index in order {
+        let node = &mut nodes[index];
+        if twice.contains(&node.level) {
+            let number = next.entry(node.level).or_insert(0);
+            node.id = *number;
+            *number += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -377,6 +398,32 @@ mod tests {
         assert_eq!(topology.nodes().iter().filter(|n| n.level == Level::Numa).count(), 0);
         assert_eq!(topology.cores(), [0, 1, 2]);
         assert_eq!(topology.path_of(2).len(), 2);
+    }
+
+    #[test]
+    fn a_number_that_comes_twice_is_replaced() {
+        let topology = Topology::assemble(
+            kernel(),
+            &[0, 1, 2, 3],
+            vec![
+                group(Level::Package, 7, &[2, 3]),
+                group(Level::Package, 7, &[0, 1]),
+                group(Level::Numa, 5, &[0, 1]),
+                group(Level::Numa, 5, &[1, 0]),
+            ],
+        );
+        let names: Vec<String> = shape(&topology).into_iter().map(|(name, ..)| name).collect();
+        let expected = [
+            "machine:0",
+            "package:0",
+            "numa:5",
+            "core:0",
+            "core:1",
+            "package:1",
+            "core:2",
+            "core:3",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]

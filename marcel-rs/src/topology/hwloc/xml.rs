@@ -42,7 +42,9 @@ fn groups(objects: &[Found]) -> Vec<Group> {
             kind => {
                 let Some(level) = data_cache(kind) else { continue };
                 let cache = Cache { level, size: object.size };
-                match groups[..cores].iter_mut().find(|core| core.cpus == object.cpus) {
+                let inside = |core: &Group| object.cpus.iter().all(|cpu| core.cpus.contains(cpu));
+                match groups[..cores].iter_mut().find(|core| inside(core)) {
+                    Some(core) if core.caches.iter().any(|other| other.level == level) => {}
                     Some(core) => core.caches.push(cache),
                     None => groups.push(Group {
                         caches: vec![cache],
