@@ -128,3 +128,24 @@ impl fmt::Debug for Barrier {
         f.debug_struct("Barrier").field("n", &self.n).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn two_meet_twice_with_one_leader_each_time() {
+        loom::model(|| {
+            let barrier = Arc::new(Barrier::new(2));
+            let meet = |barrier: &Barrier| [(); 2].map(|()| barrier.wait().is_leader());
+            let other = {
+                let barrier = barrier.clone();
+                thread::spawn(move || meet(&barrier))
+            };
+            let (mine, theirs) = (meet(&barrier), other.join().unwrap());
+            assert!(mine[0] != theirs[0] && mine[1] != theirs[1]);
+        });
+    }
+}

@@ -252,3 +252,57 @@ impl fmt::Debug for Condvar {
         f.write_str("Condvar { .. }")
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::sync::Mutex;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A notifier that sees nobody wait notifies nobody: whoever waits must have been seen, or have seen the change.
+    #[test]
+    fn a_change_under_the_mutex_reaches_every_waiter() {
+        loom::model(|| {
+            let pair = Arc::new((Mutex::new(0), Condvar::new()));
+            let waiters: Vec<_> = (0..2)
+                .map(|_| {
+                    let pair = pair.clone();
+                    thread::spawn(move || {
+                        *pair.1.wait_while(pair.0.lock(), |permits| *permits == 0) -= 1;
+                    })
+                })
+                .collect();
+            for _ in 0..2 {
+                *pair.0.lock() += 1;
+                pair.1.notify_one();
+            }
+            waiters.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(*pair.0.lock(), 0);
+        });
+    }
+
+    #[test]
+    fn a_waiter_that_times_out_does_not_take_the_notification_of_another() {
+        loom::model(|| {
+            let pair = Arc::new((Mutex::new(false), Condvar::new()));
+            let hasty = {
+                let pair = pair.clone();
+                thread::spawn(move || {
+                    let (_guard, result) = pair.1.wait_until(pair.0.lock(), Instant::now());
+                    result.timed_out()
+                })
+            };
+            let patient = {
+                let pair = pair.clone();
+                thread::spawn(move || drop(pair.1.wait_while(pair.0.lock(), |done| !*done)))
+            };
+            *pair.0.lock() = true;
+            pair.1.notify_one();
+            if !hasty.join().unwrap() {
+                pair.1.notify_one(); // the notification was its
+            }
+            patient.join().unwrap();
+        });
+    }
+}

@@ -136,3 +136,27 @@ impl fmt::Debug for Event {
         f.debug_struct("Event").field("set", &self.is_set()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    #[test]
+    fn who_waits_by_then_is_let_through_although_it_is_reset_at_once() {
+        loom::model(|| {
+            let event = Arc::new(Event::new());
+            let waiters: Vec<_> = (0..2)
+                .map(|_| {
+                    let event = event.clone();
+                    thread::spawn(move || event.wait())
+                })
+                .collect();
+            event.set();
+            event.reset();
+            event.set();
+            waiters.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+}

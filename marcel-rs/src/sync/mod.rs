@@ -27,6 +27,7 @@
 //! [`crate::Latch`] or unparks a thread.
 
 mod barrier;
+pub mod channel;
 mod condvar;
 mod event;
 mod lazy_lock;

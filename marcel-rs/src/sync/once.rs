@@ -264,3 +264,72 @@ impl fmt::Debug for Once {
         f.debug_struct("Once").field("completed", &self.is_completed()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Value {
+        once: Once,
+        value: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the protocol of `Once`, which loom checks here.
+    unsafe impl Sync for Value {}
+
+    impl Value {
+        fn new() -> Arc<Value> {
+            Arc::new(Value { once: Once::new(), value: UnsafeCell::new(0) })
+        }
+
+        fn get(&self) -> u32 {
+            // SAFETY: one initialiser runs.
+            self.once.call_once(|| self.value.with_mut(|value| unsafe { *value += 1 }));
+            self.read()
+        }
+
+        fn read(&self) -> u32 {
+            // SAFETY: it is written no more.
+            self.value.with(|value| unsafe { *value })
+        }
+    }
+
+    #[test]
+    fn one_initialiser_runs_and_all_see_what_it_did() {
+        loom::model(|| {
+            let value = Value::new();
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let value = value.clone();
+                    thread::spawn(move || value.get())
+                })
+                .collect();
+            assert_eq!(value.get(), 1);
+            others.into_iter().for_each(|t| assert_eq!(t.join().unwrap(), 1));
+        });
+    }
+
+    #[test]
+    fn after_one_that_gives_up_the_next_one_runs() {
+        loom::model(|| {
+            let value = Value::new();
+            let other = {
+                let value = value.clone();
+                thread::spawn(move || value.once.call_once_force(OnceState::give_up))
+            };
+            let waiter = {
+                let value = value.clone();
+                thread::spawn(move || {
+                    value.once.wait();
+                    value.read()
+                })
+            };
+            assert_eq!(value.get(), 1);
+            other.join().unwrap();
+            assert_eq!(waiter.join().unwrap(), 1);
+        });
+    }
+}

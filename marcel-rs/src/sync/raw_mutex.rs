@@ -20,7 +20,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use super::signal::{Limits, Outcome};
+use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::shim::{self, AtomicU32, const_unless_modelled};
 
@@ -147,8 +147,95 @@ impl RawMutex {
                 inner.queue.serve_first(|_| ())
             }
         });
-        if let Some(wake) = wake {
-            wake.up();
+        Wake::any(wake);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Protected {
+        mutex: RawMutex,
+        value: UnsafeCell<usize>,
+    }
+
+    // SAFETY: the mutex's protocol, which loom checks here.
+    unsafe impl Sync for Protected {}
+
+    impl Protected {
+        fn new() -> Arc<Protected> {
+            Arc::new(Protected { mutex: RawMutex::new(), value: UnsafeCell::new(0) })
         }
+
+        fn section(&self, limits: &Limits) -> usize {
+            if self.mutex.lock(limits) != Outcome::Woken {
+                return 0;
+            }
+            // SAFETY: the mutex is locked.
+            self.value.with_mut(|value| unsafe { *value += 1 });
+            self.mutex.unlock();
+            1
+        }
+
+        fn value(&self) -> usize {
+            // SAFETY: all others have ended.
+            self.value.with(|value| unsafe { *value })
+        }
+    }
+
+    /// Waiters starve as soon as they have lost once: hand-over is part of this.
+    #[test]
+    fn a_mutex_excludes_and_wakes() {
+        loom::model(|| {
+            let protected = Protected::new();
+            let others: Vec<_> = (0..2)
+                .map(|_| {
+                    let protected = protected.clone();
+                    thread::spawn(move || protected.section(&Limits::TO_THE_END))
+                })
+                .collect();
+            protected.section(&Limits::TO_THE_END);
+            others.into_iter().for_each(|t| assert_eq!(t.join().unwrap(), 1));
+            assert_eq!(protected.value(), 3);
+        });
+    }
+
+    #[test]
+    fn a_mutex_is_handed_over_to_who_has_been_overtaken() {
+        loom::model(|| {
+            let protected = Protected::new();
+            let other = {
+                let protected = protected.clone();
+                thread::spawn(move || protected.section(&Limits::TO_THE_END))
+            };
+            for _ in 0..3 {
+                protected.section(&Limits::TO_THE_END);
+            }
+            other.join().unwrap();
+            assert_eq!(protected.value(), 4);
+        });
+    }
+
+    #[test]
+    fn a_lock_that_times_out_leaves_the_mutex_to_the_others() {
+        loom::model(|| {
+            let protected = Protected::new();
+            let hasty = {
+                let protected = protected.clone();
+                thread::spawn(move || protected.section(&Limits::until(Instant::now())))
+            };
+            let other = {
+                let protected = protected.clone();
+                thread::spawn(move || protected.section(&Limits::TO_THE_END))
+            };
+            let mine = protected.section(&Limits::TO_THE_END);
+            let all = mine + hasty.join().unwrap() + other.join().unwrap();
+            assert_eq!(protected.value(), all);
+            assert!(protected.mutex.try_lock());
+        });
     }
 }

@@ -173,3 +173,99 @@ impl RawRwLock {
         wake
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+    use std::time::Instant;
+
+    struct Protected {
+        lock: RawRwLock,
+        value: UnsafeCell<usize>,
+    }
+
+    // SAFETY: the lock's protocol, which loom checks here.
+    unsafe impl Sync for Protected {}
+
+    impl Protected {
+        fn new() -> Arc<Protected> {
+            Arc::new(Protected { lock: RawRwLock::new(), value: UnsafeCell::new(0) })
+        }
+
+        fn section(&self, wish: Wish, limits: &Limits) -> bool {
+            if self.lock.lock(wish, limits) != Outcome::Woken {
+                return false;
+            }
+            match wish {
+                // SAFETY: locked to read.
+                Wish::Read => self.value.with(|value| unsafe { assert!(*value < 3) }),
+                // SAFETY: locked to write.
+                Wish::Write => self.value.with_mut(|value| unsafe { *value += 1 }),
+            }
+            self.lock.unlock(wish);
+            true
+        }
+    }
+
+    fn run(wishes: [(Wish, Limits); 3]) {
+        loom::model(move || {
+            let protected = Protected::new();
+            let others: Vec<_> = wishes[1..]
+                .iter()
+                .map(|&(wish, limits)| {
+                    let protected = protected.clone();
+                    thread::spawn(move || protected.section(wish, &limits))
+                })
+                .collect();
+            protected.section(wishes[0].0, &wishes[0].1);
+            for other in others {
+                other.join().unwrap();
+            }
+            assert_eq!(protected.lock.word.load(Relaxed), 0, "not free, or somebody left behind");
+        });
+    }
+
+    const FOREVER: Limits = Limits::TO_THE_END;
+
+    #[test]
+    fn writers_exclude_each_other_and_readers() {
+        run([(Wish::Write, FOREVER), (Wish::Write, FOREVER), (Wish::Read, FOREVER)]);
+    }
+
+    #[test]
+    fn readers_wait_for_a_writer_and_enter_together() {
+        run([(Wish::Write, FOREVER), (Wish::Read, FOREVER), (Wish::Read, FOREVER)]);
+    }
+
+    #[test]
+    fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
+        run([
+            (Wish::Read, FOREVER),
+            (Wish::Write, Limits::until(Instant::now())),
+            (Wish::Read, FOREVER),
+        ]);
+    }
+
+    #[test]
+    fn a_downgrade_lets_readers_in_and_keeps_writers_out() {
+        loom::model(|| {
+            let protected = Protected::new();
+            let others = [Wish::Read, Wish::Write].map(|wish| {
+                let protected = protected.clone();
+                thread::spawn(move || protected.section(wish, &FOREVER))
+            });
+            protected.lock.lock(Wish::Write, &FOREVER);
+            // SAFETY: locked to write.
+            protected.value.with_mut(|value| unsafe { *value += 1 });
+            protected.lock.downgrade();
+            // SAFETY: locked to read.
+            protected.value.with(|value| unsafe { assert!(*value > 0) });
+            protected.lock.unlock(Wish::Read);
+            others.into_iter().for_each(|t| assert!(t.join().unwrap()));
+            assert_eq!(protected.lock.word.load(Relaxed), 0);
+        });
+    }
+}

@@ -284,3 +284,90 @@ impl fmt::Debug for Permit<'_> {
         write!(f, "Permit({})", self.n)
     }
 }
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::thread::tcb;
+    use loom::sync::{Arc, mpsc};
+    use loom::thread;
+
+    /// The wait list's protocol, seen through the permits: none is lost, none is made.
+    #[test]
+    fn permits_reach_those_who_wait() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let waiters: Vec<_> = (0..2)
+                .map(|_| {
+                    let semaphore = semaphore.clone();
+                    thread::spawn(move || semaphore.acquire())
+                })
+                .collect();
+            semaphore.release_many(2);
+            waiters.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(semaphore.available(), 0);
+        });
+    }
+
+    #[test]
+    fn a_time_out_that_races_a_release_loses_no_permit() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let hasty = {
+                let semaphore = semaphore.clone();
+                thread::spawn(move || semaphore.acquire_many_until(1, Instant::now()))
+            };
+            let patient = {
+                let semaphore = semaphore.clone();
+                thread::spawn(move || semaphore.acquire())
+            };
+            semaphore.release();
+            let got = hasty.join().unwrap();
+            if got {
+                semaphore.release();
+            }
+            patient.join().unwrap();
+            assert_eq!(semaphore.available(), 0);
+        });
+    }
+
+    #[test]
+    fn an_interruption_that_races_a_release_loses_no_permit() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let (tx, rx) = mpsc::channel();
+            let waiter = {
+                let semaphore = semaphore.clone();
+                thread::spawn(move || {
+                    tx.send(tcb::current()).unwrap();
+                    semaphore.acquire_interruptible().is_ok()
+                })
+            };
+            let releaser = {
+                let semaphore = semaphore.clone();
+                thread::spawn(move || semaphore.release())
+            };
+            let waiter_tcb = rx.recv().unwrap();
+            assert!(waiter_tcb.asked.ask(waiter_tcb.asked.generation()));
+            waiter_tcb.unpark();
+            let got = waiter.join().unwrap();
+            releaser.join().unwrap();
+            assert_eq!(semaphore.available() + usize::from(got), 1);
+        });
+    }
+
+    /// Who gives up in front lets those behind it go on.
+    #[test]
+    fn a_wish_for_many_that_times_out_does_not_hold_up_the_next() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(1));
+            let greedy = {
+                let semaphore = semaphore.clone();
+                thread::spawn(move || semaphore.acquire_many_until(2, Instant::now()))
+            };
+            semaphore.acquire();
+            assert!(!greedy.join().unwrap());
+            assert_eq!(semaphore.available(), 0);
+        });
+    }
+}

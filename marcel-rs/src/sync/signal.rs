@@ -144,6 +144,14 @@ impl Wake {
     pub(super) fn up(self) {
         self.0.unpark();
     }
+
+    /// Wakes whoever has been served, if anybody has.
+    #[inline]
+    pub(super) fn any(wake: Option<Wake>) {
+        if let Some(wake) = wake {
+            wake.up();
+        }
+    }
 }
 
 /// Some of them: those that are served under one hold of a lock.

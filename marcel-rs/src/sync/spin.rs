@@ -3,6 +3,9 @@
 //! It is held for a few instructions, never across a switch and never by a signal handler. So on one virtual
 //! processor it is always free, and whoever finds it taken spins briefly, then lets the kernel run the holder,
 //! which may have lost its core.
+//!
+//! Its word has a model of its own. Models of what is built on it use loom's lock instead: exploring all ways to spin
+//! at each step would take them for ever.
 
 use std::sync::atomic::Ordering::*;
 
@@ -13,29 +16,82 @@ const SPINS: u32 = 64;
 
 /// A value that is reached by one thread at a time, shortly.
 pub(super) struct Spin<T> {
-    locked: AtomicBool,
+    word: Lock,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is touched with `locked` held only.
+#[cfg(not(loom))]
+type Lock = Word;
+#[cfg(loom)]
+type Lock = modelled::Lock;
+
+// SAFETY: the value is touched with the word locked only.
 unsafe impl<T: Send> Sync for Spin<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Spin<T> {}
 
+/// Whether the lock is taken.
+struct Word(AtomicBool);
+
+impl Word {
+    const_unless_modelled! {
+        fn new() -> Self {
+            Word(AtomicBool::new(false))
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> bool {
+        self.0.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    fn lock(&self) {
+        if !self.take() {
+            self.lock_taken();
+        }
+    }
+
+    /// By who has locked it.
+    #[inline]
+    fn unlock(&self) {
+        self.0.store(false, Release);
+    }
+
+    #[cold]
+    fn lock_taken(&self) {
+        let mut spins = 0;
+        loop {
+            if cfg!(not(loom)) && spins < SPINS {
+                spins += 1;
+                shim::spin_loop();
+                if self.0.load(Relaxed) {
+                    continue;
+                }
+            } else {
+                shim::yield_now();
+            }
+            if self.take() {
+                return;
+            }
+        }
+    }
+}
+
 /// Unlocks, also when the section panics.
-struct Locked<'a>(&'a AtomicBool);
+struct Locked<'a>(&'a Lock);
 
 impl Drop for Locked<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.store(false, Release);
+        self.0.unlock();
     }
 }
 
 impl<T> Spin<T> {
     const_unless_modelled! {
         pub(super) fn new(value: T) -> Self {
-            Spin { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+            Spin { word: Lock::new(), value: UnsafeCell::new(value) }
         }
     }
 
@@ -43,39 +99,58 @@ impl<T> Spin<T> {
     #[inline]
     pub(super) fn with<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         self.lock();
-        let _locked = Locked(&self.locked);
+        let _locked = Locked(&self.word);
         // SAFETY: the lock is ours.
         unsafe { self.with_locked(section) }
     }
 
+    /// Takes the lock, to be given back by [`Spin::unlock`]: for who needs several locks at once.
     #[inline]
-    fn lock(&self) {
-        if self.locked.swap(true, Acquire) {
-            self.lock_taken();
-        }
+    pub(super) fn lock(&self) {
+        self.word.lock();
+    }
+
+    /// # Safety
+    /// The caller holds the lock by [`Spin::lock`].
+    #[inline]
+    pub(super) unsafe fn unlock(&self) {
+        self.word.unlock();
     }
 
     /// # Safety
     /// The caller holds the lock, and is in no other section of it.
     #[inline]
-    unsafe fn with_locked<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
+    pub(super) unsafe fn with_locked<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the lock is held, by the caller's promise.
         self.value.with_mut(|value| section(unsafe { &mut *value }))
     }
+}
 
-    #[cold]
-    fn lock_taken(&self) {
-        let mut spins = 0;
-        loop {
-            if spins < SPINS && cfg!(not(loom)) {
-                spins += 1;
-                shim::spin_loop();
-            } else {
-                shim::yield_now();
-            }
-            if !self.locked.load(Relaxed) && !self.locked.swap(true, Acquire) {
-                return;
-            }
+#[cfg(loom)]
+mod modelled {
+    use loom::sync::{Mutex, MutexGuard};
+    use std::cell::Cell;
+
+    /// Loom's mutex, without a guard.
+    pub(super) struct Lock {
+        guard: Cell<Option<MutexGuard<'static, ()>>>,
+        mutex: Mutex<()>,
+    }
+
+    impl Lock {
+        pub(super) fn new() -> Lock {
+            Lock { guard: Cell::new(None), mutex: Mutex::new(()) }
+        }
+
+        pub(super) fn lock(&self) {
+            let guard = self.mutex.lock().unwrap();
+            // SAFETY: dropped by `unlock`, which comes before the end of `self`.
+            let guard: MutexGuard<'static, ()> = unsafe { std::mem::transmute(guard) };
+            self.guard.set(Some(guard));
+        }
+
+        pub(super) fn unlock(&self) {
+            drop(self.guard.take());
         }
     }
 }
@@ -86,18 +161,35 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
+    struct Shared {
+        word: Word,
+        value: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the lock's protocol, which loom checks here.
+    unsafe impl Sync for Shared {}
+
+    impl Shared {
+        fn section(&self) {
+            self.word.lock();
+            // SAFETY: the lock is ours.
+            self.value.with_mut(|n| unsafe { *n += 1 });
+            self.word.unlock();
+        }
+    }
+
     #[test]
-    fn a_spin_lock_excludes() {
+    fn the_tiny_lock_excludes() {
         loom::model(|| {
-            let lock = Arc::new(Spin::new(0));
+            let shared = Arc::new(Shared { word: Word::new(), value: UnsafeCell::new(0) });
             let other = {
-                let lock = lock.clone();
-                thread::spawn(move || lock.with(|n| *n += 1))
+                let shared = shared.clone();
+                thread::spawn(move || shared.section())
             };
-            lock.with(|n| *n += 1);
-            lock.with(|n| *n += 1);
+            shared.section();
             other.join().unwrap();
-            assert_eq!(lock.with(|n| *n), 3);
+            // SAFETY: the other has ended.
+            shared.value.with_mut(|n| unsafe { assert_eq!(*n, 2) });
         });
     }
 }

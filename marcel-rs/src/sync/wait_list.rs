@@ -166,9 +166,7 @@ impl<S, W> WaitList<S, W> {
     /// Wakes the first waiter.
     #[inline]
     pub(super) fn wake_one(&self) {
-        if let Some(wake) = self.with(|inner| inner.queue.serve_first(|_| ())) {
-            wake.up();
-        }
+        Wake::any(self.with(|inner| inner.queue.serve_first(|_| ())));
     }
 
     /// Wakes every waiter that is in the queue now.

@@ -1,0 +1,436 @@
+//! Waiting for the first of several sends and receives.
+//!
+//! 1. The locks of all channels involved are taken, in the order of their addresses, each once.
+//! 2. With all of them held, the arms are tried, starting at a random one. If one can be done, that is it.
+//! 3. Otherwise a node of each arm joins its queue, all with the same signal, and the locks are released.
+//! 4. Whoever takes such a node out of its queue first *claims* the signal: one succeeds, and serves it; the others drop
+//!    the node and serve the next in their queue. The thread that gives up claims the signal as well.
+//! 5. The nodes that are left are taken out, each under its channel's lock. After that nobody knows of them.
+//!
+//! Since all locks are held from 2 to 3, nothing can happen between "nothing can be done" and "somebody waits", and nobody
+//! can claim a signal of which not all nodes are in place. Two selects can meet on one channel: the one that comes second
+//! finds the first one's node, and has none of its own yet. Rejected: registering one by one and looking again afterwards,
+//! where a select that finds something has to claim itself and its partner in one step.
+
+use std::time::{Duration, Instant};
+
+use super::arms::{Arm, Chosen, Done};
+use crate::sync::Interrupted;
+use crate::sync::signal::{Limits, Outcome, Signal, Wake};
+
+/// Does one of the sends and receives, waiting until one can be done; which. Of several one is chosen at random. A send or
+/// receive that fails, since the other side has gone, counts as done. Its outcome is with the arm. In a destructor that
+/// runs because the runtime stops, where none can be done at once, the first one fails.
+///
+/// [`crate::select!`] is easier to write.
+///
+/// ```
+/// use marcel::sync::channel;
+///
+/// let (tx, rx) = channel::bounded(1);
+/// let (_keep, never) = channel::bounded::<()>(0);
+/// tx.send(7).unwrap();
+/// let (mut some, mut none, mut send) = (rx.receiving(), never.receiving(), tx.sending(8));
+/// assert_eq!(channel::select(&mut [&mut none, &mut some, &mut send]), 1);
+/// assert_eq!(some.result(), Some(Ok(7)));
+/// assert_eq!(none.result(), None);
+/// assert_eq!(send.into_message(), Some(8));
+/// ```
+///
+/// # Context
+/// Green and kernel threads; not the progress path.
+///
+/// # Blocking
+/// The green thread; outside a runtime, the kernel thread.
+///
+/// # Wakes
+/// As [`super::Sender::send`] and [`super::Receiver::recv`].
+///
+/// # Panics
+/// Without an arm, or when all are sends that have been done: it would wait for ever.
+pub fn select(arms: &mut [&mut dyn Arm]) -> usize {
+    assert!(arms.iter().any(|arm| arm.is_armed()), "a select of nothing would wait for ever");
+    match choose(arms, Some(&Limits::NONE)) {
+        Ok(index) => index,
+        Err(_) => {
+            let first = arms.iter().position(|arm| arm.is_armed()).unwrap_or(0);
+            arms[first].fail();
+            first
+        }
+    }
+}
+
+/// As [`select`](fn@select), if one can be done now.
+///
+/// # Wakes
+/// As [`select`](fn@select).
+pub fn try_select(arms: &mut [&mut dyn Arm]) -> Option<usize> {
+    choose(arms, None).ok()
+}
+
+/// As [`select`](fn@select), for at most `time`.
+///
+/// # Context, Blocking, Wakes
+/// As [`select`](fn@select).
+pub fn select_timeout(arms: &mut [&mut dyn Arm], time: Duration) -> Option<usize> {
+    choose(arms, Some(&Limits::within(time))).ok()
+}
+
+/// As [`select`](fn@select), until `deadline` at the latest.
+///
+/// # Context, Blocking, Wakes
+/// As [`select`](fn@select).
+pub fn select_until(arms: &mut [&mut dyn Arm], deadline: Instant) -> Option<usize> {
+    choose(arms, Some(&Limits::until(deadline))).ok()
+}
+
+/// As [`select`](fn@select), unless the thread is asked to stop.
+///
+/// # Context, Blocking, Wakes
+/// As [`select`](fn@select).
+///
+/// # Errors
+/// The thread would wait and has been interrupted, or is while it waits, or its runtime stops.
+pub fn select_interruptible(arms: &mut [&mut dyn Arm]) -> Result<usize, Interrupted> {
+    choose(arms, Some(&Limits::INTERRUPTIBLE)).map_err(|_| Interrupted)
+}
+
+/// Without limits it does not wait.
+fn choose(arms: &mut [&mut dyn Arm], limits: Option<&Limits>) -> Result<usize, Outcome> {
+    arms.iter_mut().enumerate().for_each(|(at, arm)| arm.set_index(at));
+    arms.sort_unstable_by_key(|arm| arm.address());
+    let chosen = loop {
+        if let Some(chosen) = attempt(arms, limits) {
+            break chosen;
+        }
+    };
+    let chosen = chosen.map(|at| arms[at].index());
+    arms.sort_unstable_by_key(|arm| arm.index());
+    chosen
+}
+
+/// The arms are in the order of their addresses. `None` if a channel was disconnected: once more.
+fn attempt(arms: &mut [&mut dyn Arm], limits: Option<&Limits>) -> Option<Result<usize, Outcome>> {
+    let signal = Signal::new();
+    lock_all(arms);
+    // SAFETY: all locks are held until `unlock_all`.
+    if let Some((at, Done(wake))) = unsafe { try_all(arms) } {
+        unlock_all(arms);
+        Wake::any(wake);
+        return Some(Ok(at));
+    }
+    let Some(limits) = limits else {
+        unlock_all(arms);
+        return Some(Err(Outcome::TimedOut));
+    };
+    for (arm, choice) in arms.iter_mut().zip(1..) {
+        if arm.is_armed() {
+            arm.prepare(&Chosen(&signal), choice);
+        }
+    }
+    // From here on the arms are borrowed shared, as those who find their nodes do.
+    let waiting = Waiting { arms, signal: &signal };
+    for arm in waiting.arms {
+        // SAFETY: the lock is held, and `waiting` takes the node out before anything else happens to it.
+        unsafe { arm.join() };
+    }
+    unlock_all(waiting.arms);
+    let outcome = signal.sleep("select", limits);
+    let chosen = waiting.end(outcome);
+    for (at, arm) in arms.iter_mut().enumerate() {
+        if Some(at) != chosen {
+            arm.unprepare();
+        }
+    }
+    match chosen {
+        Some(at) => arms[at].finish().then_some(Ok(at)),
+        None => Some(Err(outcome)),
+    }
+}
+
+/// # Safety
+/// All locks are held.
+unsafe fn try_all(arms: &mut [&mut dyn Arm]) -> Option<(usize, Done)> {
+    let n = arms.len();
+    let start = if n > 1 { random() as usize % n } else { 0 };
+    for at in (start..n).chain(0..start) {
+        // SAFETY: the caller's promise.
+        if let Some(done) = unsafe { arms[at].try_now() } {
+            return Some((at, done));
+        }
+    }
+    None
+}
+
+/// Each once: arms of one channel are neighbours.
+fn lock_all(arms: &[&mut dyn Arm]) {
+    for (at, arm) in arms.iter().enumerate() {
+        if at == 0 || arms[at - 1].address() != arm.address() {
+            arm.lock();
+        }
+    }
+}
+
+/// To be called after `lock_all` of the same arms.
+fn unlock_all(arms: &[&mut dyn Arm]) {
+    for (at, arm) in arms.iter().enumerate() {
+        if at == 0 || arms[at - 1].address() != arm.address() {
+            // SAFETY: locked by `lock_all`.
+            unsafe { arm.unlock() };
+        }
+    }
+}
+
+/// Nodes that are in queues: dropped when the thread's stack is unwound while it waits.
+struct Waiting<'a, 'b> {
+    arms: &'a [&'b mut dyn Arm],
+    signal: &'a Signal,
+}
+
+impl Waiting<'_, '_> {
+    /// Takes all nodes out; which arm was served, if one was.
+    fn leave(&self, outcome: Outcome) -> Option<usize> {
+        let given_up = outcome != Outcome::Woken && self.signal.claim();
+        if !given_up {
+            // It has been served, or claimed by who is about to serve it.
+            self.signal.sleep("select", &Limits::TO_THE_END);
+        }
+        let chosen = self.signal.served().map(|choice| choice as usize - 1);
+        for (at, arm) in self.arms.iter().enumerate() {
+            if Some(at) != chosen {
+                arm.leave();
+            }
+        }
+        chosen
+    }
+
+    fn end(self, outcome: Outcome) -> Option<usize> {
+        let chosen = self.leave(outcome);
+        std::mem::forget(self);
+        chosen
+    }
+}
+
+impl Drop for Waiting<'_, '_> {
+    fn drop(&mut self) {
+        if let Some(at) = self.leave(Outcome::Stopping) {
+            self.arms[at].pass_on();
+        }
+    }
+}
+
+/// Good enough that no arm is preferred.
+fn random() -> u32 {
+    use std::cell::Cell;
+    thread_local! {
+        static STATE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
+    }
+    if cfg!(loom) {
+        return 0; // a model is repeated exactly
+    }
+    STATE.with(|state| {
+        let mut x = state.get();
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        state.set(x);
+        x >> 8
+    })
+}
+
+/// Waits for the first of several sends and receives on [channels](crate::sync::channel), and runs the code that belongs
+/// to it.
+///
+/// ```
+/// use marcel::sync::channel;
+/// use std::time::Duration;
+///
+/// let (numbers, some) = channel::bounded(1);
+/// let (_keep, none) = channel::unbounded::<String>();
+/// for _ in 0..2 {
+///     marcel::select! {
+///         send(numbers, 5) -> sent => sent.unwrap(),
+///         recv(some) -> number => assert_eq!(number, Ok(5)),
+///         recv(none) -> _text => unreachable!(),
+///     }
+/// }
+/// let heard = marcel::select! {
+///     recv(none) -> text => text.ok(),
+///     default(Duration::from_millis(1)) => None,
+/// };
+/// assert_eq!(heard, None);
+/// ```
+///
+/// An arm is `recv(receiver) -> result => code`, with a `Result<T, RecvError>`, or `send(sender, message) -> result => code`,
+/// with a `Result<(), SendError<T>>`. Messages to send are made in any case, and dropped if another arm is chosen. Of several
+/// arms that could be done one is chosen at random.
+///
+/// Without `default` it waits. `default => code` is run when nothing can be done now, `default(time) => code` when nothing
+/// could be done for that time.
+///
+/// # Panics
+/// As [`select`](fn@crate::sync::channel::select).
+#[macro_export]
+macro_rules! select {
+    // All arms have been read: `[index arm (how it is made) (pattern) (code)]` for each.
+    (@arms $arms:tt $count:tt) => {
+        $crate::select!(@run $arms (select) {})
+    };
+    (@arms $arms:tt $count:tt , $($rest:tt)*) => {
+        $crate::select!(@arms $arms $count $($rest)*)
+    };
+    (@arms $arms:tt $count:tt default => $code:expr $(,)?) => {
+        $crate::select!(@run $arms (try_select) { $code })
+    };
+    (@arms $arms:tt $count:tt default($time:expr) => $code:expr $(,)?) => {
+        $crate::select!(@run $arms (select_timeout $time) { $code })
+    };
+    (@arms [$($arms:tt)*] ($count:expr)
+        recv($receiver:expr) -> $result:pat => $code:block $($rest:tt)*) => {
+        $crate::select!(@arms
+            [$($arms)* [($count) arm (($receiver).receiving()) ($result) $code]] ($count + 1) $($rest)*)
+    };
+    (@arms [$($arms:tt)*] ($count:expr)
+        recv($receiver:expr) -> $result:pat => $code:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms
+            [$($arms)* [($count) arm (($receiver).receiving()) ($result) $code]] ($count + 1) $($($rest)*)?)
+    };
+    (@arms [$($arms:tt)*] ($count:expr)
+        send($sender:expr, $message:expr) -> $result:pat => $code:block $($rest:tt)*) => {
+        $crate::select!(@arms
+            [$($arms)* [($count) arm (($sender).sending($message)) ($result) $code]] ($count + 1)
+            $($rest)*)
+    };
+    (@arms [$($arms:tt)*] ($count:expr)
+        send($sender:expr, $message:expr) -> $result:pat => $code:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@arms
+            [$($arms)* [($count) arm (($sender).sending($message)) ($result) $code]] ($count + 1)
+            $($($rest)*)?)
+    };
+    (@run [$([($index:expr) $arm:ident ($made:expr) ($result:pat) $code:expr])*]
+        ($how:ident $($time:expr)?) { $($default:expr)? }) => {{
+        #[allow(unused_mut, unused_variables, clippy::let_unit_value)]
+        let (chosen, ($($arm,)*)) = {
+            $(let mut $arm = $made;)*
+            let chosen = $crate::sync::channel::$how(&mut [$(&mut $arm),*] $(, $time)?);
+            (::std::option::Option::<usize>::from(chosen), ($($arm.result(),)*))
+        };
+        $(if chosen == ::std::option::Option::Some($index) {
+            match $arm.expect("the chosen arm has an outcome") {
+                $result => $code,
+            }
+        } else)* {
+            $crate::select!(@otherwise $($default)?)
+        }
+    }};
+    (@otherwise) => { ::std::unreachable!("a select without default chooses an arm") };
+    (@otherwise $default:expr) => { $default };
+    ($($arms:tt)*) => { $crate::select!(@arms [] (0usize) $($arms)*) };
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::super::{bounded, unbounded};
+    use super::*;
+    use loom::thread;
+
+    /// Two messages for a select of two channels: it wakes once for each, and loses none.
+    #[test]
+    fn a_select_takes_one_message_at_a_time() {
+        loom::model(|| {
+            let channels = [bounded(0), bounded(0)];
+            let [(tx0, rx0), (tx1, rx1)] = channels;
+            // The senders' ends live on: a disconnection would be chosen as well.
+            let senders = [tx0, tx1].map(|tx| {
+                thread::spawn(move || {
+                    tx.send(7).unwrap();
+                    tx
+                })
+            });
+            let (mut arm0, mut arm1) = (rx0.receiving(), rx1.receiving());
+            let mut got = 0;
+            while got < 2 {
+                let at = select(&mut [&mut arm0, &mut arm1]);
+                let (chosen, other) = if at == 0 {
+                    (arm0.result(), arm1.result())
+                } else {
+                    (arm1.result(), arm0.result())
+                };
+                assert!(other.is_none());
+                got += usize::from(chosen.unwrap().is_ok());
+            }
+            drop(senders.map(|sender| sender.join().unwrap()));
+        });
+    }
+
+    /// Whoever loses the race for a select that waits keeps its message.
+    #[test]
+    fn what_a_select_does_not_take_stays_where_it_is() {
+        loom::model(|| {
+            let [(tx0, rx0), (tx1, rx1)] = [unbounded(), unbounded()];
+            let senders = [tx0, tx1].map(|tx| thread::spawn(move || tx.send(7).unwrap()));
+            let (mut arm0, mut arm1) = (rx0.receiving(), rx1.receiving());
+            let at = select(&mut [&mut arm0, &mut arm1]);
+            let other = [&rx1, &rx0][at];
+            assert_eq!(other.recv(), Ok(7));
+            senders.map(|sender| sender.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_select_that_gives_up_takes_a_message_or_leaves_it() {
+        loom::model(|| {
+            let (tx, rx) = unbounded();
+            let (tx1, rx1) = unbounded::<i32>();
+            let sender = thread::spawn(move || tx.send(7).unwrap());
+            let (mut arm0, mut arm1) = (rx.receiving(), rx1.receiving());
+            match select_until(&mut [&mut arm0, &mut arm1], Instant::now()) {
+                Some(at) => assert_eq!((at, arm0.result()), (0, Some(Ok(7)))),
+                None => assert_eq!(rx.recv(), Ok(7)),
+            }
+            sender.join().unwrap();
+            drop(tx1);
+        });
+    }
+
+    /// One selects a send or a receive, the other the opposite, on the same two channels.
+    #[test]
+    fn two_selects_meet() {
+        loom::model(|| {
+            let ((tx0, rx0), (tx1, rx1)) = (bounded(0), bounded(0));
+            let (tx0b, rx1b) = (tx0.clone(), rx1.clone());
+            let other = thread::spawn(move || {
+                let (mut send, mut recv) = (tx0b.sending(1), rx1b.receiving());
+                let at = select(&mut [&mut send, &mut recv]);
+                if at == 0 {
+                    assert_eq!(send.result(), Some(Ok(())));
+                } else {
+                    assert_eq!(recv.result(), Some(Ok(2)));
+                }
+                at
+            });
+            let (mut recv, mut send) = (rx0.receiving(), tx1.sending(2));
+            let at = select(&mut [&mut recv, &mut send]);
+            if at == 0 {
+                assert_eq!(recv.result(), Some(Ok(1)));
+            } else {
+                assert_eq!(send.result(), Some(Ok(())));
+            }
+            assert_eq!(other.join().unwrap(), at);
+            drop((tx0, rx1));
+        });
+    }
+
+    #[test]
+    fn a_disconnection_wakes_a_select() {
+        loom::model(|| {
+            let [(tx0, rx0), (tx1, rx1)] = [unbounded::<i32>(), unbounded::<i32>()];
+            let other = thread::spawn(move || drop(tx0));
+            let (mut arm0, mut arm1) = (rx0.receiving(), rx1.receiving());
+            assert_eq!(select(&mut [&mut arm1, &mut arm0]), 1);
+            assert!(arm0.result().unwrap().is_err());
+            other.join().unwrap();
+            drop(tx1);
+        });
+    }
+}

@@ -1,0 +1,153 @@
+//! The sending end of a channel.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Sending;
+use super::core::{Channel, End, Unsent};
+use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendError};
+use crate::sync::signal::{Limits, Outcome};
+
+/// The sending end of a channel. Can be cloned; when the last one is dropped, the channel is disconnected.
+pub struct Sender<T> {
+    channel: Arc<Channel<T>>,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
+        Sender { channel }
+    }
+
+    pub(super) fn channel(&self) -> &Channel<T> {
+        &self.channel
+    }
+
+    /// Sends, and waits for room if there is none; on a rendezvous channel, until the message is received.
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread. Not on an unbounded channel.
+    ///
+    /// # Wakes
+    /// The receiver that has waited longest, which gets the message.
+    ///
+    /// # Errors
+    /// There is no receiver, or the last one was dropped while this waited. The error holds the message.
+    #[inline]
+    pub fn send(&self, message: T) -> Result<(), SendError<T>> {
+        self.channel.send(message, &Limits::NONE).map_err(|(message, _)| SendError(message))
+    }
+
+    /// Sends, if there is room or a receiver that waits.
+    ///
+    /// # Wakes
+    /// As [`Sender::send`].
+    ///
+    /// # Errors
+    /// There is none, or no receiver at all. The error holds the message.
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
+        self.channel.try_send(message).map_err(|(message, why)| match why {
+            Unsent::Full => TrySendError::Full(message),
+            Unsent::Disconnected => TrySendError::Disconnected(message),
+        })
+    }
+
+    /// As [`Sender::send`], for at most `time`.
+    ///
+    /// # Context, Blocking, Wakes
+    /// As [`Sender::send`].
+    ///
+    /// # Errors
+    /// As [`Sender::send`], and when the time is over.
+    pub fn send_timeout(&self, message: T, time: Duration) -> Result<(), SendTimeoutError<T>> {
+        self.send_within(message, &Limits::within(time))
+    }
+
+    /// As [`Sender::send`], until `deadline` at the latest.
+    ///
+    /// # Context, Blocking, Wakes
+    /// As [`Sender::send`].
+    ///
+    /// # Errors
+    /// As [`Sender::send_timeout`].
+    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+        self.send_within(message, &Limits::until(deadline))
+    }
+
+    fn send_within(&self, message: T, limits: &Limits) -> Result<(), SendTimeoutError<T>> {
+        self.channel.send(message, limits).map_err(|(message, outcome)| match outcome {
+            Outcome::Woken => SendTimeoutError::Disconnected(message),
+            _ => SendTimeoutError::Timeout(message),
+        })
+    }
+
+    /// As [`Sender::send`], unless the thread is asked to stop.
+    ///
+    /// # Context, Blocking, Wakes
+    /// As [`Sender::send`].
+    ///
+    /// # Errors
+    /// As [`Sender::send`], and when the thread would wait and has been interrupted, or is while it waits, or its runtime
+    /// stops.
+    pub fn send_interruptible(&self, message: T) -> Result<(), SendInterruptibleError<T>> {
+        self.channel.send(message, &Limits::INTERRUPTIBLE).map_err(|(message, outcome)| {
+            match outcome {
+                Outcome::Woken => SendInterruptibleError::Disconnected(message),
+                _ => SendInterruptibleError::Interrupted(message),
+            }
+        })
+    }
+
+    /// A send of `message` for [`select`](fn@super::select).
+    pub fn sending(&self, message: T) -> Sending<'_, T> {
+        Sending::new(self, message)
+    }
+
+    /// How many messages are in the channel: a hint.
+    pub fn len(&self) -> usize {
+        self.channel.len()
+    }
+
+    /// Whether no message is in the channel: a hint.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is no room for a message that no receiver waits for: a hint; always so on a rendezvous channel.
+    pub fn is_full(&self) -> bool {
+        self.capacity().is_some_and(|capacity| self.len() >= capacity)
+    }
+
+    /// How many messages there is room for; `None` without a bound.
+    pub fn capacity(&self) -> Option<usize> {
+        self.channel.capacity()
+    }
+
+    /// Whether both are ends of one channel.
+    pub fn same_channel(&self, other: &Sender<T>) -> bool {
+        Arc::ptr_eq(&self.channel, &other.channel)
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        self.channel.count(End::Sender);
+        Sender { channel: self.channel.clone() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.channel.uncount(End::Sender);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sender { .. }")
+    }
+}
