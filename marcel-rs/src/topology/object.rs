@@ -83,14 +83,12 @@ impl Topology {
         })
     }
 
-    /// The allowed cores of an object, in topology order.
+    /// The allowed cores of an object, in ascending order.
     ///
     /// # Errors
     /// As [`Topology::node_of`].
     pub fn cores_of(&self, object: Object) -> Result<Vec<usize>, Error> {
-        let node = &self.nodes()[self.node_of(object)?];
-        let cores = self.cores().iter().copied();
-        Ok(cores.filter(|core| node.cpus.binary_search(core).is_ok()).collect())
+        Ok(self.nodes()[self.node_of(object)?].cpus.clone())
     }
 }
 
