@@ -52,4 +52,10 @@ pub trait Hooks: Send + Sync {
     /// The runtime that `load` belongs to is about to start; called once, before any other call, with all
     /// its virtual processors.
     fn started(&self, load: crate::Load, vps: &[&'static Vp]);
+
+    /// The virtual processor runs no thread any more, and will not sleep: its sleeper's eventfd becomes another's,
+    /// and must leave the sets that it is in. Called once, on its kernel thread; the last call for it.
+    fn ended(&self, vp: &Vp) {
+        let _ = vp;
+    }
 }

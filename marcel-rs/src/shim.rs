@@ -22,6 +22,7 @@ pub(crate) use const_unless_modelled;
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::hint::spin_loop;
+    use std::sync::PoisonError;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
@@ -104,10 +105,23 @@ mod real {
         std::thread::current().id()
     }
 
-    /// A fresh eventfd, which does not block.
+    /// Eventfds that nobody sleeps with any more. They are not closed: somebody may be about to write to one, and
+    /// its number must not be another file's by then.
+    static SPARE: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+    /// An eventfd, which does not block.
     pub(crate) fn eventfd() -> i32 {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         // SAFETY: eventfd takes no pointers.
-        unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }
+        spare.unwrap_or_else(|| unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+    }
+
+    /// Gives an eventfd back that is in nobody's set. One who still writes to it wakes its next user for nothing.
+    pub(crate) fn spare_eventfd(fd: i32) {
+        let mut count = 0u64.to_ne_bytes();
+        // SAFETY: eight writable bytes. Nothing to read is as good.
+        unsafe { libc::read(fd, count.as_mut_ptr().cast(), count.len()) };
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
     }
 }
 
@@ -173,6 +187,8 @@ mod model {
     pub(crate) fn eventfd() -> i32 {
         FD
     }
+
+    pub(crate) fn spare_eventfd(_: i32) {}
 
     /// Sleeps until the eventfd is readable, and drains it.
     #[cfg(test)]

@@ -56,6 +56,12 @@ impl Hooks for Manager {
     }
 
     fn busy(&self, _: &Vp) {}
+
+    fn ended(&self, vp: &Vp) {
+        if let Ok(fd) = vp.sleeper().fd() {
+            self.core.front.remove_sleeper(fd);
+        }
+    }
 }
 
 impl Core {

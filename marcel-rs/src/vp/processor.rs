@@ -265,6 +265,10 @@ impl Vp {
         own.contexts.empty(&self.shared.contexts);
         own.tcbs.spill(0);
         self.tick.delete();
+        if let Some(hooks) = self.shared.hooks() {
+            hooks.ended(self);
+        }
+        self.sleeper.retire();
         local::set_vp(None);
         local::set_in_scheduler(false);
     }

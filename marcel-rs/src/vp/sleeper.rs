@@ -104,8 +104,8 @@ impl Sleeper {
     }
 
     /// The eventfd that [`Sleeper::notify`] writes to while the owner is inside [`Sleeper::sleep_in`];
-    /// created at the first call. A reader must drain it. It lives as long as the process: sleepers are
-    /// never freed.
+    /// got at the first call. A reader must drain it. It stays open as long as the process lives, but becomes
+    /// another sleeper's when this one is dropped, or its virtual processor ends.
     ///
     /// # Errors
     /// When the kernel gives no descriptor.
@@ -121,10 +121,17 @@ impl Sleeper {
         match self.fd.compare_exchange(-1, fd, AcqRel, Acquire) {
             Ok(_) => Ok(fd),
             Err(winner) => {
-                // SAFETY: `fd` was made above and given to nobody.
-                unsafe { libc::close(fd) };
+                shim::spare_eventfd(fd);
                 Ok(winner)
             }
+        }
+    }
+
+    /// The owner will not sleep any more. Its eventfd is in nobody's set.
+    pub(crate) fn retire(&self) {
+        let fd = self.fd.swap(-1, AcqRel);
+        if fd >= 0 {
+            shim::spare_eventfd(fd);
         }
     }
 
@@ -146,6 +153,13 @@ impl Sleeper {
 
     fn end(&self) {
         self.futex.word().swap(AWAKE, AcqRel);
+    }
+}
+
+#[cfg(not(loom))]
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.retire();
     }
 }
 
