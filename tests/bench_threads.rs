@@ -3,6 +3,8 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
 
 use common::{err, mad, out};
 use serde_json::Value;
@@ -60,6 +62,51 @@ fn libraries_that_are_not_here_are_named_and_the_rest_goes_on() {
         .map(|object| object["config"]["library"].to_string())
         .collect();
     assert_eq!(libraries, ["\"marcel\"", "\"kernel\""]);
+}
+
+/// The libraries themselves are rarely installed: headers in `fixtures` stand for them, over kernel threads.
+#[test]
+fn programs_in_c_are_built_run_and_kept() {
+    let here = std::env::temp_dir().join(format!("mad-peers-{}", std::process::id()));
+    let cc = std::env::var("CC").unwrap_or("cc".into());
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    for (library, header, name) in
+        [("argobots", "abt.h", "libabt.so"), ("massivethreads", "myth/myth.h", "libmyth.so")]
+    {
+        let (from, to) = (fixtures.join(library), here.join(library));
+        std::fs::create_dir_all(to.join("include/myth")).unwrap();
+        std::fs::create_dir_all(to.join("lib")).unwrap();
+        let header = Path::new("include").join(header);
+        std::fs::copy(from.join(&header), to.join(&header)).unwrap();
+        let mut empty = Command::new(&cc);
+        empty.args(["-shared", "-o"]).arg(to.join("lib").join(name)).args(["-xc", "/dev/null"]);
+        assert!(empty.status().unwrap().success());
+    }
+    let bench = |op: &str| {
+        let output = mad(&["bench", "threads", "--library", "argobots,massivethreads", "--json"])
+            .args(["--op", op, "--threads", "200", "--iters", "2", "--rounds", "1"])
+            .env("ARGOBOTS_DIR", here.join("argobots"))
+            .env("MASSIVETHREADS_DIR", here.join("massivethreads"))
+            .env("XDG_CACHE_HOME", here.join("cache"))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        objects(&out(&output))
+    };
+    // fib(25) is too much for kernel threads.
+    let ops = "createjoin,batch,yield,handoff,mutex,mutex4,channel,memory";
+    let found = bench(ops);
+    assert_eq!(found.len(), ops.split(',').count() * 4);
+    for object in &found {
+        let samples = if object["metric"] == "memory" { 1 } else { 2 };
+        assert_eq!(object["n"], samples, "{object}");
+        assert!(object["min"].as_f64().unwrap() > 1.0, "{object}");
+    }
+    let built = || std::fs::read_dir(here.join("cache/mad/peers")).unwrap().count();
+    assert_eq!(built(), 2);
+    bench("mutex");
+    assert_eq!(built(), 2, "what is there is not built again");
+    std::fs::remove_dir_all(&here).unwrap();
 }
 
 #[test]
