@@ -4,6 +4,11 @@
 
 #include <abt.h>
 
+#define VERSION "Argobots " ABT_VERSION
+#if ABT_NUMVERSION < 10200000
+#define ABT_POOL_RANDWS ABT_POOL_FIFO /* older ones have no other */
+#endif
+
 typedef void (*body_t)(void *);
 #define BODY(name) static void name(void *arg)
 #define END return

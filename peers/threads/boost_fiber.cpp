@@ -6,11 +6,14 @@
 
 #include <atomic>
 #include <boost/fiber/all.hpp>
+#include <boost/version.hpp>
 #include <mutex>
 #include <new>
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+#define VERSION "Boost.Fiber " BOOST_LIB_VERSION
 
 using namespace boost::fibers;
 

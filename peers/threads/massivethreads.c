@@ -2,6 +2,8 @@
 
 #include <myth/myth.h>
 
+#define VERSION "MassiveThreads"
+
 typedef myth_func_t body_t;
 #define BODY(name) static void *name(void *arg)
 #define END return NULL

@@ -9,6 +9,8 @@
  *   channel_t, channel_init, channel_send(channel_t *, long), long channel_receive(channel_t *)
  * What it calls on a thread of the library: measure(argc, argv).
  *
+ *   VERSION: what it was built with, or an empty string
+ *
  * Arguments: operation, workers, samples, threads. Output: a line of JSON per sample. Compiled with -O2. */
 
 #include <stdint.h>
@@ -459,6 +461,10 @@ static void measure(char **argv)
 /* Checks the arguments; the number of workers is known after it. */
 static void arguments(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "version")) {
+        puts(VERSION);
+        exit(0);
+    }
     if (argc != 5 || (workers = atoi(argv[2])) < 1)
         fail("usage: OPERATION WORKERS SAMPLES THREADS, as `mad bench threads` starts it");
 }

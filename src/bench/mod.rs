@@ -73,6 +73,8 @@ pub(crate) struct Apart {
     pub(crate) column: &'static str,
     /// Its figure for one of the lines.
     pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
+    /// What is said below the table.
+    pub(crate) summary: fn(&[Measured]) -> String,
 }
 
 /// A point that cannot be measured here, by number, and why.

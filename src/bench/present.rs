@@ -159,7 +159,8 @@ pub(crate) fn table(
     if !common.is_empty() {
         text.push_str(&format!("{}\n", common.join(", ")));
     }
-    format!("{text}{}; {}\n{}\n", machine(), noise.words(), table.trim_fmt())
+    let summary = bench.apart.map_or(String::new(), |apart| (apart.summary)(measured));
+    format!("{text}{}; {}\n{}\n{summary}", machine(), noise.words(), table.trim_fmt())
 }
 
 #[cfg(test)]

@@ -257,6 +257,10 @@ func memory(threads int) float64 {
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "version" {
+		fmt.Println(runtime.Version())
+		return
+	}
 	if len(os.Args) != 5 {
 		fail("usage: OPERATION WORKERS SAMPLES THREADS, as `mad bench threads` starts it")
 	}

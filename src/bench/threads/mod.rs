@@ -10,6 +10,7 @@ mod green;
 mod kernel;
 mod ops;
 mod peers;
+mod summary;
 
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ pub(crate) static BENCH: Bench = Bench {
         knobs: &[("MARCEL_COMPUTE_NICE", "0")],
         column: "to best peer",
         ratio: to_best_peer,
+        summary: summary::summary,
     }),
 };
 
@@ -171,8 +173,8 @@ fn work(spec: &Spec) -> Worked {
     Ok(())
 }
 
-/// The median of a line over the best median of the other libraries for the same thing.
-fn to_best_peer(lines: &[Measured], index: usize) -> Option<f64> {
+/// The best of the other libraries for the same thing as a line.
+fn best_peer(lines: &[Measured], index: usize) -> Option<&Measured> {
     let line = &lines[index];
     let threads = |line: &Measured| match line.config.text("library") {
         "kernel" => None, // they may be fewer
@@ -185,8 +187,13 @@ fn to_best_peer(lines: &[Measured], index: usize) -> Option<f64> {
                 || threads(line).is_none())
     };
     let peers = lines.iter().filter(same).filter(|other| other.config.text("library") != OURS);
-    let best = peers.map(|other| other.stats.median).min_by(f64::total_cmp)?;
-    (best > 0.0).then(|| line.stats.median / best)
+    peers.min_by(|a, b| a.stats.median.total_cmp(&b.stats.median))
+}
+
+/// The median of a line over that of the best of the others.
+fn to_best_peer(lines: &[Measured], index: usize) -> Option<f64> {
+    let best = best_peer(lines, index)?.stats.median;
+    (best > 0.0).then(|| lines[index].stats.median / best)
 }
 
 #[cfg(test)]
@@ -222,15 +229,18 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_ratio_is_to_the_best_of_the_others() {
-        let line = |library: &str, op: &str, median: f64| Measured {
+    pub(super) fn line(library: &str, op: &str, median: f64) -> Measured {
+        Measured {
             bench: "threads",
             config: Config::default().with("op", op).with("workers", "1").with("library", library),
             metric: "op_time",
             unit: "ns",
             stats: Stats::of(&[median]).unwrap(),
-        };
+        }
+    }
+
+    #[test]
+    fn the_ratio_is_to_the_best_of_the_others() {
         let lines = [
             line("marcel", "yield", 20.0),
             line("go", "yield", 80.0),

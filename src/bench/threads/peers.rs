@@ -5,7 +5,8 @@
 //! is how the library is found.
 //!
 //! A program is started with operation, workers, samples, threads; it prints one line of JSON per sample:
-//! `{"op":"yield","ns":41.2}` or `{"op":"memory","bytes":4305.0}`. What else it has to say goes to standard error.
+//! `{"op":"yield","ns":41.2}` or `{"op":"memory","bytes":4305.0}`. What else it has to say goes to standard error. With the
+//! one argument `version` it names what it was built with.
 
 use std::env;
 use std::ffi::OsString;
@@ -288,6 +289,19 @@ pub(crate) fn run(
     }
 }
 
+/// The version of a library that was measured.
+pub(crate) fn version(library: &str) -> Option<String> {
+    let peer = find(library)?;
+    if peer.tool == Tool::Cargo {
+        let lock = peer.sources.iter().find(|(path, _)| path.ends_with("Cargo.lock"))?.1;
+        let (_, after) = lock.split_once(&format!("name = \"{library}\"\nversion = \""))?;
+        return Some(format!("{library} {}", after.split_once('"')?.0));
+    }
+    let output = Command::new(peer.program().ok()?).arg("version").output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
 /// What a program says first on standard error; the rest is read and forgotten.
 fn first_words(stderr: impl Read) -> String {
     let mut words = String::new();
@@ -310,6 +324,14 @@ mod tests {
         assert_eq!((line.op.as_str(), line.figure), ("yield", 41.25));
         let line: Line = serde_json::from_str(r#"{"op":"memory","bytes":4305}"#).unwrap();
         assert_eq!(line.figure, 4305.0);
+    }
+
+    #[test]
+    fn the_lock_says_which_version_cargo_builds() {
+        for library in ["may", "tokio"] {
+            let version = version(library).unwrap();
+            assert!(version.starts_with(library) && version.contains('.'), "{version}");
+        }
     }
 
     #[test]
