@@ -1,4 +1,5 @@
-//! What green threads cost, all on one virtual processor: `cargo bench --bench threads`.
+//! What green threads cost, all on one virtual processor: `cargo bench --bench threads`. Beside other libraries, and on
+//! all cores: `mad bench threads`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -95,10 +96,73 @@ fn mutex(n: u64) -> Duration {
     start.elapsed()
 }
 
+/// A thousand at a time, joined in the order in which they were started; per thread.
+fn batch(n: u64) -> Duration {
+    let mut handles = Vec::with_capacity(1000);
+    let start = Instant::now();
+    let mut left = n;
+    while left > 0 {
+        let now = left.min(1000);
+        handles.extend((0..now).map(|i| marcel::spawn(move || i)));
+        for handle in handles.drain(..) {
+            handle.join().expect("no panic");
+        }
+        left -= now;
+    }
+    start.elapsed()
+}
+
+fn fibonacci(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    let first = marcel::spawn(move || fibonacci(n - 1));
+    let second = fibonacci(n - 2);
+    first.join().expect("no panic") + second
+}
+
+/// The same by threads that borrow, a scope for each.
+fn scoped_fibonacci(n: u64) -> u64 {
+    if n < 2 {
+        return n;
+    }
+    marcel::scope(|scope| {
+        let first = scope.spawn(move || scoped_fibonacci(n - 1));
+        let second = scoped_fibonacci(n - 2);
+        first.join().expect("no panic") + second
+    })
+}
+
+/// Fork and join: a thread for one half of the work, the other half oneself; per thread, of which there are 986.
+fn fork_join(n: u64, fibonacci: impl Fn(u64) -> u64) -> Duration {
+    let start = Instant::now();
+    for _ in 0..n.div_ceil(986) {
+        assert_eq!(fibonacci(std::hint::black_box(15)), 610);
+    }
+    start.elapsed().mul_f64(n as f64 / (n.div_ceil(986) * 986) as f64)
+}
+
+/// A scope with one thread in it.
+fn scope(n: u64) -> Duration {
+    let mut sum = 0;
+    let start = Instant::now();
+    for i in 0..n {
+        marcel::scope(|scope| {
+            scope.spawn(|| sum += i);
+        });
+    }
+    std::hint::black_box(sum);
+    start.elapsed()
+}
+
 fn threads(c: &mut Criterion) {
     bench(c, "switch between two threads", switch);
     bench(c, "yield alone", yield_alone);
     bench(c, "create and join", create_join);
+    bench(c, "a thousand at a time", batch);
+    bench(c, "a scope with a thread", scope);
+    bench(c, "fork and join", |n| fork_join(n, fibonacci));
+    bench(c, "fork and join in scopes", |n| fork_join(n, scoped_fibonacci));
     bench(c, "hand-over by park and unpark", park);
     bench(c, "hand-over by mutex and condvar", hand_over);
     bench(c, "uncontended mutex", mutex);
