@@ -49,8 +49,9 @@ pub trait Hooks: Send + Sync {
     /// The virtual processor, idle until now, is about to run a thread.
     fn busy(&self, vp: &Vp);
 
-    /// The runtime that `load` belongs to is about to start; called once, before any other call, with all
-    /// its virtual processors.
+    /// The runtime that `load` belongs to is about to start; called before any other call, with all its virtual
+    /// processors. Called again, by its own kernel thread, with each standby virtual processor that is added later (see
+    /// [`mod@crate::blocking`]): it calls the other methods as the others do.
     fn started(&self, load: crate::Load, vps: &[&'static Vp]);
 
     /// The virtual processor runs no thread any more, and will not sleep: its sleeper's eventfd becomes another's,

@@ -72,6 +72,16 @@ pub(crate) static STACK_SIZE: Knob = Knob {
     meaning: "default stack of a green thread (address space: memory is used as it is touched)",
 };
 
+/// `MARCEL_BLOCKING`: how `marcel::blocking` makes a call.
+pub(crate) static BLOCKING: Knob = Knob {
+    name: "MARCEL_BLOCKING",
+    kind: Kind::Word(&["auto", "export", "standby"]),
+    default: "auto",
+    unit: "",
+    meaning: "how blocking calls are made: export: by a pool of kernel threads; standby: by the caller, while a standby \
+              kernel thread runs threads that never ran; auto: by standby where nothing else has been started",
+};
+
 /// `MARCEL_LWP_MAX`: bound of the pool for blocking calls.
 pub(crate) static LWP_MAX: Knob = Knob {
     name: "MARCEL_LWP_MAX",
@@ -148,6 +158,7 @@ pub static KNOBS: &[Knob] = &[
     REACTIVE_GROUP,
     COMPUTE_NICE,
     STACK_SIZE,
+    BLOCKING,
     LWP_MAX,
     LWP_KEEP,
     SIGQUIT,

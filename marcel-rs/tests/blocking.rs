@@ -204,6 +204,40 @@ fn destructors_may_make_blocking_calls_while_the_runtime_stops() {
     assert!(parked.join().is_err());
 }
 
+/// As above, in a destructor that a panic runs, which therefore is not unwound: a call that has not begun when the
+/// runtime stops is made by the caller.
+#[test]
+fn a_call_of_a_destructor_in_a_panic_is_made_although_the_runtime_stops() {
+    struct Calls(Arc<AtomicBool>, Arc<AtomicBool>);
+    impl Drop for Calls {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+            export(|| self.1.store(true, SeqCst));
+        }
+    }
+    let runtime = Runtime::builder().vps(1).blocking_max(1).build().unwrap();
+    let (reader, writer) = pipe();
+    let first = runtime.spawn(move || export(|| read_all(&reader)));
+    let (queued, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let calls = Calls(queued.clone(), made.clone());
+    let second = runtime.spawn(move || {
+        let _calls = calls;
+        panic!("as planned");
+    });
+    while !queued.load(SeqCst) {
+        std::thread::yield_now();
+    }
+    runtime.spawn(|| ()).join().unwrap();
+    let dropping = std::thread::spawn(move || drop(runtime));
+    while !made.load(SeqCst) {
+        std::thread::yield_now();
+    }
+    drop(writer);
+    dropping.join().unwrap();
+    assert!(first.join().is_err());
+    assert!(second.join().is_err());
+}
+
 #[test]
 fn a_pool_of_no_thread_is_refused_with_a_reason() {
     let error = Runtime::builder().blocking_max(0).build().unwrap_err();

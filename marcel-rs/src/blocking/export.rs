@@ -3,7 +3,8 @@
 //! The frame of [`export`] holds closure, result and list node; the pool's thread works on it in place. What makes
 //! borrowing sound: the frame is not left before the closure has ended, or will never start. While the thread
 //! waits there is one other way out of the frame, the unwinding of a runtime that stops. `Pending` stands in
-//! its way: it takes the call back from the queue, or waits for the closure's end.
+//! its way: it takes the call back from the queue, or waits for the closure's end. A thread that may not be unwound,
+//! since it is in a panic of its own, takes the call back as well, and makes it.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -12,7 +13,11 @@ use std::thread::Result;
 
 use crate::blocking::pool::{Call, Pool};
 use crate::blocking::spare;
+use crate::thread::tcb;
 use crate::vp::local;
+
+/// What a thread waits for that has submitted a call.
+const WAIT: &str = "blocking call";
 
 /// Closure and result of a call, behind its node.
 #[repr(C)]
@@ -46,7 +51,7 @@ struct Pending<'a> {
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
         if !self.pool.withdraw(self.call) {
-            self.call.done.wait_in_kernel();
+            self.call.done.wait(WAIT);
         }
     }
 }
@@ -85,16 +90,19 @@ fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
     // SAFETY: the frame stays in place until the latch is set, or `pending` has seen to it.
     unsafe { pool.submit(&frame.call) };
     let pending = Pending { pool, call: &frame.call };
-    frame.call.done.wait("blocking call");
+    let done = &frame.call.done;
+    while !done.is_set() && done.register() {
+        if crate::is_stopping() && pool.withdraw(&frame.call) {
+            break;
+        }
+        tcb::park(WAIT);
+    }
     std::mem::forget(pending);
-    let Frame { call, f, result } = frame;
+    let Frame { f, result, .. } = frame;
     match (f.into_inner(), result.into_inner()) {
         (_, Some(Ok(value))) => value,
         (_, Some(Err(payload))) => resume_unwind(payload),
-        (Some(f), None) => {
-            debug_assert!(call.was_refused());
-            f()
-        }
+        (Some(f), None) => f(), // handed back, or taken back
         (None, None) => unreachable!("a closure that was taken has left a result"),
     }
 }
@@ -129,13 +137,15 @@ mod tests {
             assert_eq!(export_to(&pool, || std::thread::current().id()), me);
         }
         REFUSE.store(false, SeqCst);
-        let maker = export_to(&pool, || std::thread::current().id());
-        assert_ne!(maker, me);
-        // Refused again, but one thread is there: it makes the calls, one after the other.
+        assert_ne!(export_to(&pool, || std::thread::current().id()), me);
+        // Refused again, but there are threads: they make the calls, one after the other.
         REFUSE.store(true, SeqCst);
         std::thread::scope(|s| {
             for _ in 0..20 {
-                s.spawn(|| assert_eq!(export_to(&pool, || std::thread::current().id()), maker));
+                s.spawn(|| {
+                    let me = std::thread::current().id();
+                    assert_ne!(export_to(&pool, || std::thread::current().id()), me);
+                });
             }
         });
         pool.close();

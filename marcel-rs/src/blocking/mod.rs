@@ -8,6 +8,24 @@
 //! # });
 //! # Ok::<(), marcel::Error>(())
 //! ```
+//!
+//! Two mechanisms, one of each source. [`blocking()`] picks; [`export`] and [`standby`] are there to force one.
+//!
+//! | | [`export`] (thesis, 2009) | [`standby`] (2007) |
+//! |---|---|---|
+//! | the call is made by | a kernel thread of a pool | the caller's |
+//! | it costs | two wake-ups by the kernel | some tens of nanoseconds |
+//! | meanwhile, of the caller's virtual processor, run | all its threads | those that never ran, on a standby |
+//! | those that it has started | run | wait for the return |
+//! | the closure | goes to another kernel thread: `Send`, other thread-locals | stays |
+//! | when the kernel gives no thread | it waits for one of the pool, or blocks the virtual processor | the same |
+//!
+//! Auto (`MARCEL_BLOCKING`): a virtual processor on which nobody but the caller has been started has nobody who would
+//! have to wait, so its call is made by standby; every other is exported. What was started elsewhere during the call
+//! is not known to it: threads bound to this virtual processor wait.
+//!
+//! A closure should be the call and little else. On the pool it is no green thread; by standby it is the caller.
+//! [`lwp`] is for I/O managers: jobs that live for ever, submitted from the progress path.
 
 #[cfg(not(loom))]
 mod choice;
@@ -17,8 +35,14 @@ pub mod lwp;
 pub(crate) mod pool;
 #[cfg(not(loom))]
 pub(crate) mod spare;
+#[cfg(not(loom))]
+mod standby;
 
 #[cfg(not(loom))]
-pub(crate) use self::choice::Blocking;
+pub(crate) use self::choice::{Blocking, Settings};
 #[cfg(not(loom))]
-pub use self::{choice::blocking, export::export};
+pub use self::{
+    choice::{Mechanism, blocking},
+    export::export,
+    standby::standby,
+};

@@ -28,7 +28,21 @@ pub(super) fn start(
 /// woken it then preempts threads with the usual slice. Kernels before 6.12 ignore or refuse this; nothing
 /// else depends on it. Returns whether the kernel accepted.
 pub fn prefer_current_thread() -> bool {
-    const SLICE_NS: u64 = 100_000;
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
+    schedule_current_thread(libc::SCHED_OTHER, 100_000)
+}
+
+/// Makes the calling kernel thread one that stands by: when it is woken it preempts nobody, and whoever has the
+/// usual slice preempts it when woken. Its share of the core, when others compute, is theirs. Returns whether
+/// the kernel accepted.
+pub(crate) fn stand_by_current_thread() -> bool {
+    schedule_current_thread(libc::SCHED_BATCH, 100_000_000)
+        || schedule_current_thread(libc::SCHED_BATCH, 0)
+}
+
+/// The policy and the slice of the calling kernel thread; it keeps its niceness.
+fn schedule_current_thread(policy: i32, slice_ns: u64) -> bool {
     #[repr(C)]
     #[derive(Default)]
     struct SchedAttr {
@@ -43,11 +57,11 @@ pub fn prefer_current_thread() -> bool {
     }
     // SAFETY: no pointers but to `attr`, whose size is given.
     unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0);
         let attr = SchedAttr {
             size: std::mem::size_of::<SchedAttr>() as u32,
+            policy: policy as u32,
             nice: libc::getpriority(libc::PRIO_PROCESS, 0),
-            runtime: SLICE_NS,
+            runtime: slice_ns,
             ..SchedAttr::default()
         };
         libc::syscall(libc::SYS_sched_setattr, 0, &attr as *const SchedAttr, 0) == 0

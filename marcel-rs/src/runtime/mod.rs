@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crossbeam_deque::Injector;
 
-use crate::blocking::{Blocking, spare};
+use crate::blocking::{Blocking, Mechanism, Settings, spare};
 use crate::context::overflow;
 use crate::context::pool::ContextPool;
 use crate::diagnosis::service;
@@ -89,7 +89,15 @@ struct Group {
     vps: OnceLock<Vec<&'static Vp>>,
     injector: Injector<&'static Tcb>,
     idle: IdleSet,
+    /// Standbys that sleep while a call is in progress on their original: its number.
+    lent: IdleSet,
     busy: AtomicIsize,
+}
+
+impl Group {
+    fn new(vps: usize) -> Group {
+        Group { idle: IdleSet::new(vps), lent: IdleSet::new(vps), ..Group::default() }
+    }
 }
 
 // SAFETY: `hooks` is written before the kernel threads start and after they have ended, and read by them
@@ -126,6 +134,10 @@ impl Shared {
         &self.group(kind).idle
     }
 
+    pub(crate) fn lent(&self, kind: Kind) -> &IdleSet {
+        &self.group(kind).lent
+    }
+
     pub(crate) fn count_busy(&self, kind: Kind, change: isize) {
         self.group(kind).busy.fetch_add(change, Relaxed);
     }
@@ -153,14 +165,23 @@ impl Shared {
         // The caller's own virtual processor may still be marked, but is awake.
         let own = local::vp().filter(|vp| vp.kind() == kind && std::ptr::eq(&*vp.shared, self));
         let claimed = self.group(kind).idle.claim(own.map(Vp::index));
-        if let Some(index) = claimed {
-            self.vps(kind)[index].sleeper.notify();
+        let woken = match claimed {
+            Some(index) => Some(self.vps(kind)[index]),
+            None => {
+                let lent = self.group(kind).lent.claim_after_fence(None);
+                lent.and_then(|index| self.vps(kind)[index].standby.get().copied())
+            }
+        };
+        if let Some(vp) = woken {
+            vp.sleeper.notify();
         }
-        claimed.is_some()
+        woken.is_some()
     }
 
+    /// Standbys included, as far as there are any.
     pub(crate) fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
-        self.groups.iter().flat_map(|g| g.vps.get().map_or(&[][..], Vec::as_slice)).copied()
+        let vps = self.groups.iter().flat_map(|g| g.vps.get().map_or(&[][..], Vec::as_slice));
+        vps.copied().flat_map(|vp| std::iter::once(vp).chain(vp.standby.get().copied()))
     }
 }
 
@@ -219,8 +240,7 @@ pub struct Builder {
     reactive: Option<usize>,
     first_cpu: Option<usize>,
     hooks: Option<Arc<dyn Hooks>>,
-    blocking_max: Option<usize>,
-    blocking_keep: Option<Duration>,
+    blocking: Settings,
 }
 
 impl Builder {
@@ -254,15 +274,21 @@ impl Builder {
         self
     }
 
+    /// How [`crate::blocking()`] makes its calls (`MARCEL_BLOCKING`).
+    pub fn blocking(mut self, mechanism: Mechanism) -> Self {
+        self.blocking.mechanism = Some(mechanism);
+        self
+    }
+
     /// Most kernel threads that make exported blocking calls (`MARCEL_LWP_MAX`).
     pub fn blocking_max(mut self, n: usize) -> Self {
-        self.blocking_max = Some(n);
+        self.blocking.max = Some(n);
         self
     }
 
     /// How long such a thread stays when it has nothing to do (`MARCEL_LWP_KEEP`).
     pub fn blocking_keep(mut self, time: Duration) -> Self {
-        self.blocking_keep = Some(time);
+        self.blocking.keep = Some(time);
         self
     }
 
@@ -329,12 +355,9 @@ impl Builder {
             meeting,
             stopping: AtomicBool::new(false),
             ending: Ending::default(),
-            blocking: Blocking::new(self.blocking_max, self.blocking_keep)?,
+            blocking: Blocking::new(self.blocking)?,
             mode,
-            groups: [
-                Group { idle: IdleSet::new(compute), ..Group::default() },
-                Group { idle: IdleSet::new(reactive), ..Group::default() },
-            ],
+            groups: [Group::new(compute), Group::new(reactive)],
         });
         let make = |kind, n: usize| -> Vec<&'static Vp> {
             (0..n)
@@ -357,6 +380,12 @@ impl Builder {
         overflow::install();
         let watched = service::watch(&shared)?;
         let mut runtime = Runtime { shared, kernel_threads: Vec::new(), watched };
+        if mode != Mode::NoThread {
+            runtime.shared.blocking.start().map_err(|source| Error::Os {
+                doing: "starting a thread for blocking calls",
+                source,
+            })?;
+        }
         let vps: Vec<_> = runtime.shared.all_vps().collect();
         for vp in vps {
             let name = match vp.kind() {
@@ -385,6 +414,41 @@ fn carry(vp: &'static Vp) {
     }
     vp.run();
     drop(alt_stack);
+}
+
+/// Starts a standby for `original`, from its kernel thread: where that may run, and how nice it is, is inherited.
+///
+/// # Errors
+/// When the kernel refuses a thread.
+pub(crate) fn start_standby(
+    original: &'static Vp,
+) -> std::io::Result<(&'static Vp, std::thread::JoinHandle<()>)> {
+    let vp: *mut Vp = Box::into_raw(Box::new(Vp::new_standby(original)));
+    // SAFETY: just leaked.
+    let shared: &'static Vp = unsafe { &*vp };
+    let name = match original.kind() {
+        Kind::Compute => format!("marcel-sb{}", original.index()),
+        Kind::Reactive => format!("marcel-sbx{}", original.index()),
+    };
+    let started = std::thread::Builder::new().name(name).spawn(move || {
+        let alt_stack = tick::AltStack::install();
+        match shared.kind() {
+            Kind::Compute => spare::stand_by_current_thread(),
+            Kind::Reactive => {
+                if let Some(meeting) = &shared.shared.meeting {
+                    let _ = topology::restrict_current_thread(&meeting.all);
+                }
+                spare::prefer_current_thread()
+            }
+        };
+        if let Some(hooks) = shared.shared.hooks() {
+            hooks.started(Load(shared.shared.clone()), &[shared]);
+        }
+        shared.run();
+        drop(alt_stack);
+    });
+    // SAFETY: refused: nobody else has seen it.
+    started.map(|handle| (shared, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(vp) }))
 }
 
 /// A running set of virtual processors.
@@ -474,9 +538,9 @@ impl fmt::Debug for Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        self.shared.ending.expect(self.kernel_threads.len());
+        let standbys = self.shared.blocking.close();
+        self.shared.ending.expect(self.kernel_threads.len() + standbys);
         self.shared.stopping.store(true, SeqCst);
-        self.shared.blocking.close();
         for vp in self.shared.all_vps() {
             vp.sleeper.notify();
         }

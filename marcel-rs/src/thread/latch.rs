@@ -124,23 +124,6 @@ impl Latch {
         Ok(())
     }
 
-    /// Waits, on the kernel thread, for a latch that the calling thread has registered with. For a green thread whose
-    /// stack is being unwound by a runtime that stops, and which must not leave before.
-    #[cfg(not(loom))]
-    pub(crate) fn wait_in_kernel(&self) {
-        // The thread's own block is woken through its virtual processor; a kernel thread's block is not.
-        let stand_in = Tcb::allocate();
-        let word = stand_in as *const Tcb as *mut Tcb;
-        if self.unregister()
-            && self.word.compare_exchange(null_mut(), word, AcqRel, Acquire).is_ok()
-        {
-            while !self.is_set() {
-                stand_in.sleeper.sleep(None, || self.is_set());
-            }
-        }
-        stand_in.recycle();
-    }
-
     /// Waits until the latch is set or `deadline`; true if it is set.
     ///
     /// # Blocking, Panics

@@ -206,10 +206,9 @@ impl Vp {
             if ending.over.load(SeqCst) {
                 return true;
             }
-            let idle = self.shared.idle(self.kind());
-            idle.announce(self.index());
+            self.announce();
             self.sleeper.sleep(None, || ending.over.load(SeqCst) || self.has_work());
-            idle.withdraw(self.index());
+            self.withdraw();
         }
     }
 }

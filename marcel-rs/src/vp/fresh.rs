@@ -26,6 +26,24 @@ impl Fresh {
         self.deque.stealer()
     }
 
+    /// Opens it to thieves, if it is not; true if that was done, and is to be undone by [`Fresh::unshare`].
+    pub(crate) fn share(&mut self) -> bool {
+        let Some(mut stack) = self.alone.take() else { return false };
+        while let Some(tcb) = stack.pop() {
+            self.deque.push(tcb);
+        }
+        true
+    }
+
+    /// There is nobody any more to rob it.
+    pub(crate) fn unshare(&mut self) {
+        let mut stack = Stack::default();
+        while let Some(tcb) = self.deque.pop() {
+            stack.push(tcb);
+        }
+        self.alone = Some(stack);
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, tcb: &'static Tcb) {
         match &mut self.alone {

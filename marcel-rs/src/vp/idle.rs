@@ -35,6 +35,11 @@ impl IdleSet {
     /// work is visible.
     pub(crate) fn claim(&self, except: Option<usize>) -> Option<usize> {
         fence(SeqCst);
+        self.claim_after_fence(except)
+    }
+
+    /// As [`IdleSet::claim`], for a caller whose fence comes between the work and this.
+    pub(crate) fn claim_after_fence(&self, except: Option<usize>) -> Option<usize> {
         for (at, word) in self.words.iter().enumerate() {
             let own = except.filter(|i| i / 64 == at).map_or(0, |i| 1u64 << (i % 64));
             let mut bits = word.load(SeqCst) & !own;

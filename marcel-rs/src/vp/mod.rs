@@ -6,6 +6,7 @@ pub(crate) mod ending;
 #[cfg(not(loom))]
 pub(crate) mod fresh;
 pub(crate) mod idle;
+pub(crate) mod lending;
 #[cfg(not(loom))]
 pub(crate) mod local;
 #[cfg(not(loom))]

@@ -30,8 +30,8 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::*, fence};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_deque::{Steal, Stealer};
@@ -47,6 +47,7 @@ use crate::thread::tcb::{Tcb, TcbCache};
 use crate::topology;
 use crate::vp::ending::Panics;
 use crate::vp::fresh::Fresh;
+use crate::vp::lending::Lending;
 use crate::vp::local;
 use crate::vp::queue::{Inbox, RunQueue};
 use crate::vp::sleeper::Sleeper;
@@ -82,6 +83,11 @@ pub struct Vp {
     pub(crate) busy_since: AtomicU64,
     /// The kernel's number of its kernel thread, once that runs.
     pub(crate) tid: AtomicI32,
+    /// Its standby (`blocking::standby`), once a call has needed it.
+    pub(crate) standby: OnceLock<&'static Vp>,
+    /// For a standby: for whom it stands by, and whether it may take what that one would.
+    pub(crate) original: Option<&'static Vp>,
+    pub(crate) lending: Lending,
     own: UnsafeCell<Own>,
 }
 
@@ -142,6 +148,9 @@ impl Vp {
             running: AtomicPtr::new(std::ptr::null_mut()),
             busy_since: AtomicU64::new(0),
             tid: AtomicI32::new(0),
+            standby: OnceLock::new(),
+            original: None,
+            lending: Lending::default(),
             own: UnsafeCell::new(Own {
                 queue: RunQueue::default(),
                 fresh,
@@ -155,6 +164,14 @@ impl Vp {
                 meets: false,
             }),
         }
+    }
+
+    /// A standby for `original`: numbered after those of its kind.
+    pub(crate) fn new_standby(original: &'static Vp) -> Vp {
+        let shared = original.shared.clone();
+        let index = shared.vps(original.kind).len() + original.index;
+        let vp = Vp::new(shared, original.kind, index, original.cpu, true);
+        Vp { original: Some(original), ..vp }
     }
 
     /// Compute or reactive.
@@ -202,6 +219,38 @@ impl Vp {
         !self.inbox.is_empty() || unsafe { self.own() }.queue.len() > 0
     }
 
+    /// Whether it has started threads other than the running one, which asks, or others are on their way to it.
+    pub(crate) fn holds_others(&self) -> bool {
+        // SAFETY: on our kernel thread; see `wake`.
+        self.has_runnable() || unsafe { self.own() }.live.len() > 1
+    }
+
+    /// Opens the threads that never ran to a thief, and closes them again: see [`Fresh`]. By its running thread.
+    pub(crate) fn share_fresh(&self) -> bool {
+        debug_assert!(self.is_current());
+        // SAFETY: on our kernel thread; see `wake`.
+        unsafe { self.own() }.fresh.share()
+    }
+
+    pub(crate) fn unshare_fresh(&self) {
+        // Elsewhere, after a wait within the call: it stays open, which is only slower.
+        if self.is_current() {
+            // SAFETY: on our kernel thread; see `wake`.
+            unsafe { self.own() }.fresh.unshare();
+        }
+    }
+
+    /// Whether a thread of its kind that never ran is to be had.
+    pub(crate) fn fresh_in_sight(&self) -> bool {
+        !self.shared.injector(self.kind).is_empty()
+            || self.shared.vps(self.kind).iter().any(|vp| !vp.fresh.is_empty())
+    }
+
+    /// Whether it may take threads that never ran from others.
+    fn may_take(&self) -> bool {
+        self.original.is_none() || self.lending.is_on()
+    }
+
     fn is_current(&self) -> bool {
         local::vp().is_some_and(|vp| std::ptr::eq(vp, self))
     }
@@ -221,6 +270,9 @@ impl Vp {
     /// Queues a thread that never ran, spawned by the running thread of this virtual processor.
     pub(crate) fn spawn(&self, tcb: &'static Tcb) {
         debug_assert!(self.is_current());
+        if self.original.is_some() {
+            return self.shared.inject(self.kind, tcb); // it may not be there to run it
+        }
         // SAFETY: on our kernel thread; see `wake`.
         let own = unsafe { self.own() };
         own.fresh.push(tcb);
@@ -298,6 +350,9 @@ impl Vp {
         if let Some(tcb) = own.fresh.pop() {
             return Some(tcb);
         }
+        if !self.may_take() {
+            return None;
+        }
         let injector = self.shared.injector(self.kind);
         if !injector.is_empty()
             && let Some(tcb) = own.fresh.take_from(injector)
@@ -307,9 +362,9 @@ impl Vp {
             }
             return Some(tcb);
         }
-        // Neighbours in the order of their numbers, which follow the topology.
+        // Neighbours in the order of their numbers, which follow the topology; a standby begins with its original.
         let vps = self.shared.vps(self.kind);
-        for step in 1..vps.len() {
+        for step in self.original.is_none() as usize..vps.len() {
             let victim = &vps[(self.index + step) % vps.len()];
             loop {
                 match victim.fresh.steal() {
@@ -448,7 +503,7 @@ impl Vp {
     fn become_busy(&self) {
         self.busy.store(true, Relaxed);
         self.busy_since.store(look::now(), Relaxed);
-        self.shared.count_busy(self.kind, 1);
+        self.count_busy(1);
         if let Some(hooks) = self.shared.hooks() {
             hooks.busy(self);
             if hooks.wants_ticks() {
@@ -459,7 +514,14 @@ impl Vp {
 
     fn become_idle(&self) {
         if self.busy.swap(false, Relaxed) {
-            self.shared.count_busy(self.kind, -1);
+            self.count_busy(-1);
+        }
+    }
+
+    /// A standby is not one of those that make a machine loaded: its original counts, as busy, during a call.
+    fn count_busy(&self, change: isize) {
+        if self.original.is_none() {
+            self.shared.count_busy(self.kind, change);
         }
     }
 
@@ -498,8 +560,7 @@ impl Vp {
         self.tick.disarm();
         self.meet();
         let deadline = self.next_deadline();
-        let sleeping = self.shared.idle(self.kind);
-        sleeping.announce(self.index);
+        self.announce();
         let last_look = || self.has_work() || self.shared.stopping.load(SeqCst);
         let slept = match self.shared.hooks() {
             Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
@@ -508,7 +569,29 @@ impl Vp {
         if !slept {
             self.sleeper.sleep(deadline, last_look);
         }
-        sleeping.withdraw(self.index);
+        self.withdraw();
+    }
+
+    /// It is about to sleep: whoever makes work visible may wake it for it.
+    pub(super) fn announce(&self) {
+        match self.original {
+            None => self.shared.idle(self.kind).announce(self.index),
+            Some(original) => {
+                let lent = self.shared.lent(self.kind);
+                self.lending.announce(lent, original.index);
+                // It may have been woken for work that it may not take any more.
+                if !self.lending.is_on() && self.fresh_in_sight() {
+                    self.shared.wake_for_work(self.kind);
+                }
+            }
+        }
+    }
+
+    pub(super) fn withdraw(&self) {
+        match self.original {
+            None => self.shared.idle(self.kind).withdraw(self.index),
+            Some(original) => self.shared.lent(self.kind).withdraw(original.index),
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -526,7 +609,6 @@ impl Vp {
         !self.inbox.is_empty()
             // SAFETY: on our kernel thread; see `wake`.
             || self.is_current() && unsafe { self.own() }.queue.len() > 0
-            || !self.shared.injector(self.kind).is_empty()
-            || self.shared.vps(self.kind).iter().any(|vp| !vp.fresh.is_empty())
+            || self.may_take() && self.fresh_in_sight()
     }
 }

@@ -1,0 +1,108 @@
+//! Standby (2007, section 3.2): the caller makes the call itself, and a kernel thread that gives way to it is
+//! ready to run what its virtual processor cannot run if the call blocks.
+//!
+//! ```text
+//!   virtual processor    ── computes ──┤ lend │ call ░░░ blocked in the kernel ░░░ │ take back ├── computes ──
+//!   standby              ░░ asleep ░░░░░░░░░░░░░ A ──────── B ───────── A ─┤preempted│░ A ░ B ░ until both end
+//! ```
+//!
+//! # A virtual processor of its own
+//! Started threads cannot move (DESIGN §5), so no kernel thread can *take over* a virtual processor. The standby
+//! is another one, bound to the same core and made at the first call: while a call is in progress it may take
+//! threads that never ran, from its original's deque, its neighbours' and the injector, after every regular virtual
+//! processor that sleeps has been asked. What it has started stays with it and goes on after the call's return; what
+//! its original had started waits for that return. When the call returns, the original preempts it, and at its
+//! next switch it takes nothing more. Between calls, and with nothing left to run, it sleeps.
+//!
+//! The call costs a few atomic operations, and one futex wake if a thread that never ran waits just then and nobody
+//! has been woken for it. `lending` says how no wake-up is lost.
+//!
+//! # Gives way, and yet is not starved
+//! The paper gives the spare kernel thread the lowest priority. Here it keeps its original's niceness, and is of
+//! `SCHED_BATCH` with a slice of 100 ms: woken, it does not preempt the caller, which has not blocked yet; and the
+//! caller, when the call returns, has the shorter slice and preempts it. `SCHED_IDLE` does both as well, but without
+//! privilege it cannot be left again, and the standby's threads are there for life: beside a computing original
+//! they got 1–2 % of the core (nice 19: 10 %) instead of half, measured. With ordinary priority, a woken standby
+//! preempted now and then the caller that had not blocked.
+//!
+//! Rejected: moving the *original's identity* to the standby, so that the blocked kernel thread returns as the spare
+//! (the paper's picture, Go's hand-off): the threads that it had started would be on another kernel thread. Waking
+//! the standby at each call: the futex wake and the competition for the core would be paid by calls that do not
+//! block as well.
+
+use crate::runtime;
+use crate::vp::local;
+use crate::vp::processor::Vp;
+
+/// A call in progress.
+struct Lent {
+    original: &'static Vp,
+    standby: &'static Vp,
+    shared_fresh: bool,
+}
+
+impl Lent {
+    fn begin(original: &'static Vp, standby: &'static Vp) -> Lent {
+        let shared_fresh = original.share_fresh();
+        let kind = original.kind();
+        standby.lending.begin(original.shared.lent(kind), original.index());
+        if original.fresh_in_sight() {
+            original.shared.wake_for_work(kind);
+        }
+        Lent { original, standby, shared_fresh }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let lent = self.original.shared.lent(self.original.kind());
+        self.standby.lending.end(lent, self.original.index());
+        if self.shared_fresh {
+            self.original.unshare_fresh();
+        }
+    }
+}
+
+/// The standby of `vp`, started if need be; `None` when the kernel refuses a thread.
+fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
+    if let Some(standby) = vp.standby.get() {
+        return Some(standby);
+    }
+    let standby = vp.shared.blocking.start_standby(|| runtime::start_standby(vp))?;
+    Some(vp.standby.get_or_init(|| standby))
+}
+
+/// Makes a call that may block on the calling thread itself, and returns what it returns. While it is in progress
+/// a standby kernel thread may run threads that never ran; threads that this virtual processor *has started* wait
+/// until it returns. For calls that seldom block, or when nothing else has been started here: the closure stays on
+/// its kernel thread, need not be `Send`, and a call that does not block costs some tens of nanoseconds more.
+///
+/// Without a standby (the kernel refuses the thread; the caller is itself on a standby, where it has been started
+/// during another call) the virtual processor just blocks.
+///
+/// # Context
+/// A green thread. Elsewhere the closure is just called.
+///
+/// # Blocking
+/// The green thread and the threads that its virtual processor has started. When the runtime is dropped meanwhile,
+/// the closure is waited for.
+///
+/// # Panics
+/// When the closure panics.
+pub fn standby<T>(f: impl FnOnce() -> T) -> T {
+    let vp = local::vp().filter(|vp| vp.original.is_none() && !crate::is_stopping());
+    match vp.and_then(|vp| Some((vp, standby_of(vp)?))) {
+        Some((vp, standby)) => {
+            let _lent = Lent::begin(vp, standby);
+            f()
+        }
+        None => f(),
+    }
+}
+
+/// Whether a call of the calling thread that blocks holds up nobody: its virtual processor has started nobody else,
+/// and a standby takes the rest.
+pub(super) fn holds_up_nobody() -> bool {
+    local::vp()
+        .is_some_and(|vp| vp.original.is_none() && !vp.holds_others() && standby_of(vp).is_some())
+}
