@@ -17,6 +17,7 @@ use std::time::Duration;
 use marcel::topology::{allowed_cpus, restrict_current_thread};
 
 use super::config::Config;
+use super::drive;
 use super::key::{Key, Takes};
 use super::results::{Measured, Metric};
 use super::worker::{Emit, Spec, Worked};
@@ -136,18 +137,24 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 }
 
 fn prepare(points: &[Config], with_cargo: bool) -> Vec<Absent> {
-    let mut tried: Vec<(&str, Result<(), String>)> = Vec::new();
-    let mut absent = Vec::new();
-    for (index, point) in points.iter().enumerate() {
-        let library = point.text("library");
-        let Some(peer) = peers::find(library) else { continue };
-        if !tried.iter().any(|(name, _)| *name == library) {
-            tried.push((library, peers::build(peer, with_cargo)));
-        }
-        if let Some((_, Err(why))) = tried.iter().find(|(name, _)| *name == library) {
-            absent.push((index, why.clone()));
+    let mut wanted: Vec<&str> = Vec::new();
+    for point in points {
+        if !wanted.contains(&point.text("library")) {
+            wanted.push(point.text("library"));
         }
     }
+    let bar = drive::bar(wanted.len() as u64);
+    let mut absent = Vec::new();
+    for library in wanted {
+        bar.set_message(format!("building the program of {library}"));
+        let built = peers::find(library).map_or(Ok(()), |peer| peers::build(peer, with_cargo));
+        if let Err(why) = built {
+            let of_it = |(_, point): &(usize, &Config)| point.text("library") == library;
+            absent.extend(points.iter().enumerate().filter(of_it).map(|(i, _)| (i, why.clone())));
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
     absent
 }
 
