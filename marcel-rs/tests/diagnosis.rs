@@ -452,6 +452,32 @@ fn the_watchdog_names_a_thread_that_does_not_yield() {
 }
 
 #[test]
+fn a_stack_overflow_says_whose_how_large_and_where() {
+    #[inline(never)]
+    fn dives(n: u64) -> u64 {
+        let room = std::hint::black_box([n; 64]);
+        if n == 0 { 0 } else { dives(n - 1) + room[(n % 64) as usize] }
+    }
+    let name = "a_stack_overflow_says_whose_how_large_and_where";
+    if is_child() {
+        let runtime = Runtime::builder().build().unwrap();
+        let _ = runtime.run(|| {
+            let diver = marcel::Builder::new().name("diver").stack_size(128 << 10);
+            diver.spawn(|| dives(1 << 40)).unwrap().join()
+        });
+    }
+    let text = Running::start(child(name, &[])).rest();
+    let said = text.lines().find(|l| l.contains("has overflowed its stack of 128 KiB"));
+    let said = said.unwrap_or_else(|| panic!("not said: {text}"));
+    assert!(said.contains("thread 'diver'") && said.contains("on vp"), "{text}");
+    assert!(said.contains("Builder::stack_size") && said.contains("MARCEL_STACK_SIZE"), "{text}");
+    assert!(text.matches("dives").count() > 3, "no backtrace: {text}");
+    // Without the thread that says where, the rest is said all the same.
+    let text = Running::start(child(name, &[("MARCEL_SIGQUIT", "0")])).rest();
+    assert!(text.contains("thread 'diver' has overflowed its stack"), "{text}");
+}
+
+#[test]
 fn a_wrong_limit_is_an_error_that_names_the_knob() {
     let name = "a_wrong_limit_is_an_error_that_names_the_knob";
     if is_child() {
@@ -460,4 +486,102 @@ fn a_wrong_limit_is_an_error_that_names_the_knob() {
     }
     let text = Running::start(child(name, &[("MARCEL_STALL_MS", "soon")])).rest();
     assert!(text.contains("MARCEL_STALL_MS=\"soon\""), "{text}");
+}
+
+/// The script of `tools/gdb`, on a process and on its core file.
+#[test]
+fn gdb_walks_suspended_threads() {
+    let name = "gdb_walks_suspended_threads";
+    if is_child() {
+        let runtime = Runtime::builder().build().unwrap();
+        runtime.run(|| {
+            let mutex = Arc::new(Mutex::new(7));
+            let _held = mutex.lock();
+            let never = Arc::new(AtomicBool::new(false));
+            let (m, n) = (mutex.clone(), never.clone());
+            spawn("locker", move || waits_for_the_mutex(&m));
+            spawn("sleeper", move || sleeps_until(&n));
+            let waits = |name: &str| {
+                let threads = diagnosis::threads();
+                let thread = threads.iter().find(|t| t.name.as_deref() == Some(name));
+                thread.is_some_and(|t| t.state == State::Waiting)
+            };
+            while !waits("locker") || !waits("sleeper") {
+                marcel::sleep(Duration::from_millis(5));
+            }
+            // SAFETY: stops us where the debugger waits.
+            unsafe { libc::raise(libc::SIGTRAP) };
+        });
+    }
+    let skipped = |why: &str| {
+        use std::io::Write;
+        // Past the harness, which swallows what a passing test says.
+        let _ = writeln!(std::io::stderr(), "SKIPPED the debugger's script: {why}");
+    };
+    let about = Command::new("gdb").args(["-nx", "-batch", "-ex", "python print(1 + 1)"]).output();
+    if !about.is_ok_and(|o| o.stdout.starts_with(b"2")) {
+        return skipped("no gdb with Python");
+    }
+    let gdb = |before: &[&str], after: &[&str]| {
+        let mut command = Command::new("gdb");
+        command.args(["-nx", "-batch", "-iex", "set debuginfod enabled off"]);
+        for what in [
+            concat!("source ", env!("CARGO_MANIFEST_DIR"), "/../tools/gdb/marcel.py"),
+            "marcel threads",
+            "marcel bt all",
+        ] {
+            if what.starts_with("marcel threads") {
+                command.args(before);
+            }
+            command.args(["-ex", what]);
+        }
+        command.args(after).env("MARCEL_TEST_CHILD", "1").stdin(Stdio::null());
+        let output = command.output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|t| String::from_utf8(t).unwrap());
+        (out, err)
+    };
+    let check = |(out, err): (String, String), time: &str| {
+        let told = |name: &str, reason: &str, function: &str| {
+            let start = format!("'{name}' waiting ({reason}){time}");
+            let both = out.matches(&start).count() == 2;
+            let frames = out.rsplit("\n\n").find(|p| p.contains(&start) && p.contains("#0 "));
+            both && frames.is_some_and(|p| p.contains(function) && p.contains("park_until"))
+        };
+        assert!(told("locker", "mutex", "waits_for_the_mutex"), "{out}\n{err}");
+        assert!(told("sleeper", "sleep", "sleeps_until"), "{out}\n{err}");
+        assert!(out.contains("'main' running"), "{out}\n{err}");
+    };
+
+    let program = std::env::current_exe().unwrap();
+    let program = program.to_str().unwrap();
+    let alive =
+        gdb(&["-ex", "run"], &["-ex", "kill", "--args", program, name, "--exact", "--nocapture"]);
+    if alive.1.contains("ptrace") {
+        return skipped("ptrace is forbidden");
+    }
+    check(alive, " for ");
+
+    let place = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("marcel-core-{}", std::process::id()));
+    std::fs::create_dir_all(&place).unwrap();
+    let mut dying = child(name, &[]);
+    dying.current_dir(&place);
+    let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: one system call, which is async-signal-safe, on a valid limit.
+    unsafe {
+        use std::os::unix::process::CommandExt;
+        dying.pre_exec(move || {
+            libc::setrlimit(libc::RLIMIT_CORE, &limit);
+            Ok(())
+        });
+    }
+    assert_eq!(Running::start(dying).signal(), Some(libc::SIGTRAP));
+    let core = std::fs::read_dir(&place).unwrap().find_map(Result::ok).map(|entry| entry.path());
+    if let Some(core) = &core {
+        check(gdb(&[], &[program, core.to_str().unwrap()]), "");
+    }
+    std::fs::remove_dir_all(&place).unwrap();
+    if core.is_none() {
+        skipped("no core file, see /proc/sys/kernel/core_pattern");
+    }
 }

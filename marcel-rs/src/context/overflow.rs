@@ -1,4 +1,4 @@
-//! A green thread that overflows its stack dies with a message that names it.
+//! A green thread that overflows its stack dies with a message that names it, and says where it was.
 //!
 //! Touching the guard page raises SIGSEGV; the handler, on the alternate stack, compares the address with
 //! the guard of the running thread's stack. Anything else goes on to whoever handled SIGSEGV before (Rust's
@@ -8,7 +8,9 @@ use std::mem::MaybeUninit;
 use std::sync::Once;
 
 use crate::context::stack::GUARD;
+use crate::diagnosis::last_words;
 use crate::vp::local;
+use crate::vp::processor::Kind;
 
 static mut PREVIOUS: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
 
@@ -38,9 +40,17 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
         if (stack.start.wrapping_sub(GUARD)..stack.start).contains(&address) {
             say("\nmarcel: thread '");
             say(tcb.name().unwrap_or("<unnamed>"));
-            say(
-                "' has overflowed its stack; give it more with Builder::stack_size or MARCEL_STACK_SIZE\n",
-            );
+            say("' has overflowed its stack of ");
+            say_number(stack.len() / 1024);
+            say(" KiB (number ");
+            say_number(tcb.look.number() as usize);
+            if let Some(vp) = local::vp() {
+                say(if vp.kind() == Kind::Reactive { ", on rx" } else { ", on vp" });
+                say_number(vp.index());
+            }
+            say("); give it more with Builder::stack_size or MARCEL_STACK_SIZE\n");
+            // SAFETY: the kernel gives a valid ucontext.
+            last_words::say(unsafe { &*context.cast() }, stack.start);
             // SAFETY: ends the process.
             unsafe { libc::abort() };
         }
@@ -65,6 +75,20 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
             handler(signal);
         }
     }
+}
+
+fn say_number(mut number: usize) {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    say(std::str::from_utf8(&digits[first..]).unwrap_or_default());
 }
 
 fn say(text: &str) {

@@ -30,6 +30,7 @@
 
 #[cfg_attr(not(feature = "backtraces"), path = "plain.rs")]
 mod backtrace;
+pub(crate) mod last_words;
 mod peek;
 mod report;
 mod sample;

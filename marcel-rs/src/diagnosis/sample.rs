@@ -230,14 +230,16 @@ unsafe fn copy(tcb: &Tcb, context: &libc::ucontext_t) {
     }
 }
 
+/// Where the interrupted code was.
 #[cfg(target_arch = "x86_64")]
-fn registers(context: &libc::ucontext_t) -> Registers {
+pub(super) fn registers(context: &libc::ucontext_t) -> Registers {
     let at = |register: i32| context.uc_mcontext.gregs[register as usize] as usize;
     Registers { pc: at(libc::REG_RIP), sp: at(libc::REG_RSP), fp: at(libc::REG_RBP), lr: 0 }
 }
 
+/// Where the interrupted code was.
 #[cfg(target_arch = "aarch64")]
-fn registers(context: &libc::ucontext_t) -> Registers {
+pub(super) fn registers(context: &libc::ucontext_t) -> Registers {
     let machine = &context.uc_mcontext;
     Registers {
         pc: machine.pc as usize,
@@ -247,7 +249,8 @@ fn registers(context: &libc::ucontext_t) -> Registers {
     }
 }
 
+/// Not known here.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn registers(_: &libc::ucontext_t) -> Registers {
+pub(super) fn registers(_: &libc::ucontext_t) -> Registers {
     Registers::default()
 }

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::report;
 use super::watchdog::Watchdog;
+use super::{last_words, report};
 use crate::error::Error;
 use crate::knobs;
 use crate::runtime::Shared;
@@ -29,6 +29,7 @@ static RUNTIMES: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 static BELL: Sleeper = Sleeper::new();
 static STOP: AtomicBool = AtomicBool::new(false);
+static SERVING: AtomicBool = AtomicBool::new(false);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -99,16 +100,29 @@ fn start(stall: Option<Duration>) -> io::Result<JoinHandle<()>> {
     thread
 }
 
+/// Whether it serves: it answers when rung for.
+pub(super) fn is_there() -> bool {
+    SERVING.load(Acquire)
+}
+
 fn serve(stall: Option<Duration>) {
+    SERVING.store(true, Release);
     let mut watchdog = stall.map(Watchdog::new);
     while !STOP.load(Acquire) {
         let next = watchdog.as_ref().map(|w| Instant::now() + w.period());
-        BELL.sleep(next, || STOP.load(Acquire) || quit::is_asked());
+        BELL.sleep(next, || STOP.load(Acquire) || quit::is_asked() || last_words::is_asked());
+        last_words::answer();
         quit::answer(|| to_stderr(report::write));
         if let Some(watchdog) = &mut watchdog {
             watchdog.look(&vps());
         }
     }
+    SERVING.store(false, Release);
+}
+
+/// Wakes the kernel thread. Anywhere, signal handlers included.
+pub(super) fn ring() {
+    BELL.notify();
 }
 
 /// Has something written to file descriptor 2.

@@ -70,9 +70,11 @@ fn stack_use(seen: &Seen) -> StackUse {
 }
 
 /// Where a thread's frames begin, and a copy of them.
+#[cfg_attr(not(feature = "backtraces"), expect(dead_code, reason = "nobody unwinds them"))]
 pub(super) struct Frames {
     pub(super) registers: Registers,
-    #[cfg_attr(not(feature = "backtraces"), expect(dead_code, reason = "nobody unwinds it"))]
+    /// Address of the first byte of the copy.
+    pub(super) from: usize,
     pub(super) stack: Vec<u8>,
 }
 
@@ -178,7 +180,9 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
 pub(super) fn sample(snapshot: &mut Snapshot, asker: &mut Asker) {
     let mut stack = Vec::new();
     match asker.ask(snapshot.seen.tid, snapshot.tcb, &mut stack) {
-        Sample::Running(registers) => snapshot.frames = Some(Frames { registers, stack }),
+        Sample::Running(registers) => {
+            snapshot.frames = Some(Frames { registers, from: registers.sp, stack })
+        }
         Sample::Elsewhere => snapshot.without = "it was about to switch",
         Sample::NoAnswer => {
             snapshot.without =
@@ -195,7 +199,7 @@ fn suspended(seen: &Seen) -> Option<Frames> {
     let got = peek::read(seen.sp, &mut stack);
     stack.truncate(got);
     let registers = Registers { pc: seen.pc, sp: seen.sp, fp: seen.fp, lr: 0 };
-    Some(Frames { registers, stack })
+    Some(Frames { registers, from: seen.sp, stack })
 }
 
 fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {

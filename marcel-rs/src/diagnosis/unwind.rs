@@ -37,9 +37,9 @@ impl Unwinder {
 
     /// The addresses of the code that the frames stand in, the innermost first, as `backtrace::resolve` takes them.
     pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
-        let Registers { pc, sp, .. } = frames.registers;
+        let pc = frames.registers.pc;
         let mut read = |at: u64| {
-            let from = (at as usize).checked_sub(sp).ok_or(())?;
+            let from = (at as usize).checked_sub(frames.from).ok_or(())?;
             let word = frames.stack.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
             Ok(u64::from_ne_bytes(*word))
         };

@@ -2,14 +2,14 @@
 //!
 //! Each control block holds a [`Look`]. Blocks are immortal and linked in one list, so whoever walks it
 //! needs no lock. The fields are written by one kernel thread at a time (the spawner, then the virtual processor
-//! that runs the thread) with plain stores, and are valid under `moves`:
+//! that runs the thread) with plain stores, and are valid under the counter of `moves`:
 //!
 //! ```text
-//!   moves odd   the thread runs (a kernel thread: is not in a wait of ours); its registers and stack change
-//!   moves even  it is suspended: reason, since, registers and the bytes of its stack stand still
+//!   odd   the thread runs (a kernel thread: is not in a wait of ours); its registers and stack change
+//!   even  it is suspended: reason, since, registers and the bytes of its stack stand still
 //! ```
 //!
-//! A reader loads `moves`, copies, and loads `moves` again: equal and even, and the copy is of one moment.
+//! A reader loads the counter, copies, and loads it again: equal and even, and the copy is of one moment.
 //! A reuse of the block moves it as well.
 //!
 //! The layout is C's, and [`THREADS`] says where things are, because the debugger's script must work without type
@@ -21,6 +21,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
+use crate::thread::moves::Moves;
 use crate::thread::tcb::Tcb;
 
 /// No living thread has the block.
@@ -36,7 +37,7 @@ pub(crate) const KERNEL: u32 = 3;
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Look {
-    moves: AtomicU64,
+    moves: Moves,
     pc: AtomicUsize,
     sp: AtomicUsize,
     fp: AtomicUsize,
@@ -136,7 +137,7 @@ impl Look {
             (at.load(Acquire).cast_const(), len.load(Relaxed))
         };
         Seen {
-            moves: self.moves.load(Acquire),
+            moves: self.moves.now(),
             phase: self.phase.load(Relaxed),
             number: self.number.load(Relaxed),
             pc: self.pc.load(Relaxed),
@@ -151,10 +152,14 @@ impl Look {
         }
     }
 
+    /// The number of the block.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
     /// Whether the thread has not moved since `moves`: what was copied of it meanwhile is of one moment.
     pub(crate) fn is_still(&self, moves: u64) -> bool {
-        fence(Acquire);
-        self.moves.load(Relaxed) == moves
+        self.moves.is_still(moves)
     }
 
     /// Whether the name is still the one that was seen: what was copied of it is the name.
@@ -169,11 +174,7 @@ impl Look {
     /// The block is taken, or given up.
     #[inline]
     pub(crate) fn enter(&self, phase: u32) {
-        let odd = self.moves.load(Relaxed) | 1;
-        self.moves.store(odd, Relaxed);
-        fence(Release);
-        self.phase.store(phase, Relaxed);
-        self.moves.store(odd + 1, Release);
+        self.moves.reused(|| self.phase.store(phase, Relaxed));
     }
 
     /// The thread has ended: its block is nobody's, or only its handle's.
@@ -266,15 +267,13 @@ impl Look {
     /// The thread is about to run: nothing of it may be believed from here on.
     #[inline]
     pub(crate) fn resumed(&self) {
-        self.moves.store(self.moves.load(Relaxed) + 1, Relaxed);
-        // What the thread writes from here on comes after the mark. (On x86, the compiler is the only one to ask.)
-        fence(Release);
+        self.moves.resumed();
     }
 
     /// The thread is suspended, its context saved, and nobody can resume it yet.
     #[inline]
     pub(crate) fn suspended(&self) {
-        self.moves.store(self.moves.load(Relaxed) + 1, Release);
+        self.moves.suspended();
     }
 }
 
@@ -285,4 +284,42 @@ pub(crate) fn now() -> u64 {
     // SAFETY: a valid timespec. Cannot fail: the clock exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    /// As `LOOK` and `threads` in `tools/gdb/marcel.py` have it. If this changes, they do, and `VERSION`.
+    #[test]
+    fn the_layout_is_the_debugger_s() {
+        assert_eq!(VERSION, 1);
+        let at = [
+            offset_of!(Look, moves),
+            offset_of!(Look, pc),
+            offset_of!(Look, sp),
+            offset_of!(Look, fp),
+            offset_of!(Look, reason),
+            offset_of!(Look, reason_len),
+            offset_of!(Look, since),
+            offset_of!(Look, next),
+            offset_of!(Look, number),
+            offset_of!(Look, phase),
+            offset_of!(Look, stack_low),
+            offset_of!(Look, stack_high),
+            offset_of!(Look, name),
+            offset_of!(Look, name_len),
+            offset_of!(Look, tid),
+            offset_of!(Look, vp),
+        ];
+        assert_eq!(at, [0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88, 96, 104, 108]);
+        let at = [
+            offset_of!(Threads, version),
+            offset_of!(Threads, look),
+            offset_of!(Threads, park),
+            offset_of!(Threads, first),
+        ];
+        assert_eq!(at, [0, 4, 8, 16]);
+    }
 }

@@ -15,6 +15,7 @@ pub(crate) mod latch;
 pub(crate) mod local_key;
 #[cfg(not(loom))]
 pub(crate) mod look;
+pub(crate) mod moves;
 pub(crate) mod park_word;
 #[cfg(not(loom))]
 pub(crate) mod scope;
