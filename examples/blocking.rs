@@ -1,0 +1,123 @@
+//! Calls that block in the kernel (files, a pipe, a child process), made by some green threads while others compute.
+//!
+//! `cargo run --release --example blocking`, and with `-- --plain` the same calls without `marcel::blocking`. With
+//! `MARCEL_NVP=1` the difference is plain: there is one virtual processor, and a plain call takes it away.
+
+use std::io::{self, Read, Write};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Makes a call, and says how long it took and how much was computed meanwhile.
+struct Calls {
+    computed: Arc<AtomicU64>,
+    plain: bool,
+}
+
+impl Calls {
+    fn make<T: Send>(&self, what: &str, f: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        let (start, before) = (Instant::now(), self.computed.load(Relaxed));
+        let result = match self.plain {
+            true => f()?,
+            false => marcel::blocking(f)?,
+        };
+        let (took, units) = (start.elapsed(), self.computed.load(Relaxed) - before);
+        println!(
+            "{what:<28} {:6.1} ms, meanwhile {units} units computed",
+            took.as_secs_f64() * 1e3
+        );
+        if units == 0 && took > Duration::from_millis(50) {
+            return Err(io::Error::other(format!("{what}: the computation stood still")));
+        }
+        Ok(result)
+    }
+}
+
+fn file(calls: &Calls) -> io::Result<()> {
+    let name = std::env::temp_dir().join(format!("marcel-blocking-{}", std::process::id()));
+    let data = vec![7; 8 << 20];
+    calls.make("write and sync 8 MB", || {
+        let mut file = std::fs::File::create(&name)?;
+        file.write_all(&data)?;
+        file.sync_all()
+    })?;
+    let read = calls.make("read them", || std::fs::read(&name));
+    calls.make("remove the file", || std::fs::remove_file(&name))?;
+    match read? == data {
+        true => Ok(()),
+        false => Err(io::Error::other("what was read is not what was written")),
+    }
+}
+
+/// The reader blocks until the child writes.
+fn pipe(calls: &Calls) -> io::Result<()> {
+    let (mut reader, writer) = io::pipe()?;
+    let mut child = Command::new("sh")
+        .args(["-c", "for i in 1 2 3; do sleep 0.1; echo $i; done"])
+        .stdout(writer)
+        .spawn()?;
+    let mut line = [0; 2];
+    for _ in 0..3 {
+        calls.make("read a line from a pipe", || reader.read_exact(&mut line))?;
+    }
+    calls.make("wait for its writer", || child.wait())?;
+    Ok(())
+}
+
+fn process(calls: &Calls) -> io::Result<()> {
+    let output = calls.make("run sh -c 'sleep 0.3; date'", || {
+        Command::new("sh").args(["-c", "sleep 0.3; date"]).output()
+    })?;
+    print!("{}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+/// Computes in units of some tens of microseconds until `stop`.
+fn compute(computed: &AtomicU64, stop: &AtomicBool) {
+    let mut x = 1u64;
+    while !stop.load(Relaxed) {
+        for i in 0..20_000 {
+            x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(i));
+        }
+        computed.fetch_add(1, Relaxed);
+        marcel::yield_now();
+    }
+}
+
+fn all(plain: bool) -> io::Result<()> {
+    let (computed, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let computing: Vec<_> = (0..4)
+        .map(|_| {
+            let (computed, stop) = (computed.clone(), stop.clone());
+            marcel::spawn(move || compute(&computed, &stop))
+        })
+        .collect();
+    let calling: Vec<_> = [file, pipe, process]
+        .into_iter()
+        .map(|call| {
+            let calls = Calls { computed: computed.clone(), plain };
+            marcel::spawn(move || call(&calls))
+        })
+        .collect();
+    let results: Vec<_> = calling.into_iter().map(|thread| thread.join().unwrap()).collect();
+    stop.store(true, Relaxed);
+    computing.into_iter().for_each(|thread| thread.join().unwrap());
+    println!("{} units computed in all", computed.load(Relaxed));
+    results.into_iter().collect()
+}
+
+fn main() -> ExitCode {
+    let plain = std::env::args().any(|argument| argument == "--plain");
+    let result = match marcel::Runtime::builder().build() {
+        Ok(runtime) => runtime.run(|| all(plain)).map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("blocking: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
