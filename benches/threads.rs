@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use marcel::sync::{Condvar, Mutex};
+use marcel::sync::{Condvar, Mutex, channel};
 use marcel::{Mode, Runtime};
 
 /// Measures inside the runtime: `body` does something so many times.
@@ -83,6 +83,25 @@ fn park(n: u64) -> Duration {
     }
     over.store(true, Relaxed);
     other.thread().unpark();
+    other.join().expect("no panic");
+    start.elapsed()
+}
+
+/// A number to and fro by two channels of this capacity; one message.
+fn channel(capacity: usize, n: u64) -> Duration {
+    let ((to, there), (back, here)) = (channel::bounded(capacity), channel::bounded(capacity));
+    let start = Instant::now();
+    let other = marcel::spawn(move || {
+        while let Ok(x) = there.recv() {
+            back.send(x + 1).expect("somebody receives");
+        }
+    });
+    let mut x = 0;
+    for _ in 0..n.div_ceil(2) {
+        to.send(x).expect("somebody receives");
+        x = here.recv().expect("somebody sends");
+    }
+    drop(to);
     other.join().expect("no panic");
     start.elapsed()
 }
@@ -165,6 +184,8 @@ fn threads(c: &mut Criterion) {
     bench(c, "fork and join in scopes", |n| fork_join(n, scoped_fibonacci));
     bench(c, "hand-over by park and unpark", park);
     bench(c, "hand-over by mutex and condvar", hand_over);
+    bench(c, "channel that holds one", |n| channel(1, n));
+    bench(c, "rendezvous", |n| channel(0, n));
     bench(c, "uncontended mutex", mutex);
 }
 

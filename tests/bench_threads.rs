@@ -15,7 +15,7 @@ fn objects(text: &str) -> Vec<Value> {
 
 #[test]
 fn every_program_runs_on_one_core_and_on_all() {
-    let ops = "createjoin,batch,yield,handoff,mutex,mutex4,fib,memory";
+    let ops = "createjoin,batch,yield,handoff,mutex,mutex4,channel,fib,memory";
     let arguments = ["--library", "marcel,kernel", "--iters", "1", "--rounds", "1", "--json"];
     let output = mad(&["bench", "threads", "--op", ops, "--threads", "300"])
         .args(arguments)

@@ -3,6 +3,7 @@
 //! One worker is mode mono, all are mode smp with a compute virtual processor for each core. The program runs on a
 //! compute thread in both, and not where [`Runtime::run`] would put it in mode smp, on a reactive one.
 
+use marcel::sync::channel::{self, Receiver, Sender};
 use marcel::sync::{Condvar, Mutex, MutexGuard};
 use marcel::{Builder, JoinHandle, Mode, Runtime};
 
@@ -43,8 +44,8 @@ impl Library for Marcel {
     type Mutex = Mutex<u64>;
     type Guard<'a> = MutexGuard<'a, u64>;
     type Condvar = Condvar;
-    type Sender = ();
-    type Receiver = ();
+    type Sender = Sender<u64>;
+    type Receiver = Receiver<u64>;
 
     fn try_spawn<T: Send + 'static>(
         f: impl FnOnce() -> T + Send + 'static,
@@ -78,11 +79,13 @@ impl Library for Marcel {
     fn notify_all(condvar: &Condvar) {
         condvar.notify_all();
     }
-    fn channel() -> Result<((), ()), String> {
-        Err("marcel has no channels yet".into())
+    fn channel() -> (Sender<u64>, Receiver<u64>) {
+        channel::bounded(1)
     }
-    fn send((): &(), _: u64) {}
-    fn receive((): &()) -> u64 {
-        0
+    fn send(sender: &Sender<u64>, x: u64) {
+        sender.send(x).expect("the receiver outlives the exchange");
+    }
+    fn receive(receiver: &Receiver<u64>) -> u64 {
+        receiver.recv().expect("the sender outlives the exchange")
     }
 }

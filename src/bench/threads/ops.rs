@@ -62,7 +62,7 @@ pub(crate) trait Library: Sized + 'static {
     /// Wakes all.
     fn notify_all(condvar: &Self::Condvar);
     /// A channel.
-    fn channel() -> Result<(Self::Sender, Self::Receiver), String>;
+    fn channel() -> (Self::Sender, Self::Receiver);
     /// Sends a number.
     fn send(sender: &Self::Sender, x: u64);
     /// Receives one.
@@ -95,10 +95,7 @@ pub(crate) fn measure<L: Library>(
         "handoff" => sample(asked, report, 1000, hand_over::<L>),
         "mutex" => sample(asked, report, 100_000, |n| locks::<L>(1, 1, n)),
         "mutex4" => sample(asked, report, 100_000, |n| locks::<L>(workers, 4, n)),
-        "channel" => {
-            L::channel()?;
-            sample(asked, report, 1000, channel::<L>)
-        }
+        "channel" => sample(asked, report, 1000, channel::<L>),
         "fib" => sample(asked, report, 1, fork_join::<L>),
         "memory" => report(memory::<L>(asked.threads)?),
         other => Err(format!("no program is called {other}")),
@@ -250,8 +247,7 @@ fn hand_over<L: Library>(n: u64) -> Run {
 
 /// A number goes to and fro by two channels that hold one. Time from one thread to the other.
 fn channel<L: Library>(n: u64) -> Run {
-    let ends = || L::channel().unwrap_or_else(|why| panic!("{why}"));
-    let ((to, there), (back, here)) = (ends(), ends());
+    let ((to, there), (back, here)) = (L::channel(), L::channel());
     let start = Instant::now();
     let other = L::spawn(move || {
         for _ in 0..n {
