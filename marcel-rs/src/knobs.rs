@@ -63,6 +63,26 @@ pub(crate) static COMPUTE_NICE: Knob = Knob {
               reactive one, at normal priority, is owed the core; 0: all alike",
 };
 
+/// `MARCEL_POLICY`: see [`crate::policy`].
+pub(crate) static POLICY: Knob = Knob {
+    name: "MARCEL_POLICY",
+    kind: Kind::Word(&["fair", "bubbles"]),
+    default: "fair",
+    unit: "",
+    meaning: "in which order a virtual processor runs its threads: fair: by priority, then first come, \
+              first served; bubbles: those of one bubble together, 32 turns at a time",
+};
+
+/// `MARCEL_IDLE_SPIN`: how long an idle virtual processor looks around.
+pub(crate) static IDLE_SPIN: Knob = Knob {
+    name: "MARCEL_IDLE_SPIN",
+    kind: Kind::Int(0, 1_000_000),
+    default: "10",
+    unit: "µs",
+    meaning: "how long a compute virtual processor with nothing to run looks for work before it sleeps in \
+              the kernel; half of them at a time, none where there are more of them than cores",
+};
+
 /// `MARCEL_STACK_SIZE`: default size of a green thread's stack.
 pub(crate) static STACK_SIZE: Knob = Knob {
     name: "MARCEL_STACK_SIZE",
@@ -157,6 +177,8 @@ pub static KNOBS: &[Knob] = &[
     FIRSTCPU,
     REACTIVE_GROUP,
     COMPUTE_NICE,
+    POLICY,
+    IDLE_SPIN,
     STACK_SIZE,
     BLOCKING,
     LWP_MAX,

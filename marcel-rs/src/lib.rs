@@ -55,10 +55,11 @@ pub use crate::{
     error::Error,
     hooks::{Hooks, Idle},
     knobs::{KNOBS, TIMER_PERIOD},
-    runtime::{Builder as RuntimeBuilder, Load, Mode, Runtime},
+    runtime::{Runtime, builder::Builder as RuntimeBuilder, load::Load, mode::Mode},
     thread::current::{
         Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
         others_runnable, park, park_timeout, park_until, sleep, stack_high_water, yield_now,
+        yield_to,
     },
     thread::interrupt::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
@@ -68,6 +69,7 @@ pub use crate::{
     thread::local_key::{AccessError, LocalKey},
     thread::scope::{Scope, ScopedJoinHandle, scope},
     thread::spawn::{Builder, spawn},
+    vp::policy::{self, Priority},
     vp::processor::{Kind, Vp},
 };
 pub use thread::latch::Latch;

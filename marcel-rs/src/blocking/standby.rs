@@ -38,18 +38,18 @@ use crate::vp::processor::Vp;
 struct Lent {
     original: &'static Vp,
     standby: &'static Vp,
-    shared_fresh: bool,
+    shared: bool,
 }
 
 impl Lent {
     fn begin(original: &'static Vp, standby: &'static Vp) -> Lent {
-        let shared_fresh = original.share_fresh();
+        let shared = original.share_spawned();
         let kind = original.kind();
         standby.lending.begin(original.shared.lent(kind), original.index());
         if original.fresh_in_sight() {
             original.shared.wake_for_work(kind);
         }
-        Lent { original, standby, shared_fresh }
+        Lent { original, standby, shared }
     }
 }
 
@@ -57,8 +57,8 @@ impl Drop for Lent {
     fn drop(&mut self) {
         let lent = self.original.shared.lent(self.original.kind());
         self.standby.lending.end(lent, self.original.index());
-        if self.shared_fresh {
-            self.original.unshare_fresh();
+        if self.shared {
+            self.original.unshare_spawned();
         }
     }
 }
@@ -68,7 +68,7 @@ fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
     if let Some(standby) = vp.standby.get() {
         return Some(standby);
     }
-    let standby = vp.shared.blocking.start_standby(|| runtime::start_standby(vp))?;
+    let standby = vp.shared.blocking.start_standby(|| runtime::builder::start_standby(vp))?;
     Some(vp.standby.get_or_init(|| standby))
 }
 

@@ -19,7 +19,7 @@ use super::watchdog::Watchdog;
 use super::{last_words, report};
 use crate::error::Error;
 use crate::knobs;
-use crate::runtime::Shared;
+use crate::runtime::shared::Shared;
 use crate::vp::processor::Vp;
 use crate::vp::sleeper::Sleeper;
 

@@ -105,6 +105,7 @@ pub fn is_green() -> bool {
 }
 
 /// Whether the caller's stack is being unwound because its runtime stops: it can wait for nothing any more.
+#[inline(never)]
 pub fn is_stopping() -> bool {
     local::tcb().is_some_and(|tcb| tcb.own.unwinding.get())
 }
@@ -146,12 +147,22 @@ pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
 }
 
 /// Lets the other runnable threads of the virtual processor run first; outside a runtime, the kernel's.
-#[inline]
+#[inline(never)]
 pub fn yield_now() {
     match (local::vp(), local::tcb()) {
         (Some(_), Some(tcb)) => tcb.give_way(),
         _ => std::thread::yield_now(),
     }
+}
+
+/// As [`yield_now`], and lets `thread` run next, if it can run, belongs to the caller's virtual processor, has run
+/// before, and is among the first 64 in its line. Elsewhere, or else, it is a [`yield_now`].
+#[inline(never)]
+pub fn yield_to(thread: &Thread) {
+    if let Some(vp) = local::vp() {
+        vp.favour(thread.tcb);
+    }
+    yield_now();
 }
 
 /// Waits for `time`.

@@ -105,7 +105,7 @@ mod model {
         done: impl Fn(usize) -> bool,
     ) {
         while living > 0 {
-            vp.inbox.drain_into(queue);
+            vp.inbox.drain(|green| queue.push(green));
             let Some(green) = queue.pop() else {
                 vp.sleeper.sleep(None, || !vp.inbox.is_empty());
                 continue;

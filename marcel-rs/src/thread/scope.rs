@@ -22,7 +22,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-use crate::runtime::{Mode, Runtime, Shared};
+use crate::runtime::Runtime;
+use crate::runtime::mode::Mode;
+use crate::runtime::shared::Shared;
 use crate::thread::current::{Thread, is_stopping};
 use crate::thread::join::Stopped;
 use crate::thread::latch::Latch;

@@ -3,12 +3,15 @@
 use std::io;
 
 use crate::context::stack::MIN_SIZE;
-use crate::runtime::Shared;
+use crate::runtime::shared::Shared;
 use crate::thread::current::Thread;
 use crate::thread::join::JoinHandle;
 use crate::thread::local_key;
-use crate::thread::tcb::Tcb;
+use crate::thread::tcb::{Tcb, Traits};
+use crate::topology::Object;
 use crate::vp::local;
+use crate::vp::policy::{Bubble, Priority};
+use crate::vp::processor::Kind;
 
 /// Configures a thread.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,9 @@ pub struct Builder {
     name: Option<String>,
     stack_size: usize,
     reactive: bool,
+    priority: Priority,
+    bubble: Option<Bubble>,
+    place: Option<Object>,
 }
 
 impl Builder {
@@ -43,14 +49,42 @@ impl Builder {
         self
     }
 
+    /// Its priority.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The bubble that it belongs to, instead of its spawner's: see [`crate::policy::Bubbles`].
+    pub fn bubble(mut self, bubble: Bubble) -> Self {
+        self.bubble = Some(bubble);
+        self
+    }
+
+    /// A part of the machine: the thread runs on a virtual processor whose core belongs to it.
+    ///
+    /// ```
+    /// let runtime = marcel::Runtime::builder().build()?;
+    /// runtime.run(|| {
+    ///     let anywhere = "machine".parse().unwrap();
+    ///     let thread = marcel::Builder::new().bind(anywhere).spawn(|| marcel::current_vp().unwrap().cpu());
+    ///     assert!(thread.unwrap().join().unwrap().is_some());
+    /// });
+    /// # Ok::<(), marcel::Error>(())
+    /// ```
+    pub fn bind(mut self, place: Object) -> Self {
+        self.place = Some(place);
+        self
+    }
+
     /// Starts the thread in the runtime of the calling green thread.
     ///
     /// # Context
     /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
     ///
     /// # Errors
-    /// The name holds a NUL; the stack is smaller than 16 KiB; there is no memory; the caller is not a green
-    /// thread.
+    /// The name holds a NUL; the stack is smaller than 16 KiB; there is no memory; the place does not exist, is
+    /// outside the allowed cores, or has no virtual processor; the caller is not a green thread.
     pub fn spawn<T: Send + 'static>(
         self,
         f: impl FnOnce() -> T + Send + 'static,
@@ -81,20 +115,54 @@ impl Builder {
                 self.stack_size
             ));
         }
+        let bound = self.place.map(|place| node_of(shared, place, self.reactive)).transpose()?;
         // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
         let tcb = unsafe { load(f) }?;
+        let bubble = self.bubble.unwrap_or_else(own_bubble);
+        tcb.own.traits.set(Traits { priority: self.priority, bubble, bound });
         tcb.own.stack_size.set(self.stack_size);
         if let Some(name) = self.name {
             tcb.set_name(Some(name.into_boxed_str()));
         }
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
+        let usual = self.priority == Priority::Normal && bound.is_none();
         match local::vp() {
-            Some(vp) if vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => vp.spawn(tcb),
+            Some(vp) if usual && vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => {
+                vp.spawn(tcb)
+            }
             _ => shared.inject(kind, tcb),
         }
         Ok(handle)
     }
+}
+
+/// The bubble of the calling thread.
+#[inline]
+fn own_bubble() -> Bubble {
+    local::tcb().map_or(Bubble::default(), |me| me.own.traits.get().bubble)
+}
+
+/// The node of the topology that a thread is to be bound to.
+fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if shared.kind_for(reactive) == Kind::Reactive {
+        return Err(invalid(
+            "a reactive thread is where the kernel puts it: it cannot be bound".into(),
+        ));
+    }
+    let cores = shared.topology.cores_of(place).map_err(|error| invalid(error.to_string()))?;
+    let nodes = shared.topology.nodes();
+    let node = nodes.iter().rposition(|node| node.cpus == cores);
+    let served =
+        |node: &usize| shared.vps(Kind::Compute).iter().any(|vp| vp.place.path.contains(node));
+    node.filter(served).map(|node| node as u32).ok_or_else(|| {
+        let cores: Vec<_> = shared.vps(Kind::Compute).iter().filter_map(|vp| vp.cpu()).collect();
+        invalid(format!(
+            "this runtime has no virtual processor on {place}: they are on the cores {cores:?} \
+             (MARCEL_NVP, MARCEL_FIRSTCPU)"
+        ))
+    })
 }
 
 /// A control block that carries `f`.
@@ -133,6 +201,10 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
         Ok(tcb) => tcb,
         Err(error) => refuse(&error),
     };
+    let bubble = own_bubble();
+    if bubble != Bubble::default() {
+        tcb.own.traits.set(Traits { bubble, ..Traits::default() });
+    }
     let handle = JoinHandle::new(Thread::new(tcb));
     match vp.kind() == vp.shared.kind_for(false) {
         true => vp.spawn(tcb),

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::context::{Context, Switch};
-use crate::shim::AtomicPtr;
+use crate::shim::{AtomicPtr, AtomicU64};
 use crate::thread::cargo::Cargo;
 use crate::thread::interrupt::Asked;
 use crate::thread::join_word::JoinWord;
@@ -24,6 +24,7 @@ use crate::thread::look::{self, Look};
 use crate::thread::park_word::ParkWord;
 use crate::vp::ending::Panics;
 use crate::vp::local;
+use crate::vp::policy::{Bubble, Priority};
 use crate::vp::processor::Vp;
 use crate::vp::queue::{Linked, Stack};
 use crate::vp::sleeper::Sleeper;
@@ -40,6 +41,8 @@ pub(crate) struct Tcb {
     pub(crate) next: AtomicPtr<Tcb>,
     /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
     pub(crate) home: AtomicPtr<Vp>,
+    /// Counts its waits, so that a stale timer is recognised. Written by the thread, or on its behalf.
+    pub(crate) wait: AtomicU64,
     /// Who learns of its end.
     pub(crate) join: JoinWord,
     /// Where a plain kernel thread sleeps.
@@ -48,6 +51,15 @@ pub(crate) struct Tcb {
     pub(crate) look: Look,
     /// What only the thread itself, or the virtual processor that holds it, touches.
     pub(crate) own: Own,
+}
+
+/// How a thread is to be run; as its builder says.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Traits {
+    pub(crate) priority: Priority,
+    pub(crate) bubble: Bubble,
+    /// The node of the topology that it is bound to.
+    pub(crate) bound: Option<u32>,
 }
 
 /// The part of a control block that has one owner at a time: the spawner until the thread is queued, then the
@@ -60,6 +72,8 @@ pub(crate) struct Own {
     /// Why it got no stack.
     pub(crate) no_stack: Cell<Option<io::Error>>,
     pub(crate) stack_size: Cell<usize>,
+    /// How it is to be run.
+    pub(crate) traits: Cell<Traits>,
     /// Its runtime stops, and the thread is unwound: it does not park any more, see `vp::ending`.
     pub(crate) unwinding: Cell<bool>,
     /// Whether it is suspended in a panic of its own.
@@ -68,8 +82,6 @@ pub(crate) struct Own {
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
     pub(crate) place: Cell<usize>,
-    /// Counts the timed waits, so that a stale timer is recognised.
-    pub(crate) wait: Cell<u64>,
 }
 
 // SAFETY: the shared fields are atomics; `own` has one owner at a time (see `Own`), handed over with
@@ -170,13 +182,14 @@ impl Tcb {
     }
 
     /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn recycle(&'static self) {
         debug_assert!(self.own.cargo.is_empty());
         self.home.store(std::ptr::null_mut(), Relaxed);
         self.asked.next_generation();
         self.join.reset();
         self.own.stack_size.set(0);
+        self.own.traits.set(Traits::default());
         self.set_name(None);
         self.look.leave();
         match local::vp() {
@@ -310,8 +323,11 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
             }
             // SAFETY: `tcb` is the calling thread.
             unsafe { tcb.switch(Switch::Park) };
-            tcb.own.wait.set(tcb.own.wait.get() + 1);
+            tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);
             tcb.park.take_token();
+            if deadline.is_some_and(|deadline| Instant::now() < deadline) && vp.is_here() {
+                vp.forget_timer();
+            }
         }
         None => {
             tcb.look.waits(reason);

@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::runtime::Shared;
+use crate::runtime::shared::Shared;
 use crate::thread::tcb::Tcb;
-use crate::vp::processor::{Kind, Own, Vp};
+use crate::vp::processor::{Own, Vp};
 
 /// Who of a runtime's virtual processors has nothing left to do.
 #[derive(Default)]
@@ -109,11 +109,7 @@ impl Vp {
 
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
     pub(super) fn end_all(&'static self) {
-        // SAFETY: in the scheduler, on our kernel thread; no borrow is kept.
-        let living = unsafe { self.mine() }.live.len();
-        for at in 0..living {
-            // SAFETY: as above.
-            let tcb = unsafe { self.mine() }.live[at];
+        for tcb in self.living() {
             tcb.own.unwinding.set(true);
             if tcb.own.panics.get() == Panics::No || !std::thread::panicking() {
                 self.condemn(tcb);
@@ -131,6 +127,12 @@ impl Vp {
         }
     }
 
+    /// The threads that this virtual processor answers for.
+    fn living(&self) -> Vec<&'static Tcb> {
+        // SAFETY: in the scheduler, on our kernel thread.
+        self.shared.with_living(&mut unsafe { self.mine() }.live, |live| live.clone())
+    }
+
     /// The thread, which is suspended, raises a panic at its next turn.
     fn condemn(&self, tcb: &'static Tcb) {
         tcb.own.panics.set(Panics::No);
@@ -142,10 +144,8 @@ impl Vp {
 
     /// Condemns those that were left to come to their end, as far as they are `wanted`; whether some still are.
     fn spare_no_more(&self, wanted: impl Fn(Panics) -> bool) -> bool {
-        // SAFETY: in the scheduler, on our kernel thread.
-        let living = &unsafe { self.mine() }.live;
         let mut left = false;
-        for tcb in living.iter().filter(|tcb| tcb.own.panics.get() != Panics::No) {
+        for tcb in self.living().into_iter().filter(|tcb| tcb.own.panics.get() != Panics::No) {
             match wanted(tcb.own.panics.get()) {
                 true => self.condemn(tcb),
                 false => left = true,
@@ -157,7 +157,8 @@ impl Vp {
     /// Runs until no thread is left.
     fn run_out(&'static self) {
         // SAFETY: in the scheduler, on our kernel thread.
-        let living = || unsafe { self.mine() }.live.len();
+        let own = || unsafe { self.mine() };
+        let living = || self.shared.with_living(&mut own().live, |live| live.len());
         let (mut spared, mut in_vain, mut moved) = (true, 0, Instant::now());
         loop {
             if spared && !std::thread::panicking() {
@@ -216,7 +217,7 @@ impl Vp {
 impl Shared {
     /// Whether any queue that more than one may look at holds a thread.
     fn has_work(&self) -> bool {
-        [Kind::Compute, Kind::Reactive].iter().any(|kind| !self.injector(*kind).is_empty())
-            || self.all_vps().any(|vp| !vp.inbox.is_empty() || !vp.fresh.is_empty())
+        !self.queues_are_empty()
+            || self.all_vps().any(|vp| !vp.inbox.is_empty() || !vp.stealer.is_empty())
     }
 }

@@ -31,24 +31,41 @@ impl IdleSet {
         self.words[index / 64].fetch_and(!(1 << (index % 64)), SeqCst);
     }
 
-    /// Picks one that sleeps, not `except`, and clears its bit: it must be notified. To be called after the
-    /// work is visible.
-    pub(crate) fn claim(&self, except: Option<usize>) -> Option<usize> {
+    /// Whether somebody sleeps, by a glance.
+    pub(crate) fn any(&self) -> bool {
+        self.words.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Picks one that sleeps, not `except`, if `among` likes it, and clears its bit: it must be notified. To be
+    /// called after the work is visible.
+    #[inline]
+    pub(crate) fn claim(
+        &self,
+        except: Option<usize>,
+        among: Option<&dyn Fn(usize) -> bool>,
+    ) -> Option<usize> {
         fence(SeqCst);
-        self.claim_after_fence(except)
+        self.claim_after_fence(except, among)
     }
 
     /// As [`IdleSet::claim`], for a caller whose fence comes between the work and this.
-    pub(crate) fn claim_after_fence(&self, except: Option<usize>) -> Option<usize> {
+    #[inline]
+    pub(crate) fn claim_after_fence(
+        &self,
+        except: Option<usize>,
+        among: Option<&dyn Fn(usize) -> bool>,
+    ) -> Option<usize> {
         for (at, word) in self.words.iter().enumerate() {
             let own = except.filter(|i| i / 64 == at).map_or(0, |i| 1u64 << (i % 64));
-            let mut bits = word.load(SeqCst) & !own;
-            while bits != 0 {
-                let bit = bits.trailing_zeros() as usize;
-                if word.fetch_and(!(1 << bit), SeqCst) >> bit & 1 == 1 {
+            let mut left = word.load(Relaxed) & !own;
+            while left != 0 {
+                let bit = left.trailing_zeros() as usize;
+                left &= !(1 << bit);
+                if among.is_none_or(|among| among(at * 64 + bit))
+                    && word.fetch_and(!(1 << bit), SeqCst) >> bit & 1 == 1
+                {
                     return Some(at * 64 + bit);
                 }
-                bits = word.load(SeqCst) & !own;
             }
         }
         None
@@ -64,13 +81,19 @@ mod tests {
         let set = IdleSet::new(70);
         set.announce(3);
         set.announce(69);
-        assert_eq!(set.claim(Some(3)), Some(69));
-        assert_eq!(set.claim(Some(3)), None);
-        assert_eq!(set.claim(Some(67)), Some(3));
-        assert_eq!(set.claim(None), None);
+        assert_eq!(set.claim(Some(3), None), Some(69));
+        assert_eq!(set.claim(Some(3), None), None);
+        assert_eq!(set.claim(Some(67), None), Some(3));
+        assert_eq!(set.claim(None, None), None);
+        set.announce(4);
+        set.announce(66);
+        assert_eq!(set.claim(None, Some(&|index| index > 10)), Some(66));
+        assert_eq!(set.claim(None, Some(&|index| index > 10)), None);
+        assert!(set.any());
+        set.withdraw(4);
         set.announce(5);
         set.withdraw(5);
-        assert_eq!(set.claim(None), None);
+        assert_eq!(set.claim(None, None), None);
     }
 }
 
@@ -101,7 +124,7 @@ mod model {
 
         fn inject(&self) {
             self.queue.fetch_add(1, Relaxed);
-            if let Some(index) = self.idle.claim(None) {
+            if let Some(index) = self.idle.claim(None, None) {
                 self.sleepers[index].notify();
             }
         }

@@ -89,7 +89,7 @@ mod model {
         }
 
         fn wake_for_work(&self) {
-            if self.set.claim(None).is_some() {
+            if self.set.claim(None, None).is_some() {
                 self.standby.notify();
             }
         }
@@ -150,7 +150,7 @@ mod model {
             runtime.begin();
             runtime.done.wait("a call");
             runtime.lending.end(&runtime.set, 0);
-            assert!(runtime.set.claim(None).is_none() || runtime.lending.is_on());
+            assert!(runtime.set.claim(None, None).is_none() || runtime.lending.is_on());
             runtime.stop();
             standby.join().unwrap();
             other.into_iter().for_each(|t| t.join().unwrap());

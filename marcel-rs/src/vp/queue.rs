@@ -52,8 +52,37 @@ impl<T: Linked> RunQueue<T> {
         Some(first)
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Takes out the first that `wanted` finds among the first `most`; the others keep their order.
+    pub(crate) fn remove(
+        &mut self,
+        most: usize,
+        mut wanted: impl FnMut(&'static T) -> bool,
+    ) -> Option<&'static T> {
+        let mut before: Option<&'static T> = None;
+        let mut at = self.head;
+        for _ in 0..most {
+            let here = at?;
+            // SAFETY: as in `pop`.
+            let next = unsafe { here.link().load(Relaxed).as_ref() };
+            if wanted(here) {
+                match before {
+                    Some(before) => before.link().store(here.link().load(Relaxed), Relaxed),
+                    None => self.head = next,
+                }
+                if next.is_none() {
+                    self.tail = before;
+                }
+                self.len -= 1;
+                return Some(here);
+            }
+            (before, at) = (at, next);
+        }
+        None
     }
 }
 
@@ -127,9 +156,9 @@ impl<T: Linked> Inbox<T> {
         self.top.load(SeqCst).is_null()
     }
 
-    /// Moves everything to the end of `queue`, oldest first.
+    /// Gives everything to `put`, oldest first.
     #[inline]
-    pub(crate) fn drain_into(&self, queue: &mut RunQueue<T>) {
+    pub(crate) fn drain(&self, mut put: impl FnMut(&'static T)) {
         if self.top.load(Relaxed).is_null() {
             return;
         }
@@ -147,7 +176,7 @@ impl<T: Linked> Inbox<T> {
             // SAFETY: as above.
             let tcb: &'static T = unsafe { &*oldest };
             oldest = tcb.link().load(Relaxed);
-            queue.push(tcb);
+            put(tcb);
         }
     }
 }
@@ -162,7 +191,7 @@ mod tests {
         let (inbox, mut queue): (Inbox, RunQueue) = Default::default();
         queue.push(threads[0]);
         threads[1..].iter().for_each(|t| inbox.push(t));
-        inbox.drain_into(&mut queue);
+        inbox.drain(|t| queue.push(t));
         assert!(inbox.is_empty());
         assert_eq!(queue.len(), 5);
         for thread in &threads {
@@ -172,15 +201,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_taken_out_of_the_queue_leaves_the_others_in_order() {
+        for out in 0..4 {
+            let threads: Vec<_> = (0..4).map(|_| Tcb::allocate()).collect();
+            let mut queue: RunQueue = RunQueue::default();
+            threads.iter().for_each(|t| queue.push(t));
+            let found = queue.remove(4, |t| std::ptr::eq(t, threads[out]));
+            assert!(std::ptr::eq(found.unwrap(), threads[out]));
+            assert!(queue.remove(4, |t| std::ptr::eq(t, threads[out])).is_none());
+            queue.push(threads[out]);
+            let left = threads.iter().enumerate().filter(|(i, _)| *i != out).map(|(_, t)| *t);
+            for thread in left.chain([threads[out]]) {
+                assert!(std::ptr::eq(queue.pop().unwrap(), thread));
+            }
+            assert!(queue.pop().is_none() && queue.len() == 0);
+        }
+    }
+
+    #[test]
+    fn it_is_looked_for_as_far_as_told() {
+        let mut queue: RunQueue = RunQueue::default();
+        (0..3).for_each(|_| queue.push(Tcb::allocate()));
+        let mut seen = 0;
+        let found = queue.remove(2, |_| {
+            seen += 1;
+            false
+        });
+        assert!(found.is_none() && seen == 2);
+    }
+
+    #[test]
     fn concurrent_pushes_all_arrive() {
         let inbox: Inbox = Inbox::default();
-        let mut queue = RunQueue::default();
+        let mut queue: RunQueue = RunQueue::default();
         std::thread::scope(|s| {
             for _ in 0..4 {
                 s.spawn(|| (0..1000).for_each(|_| inbox.push(Tcb::allocate())));
             }
             while queue.len() < 4000 {
-                inbox.drain_into(&mut queue);
+                inbox.drain(|t| queue.push(t));
             }
         });
     }

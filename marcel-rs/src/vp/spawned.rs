@@ -1,4 +1,4 @@
-//! Threads of one virtual processor that never ran: newest first for their owner, oldest first for thieves.
+//! What a virtual processor has spawned and never ran: newest first for their owner, oldest first for thieves.
 //!
 //! A `crossbeam` deque, whose owner pays for being robbed (a fence a pop, an exchange for the last one). Where
 //! there is nobody to rob it, a plain list does: the owner opens the deque when that changes.
@@ -9,16 +9,16 @@ use crate::thread::tcb::Tcb;
 use crate::vp::queue::Stack;
 
 /// The owner's end.
-pub(crate) struct Fresh {
+pub(crate) struct Spawned {
     deque: Worker<&'static Tcb>,
     /// Holds all of them while nobody steals.
     alone: Option<Stack>,
 }
 
-impl Fresh {
-    /// `alone`: nobody will steal until [`Fresh::share`].
-    pub(crate) fn new(alone: bool) -> Fresh {
-        Fresh { deque: Worker::new_lifo(), alone: alone.then(Stack::default) }
+impl Spawned {
+    /// `alone`: nobody will steal until [`Spawned::share`].
+    pub(crate) fn new(alone: bool) -> Spawned {
+        Spawned { deque: Worker::new_lifo(), alone: alone.then(Stack::default) }
     }
 
     /// The thieves' end.
@@ -26,10 +26,15 @@ impl Fresh {
         self.deque.stealer()
     }
 
-    /// Opens it to thieves, if it is not; true if that was done, and is to be undone by [`Fresh::unshare`].
+    /// Opens it to thieves, if it is not; true if that was done, and is to be undone by [`Spawned::unshare`].
     pub(crate) fn share(&mut self) -> bool {
         let Some(mut stack) = self.alone.take() else { return false };
+        // Newest first here; the deque wants the oldest first.
+        let mut oldest_first = Stack::default();
         while let Some(tcb) = stack.pop() {
+            oldest_first.push(tcb);
+        }
+        while let Some(tcb) = oldest_first.pop() {
             self.deque.push(tcb);
         }
         true
@@ -37,8 +42,12 @@ impl Fresh {
 
     /// There is nobody any more to rob it.
     pub(crate) fn unshare(&mut self) {
-        let mut stack = Stack::default();
+        let mut oldest_first = Stack::default();
         while let Some(tcb) = self.deque.pop() {
+            oldest_first.push(tcb);
+        }
+        let mut stack = Stack::default();
+        while let Some(tcb) = oldest_first.pop() {
             stack.push(tcb);
         }
         self.alone = Some(stack);
@@ -87,6 +96,38 @@ impl Fresh {
                 Steal::Empty => return None,
                 Steal::Retry => {}
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opening_the_deque_keeps_the_order() {
+        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
+        let mut spawned = Spawned::new(true);
+        threads.iter().for_each(|tcb| spawned.push(tcb));
+        assert!(spawned.stealer().is_empty());
+        spawned.share();
+        assert!(spawned.is_shared());
+        assert!(std::ptr::eq(spawned.stealer().steal().success().unwrap(), threads[0]));
+        assert!(std::ptr::eq(spawned.pop().unwrap(), threads[2]));
+        assert!(std::ptr::eq(spawned.pop().unwrap(), threads[1]));
+        assert!(spawned.pop().is_none());
+    }
+
+    #[test]
+    fn so_does_closing_it() {
+        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
+        let mut spawned = Spawned::new(true);
+        threads.iter().for_each(|tcb| spawned.push(tcb));
+        assert!(spawned.share() && !spawned.share());
+        spawned.unshare();
+        assert!(!spawned.is_shared() && spawned.stealer().is_empty());
+        for tcb in threads.iter().rev() {
+            assert!(std::ptr::eq(spawned.pop().unwrap(), *tcb));
         }
     }
 }

@@ -1,0 +1,308 @@
+//! Configuring a runtime, and starting it.
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::blocking::{Blocking, Mechanism, Settings, spare};
+use crate::context::overflow;
+use crate::context::pool::ContextPool;
+use crate::diagnosis::service;
+use crate::error::Error;
+use crate::hooks::Hooks;
+use crate::runtime::Runtime;
+use crate::runtime::load::Load;
+use crate::runtime::mode::Mode;
+use crate::runtime::shared::{Group, Meeting, PolicyOf, Shared};
+use crate::thread::spawn;
+use crate::topology::Topology;
+use crate::vp::ending::Ending;
+use crate::vp::policy::{Bubbles, Policy};
+use crate::vp::processor::{Kind, Place, Vp};
+use crate::vp::tick;
+use crate::{knobs, topology};
+
+/// Turns of a bubble with `MARCEL_POLICY=bubbles`.
+const BUBBLE_TURNS: u32 = 32;
+
+/// Configures a [`Runtime`]; what is not set comes from the knobs.
+#[derive(Default)]
+pub struct Builder {
+    mode: Option<Mode>,
+    vps: Option<usize>,
+    reactive: Option<usize>,
+    first_cpu: Option<usize>,
+    hooks: Option<Arc<dyn Hooks>>,
+    blocking: Settings,
+    policy: Option<Arc<PolicyOf>>,
+    migrate: bool,
+}
+
+impl Builder {
+    /// The mode (`MARCEL_MODE`).
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Number of compute virtual processors (`MARCEL_NVP`); 1 in mono mode.
+    pub fn vps(mut self, n: usize) -> Self {
+        self.vps = Some(n);
+        self
+    }
+
+    /// Number of reactive virtual processors (`MARCEL_REACTIVE`); smp mode only.
+    pub fn reactive(mut self, n: usize) -> Self {
+        self.reactive = Some(n);
+        self
+    }
+
+    /// Allowed core of the first compute virtual processor (`MARCEL_FIRSTCPU`), taken modulo their number.
+    pub fn first_cpu(mut self, index: usize) -> Self {
+        self.first_cpu = Some(index);
+        self
+    }
+
+    /// The I/O manager that the scheduler calls.
+    pub fn hooks(mut self, hooks: Arc<dyn Hooks>) -> Self {
+        self.hooks = Some(hooks);
+        self
+    }
+
+    /// How [`crate::blocking()`] makes its calls (`MARCEL_BLOCKING`).
+    pub fn blocking(mut self, mechanism: Mechanism) -> Self {
+        self.blocking.mechanism = Some(mechanism);
+        self
+    }
+
+    /// Most kernel threads that make exported blocking calls (`MARCEL_LWP_MAX`).
+    pub fn blocking_max(mut self, n: usize) -> Self {
+        self.blocking.max = Some(n);
+        self
+    }
+
+    /// How long such a thread stays when it has nothing to do (`MARCEL_LWP_KEEP`).
+    pub fn blocking_keep(mut self, time: Duration) -> Self {
+        self.blocking.keep = Some(time);
+        self
+    }
+
+    /// In which order virtual processors run their threads (`MARCEL_POLICY`): called for each of them.
+    pub fn policy(
+        mut self,
+        policy: impl Fn(Kind) -> Box<dyn Policy> + Send + Sync + 'static,
+    ) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Lets virtual processors with nothing to do take threads that have run elsewhere, when they are next
+    /// ready. Better balance; one more lock a thread.
+    ///
+    /// # Safety
+    /// Nothing that any thread of this runtime holds across a call that may wait or yield belongs to the kernel
+    /// thread: no value that is not `Send` (an `Rc`, the guard of a `std::sync::Mutex`), no reference into a
+    /// thread-local of `std` or of C, in the program and in the libraries that it calls. And no function that
+    /// reads such a thread-local both before and after a wait, even without keeping a reference: compilers keep the
+    /// *address* of a thread-local across calls (rust-lang/unsafe-code-guidelines#602); hide the access in a
+    /// function that is `#[inline(never)]`. What this crate offers (`sync`, [`crate::thread_local`]) may be used.
+    pub unsafe fn migrate_started_threads(mut self, yes: bool) -> Self {
+        self.migrate = yes;
+        self
+    }
+
+    /// Starts the kernel threads.
+    ///
+    /// # Errors
+    /// A knob or a number out of range; the kernel refuses a thread.
+    pub fn build(self) -> Result<Runtime, Error> {
+        let mode = self.mode.map_or_else(Mode::from_env, Ok)?;
+        let from_knob = |knob: &crate::knob::Knob| -> Result<Option<usize>, Error> {
+            Ok(knob.int()?.map(|n| n as usize))
+        };
+        let topology = Topology::current()?;
+        let (cores, cpus) = (topology.places(), topology::allowed_cpus());
+        let compute =
+            match (mode, self.vps.map_or_else(|| from_knob(&knobs::NVP), |n| Ok(Some(n)))?) {
+                (Mode::NoThread, _) => 0,
+                (Mode::Mono, _) => 1,
+                (Mode::Smp, Some(n)) if (1..=1024).contains(&n) => n,
+                (Mode::Smp, Some(n)) => {
+                    return Err(Error::Config {
+                        what: "vps",
+                        why: format!("{n} virtual processors; it takes 1 to 1024"),
+                    });
+                }
+                (Mode::Smp, None) => topology.vp_count(),
+            };
+        let reactive = match mode {
+            Mode::Smp => match self.reactive {
+                Some(n) => n,
+                None => from_knob(&knobs::REACTIVE)?.unwrap_or(2),
+            },
+            _ => 0,
+        };
+        if mode == Mode::Smp && !(1..=64).contains(&reactive) {
+            return Err(Error::Config {
+                what: "reactive",
+                why: format!("{reactive} reactive virtual processors; it takes 1 to 64"),
+            });
+        }
+        let first = match self.first_cpu {
+            Some(n) => n,
+            None => from_knob(&knobs::FIRSTCPU)?
+                .unwrap_or_else(|| topology::neighbours().1 * compute.max(1)),
+        };
+        let period = Duration::from_micros(knobs::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
+        let compute_nice = match mode {
+            Mode::Smp => knobs::COMPUTE_NICE.int()?.unwrap_or(0) as i32,
+            _ => 0,
+        };
+        let group = match mode {
+            Mode::Smp => knobs::REACTIVE_GROUP.int()?.unwrap_or(0) as usize,
+            _ => 0,
+        };
+        let meeting = (group > 0).then(|| {
+            let leader = topology::neighbours().1 / group * group;
+            Meeting { core: cpus[leader * compute % cpus.len()], all: cpus.clone() }
+        });
+        let policy: Option<Arc<PolicyOf>> = match (self.policy, knobs::POLICY.text()?.as_str()) {
+            (Some(policy), _) => Some(policy),
+            (None, "bubbles") => Some(Arc::new(|_| Box::new(Bubbles::new(BUBBLE_TURNS)))),
+            (None, _) => None,
+        };
+        let spin = Duration::from_micros(knobs::IDLE_SPIN.int()?.unwrap_or(0) as u64);
+        let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
+        let shared = Arc::new(Shared {
+            hooks: UnsafeCell::new(self.hooks),
+            contexts: ContextPool::new(stack, spawn::body),
+            period,
+            compute_nice,
+            meeting,
+            stopping: AtomicBool::new(false),
+            policy,
+            ending: Ending::default(),
+            bound: topology.nodes().iter().map(|_| OnceLock::new()).collect(),
+            special: AtomicBool::new(false),
+            migrants: self.migrate.then(Mutex::default),
+            spin: if compute > cpus.len() { Duration::ZERO } else { spin },
+            blocking: Blocking::new(self.blocking)?,
+            mode,
+            topology,
+            groups: [Group::new(compute), Group::new(reactive)],
+        });
+        for (kind, n) in [(Kind::Compute, compute), (Kind::Reactive, reactive)] {
+            let places = places(&shared.topology, &cores, (kind, n), first);
+            let vps = places.into_iter().enumerate().map(|(index, place)| {
+                let order = shared.new_order(kind);
+                // Virtual processors are immortal, as control blocks are: see `tcb`.
+                let vp = Vp::new(shared.clone(), (kind, index), place, order, n == 1);
+                &*Box::leak(Box::new(vp))
+            });
+            let vps: Vec<&'static Vp> = vps.collect();
+            shared.groups[kind as usize].vps.get_or_init(|| vps);
+        }
+        if let Some(hooks) = shared.hooks() {
+            let vps: Vec<_> = shared.all_vps().collect();
+            hooks.started(Load(shared.clone()), &vps);
+        }
+        overflow::install();
+        let watched = service::watch(&shared)?;
+        let mut runtime = Runtime { shared, kernel_threads: Vec::new(), watched };
+        if mode != Mode::NoThread {
+            runtime.shared.blocking.start().map_err(|source| Error::Os {
+                doing: "starting a thread for blocking calls",
+                source,
+            })?;
+        }
+        let vps: Vec<_> = runtime.shared.all_vps().collect();
+        for vp in vps {
+            let name = match vp.kind() {
+                Kind::Compute => format!("marcel-vp{}", vp.index()),
+                Kind::Reactive => format!("marcel-rx{}", vp.index()),
+            };
+            let thread = std::thread::Builder::new()
+                .name(name)
+                .spawn(move || carry(vp))
+                .map_err(|source| Error::Os { doing: "starting a virtual processor", source })?;
+            runtime.kernel_threads.push(thread);
+        }
+        Ok(runtime)
+    }
+}
+
+/// Where `n` virtual processors of a kind go, the first on core number `first` of `cores`.
+fn places(
+    topology: &Topology,
+    cores: &[usize],
+    (kind, n): (Kind, usize),
+    first: usize,
+) -> Vec<Place> {
+    if kind == Kind::Reactive {
+        let others = |index| (1..n).map(|step| (index + step) % n).collect();
+        return (0..n).map(|i| Place { steal_order: others(i), ..Place::default() }).collect();
+    }
+    let taken: Vec<usize> = (0..n).map(|index| cores[(first + index) % cores.len()]).collect();
+    let place = |index: usize| Place {
+        core: Some(taken[index]),
+        real: topology.real_cpu(taken[index]),
+        path: topology.path_of(taken[index]),
+        steal_order: topology.steal_order(&taken, index),
+    };
+    (0..n).map(place).collect()
+}
+
+/// Main function of a virtual processor's kernel thread.
+fn carry(vp: &'static Vp) {
+    let alt_stack = tick::AltStack::install();
+    match vp.kind() {
+        Kind::Compute => {
+            if let Some(cpu) = vp.place.real {
+                // Outside the cpuset by now: the kernel chooses the core, nothing else changes.
+                let _ = topology::bind_current_thread(cpu);
+            }
+            spare::be_nice(vp.shared.compute_nice);
+        }
+        Kind::Reactive => {
+            spare::prefer_current_thread();
+        }
+    }
+    vp.run();
+    drop(alt_stack);
+}
+
+/// Starts a standby for `original`, from its kernel thread: where that may run, and how nice it is, is inherited.
+///
+/// # Errors
+/// When the kernel refuses a thread.
+pub(crate) fn start_standby(
+    original: &'static Vp,
+) -> std::io::Result<(&'static Vp, std::thread::JoinHandle<()>)> {
+    let vp: *mut Vp = Box::into_raw(Box::new(Vp::new_standby(original)));
+    // SAFETY: just leaked.
+    let shared: &'static Vp = unsafe { &*vp };
+    let name = match original.kind() {
+        Kind::Compute => format!("marcel-sb{}", original.index()),
+        Kind::Reactive => format!("marcel-sbx{}", original.index()),
+    };
+    let started = std::thread::Builder::new().name(name).spawn(move || {
+        let alt_stack = tick::AltStack::install();
+        match shared.kind() {
+            Kind::Compute => spare::stand_by_current_thread(),
+            Kind::Reactive => {
+                if let Some(meeting) = &shared.shared.meeting {
+                    let _ = topology::restrict_current_thread(&meeting.all);
+                }
+                spare::prefer_current_thread()
+            }
+        };
+        if let Some(hooks) = shared.shared.hooks() {
+            hooks.started(Load(shared.shared.clone()), &[shared]);
+        }
+        shared.run();
+        drop(alt_stack);
+    });
+    // SAFETY: refused: nobody else has seen it.
+    started.map(|handle| (shared, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(vp) }))
+}

@@ -1,0 +1,55 @@
+//! What an I/O manager may know of a runtime.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::runtime::mode::Mode;
+use crate::runtime::shared::Shared;
+use crate::vp::processor::Kind;
+
+/// A view of how loaded a runtime is, for the I/O manager. Cheap to clone.
+#[derive(Clone)]
+pub struct Load(pub(super) Arc<Shared>);
+
+impl Load {
+    /// Number of compute virtual processors.
+    pub fn compute_vps(&self) -> usize {
+        self.0.vps(Kind::Compute).len()
+    }
+
+    /// How many of them run a thread now.
+    pub fn busy_compute_vps(&self) -> usize {
+        self.0.busy(Kind::Compute)
+    }
+
+    /// Number of reactive virtual processors.
+    pub fn reactive_vps(&self) -> usize {
+        self.0.vps(Kind::Reactive).len()
+    }
+
+    /// Wakes a virtual processor that sleeps, a compute one if there is one: it will call the I/O manager.
+    /// False if none sleeps. Progress path.
+    pub fn wake_one(&self) -> bool {
+        self.0.wake_for_work(Kind::Compute) || self.0.wake_for_work(Kind::Reactive)
+    }
+
+    /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.
+    pub fn arm_ticks(&self) {
+        for vp in self.0.all_vps() {
+            if vp.is_busy() {
+                vp.tick.arm();
+            }
+        }
+    }
+
+    /// The runtime's mode.
+    pub fn mode(&self) -> Mode {
+        self.0.mode()
+    }
+}
+
+impl fmt::Debug for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Load({} of {} busy)", self.busy_compute_vps(), self.compute_vps())
+    }
+}

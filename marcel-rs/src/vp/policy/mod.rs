@@ -1,0 +1,198 @@
+//! Scheduling policies: in which order a virtual processor runs its threads.
+//!
+//! Each virtual processor has a policy of its own, called on its kernel thread only, between two threads: no
+//! locks, no atomics. A policy keeps the threads that have run before and can run again ([`Ready`]); those that
+//! never ran are where thieves can see them, and the policy says when to take one ([`Fresh`]).
+//!
+//! | policy | `MARCEL_POLICY` | order |
+//! |---|---|---|
+//! | [`Fair`] | `fair` (default) | by priority; within one, first come, first served |
+//! | [`Bubbles`] | `bubbles` | threads of one bubble run together, for a number of turns |
+//!
+//! A policy is on the progress path: it must not allocate for each thread (link them in a [`ReadyList`]), block,
+//! or panic. One that forgets threads (drops a [`Ready`]) suspends them for ever: they end with the runtime.
+
+mod bubbles;
+mod fair;
+
+use std::fmt;
+
+pub use bubbles::{Bubble, Bubbles};
+pub use fair::Fair;
+
+use crate::thread::current::Thread;
+use crate::thread::tcb::Tcb;
+use crate::vp::queue::RunQueue;
+
+/// How urgent a thread is. A thread that runs is not interrupted for another one, whatever its priority.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Runs when its virtual processor finds nothing else.
+    Low,
+    /// What threads have unless told otherwise.
+    #[default]
+    Normal,
+    /// Runs before all others of its virtual processor.
+    High,
+}
+
+/// A thread that has run before and can run now. To run it is its owner's only duty.
+pub struct Ready(&'static Tcb);
+
+impl Ready {
+    pub(crate) fn new(tcb: &'static Tcb) -> Ready {
+        Ready(tcb)
+    }
+
+    pub(crate) fn into_tcb(self) -> &'static Tcb {
+        self.0
+    }
+
+    /// Its priority.
+    #[inline]
+    pub fn priority(&self) -> Priority {
+        self.0.own.traits.get().priority
+    }
+
+    /// The bubble that it belongs to.
+    #[inline]
+    pub fn bubble(&self) -> Bubble {
+        self.0.own.traits.get().bubble
+    }
+
+    /// The thread.
+    pub fn thread(&self) -> Thread {
+        Thread::new(self.0)
+    }
+
+    pub(crate) fn is(&self, tcb: &Tcb) -> bool {
+        std::ptr::eq(self.0, tcb)
+    }
+}
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ready({:?})", self.thread())
+    }
+}
+
+/// Threads, first in, first out. Allocates nothing: they are linked through their control blocks.
+#[derive(Default)]
+pub struct ReadyList(RunQueue);
+
+impl ReadyList {
+    /// At the end.
+    #[inline]
+    pub fn push(&mut self, thread: Ready) {
+        self.0.push(thread.0);
+    }
+
+    /// From the front.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Ready> {
+        self.0.pop().map(Ready)
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    /// Takes out the first thread that `wanted` finds, of the first `most`; keeps the others' order.
+    pub fn take(&mut self, most: usize, mut wanted: impl FnMut(&Ready) -> bool) -> Option<Ready> {
+        self.0.remove(most, |tcb| wanted(&Ready(tcb))).map(Ready)
+    }
+}
+
+impl fmt::Debug for ReadyList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReadyList({})", self.len())
+    }
+}
+
+/// Why a thread can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It waited, and was woken.
+    Woken,
+    /// It lets others run first.
+    Yielded,
+}
+
+/// Threads that never ran and that the virtual processor may take: its own, shared ones, its neighbours'.
+pub trait Fresh {
+    /// Takes one of this priority. For `Normal`, the virtual processor's own newest first, unless `others_first`:
+    /// a policy asks for that now and then, so that what others have spawned does not wait for ever.
+    fn take(&mut self, priority: Priority, others_first: bool) -> Option<Ready>;
+}
+
+/// See the module's description.
+pub trait Policy: Send {
+    /// `thread` can run. It has not been given to the policy before, or been taken from it since.
+    fn put(&mut self, thread: Ready, why: Why);
+
+    /// The thread to run next: one that was [`put`](Policy::put), or one from `fresh`. `None` sends the virtual
+    /// processor to sleep, and must mean that there is nothing to run.
+    fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready>;
+
+    /// Takes out `thread`, if it is here and easily found: somebody yields to it.
+    fn take(&mut self, thread: &Thread) -> Option<Ready>;
+
+    /// How many threads have been put and not taken.
+    fn len(&self) -> usize;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The policy of one virtual processor; the usual one is called directly.
+pub(crate) enum Order {
+    Fair(Fair),
+    Other(Box<dyn Policy>),
+}
+
+impl Order {
+    #[inline]
+    pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
+        match self {
+            Order::Fair(fair) => fair.put(Ready(tcb), why),
+            Order::Other(policy) => policy.put(Ready(tcb), why),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
+        let ready = match self {
+            Order::Fair(fair) => fair.next(fresh),
+            Order::Other(policy) => policy.next(fresh),
+        };
+        ready.map(Ready::into_tcb)
+    }
+
+    pub(crate) fn take(&mut self, tcb: &'static Tcb) -> Option<&'static Tcb> {
+        let thread = Thread::new(tcb);
+        let ready = match self {
+            Order::Fair(fair) => fair.take(&thread),
+            Order::Other(policy) => policy.take(&thread),
+        };
+        ready.map(Ready::into_tcb)
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Order::Fair(fair) => fair.len(),
+            Order::Other(policy) => policy.len(),
+        }
+    }
+}
