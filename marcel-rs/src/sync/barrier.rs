@@ -29,9 +29,16 @@ use crate::shim::const_unless_modelled;
 /// # Ok::<(), marcel::Error>(())
 /// ```
 pub struct Barrier {
-    /// How many have come and wait.
-    waiting: WaitList<usize>,
+    meeting: WaitList<Meeting>,
     n: usize,
+}
+
+/// The meeting that is to come, and the last one.
+pub(super) struct Meeting {
+    /// How many have come and wait.
+    waiting: usize,
+    /// Those with tickets up to this one have met, also if they are not woken yet.
+    met: u64,
 }
 
 /// What [`Barrier::wait`] returns.
@@ -52,15 +59,17 @@ impl fmt::Debug for BarrierWaitResult {
 }
 
 impl Primitive for Barrier {
-    type State = usize;
+    type State = Meeting;
     type Waiter = ();
 
-    fn list(&self) -> &WaitList<usize> {
-        &self.waiting
+    fn list(&self) -> &WaitList<Meeting> {
+        &self.meeting
     }
 
-    fn left(waiting: &mut usize) {
-        *waiting -= 1;
+    fn left(meeting: &mut Meeting, ticket: u64) -> bool {
+        let early = ticket > meeting.met;
+        meeting.waiting -= early as usize;
+        early
     }
 
     /// The others have met, with this one among them.
@@ -71,7 +80,7 @@ impl Barrier {
     const_unless_modelled! {
         /// A meeting of `n` threads; 0 is as good as 1.
         pub fn new(n: usize) -> Self {
-            Barrier { waiting: WaitList::new(0), n }
+            Barrier { meeting: WaitList::new(Meeting { waiting: 0, met: 0 }), n }
         }
     }
 
@@ -103,18 +112,19 @@ impl Barrier {
 
     fn meet(&self, limits: &Limits) -> Result<BarrierWaitResult, Interrupted> {
         let mut all = None;
-        let come = |inner: &mut Inner<usize, ()>| {
-            if inner.state + 1 < self.n {
-                inner.state += 1;
+        let come = |inner: &mut Inner<Meeting, ()>| {
+            let meeting = &mut inner.state;
+            if meeting.waiting + 1 < self.n {
+                meeting.waiting += 1;
                 return Join::Back;
             }
-            inner.state = 0;
-            all = Some(inner.queue.last_ticket());
+            *meeting = Meeting { waiting: 0, met: inner.queue.last_ticket() };
+            all = Some(meeting.met);
             Join::No
         };
         let (outcome, ()) = self.wait_in_turn("barrier", limits, (), come, || ());
         if let Some(all) = all {
-            self.waiting.wake_up_to(all);
+            self.meeting.wake_up_to(all);
         }
         match outcome {
             Outcome::Woken => Ok(BarrierWaitResult(all.is_some())),
@@ -132,7 +142,8 @@ impl fmt::Debug for Barrier {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use loom::sync::Arc;
+    use crate::thread::tcb;
+    use loom::sync::{Arc, mpsc};
     use loom::thread;
 
     #[test]
@@ -146,6 +157,30 @@ mod model {
             };
             let (mine, theirs) = (meet(&barrier), other.join().unwrap());
             assert!(mine[0] != theirs[0] && mine[1] != theirs[1]);
+        });
+    }
+
+    /// Who has met has met, though it is asked to stop before it is woken.
+    #[test]
+    fn an_interruption_that_races_a_meeting_does_not_take_one_away_from_it() {
+        loom::model(|| {
+            let barrier = Arc::new(Barrier::new(2));
+            let start = || {
+                let (barrier, (tx, rx)) = (barrier.clone(), mpsc::channel());
+                let thread = thread::spawn(move || {
+                    tx.send(tcb::current()).unwrap();
+                    barrier.wait_interruptible().is_ok()
+                });
+                (thread, rx.recv().unwrap())
+            };
+            let threads = [start(), start()];
+            for (_, tcb) in &threads {
+                tcb.asked.ask(tcb.asked.generation());
+                tcb.unpark();
+            }
+            let [one, other] = threads.map(|(thread, _)| thread.join().unwrap());
+            assert_eq!(one, other);
+            assert_eq!(barrier.meeting.with(|inner| inner.state.waiting), 0);
         });
     }
 }

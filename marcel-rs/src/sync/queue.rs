@@ -40,6 +40,13 @@ impl<W> Node<W> {
     }
 }
 
+impl<W> Node<W> {
+    /// Higher than that of those who came before. Under the lock.
+    pub(super) fn ticket(&self) -> u64 {
+        self.ticket.get()
+    }
+}
+
 /// See the module's description.
 pub(super) struct Queue<W> {
     head: *const Node<W>,

@@ -50,8 +50,11 @@ pub(super) trait Primitive {
 
     fn list(&self) -> &WaitList<Self::State, Self::Waiter>;
 
-    /// A waiter has left without being served. Under the lock.
-    fn left(_: &mut Self::State) {}
+    /// The waiter with this ticket has left without being served. Under the lock. False: what it waited for has come,
+    /// and it would have been served next.
+    fn left(_: &mut Self::State, _ticket: u64) -> bool {
+        true
+    }
 
     /// As [`Primitive::left`], after it and without the lock: somebody behind may go on now.
     fn unblocked(&self) {}
@@ -105,16 +108,15 @@ struct Listed<'a, P: Primitive + ?Sized> {
 }
 
 impl<P: Primitive + ?Sized> Listed<'_, P> {
-    /// True if the node was still in the queue.
+    /// True if the node was still in the queue, and has not got what it waited for.
     fn leave(&self) -> bool {
         let list = self.primitive.list();
         let left = list.inner.with(|inner| {
-            let left = inner.queue.remove(self.node);
-            if left {
-                P::left(&mut inner.state);
-                list.note(&inner.queue);
+            if !inner.queue.remove(self.node) {
+                return false;
             }
-            left
+            list.note(&inner.queue);
+            P::left(&mut inner.state, self.node.ticket())
         });
         if left {
             self.primitive.unblocked();
