@@ -1,10 +1,13 @@
 //! What threads cost: marcel's, kernel threads, and those of other libraries, side by side.
 //!
-//! Source: the table "threads" of the peers that this project measures itself against, whose programs are those of the
-//! libraries' own benchmarks. Each point is a process of its own, pinned to one core or to all that are allowed, and
-//! the libraries follow each other in every round. marcel and kernel threads run in `mad` itself ([`green`],
-//! [`kernel`], over the programs in [`ops`]); the others are programs in `peers/threads` that [`peers`] finds and
-//! builds. A library that is not here or that fails is named with the reason, and the rest goes on.
+//! Source: the operations by which thread libraries compare themselves (Argobots, MassiveThreads, PM2's Marcel).
+//! `yield` is timed per switch of a worker, `handoff` and `channel` per turn, `fib` per thread started (kernel threads
+//! compute fib(15): the kernel would not have the 121 392 threads of fib(25)).
+//!
+//! Each point is a process of its own, pinned to one core or to all that are allowed, and the libraries follow each
+//! other in every round. marcel and kernel threads run in `mad` itself ([`green`], [`kernel`], over the programs in
+//! [`ops`]); the others are programs in `peers/threads` that [`peers`] finds and builds. A library that is not here or
+//! that fails is named with the reason, and the rest goes on.
 
 mod green;
 mod kernel;
@@ -28,7 +31,7 @@ use ops::{Asked, Library};
 pub(crate) static BENCH: Bench = Bench {
     name: "threads",
     about: "what threads, switches and locks cost (C and C++ built with -O2, Rust with --release)",
-    source: "issue 3 and the peers' table of this project; the libraries' own benchmarks",
+    source: "the operations by which Argobots, MassiveThreads and PM2's Marcel are compared",
     keys: &[OP, WORKERS, LIBRARY, THREADS],
     metrics: &METRICS,
     ranks: 1,
@@ -64,10 +67,9 @@ const OP: Key = Key {
         "memory",
     ]),
     default: "createjoin,batch,yield,handoff,mutex,mutex4,channel,fib,memory",
-    help: "createjoin: one thread at a time; batch: 1000 at a time, per thread; yield: two threads per worker, per \
-           switch of a worker; handoff: two threads take turns by a lock and a condition, per turn; mutex: lock and \
-           unlock, alone; mutex4: four threads on one lock; channel: a number to and fro by two channels that hold \
-           one, per message; fib: fork-join, per thread; memory: resident bytes of a blocked thread",
+    help: "what is timed: createjoin of one thread at a time, batch of 1000, yield of two threads per worker, handoff by \
+           lock and condition, mutex alone, mutex4 by four, channel to and fro, fork-join of fib(25); memory of threads \
+           that wait",
 };
 const WORKERS: Key = Key {
     name: "workers",
@@ -94,7 +96,7 @@ const THREADS: Key = Key {
     name: "threads",
     takes: Takes::Int(1, 1_000_000),
     default: "100000",
-    help: "blocked threads of memory (kernel threads: at most 10000); elsewhere as many as the program starts at once, in fib all told (kernel threads compute fib(15))",
+    help: "waiting threads of memory (kernel: at most 10000); the other operations have as many as they have",
 };
 const METRICS: [Metric; 2] = [
     Metric { name: "op_time", unit: "ns", help: "duration of one operation" },
