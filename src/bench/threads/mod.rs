@@ -67,9 +67,9 @@ const OP: Key = Key {
         "memory",
     ]),
     default: "createjoin,batch,yield,handoff,mutex,mutex4,channel,fib,memory",
-    help: "what is timed: createjoin of one thread at a time, batch of 1000, yield of two threads per worker, handoff by \
-           lock and condition, mutex alone, mutex4 by four, channel to and fro, fork-join of fib(25); memory of threads \
-           that wait",
+    help: "what is timed: createjoin of one thread at a time, batch of 1000, yield of two threads per worker, \
+           handoff by lock and condition, mutex alone, mutex4 by four, channel to and fro, fork-join of fib(25); \
+           memory of threads that wait",
 };
 const WORKERS: Key = Key {
     name: "workers",

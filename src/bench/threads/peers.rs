@@ -5,8 +5,8 @@
 //! is how the library is found.
 //!
 //! A program is started with operation, workers, samples, threads; it prints one line of JSON per sample:
-//! `{"op":"yield","ns":41.2}` or `{"op":"memory","bytes":4305.0}`. What else it has to say goes to standard error. With the
-//! one argument `version` it names what it was built with.
+//! `{"op":"yield","ns":41.2}` or `{"op":"memory","bytes":4305.0}`. What else it has to say goes to standard error. With
+//! the one argument `version` it names what it was built with.
 
 use std::env;
 use std::ffi::OsString;
