@@ -324,7 +324,11 @@ macro_rules! select {
         }
     }};
     (@otherwise) => { ::std::unreachable!("a select without default chooses an arm") };
-    (@otherwise $default:expr) => { $default };
+    (@otherwise $default:expr) => {
+        match () {
+            () => $default, // braces that the caller has written are not found superfluous here
+        }
+    };
     ($($arms:tt)*) => { $crate::select!(@arms [] (0usize) $($arms)*) };
 }
 
