@@ -7,6 +7,7 @@ mod once;
 mod oracle;
 mod order;
 mod selection;
+mod shutdown;
 mod signals;
 
 use std::sync::Arc;
