@@ -29,7 +29,8 @@ among the ranks: each binds its compute virtual processors to its own share (MAR
 Exit status: 0 when every rank ended with 0; else that of the first rank that failed, 1 when it was killed
 by a signal, when the job was interrupted or timed out, or when the program could not be started; 2 for
 wrong usage. When a rank fails, the others have --grace seconds to end by themselves, then they get SIGTERM,
-and one second later SIGKILL. Ctrl-C is passed on; a second one kills.")]
+and one second later SIGKILL. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on, and has each
+process write what every thread of it does; twice within a second, it ends them.")]
 pub(crate) struct RunArgs {
     /// Number of processes
     #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1,
@@ -47,6 +48,9 @@ pub(crate) struct RunArgs {
     /// End the job after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
+    /// When --timeout ends the job, have each process write first what every thread of it does (SIGQUIT)
+    #[arg(long, requires = "timeout")]
+    dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
@@ -97,6 +101,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         ranks: args.ranks,
         env,
         timeout: args.timeout,
+        dump_on_timeout: args.dump_on_timeout,
         grace: args.grace,
         who: "mad run",
     };

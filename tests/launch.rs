@@ -195,6 +195,34 @@ fn signals_are_passed_on_and_the_second_kills() {
     assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
 }
 
+/// What processes do with SIGQUIT is theirs: those of marcel write what their threads do, and go on.
+#[test]
+fn quit_is_passed_on_and_ends_nothing() {
+    let script = "trap 'echo got it' QUIT; echo ready; while :; do sleep 0.05; done";
+    let mut launcher = mad(&["run", "-n", "1", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    for _ in 0..3 {
+        signal(&launcher, libc::SIGQUIT);
+        assert_eq!(lines.next().unwrap().unwrap(), "got it");
+    }
+    signal(&launcher, libc::SIGTERM);
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_job_that_hangs_says_where_at_its_time_limit() {
+    let script = "trap 'echo this is where; exit 7' QUIT; while :; do sleep 0.05; done";
+    let arguments = ["run", "-n", "2", "--timeout", "0.5", "--dump-on-timeout", "sh", "-c", script];
+    let output = run(&arguments);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(out(&output).matches("this is where").count(), 2, "{output:?}");
+}
+
 #[test]
 fn a_job_whose_output_nobody_reads_ends() {
     let mut launcher =

@@ -111,6 +111,7 @@ pub(crate) fn measure(
                 ranks: bench.ranks,
                 env: environment(bench, process),
                 timeout: Some(effort.timeout),
+                dump_on_timeout: false,
                 grace: GRACE,
                 who: "mad bench",
             };

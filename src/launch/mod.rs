@@ -36,6 +36,8 @@ use signals::Signals;
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
 /// How long after its connection closed a rank is taken to be ending: that says more than the closing does.
 const CLOSED: Duration = Duration::from_millis(200);
+/// How long processes may take to write what their threads do.
+const DUMP: Duration = Duration::from_secs(3);
 /// How long output is still read after the last rank has ended.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -51,6 +53,8 @@ pub(crate) struct Job {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// The job is ended after this time.
     pub(crate) timeout: Option<Duration>,
+    /// Before that, its processes are asked for what they do.
+    pub(crate) dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed.
     pub(crate) grace: Duration,
     /// Who complains: the prefix of the launcher's own messages.
@@ -100,6 +104,7 @@ enum Phase {
 struct Launcher<'a> {
     who: &'static str,
     grace: Duration,
+    dump_on_timeout: bool,
     ranks: Vec<Rank>,
     server: Server,
     phase: Phase,
@@ -133,6 +138,7 @@ pub(crate) fn run(
     let mut launcher = Launcher {
         who: job.who,
         grace: job.grace,
+        dump_on_timeout: job.dump_on_timeout,
         ranks: Vec::with_capacity(job.ranks as usize),
         server: Server::new(name.clone(), job.ranks),
         phase: Phase::Running,
@@ -233,7 +239,10 @@ impl Launcher<'_> {
             if deadline.is_some_and(|at| at <= now) {
                 deadline = None;
                 self.fail(1, "the job did not end within its time limit (--timeout)".into());
-                self.terminate();
+                match self.dump_on_timeout && self.phase == Phase::Running {
+                    true => self.dump(),
+                    false => self.terminate(),
+                }
             }
             if self.turn.is_some_and(|at| at <= now) {
                 match self.phase {
@@ -255,7 +264,7 @@ impl Launcher<'_> {
                     if signals::STOP.contains(&signal.number) {
                         stops += 1;
                         self.stopped(signal, stops);
-                    } else if signal.number != libc::SIGCHLD {
+                    } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
                         self.signal(signal.number);
                     }
                 }
@@ -285,6 +294,13 @@ impl Launcher<'_> {
             self.say("interrupted again: killing the job");
             self.kill();
         }
+    }
+
+    /// Has every process write what its threads do, and ends the job when they have had the time.
+    fn dump(&mut self) {
+        self.signal(libc::SIGQUIT);
+        self.phase = Phase::Grace;
+        self.turn = Some(Instant::now() + DUMP);
     }
 
     /// Notes the first failure and says it.

@@ -9,6 +9,8 @@
 //!   ends the process as it always did. `MARCEL_SIGQUIT=0` leaves the signal alone, and so does a
 //!   program that has its own handler when its runtime starts, or ignores it.
 //! * `MARCEL_STALL_MS=N` names each thread that has not given its virtual processor back for so long.
+//! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal, and a
+//!   virtual processor's sleep and wake.
 //! * `tools/gdb/marcel.py` shows the same in a debugger, of a core file too.
 //!
 //! # How it works
@@ -28,7 +30,11 @@
 //! * Reading a suspended stack in place: it may be resumed, or unmapped, at any instruction.
 //! * Dumping in the signal handler: names need memory and locks.
 
-#[cfg_attr(not(feature = "backtraces"), path = "plain.rs")]
+// The unwinder knows two architectures.
+#[cfg_attr(
+    not(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "plain.rs"
+)]
 mod backtrace;
 pub(crate) mod last_words;
 mod peek;
@@ -36,9 +42,10 @@ mod report;
 mod sample;
 pub(crate) mod service;
 mod snapshot;
-#[cfg(feature = "backtraces")]
+#[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod symbols;
-#[cfg(feature = "backtraces")]
+pub(crate) mod trace;
+#[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod unwind;
 mod watchdog;
 

@@ -142,6 +142,8 @@ mod quit {
     /// When it was last asked for, in nanoseconds of the monotonic clock.
     static LAST: AtomicU64 = AtomicU64::new(0);
     static PROCESS: AtomicI32 = AtomicI32::new(0);
+    /// Handlers that have begun and not ended.
+    static HANDLERS: AtomicI32 = AtomicI32::new(0);
     const AGAIN: u64 = 1_000_000_000;
 
     fn action() -> libc::sigaction {
@@ -184,12 +186,19 @@ mod quit {
     pub(super) fn answer(dump: impl FnOnce()) {
         if ASKED.swap(false, AcqRel) {
             ANSWERING.store(true, Relaxed);
+            // The thread that got the signal is to be found where it was, and not in the handler: for so long as that
+            // takes if it has lost its core.
+            let limit = Instant::now() + Duration::from_millis(200);
+            while HANDLERS.load(Acquire) > 0 && Instant::now() < limit {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             dump();
             ANSWERING.store(false, Relaxed);
         }
     }
 
     extern "C" fn handler(_: i32) {
+        HANDLERS.fetch_add(1, Relaxed);
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: errno of this thread; a valid timespec; getpid has no arguments.
         let (errno, process) = unsafe {
@@ -212,5 +221,6 @@ mod quit {
         }
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = errno };
+        HANDLERS.fetch_sub(1, Release);
     }
 }

@@ -70,7 +70,10 @@ fn stack_use(seen: &Seen) -> StackUse {
 }
 
 /// Where a thread's frames begin, and a copy of them.
-#[cfg_attr(not(feature = "backtraces"), expect(dead_code, reason = "nobody unwinds them"))]
+#[cfg_attr(
+    not(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    expect(dead_code, reason = "nobody unwinds them")
+)]
 pub(super) struct Frames {
     pub(super) registers: Registers,
     /// Address of the first byte of the copy.

@@ -198,8 +198,7 @@ impl Look {
         self.resumed();
         self.stack_low.store(stack.start, Relaxed);
         self.stack_high.store(stack.end, Relaxed);
-        self.vp.store(vp, Relaxed);
-        self.tid.store(tid, Relaxed);
+        self.at_home(vp, tid);
         self.sp.store(0, Relaxed);
         self.phase.store(STARTED, Relaxed);
         self.suspended();
@@ -208,6 +207,12 @@ impl Look {
     /// Where its stack is; the thread itself asks, or the answer may be of another moment.
     pub(crate) fn stack(&self) -> Range<usize> {
         self.stack_low.load(Relaxed)..self.stack_high.load(Relaxed)
+    }
+
+    /// Which virtual processor runs it from now on.
+    pub(crate) fn at_home(&self, vp: u32, tid: u32) {
+        self.vp.store(vp, Relaxed);
+        self.tid.store(tid, Relaxed);
     }
 
     /// Tells the name, which lives until [`Look::unnamed`].

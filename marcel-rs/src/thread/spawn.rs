@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::context::stack::MIN_SIZE;
+use crate::diagnosis::trace::event;
 use crate::runtime::shared::Shared;
 use crate::thread::current::Thread;
 use crate::thread::join::JoinHandle;
@@ -124,6 +125,7 @@ impl Builder {
         if let Some(name) = self.name {
             tcb.set_name(Some(name.into_boxed_str()));
         }
+        event!("spawn", thread = tcb.look.number(), name = tcb.name());
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         let usual = self.priority == Priority::Normal && bound.is_none();
@@ -205,6 +207,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
     if bubble != Bubble::default() {
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }
+    event!("spawn", thread = tcb.look.number());
     let handle = JoinHandle::new(Thread::new(tcb));
     match vp.kind() == vp.shared.kind_for(false) {
         true => vp.spawn(tcb),

@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::context::{Context, Switch};
+use crate::diagnosis::trace::event;
 use crate::shim::{AtomicPtr, AtomicU64};
 use crate::thread::cargo::Cargo;
 use crate::thread::interrupt::Asked;
@@ -202,6 +203,7 @@ impl Tcb {
     ///
     /// Safe in a signal handler: atomics, an intrusive push, at most one non-blocking system call.
     pub(crate) fn unpark(&'static self) {
+        event!("unpark", thread = self.look.number());
         let parked = self.park.notify();
         let home = self.home.load(Acquire);
         if parked {
@@ -311,9 +313,10 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
     if tcb.park.take_token() {
         return;
     }
+    event!("park", thread = tcb.look.number(), reason = reason);
+    tcb.look.waits(reason);
     match local::vp() {
         Some(vp) => {
-            tcb.look.waits(reason);
             if tcb.own.unwinding.get() {
                 tcb.give_way();
                 return;
@@ -330,7 +333,6 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
             }
         }
         None => {
-            tcb.look.waits(reason);
             tcb.look.suspended();
             tcb.sleeper.sleep(deadline, || false);
             tcb.look.resumed();

@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use crate::diagnosis::trace::event;
 use crate::hooks::Idle;
 use crate::topology;
 use crate::vp::policy::Priority;
@@ -22,6 +23,7 @@ impl Vp {
         self.tick.disarm();
         self.meet();
         let deadline = self.next_deadline();
+        event!("sleep", vp = self.number());
         self.announce();
         let last_look = || self.has_work() || self.shared.is_stopping();
         let slept = match self.shared.hooks() {
@@ -32,6 +34,7 @@ impl Vp {
             self.sleeper.sleep(deadline, last_look);
         }
         self.withdraw();
+        event!("wake", vp = self.number());
     }
 
     /// It is about to sleep: whoever makes work visible may wake it for it.

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 use crate::context::Switch;
+use crate::diagnosis::trace::event;
 use crate::thread::join_word::End;
 use crate::thread::tcb::Tcb;
 use crate::thread::{look, spawn};
@@ -94,6 +95,7 @@ impl Vp {
         }
         if self.shared.migrating() {
             tcb.home.store(self as *const Vp as *mut Vp, Release);
+            tcb.look.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
         local::set_tcb(Some(tcb));
         local::set_in_scheduler(false);
@@ -141,6 +143,7 @@ impl Vp {
                     tcb.own.place.set(live.len());
                     live.push(tcb);
                 });
+                event!("start", thread = tcb.look.number(), vp = self.number());
                 true
             }
             Err(error) => {
@@ -180,6 +183,7 @@ impl Vp {
 
     /// Whoever owns the handle may have the block now.
     fn end(&'static self, tcb: &'static Tcb) {
+        event!("end", thread = tcb.look.number());
         tcb.look.leave();
         match tcb.join.end() {
             End::Owned => {}

@@ -8,6 +8,7 @@
 
 use crossbeam_deque::{Injector, Steal};
 
+use crate::diagnosis::trace::event;
 use crate::thread::tcb::Tcb;
 use crate::vp::ending::Panics;
 use crate::vp::policy::{Fresh, Priority, Ready, Why};
@@ -70,6 +71,12 @@ impl Reachable<'_> {
             loop {
                 match victim.stealer.steal() {
                     Steal::Success(tcb) => {
+                        event!(
+                            "steal",
+                            thread = tcb.look.number(),
+                            vp = self.vp.number(),
+                            from = victim.number()
+                        );
                         if !victim.stealer.is_empty() {
                             shared.wake_for_work(self.vp.kind());
                         }
