@@ -7,7 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::tree::{Cache, CacheLevel, Group, Level};
+use super::level::{CacheLevel, Level};
+use super::tree::{Cache, Group};
 
 /// What the files of each core say, put together by number.
 pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {

@@ -22,6 +22,7 @@ mod bind;
 mod distance;
 mod hwloc;
 mod kernel;
+mod level;
 mod object;
 mod placement;
 mod quota;
@@ -33,11 +34,12 @@ use std::sync::{Mutex, PoisonError};
 
 pub use allowed::{allowed_cpus, neighbours};
 pub use bind::{bind_current_thread, restrict_current_thread};
+pub use level::{CacheLevel, Level, UnknownLevel};
 pub use object::Object;
 pub use placement::vp_count;
 pub use quota::cgroup_quota;
 pub use synthetic::Shape;
-pub use tree::{Cache, CacheLevel, Level, Node, Source, Topology, UnknownLevel};
+pub use tree::{Cache, Node, Source, Topology};
 
 use crate::error::Error;
 use crate::knobs;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::tree::{Level, Topology};
+use super::level::Level;
+use super::tree::Topology;
 use crate::error::Error;
 
 /// An object of the topology, by its level and its number, as `mad topo` shows it. Whether there is such an

@@ -1,8 +1,9 @@
 //! How many virtual processors a process should have, and where they go.
 
 use super::allowed::{allowed_cpus, neighbours};
+use super::level::Level;
 use super::quota::cgroup_quota;
-use super::tree::{Level, Topology};
+use super::tree::Topology;
 use crate::error::Error;
 use crate::knobs;
 

@@ -15,7 +15,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::tree::{Level, Node, Source, Topology};
+use super::level::Level;
+use super::tree::{Node, Source, Topology};
 
 /// Most cores of a synthetic machine: as many as there can be virtual processors.
 pub const MOST_CORES: usize = 1024;

@@ -4,7 +4,8 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use super::super::tree::{Cache, CacheLevel, Group, Level};
+use super::super::level::{CacheLevel, Level};
+use super::super::tree::{Cache, Group};
 
 /// What one `object` element says.
 struct Found {
