@@ -4,7 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::sync::Semaphore;
@@ -190,6 +190,40 @@ fn runtimes_that_start_and_stop_leave_nothing_behind() {
         assert_eq!(before.1, after.1, "kernel threads");
         let grown = after.2.saturating_sub(before.2);
         assert!(grown < 4 * 1024, "{grown} KiB for 100 runtimes");
+    });
+}
+
+#[test]
+fn timed_waits_that_end_early_leave_nothing_behind() {
+    in_a_child("timed_waits_that_end_early_leave_nothing_behind", LIMIT, || {
+        let n = many();
+        let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+        runtime.run(|| {
+            let stop = Arc::new(AtomicBool::new(false));
+            let seen = stop.clone();
+            let sleeper = marcel::spawn(move || {
+                let mut turns = 0usize;
+                while !seen.load(SeqCst) {
+                    marcel::park_timeout(Duration::from_secs(100_000));
+                    turns += 1;
+                }
+                turns
+            });
+            let wake = |times: usize| {
+                for _ in 0..times {
+                    sleeper.thread().unpark();
+                    marcel::yield_now();
+                }
+            };
+            wake(n / 10);
+            let before = resident();
+            wake(n * 3);
+            let grown = resident().saturating_sub(before);
+            stop.store(true, SeqCst);
+            sleeper.thread().unpark();
+            assert!(sleeper.join().unwrap() >= n, "each wake-up was a wait");
+            assert!(grown < 8 * 1024, "{grown} KiB of timers that nobody waits for");
+        });
     });
 }
 

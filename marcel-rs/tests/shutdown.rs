@@ -37,11 +37,13 @@ fn count() -> Arc<AtomicUsize> {
 }
 
 fn runtimes() -> impl Iterator<Item = Runtime> {
-    [(Mode::Mono, 1, 1), (Mode::Smp, 1, 1), (Mode::Smp, 2, 2), (Mode::Smp, 6, 2)].into_iter().map(
-        |(mode, vps, reactive)| {
-            Runtime::builder().mode(mode).vps(vps).reactive(reactive).build().unwrap()
-        },
-    )
+    let usual = [(Mode::Mono, 1, 1), (Mode::Smp, 1, 1), (Mode::Smp, 2, 2), (Mode::Smp, 6, 2)];
+    let usual = usual.map(|(mode, vps, reactive)| (mode, vps, reactive, false));
+    usual.into_iter().chain([(Mode::Smp, 4, 2, true)]).map(|(mode, vps, reactive, migrate)| {
+        let builder = Runtime::builder().mode(mode).vps(vps).reactive(reactive);
+        // SAFETY: the threads here hold nothing of the kernel thread's across a wait.
+        unsafe { builder.migrate_started_threads(migrate) }.build().unwrap()
+    })
 }
 
 fn forever() -> ! {

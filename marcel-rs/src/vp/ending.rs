@@ -109,16 +109,12 @@ impl Vp {
 
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
     pub(super) fn end_all(&'static self) {
-        for tcb in self.living() {
-            tcb.own.unwinding.set(true);
-            if tcb.own.panics.get() == Panics::No || !std::thread::panicking() {
-                self.condemn(tcb);
-            }
-            // Those that do not wait are queued already, or on their way to the inbox.
-            if tcb.notify() {
-                self.wake(tcb);
-            }
-        }
+        // SAFETY: in the scheduler, on our kernel thread.
+        let own = unsafe { self.mine() };
+        // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
+        // parks again only where the runtime has not stopped yet, and is unparked from there.
+        let living = self.shared.with_living(&mut own.live, |live| live.clone());
+        living.into_iter().for_each(Tcb::unpark);
         loop {
             self.run_out();
             if self.leave() {
@@ -127,31 +123,22 @@ impl Vp {
         }
     }
 
-    /// The threads that this virtual processor answers for.
-    fn living(&self) -> Vec<&'static Tcb> {
-        // SAFETY: in the scheduler, on our kernel thread.
-        self.shared.with_living(&mut unsafe { self.mine() }.live, |live| live.clone())
-    }
-
-    /// The thread, which is suspended, raises a panic at its next turn.
-    fn condemn(&self, tcb: &'static Tcb) {
-        tcb.own.panics.set(Panics::No);
-        // SAFETY: a thread of ours that does not run.
-        if let Some(context) = unsafe { (*tcb.own.context.get()).as_ref() } {
-            context.condemn();
-        }
-    }
-
-    /// Condemns those that were left to come to their end, as far as they are `wanted`; whether some still are.
-    fn spare_no_more(&self, wanted: impl Fn(Panics) -> bool) -> bool {
-        let mut left = false;
-        for tcb in self.living().into_iter().filter(|tcb| tcb.own.panics.get() != Panics::No) {
-            match wanted(tcb.own.panics.get()) {
-                true => self.condemn(tcb),
-                false => left = true,
+    /// The thread, which was taken from a queue, has another turn: it is unwound, if it is not yet and may be.
+    fn condemn(&self, tcb: &'static Tcb, patient: bool) {
+        let first = !tcb.own.unwinding.replace(true);
+        let now = match tcb.own.panics.get() {
+            Panics::No => first,
+            _ if !std::thread::panicking() => true,
+            Panics::Maybe => !patient,
+            Panics::Yes => false,
+        };
+        if now {
+            tcb.own.panics.set(Panics::No);
+            // SAFETY: the thread is ours, and does not run.
+            if let Some(context) = unsafe { (*tcb.own.context.get()).as_ref() } {
+                context.condemn();
             }
         }
-        left
     }
 
     /// Runs until no thread is left.
@@ -159,17 +146,15 @@ impl Vp {
         // SAFETY: in the scheduler, on our kernel thread.
         let own = || unsafe { self.mine() };
         let living = || self.shared.with_living(&mut own().live, |live| live.len());
-        let (mut spared, mut in_vain, mut moved) = (true, 0, Instant::now());
+        let (mut in_vain, mut moved) = (0, Instant::now());
         loop {
-            if spared && !std::thread::panicking() {
-                spared = self.spare_no_more(|_| true);
-            }
             let before = living();
             match self.next() {
                 Some(tcb) => {
-                    let fresh = !tcb.own.unwinding.replace(true);
+                    let first = !tcb.own.unwinding.get();
+                    self.condemn(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
                     self.execute(tcb);
-                    in_vain = if fresh || living() < before { 0 } else { in_vain + 1 };
+                    in_vain = if first || living() < before { 0 } else { in_vain + 1 };
                 }
                 None if before == 0 => return,
                 None => in_vain = 2 * before + 1,
@@ -179,9 +164,6 @@ impl Vp {
             } else if in_vain > 2 * before {
                 in_vain = 1;
                 self.sleeper.sleep(Some(Instant::now() + NAP), || false);
-                if spared && moved.elapsed() > PATIENCE {
-                    spared = self.spare_no_more(|panics| panics == Panics::Maybe);
-                }
             }
         }
     }

@@ -139,9 +139,11 @@ impl Vp {
     }
 }
 
-/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread.
+/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread, nor being unwound.
 fn may_migrate(tcb: &Tcb) -> bool {
-    tcb.own.traits.get().bound.is_none() && tcb.own.panics.get() == Panics::No
+    tcb.own.traits.get().bound.is_none()
+        && tcb.own.panics.get() == Panics::No
+        && !tcb.own.unwinding.get()
 }
 
 /// No thread that never ran.

@@ -52,13 +52,18 @@ fn expect_panics() {
     });
 }
 
-fn runtimes() -> [fn() -> Runtime; 5] {
+fn runtimes() -> [fn() -> Runtime; 6] {
     [
         || Runtime::builder().build().unwrap(),
         || Runtime::builder().mode(Mode::Mono).build().unwrap(),
         || Runtime::builder().mode(Mode::Smp).vps(1).build().unwrap(),
         || Runtime::builder().mode(Mode::Smp).vps(2).build().unwrap(),
         || Runtime::builder().mode(Mode::Smp).vps(8).build().unwrap(),
+        || {
+            let builder = Runtime::builder().mode(Mode::Smp).vps(4);
+            // SAFETY: the acts hold no thread-local's address and nothing of the kernel thread's across a wait.
+            unsafe { builder.migrate_started_threads(true) }.build().unwrap()
+        },
     ]
 }
 
