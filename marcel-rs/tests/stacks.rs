@@ -136,3 +136,55 @@ fn without_memory_for_stacks_the_joins_say_so_and_other_threads_go_on() {
         assert_eq!(marcel::spawn(|| 7).join().unwrap(), 7);
     });
 }
+
+#[test]
+fn a_stack_larger_than_any_address_space_is_an_error_of_join() {
+    let runtime = Runtime::builder().vps(1).build().unwrap();
+    runtime.run(|| {
+        for size in [1 << 60, usize::MAX] {
+            let thread = marcel::Builder::new().stack_size(size).spawn(|| ()).unwrap();
+            let payload = thread.join().unwrap_err();
+            let why = payload.downcast_ref::<marcel::NoStack>().expect("no stack").to_string();
+            assert!(why.contains("address space"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_unmaps_its_stacks() {
+    if !is_child() {
+        // AddressSanitizer keeps address space of its own.
+        if !cfg!(feature = "asan") {
+            child("a_runtime_that_ends_unmaps_its_stacks");
+        }
+        return;
+    }
+    let mapped = || {
+        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+        status.split(' ').next().unwrap().parse::<usize>().unwrap() * 4096
+    };
+    let once = || {
+        let runtime = Runtime::builder().vps(2).build().unwrap();
+        runtime.run(|| {
+            // Ended ones, and ones that are unwound, of two sizes.
+            for size in [0, 100_000] {
+                let spawn = |f: fn()| marcel::Builder::new().stack_size(size).spawn(f).unwrap();
+                let ended: Vec<_> = (0..200).map(|_| spawn(marcel::yield_now)).collect();
+                (0..200).for_each(|_| {
+                    drop(spawn(|| {
+                        loop {
+                            marcel::park()
+                        }
+                    }))
+                });
+                ended.into_iter().for_each(|thread| thread.join().unwrap());
+            }
+        });
+    };
+    once();
+    let before = mapped();
+    (0..20).for_each(|_| once());
+    let more = mapped().saturating_sub(before);
+    // 20 times 400 stacks of 256 KiB would be 2 GiB.
+    assert!(more < 256 << 20, "{} MiB of address space for 20 runtimes", more >> 20);
+}

@@ -1,4 +1,4 @@
-//! The switch by `corosensei`, which also knows other processors than x86-64, and tells AddressSanitizer of the
+//! The switch by `corosensei`, which knows more processors, and tells AddressSanitizer of the
 //! changes of stack. Backtraces go on into the scheduler.
 
 use std::cell::{Cell, UnsafeCell};

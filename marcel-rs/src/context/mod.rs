@@ -18,7 +18,7 @@
 //!
 //! | back end | chosen by | a switch and back, the thread's calls inlined / two calls deep |
 //! |---|---|---|
-//! | `assembly` | default on x86-64 | 4 / 5 ns |
+//! | `assembly` | default on x86-64 and aarch64 | 4 / 5 ns |
 //! | `coroutine`: the crate `corosensei` | feature `back-end-corosensei`; default elsewhere; AddressSanitizer | 3 / 20 ns |
 //! | `fcontext`: the crate `context` (Boost.Context) | feature `back-end-context` (needs a C compiler) | 10 / 22 ns |
 //!
@@ -34,11 +34,11 @@
 //! the thread's panics end.
 
 #[cfg(not(any(feature = "back-end-corosensei", feature = "back-end-context")))]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod assembly;
 #[cfg(any(
     feature = "back-end-corosensei",
-    not(any(feature = "back-end-context", target_arch = "x86_64"))
+    not(any(feature = "back-end-context", target_arch = "x86_64", target_arch = "aarch64"))
 ))]
 mod coroutine;
 #[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]
@@ -51,11 +51,11 @@ pub(crate) mod stack;
 mod tests;
 
 #[cfg(not(any(feature = "back-end-corosensei", feature = "back-end-context")))]
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use self::assembly::Engine;
 #[cfg(any(
     feature = "back-end-corosensei",
-    not(any(feature = "back-end-context", target_arch = "x86_64"))
+    not(any(feature = "back-end-context", target_arch = "x86_64", target_arch = "aarch64"))
 ))]
 use self::coroutine::Engine;
 #[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]

@@ -3,9 +3,9 @@
 //! A stack of its own mapping costs the kernel two areas (the stack, its guard), and a process may have 65 530
 //! of them (`vm.max_map_count`). Stacks of a slab share one, and so do slabs that happen to be neighbours: the
 //! guards are markers in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13), which split nothing. Where the
-//! kernel has none, or refuses (locked memory), a guard is a page without access, which does split: then the
-//! number of stacks is bounded by that limit, and [`Slabs::take`] says so before it is reached, since the heap
-//! needs areas as well, and has no other answer than abort.
+//! kernel has none, or refuses (`mlockall`), a guard is a page without access, which does split: then the number
+//! of stacks is bounded by that limit, and [`Slabs::take`] says so before it is reached, since the heap needs
+//! areas as well, and has no other answer than abort.
 //!
 //! *Memory.* A stack that was never used has none, not even a guard. Huge pages are declined: one touched stack
 //! would get the memory of eight. Memory goes back when stacks are given up, in bulk: a whole slab is unmapped
@@ -39,7 +39,6 @@ pub(super) enum Guards {
     /// By markers; by pages without access where there are none.
     Markers,
     /// By pages without access.
-    #[cfg_attr(not(test), expect(dead_code, reason = "old kernels' way, tested on new ones"))]
     Pages,
 }
 
@@ -184,9 +183,7 @@ impl Slab {
     fn guard(&mut self, stack: &Stack, guards: Guards) -> io::Result<()> {
         let at = stack.bottom as *mut libc::c_void;
         // SAFETY: one page of our mapping, that nobody uses.
-        let marked =
-            guards == Guards::Markers && unsafe { libc::madvise(at, GUARD, GUARD_INSTALL) } == 0;
-        if !marked {
+        if guards == Guards::Pages || !unsafe { mark(at) } {
             if GUARD_PAGES.fetch_add(1, Relaxed) >= guard_pages_max() {
                 GUARD_PAGES.fetch_sub(1, Relaxed);
                 return Err(too_many_guards(None));
@@ -212,6 +209,23 @@ impl Slab {
         };
         GUARD_PAGES.fetch_sub(self.guard_pages, Relaxed);
     }
+}
+
+/// Puts a guard of markers on the page at `at`, if the kernel has them. Emulators are known to take any advice for
+/// done: the first one is tried.
+///
+/// # Safety
+/// A page of ours that nobody uses.
+unsafe fn mark(at: *mut libc::c_void) -> bool {
+    static WORK: OnceLock<bool> = OnceLock::new();
+    // SAFETY: the caller's promise. The kernel tries to write to the page, and says that it cannot.
+    let guarded = || unsafe {
+        libc::getrandom(at, 1, libc::GRND_NONBLOCK) == -1
+            && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
+    };
+    // SAFETY: the caller's promise.
+    let said_done = unsafe { libc::madvise(at, GUARD, GUARD_INSTALL) } == 0;
+    said_done && *WORK.get_or_init(guarded)
 }
 
 /// Maps `len` bytes, if there are [`RESERVE`] more.
