@@ -8,8 +8,8 @@ use crate::blocking::export::{self, export};
 use crate::blocking::pool::Pool;
 use crate::blocking::standby::{holds_up_nobody, standby};
 use crate::error::Error;
-use crate::knobs;
 use crate::vp::local;
+use crate::{knobs, topology};
 
 /// How [`blocking`] makes a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,10 @@ impl Blocking {
             Some(time) => time,
             None => Duration::from_millis(knobs::LWP_KEEP.int()?.unwrap_or(10_000) as u64),
         };
-        let pool = Pool::new(max, Some(keep), Box::new(export::start));
+        // Not those of the kernel thread that starts it, which may be a virtual processor's.
+        let cpus: Arc<[usize]> = topology::allowed_cpus().into();
+        let start = move |pool, place| export::start(pool, place, Some(cpus.clone()));
+        let pool = Pool::new(max, Some(keep), Box::new(start));
         Ok(Blocking { mechanism, pool, standbys: Mutex::default() })
     }
 

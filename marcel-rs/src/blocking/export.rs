@@ -14,7 +14,9 @@ use std::thread::Result;
 use crate::blocking::pool::{Call, Pool};
 use crate::blocking::spare;
 use crate::thread::tcb;
+use crate::topology;
 use crate::vp::local;
+use crate::vp::sleeper::Sleeper;
 
 /// What a thread waits for that has submitted a call.
 const WAIT: &str = "blocking call";
@@ -107,12 +109,19 @@ fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
     }
 }
 
-/// Starts a thread of the pool.
+/// Starts a thread of the pool, which may run on `cpus`.
 pub(super) fn start(
     pool: Arc<Pool>,
-    place: Arc<crate::Sleeper>,
+    place: Arc<Sleeper>,
+    cpus: Option<Arc<[usize]>>,
 ) -> std::io::Result<std::thread::JoinHandle<()>> {
-    spare::start("marcel-blk".into(), None, move || pool.carry(place))
+    spare::start("marcel-blk".into(), None, move || {
+        if let Some(cpus) = cpus {
+            // Refused, as outside the cpuset by now: where it was started will do.
+            let _ = topology::restrict_current_thread(&cpus);
+        }
+        pool.carry(place);
+    })
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
             None,
             Box::new(|pool, place| match REFUSE.load(SeqCst) {
                 true => Err(std::io::ErrorKind::WouldBlock.into()),
-                false => start(pool, place),
+                false => start(pool, place, None),
             }),
         );
         let me = std::thread::current().id();
@@ -161,7 +170,7 @@ mod tests {
             Some(std::time::Duration::ZERO),
             Box::new(move |pool, place| match asked.fetch_add(1, SeqCst) % 2 {
                 0 => Err(std::io::ErrorKind::WouldBlock.into()),
-                _ => start(pool, place),
+                _ => start(pool, place, None),
             }),
         );
         std::thread::scope(|s| {

@@ -199,8 +199,7 @@ impl Pool {
             if stopping {
                 return;
             }
-            place.idle.store(true, SeqCst);
-            fence(SeqCst);
+            place.idle.store(true, SeqCst); // the sleeper's fence comes before the last look
             place
                 .sleeper
                 .sleep(None, || !self.top.load(SeqCst).is_null() || self.stopping.load(SeqCst));
@@ -280,39 +279,57 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::thread::latch::Latch;
 
-    struct Count(AtomicUsize);
-    impl LwpJob for Count {
+    /// Two jobs, one and the same.
+    struct Both {
+        runs: AtomicUsize,
+        done: Latch,
+    }
+    impl LwpJob for Both {
         fn run(&self) {
-            self.0.fetch_add(1, Relaxed);
+            if self.runs.fetch_add(1, Relaxed) == 1 {
+                self.done.set();
+            }
         }
     }
 
-    /// Two jobs, both from here or one from another thread; the pool is dropped when they are in.
-    fn model(threads: usize, submitters: usize) {
+    /// Both from here or one from another thread. They are waited for (a deadlock in the model if one is
+    /// stranded), or the pool is dropped with what is queued.
+    fn model(threads: usize, submitters: usize, wait: bool) {
         loom::model(move || {
-            let job: &'static Count = Box::leak(Box::new(Count(AtomicUsize::new(0))));
+            let both: &'static Both =
+                Box::leak(Box::new(Both { runs: AtomicUsize::new(0), done: Latch::new() }));
             let pool = Arc::new(LwpPool::new(threads));
             pool.ensure(threads).unwrap();
-            let submit = |pool: &LwpPool| pool.submit(Box::leak(Box::new(JobNode::new(job))));
+            let submit = |pool: &LwpPool| pool.submit(Box::leak(Box::new(JobNode::new(both))));
             let other = (submitters == 2).then(|| {
                 let pool = pool.clone();
                 loom::thread::spawn(move || submit(&pool))
             });
             (0..3 - submitters).for_each(|_| submit(&pool));
             other.into_iter().for_each(|t| t.join().unwrap());
-            drop(pool); // waits for the threads: a deadlock in the model if one is not told
-            assert_eq!(job.0.load(Relaxed), 2);
+            if wait {
+                both.done.wait("a model");
+            }
+            drop(pool); // waits for the threads
+            assert_eq!(both.runs.load(Relaxed), 2);
         });
     }
 
     #[test]
-    fn every_job_runs_once_with_one_thread() {
-        model(1, 2);
+    fn one_thread_runs_every_job() {
+        model(1, 2, true);
     }
 
     #[test]
-    fn every_job_runs_once_with_two_threads() {
-        model(2, 1);
+    fn of_two_threads_one_runs_each_job() {
+        model(2, 1, true);
+    }
+
+    #[test]
+    fn what_is_queued_when_the_pool_is_dropped_is_run() {
+        model(1, 2, false);
+        model(2, 1, false);
     }
 }
