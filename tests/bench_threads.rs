@@ -53,7 +53,9 @@ fn libraries_that_are_not_here_are_named_and_the_rest_goes_on() {
     std::fs::remove_dir_all(&empty).unwrap();
     let said = err(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
-    for library in ["argobots", "massivethreads", "boost-fiber", "go", "may", "tokio"] {
+    for library in
+        ["argobots", "massivethreads", "state-threads", "boost-fiber", "go", "may", "tokio"]
+    {
         let line = said.lines().find(|line| line.contains(&format!("left out: {library}: ")));
         assert!(line.is_some_and(|line| line.contains('(')), "{library}: {said}");
     }

@@ -84,13 +84,14 @@ const LIBRARY: Key = Key {
         "kernel",
         "argobots",
         "massivethreads",
+        "state-threads",
         "boost-fiber",
         "go",
         "may",
         "tokio",
     ]),
-    default: "marcel,kernel,argobots,massivethreads,boost-fiber,go,may,tokio",
-    help: "whose threads; kernel: std::thread; may and tokio are built by --peers",
+    default: "marcel,kernel,argobots,massivethreads,state-threads,boost-fiber,go,may,tokio",
+    help: "whose threads; kernel: std::thread; state-threads: one worker; may, tokio: built by --peers",
 };
 const THREADS: Key = Key {
     name: "threads",
@@ -117,6 +118,9 @@ fn cores(config: &Config) -> u64 {
 fn points(grid: Vec<Config>) -> Vec<Config> {
     let mut points: Vec<Config> = Vec::new();
     for point in grid {
+        if point.text("library") == "state-threads" && point.text("workers") != "1" {
+            continue; // it has one kernel thread
+        }
         let threads = match point.text("op") {
             "createjoin" | "mutex" => 1,
             "batch" => ops::BATCH,

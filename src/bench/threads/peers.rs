@@ -51,7 +51,7 @@ pub(crate) struct Peer {
     get: &'static str,
 }
 
-static PEERS: [Peer; 6] = [
+static PEERS: [Peer; 7] = [
     Peer {
         library: "argobots",
         tool: Tool::Cc,
@@ -69,6 +69,15 @@ static PEERS: [Peer; 6] = [
         directory: "MASSIVETHREADS_DIR",
         link: &["-lmyth"],
         get: "install MassiveThreads and set MASSIVETHREADS_DIR to where it is",
+    },
+    Peer {
+        library: "state-threads",
+        tool: Tool::Cc,
+        sources: sources!["peers/threads/state_threads.c", "peers/threads/ops.h"],
+        package: "st",
+        directory: "STATE_THREADS_DIR",
+        link: &["-lst"],
+        get: "apt-get install gcc libst-dev, or set STATE_THREADS_DIR to where it is",
     },
     Peer {
         library: "boost-fiber",
