@@ -228,11 +228,49 @@ fn states_follow_a_thread_s_life() {
         resume.store(true, SeqCst);
         subject.thread().unpark();
         assert_eq!(state(), Some(State::Ready), "it is woken");
+        while !subject.is_finished() {
+            marcel::yield_now();
+        }
+        assert_eq!(state(), None, "it has ended, though nobody has joined it");
         subject.join().unwrap();
         assert_eq!(state(), None);
         let me = diagnosis::threads().into_iter().find(|t| t.name.as_deref() == Some("main"));
         assert!(me.is_some());
     });
+}
+
+#[test]
+fn a_thread_is_shown_where_it_has_migrated_to() {
+    // SAFETY: the threads hold nothing of their kernel thread's across a wait.
+    let runtime = unsafe { Runtime::builder().vps(2).migrate_started_threads(true) };
+    let runtime = runtime.build().unwrap();
+    let go = Arc::new(AtomicBool::new(false));
+    let over = go.clone();
+    let nomads = runtime.spawn(move || {
+        let threads: Vec<_> = (0..8)
+            .map(|n| {
+                let go = over.clone();
+                spawn(&format!("nomad{n}"), move || {
+                    while !go.load(SeqCst) {
+                        (0..1000).for_each(|n| assert!(std::hint::black_box(n) < 1000));
+                        marcel::yield_now();
+                        marcel::sleep(Duration::from_millis(1));
+                    }
+                    computes_until(&go)
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|t| assert!(t.join().unwrap()));
+    });
+    for _ in 0..20 {
+        for thread in diagnosis::threads() {
+            let here = thread.name.as_deref().is_some_and(|name| name.starts_with("nomad"));
+            assert!(!here || thread.vp.is_none_or(|vp| vp == "vp0" || vp == "vp1"));
+        }
+        assert!(dump().ends_with("== marcel: end\n"));
+    }
+    go.store(true, SeqCst);
+    nomads.join().unwrap();
 }
 
 #[test]

@@ -162,6 +162,11 @@ impl Asker {
 fn prepare() -> io::Result<()> {
     // SAFETY: a fresh anonymous mapping; then a valid sigaction whose handler has the SA_SIGINFO signature.
     unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal(), std::ptr::null(), &mut action);
+        if action.sa_sigaction != libc::SIG_DFL {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY)); // the application's
+        }
         let bytes = libc::mmap(
             std::ptr::null_mut(),
             MOST,
@@ -174,7 +179,6 @@ fn prepare() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         SLOT.bytes.store(bytes.cast(), Release);
-        let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
         libc::sigemptyset(&mut action.sa_mask);

@@ -171,17 +171,17 @@ impl Look {
 
 /// What the writers of the moment call.
 impl Look {
-    /// The block is taken, or given up.
+    /// The block is taken for a thread that is to run. (Nothing of it moves before that does.)
     #[inline]
-    pub(crate) fn enter(&self, phase: u32) {
-        self.moves.reused(|| self.phase.store(phase, Relaxed));
+    pub(crate) fn enter(&self) {
+        self.phase.store(NEW, Release);
     }
 
     /// The thread has ended: its block is nobody's, or only its handle's.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.phase.load(Relaxed) != FREE {
-            self.enter(FREE);
+            self.moves.reused(|| self.phase.store(FREE, Relaxed));
         }
     }
 

@@ -178,7 +178,7 @@ impl Tcb {
             Some(vp) => vp.tcbs().take(),
             None => pool().take(),
         };
-        tcb.look.enter(look::NEW);
+        tcb.look.enter();
         tcb
     }
 

@@ -193,7 +193,7 @@ impl Vp {
             End::Detached => {
                 tcb.join.reset();
                 tcb.join.detach();
-                tcb.look.enter(look::NEW);
+                tcb.look.enter();
                 tcb.home.store(std::ptr::null_mut(), Relaxed);
                 self.spawn(tcb);
             }
