@@ -197,8 +197,7 @@ impl Builder {
             let vps = places.into_iter().enumerate().map(|(index, place)| {
                 let order = shared.new_order(kind);
                 // Virtual processors are immortal, as control blocks are: see `tcb`.
-                let vp = Vp::new(shared.clone(), (kind, index), place, order, n == 1);
-                &*Box::leak(Box::new(vp))
+                Vp::make(shared.clone(), (kind, index), place, order, n == 1)
             });
             let vps: Vec<&'static Vp> = vps.collect();
             shared.groups[kind as usize].vps.get_or_init(|| vps);
@@ -298,7 +297,7 @@ pub(crate) fn start_standby(
             }
         };
         if let Some(hooks) = shared.shared.hooks() {
-            hooks.started(Load(shared.shared.clone()), &[shared]);
+            hooks.started(Load(shared.shared.shared().clone()), &[shared]);
         }
         shared.run();
         drop(alt_stack);

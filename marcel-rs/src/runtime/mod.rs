@@ -122,6 +122,10 @@ impl Drop for Runtime {
             shared.contexts.clear();
             // SAFETY: the kernel threads have ended.
             drop(unsafe { (*shared.hooks.get()).take() });
+            for vp in shared.all_vps() {
+                // SAFETY: as above.
+                unsafe { vp.abandon() };
+            }
         };
         match local::vp() {
             // Refused: nobody waits for them, and their stacks stay.

@@ -193,7 +193,7 @@ where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
     match local::vp() {
-        Some(vp) => scope_in(vp.shared.clone(), f),
+        Some(vp) => scope_in(vp.shared.shared().clone(), f),
         None => panic!("marcel::scope: no runtime here; kernel threads use Runtime::scope"),
     }
 }

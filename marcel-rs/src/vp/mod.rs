@@ -17,6 +17,8 @@ pub(crate) mod queue;
 mod rest;
 #[cfg(not(loom))]
 mod schedule;
+#[cfg(not(loom))]
+pub(crate) mod shell;
 pub(crate) mod sleeper;
 #[cfg(not(loom))]
 pub(crate) mod spawned;

@@ -43,6 +43,7 @@ use crate::vp::lending::Lending;
 use crate::vp::local;
 use crate::vp::policy::{Order, Why};
 use crate::vp::queue::Inbox;
+use crate::vp::shell::Link;
 use crate::vp::sleeper::Sleeper;
 use crate::vp::spawned::Spawned;
 use crate::vp::tick::Tick;
@@ -58,7 +59,7 @@ pub enum Kind {
 }
 
 /// Where a virtual processor is in the topology; nowhere in particular for a reactive one.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 pub(crate) struct Place {
     /// Its core in the topology.
     pub(crate) core: Option<usize>,
@@ -72,7 +73,7 @@ pub(crate) struct Place {
 
 /// A virtual processor.
 pub struct Vp {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Link,
     kind: Kind,
     index: usize,
     pub(crate) place: Place,
@@ -130,7 +131,7 @@ impl Vp {
     ) -> Vp {
         let spawned = Spawned::new(alone);
         Vp {
-            shared,
+            shared: Link::new(shared),
             kind,
             index,
             place,
@@ -162,7 +163,7 @@ impl Vp {
 
     /// A standby for `original`: numbered after those of its kind; it steals from its original first.
     pub(crate) fn new_standby(original: &'static Vp) -> Vp {
-        let shared = original.shared.clone();
+        let shared = original.shared.shared().clone();
         let number = (original.kind, shared.vps(original.kind).len() + original.index);
         let mut place = original.place.clone();
         place.steal_order.insert(0, original.index);

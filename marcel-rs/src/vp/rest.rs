@@ -124,7 +124,7 @@ impl Vp {
         let own = || unsafe { self.own() };
         !self.inbox.is_empty()
             || self.is_current() && (own().order.len() > 0 || !own().spawned.is_empty())
-            || self.may_take() && self.fresh_in_sight()
+            || self.is_current() && self.may_take() && self.fresh_in_sight()
     }
 
     /// Whether a thread that others keep, and that it could run, is to be had.

@@ -21,6 +21,11 @@ impl Spawned {
         Spawned { deque: Worker::new_lifo(), alone: alone.then(Stack::default) }
     }
 
+    /// As new, for another owner; it is empty.
+    pub(crate) fn reset(&mut self, alone: bool) {
+        self.alone = alone.then(Stack::default);
+    }
+
     /// The thieves' end.
     pub(crate) fn stealer(&self) -> Stealer<&'static Tcb> {
         self.deque.stealer()

@@ -66,6 +66,7 @@ impl Tick {
         // SAFETY: `timer` is still NONE, so nobody reads the period.
         unsafe { *self.period_ns.get() = period.as_nanos().clamp(1, i64::MAX as u128) as i64 };
         self.timer.store(timer as usize, Release);
+        self.armed.store(false, Release);
         Ok(())
     }
 

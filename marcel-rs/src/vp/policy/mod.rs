@@ -161,6 +161,12 @@ pub(crate) enum Order {
     Other(Box<dyn Policy>),
 }
 
+impl Default for Order {
+    fn default() -> Order {
+        Order::Fair(Fair::new())
+    }
+}
+
 impl Order {
     #[inline]
     pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
