@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
@@ -38,8 +39,8 @@ fn load() -> Result<Hwloc, String> {
     // SAFETY: initialisers of this library, and of those that it needs, set up their own data.
     let library = unsafe { Library::new(NAME) }.map_err(|e| absent(&e))?;
     // For ever: the functions below stay where they are.
-    let library = Box::leak(Box::new(library));
-    fn function<T: Copy>(library: &'static Library, name: &CStr) -> Result<T, String> {
+    let library = &*ManuallyDrop::new(library);
+    fn function<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
         // SAFETY: every caller below asks for the type that hwloc 2 declares for the name.
         let found = unsafe { library.get::<T>(name) };
         let why = |_| format!("{NAME} has no function {}", name.to_string_lossy());
