@@ -174,6 +174,56 @@ fn compute_threads_wait_whatever_points_are_on() {
     }
 }
 
+/// The only virtual processor for computing threads sits in a call until a thread on its standby has seen all its
+/// requests complete. Another one there delivers them, when a kernel thread wakes it.
+#[test]
+fn threads_on_a_standby_are_woken_by_requests_and_by_others() {
+    const N: usize = 30;
+    let no_spare = Points { block: false, ..Points::ALL };
+    let setups = [(Mode::Mono, Points::ALL), (Mode::Smp, Points::ALL), (Mode::Smp, no_spare)];
+    for ((mode, points), spin) in setups.into_iter().flat_map(|s| spins().map(|spin| (s, spin))) {
+        let manager = Manager::builder().mode(mode).points(points).spin(spin).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).vps(1).hooks(manager.clone()).build().unwrap();
+        let mailbox = Mailbox::new(N);
+        let source = manager.add_source(mailbox.clone()).unwrap();
+        let turn = Arc::new(marcel::sync::Semaphore::new(0));
+        let waker = {
+            let turn = turn.clone();
+            std::thread::spawn(move || {
+                for _ in 0..N {
+                    std::thread::sleep(Duration::from_micros(300));
+                    turn.release();
+                }
+            })
+        };
+        let (theirs, to, from) = (manager.clone(), mailbox.clone(), mailbox.clone());
+        runtime
+            .spawn(move || {
+                let (mut reader, writer) = std::io::pipe().unwrap();
+                let waiting = marcel::spawn(move || {
+                    for request in &from.requests {
+                        from.submitted.fetch_add(1, SeqCst);
+                        theirs.wait(request, Hint::Short);
+                    }
+                    drop(writer);
+                });
+                let delivering = marcel::spawn(move || {
+                    for _ in 0..N {
+                        turn.acquire();
+                        to.deliver();
+                    }
+                });
+                marcel::blocking::standby(|| std::io::Read::read(&mut reader, &mut [0]).unwrap());
+                waiting.join().unwrap();
+                delivering.join().unwrap();
+            })
+            .join()
+            .unwrap();
+        waker.join().unwrap();
+        drop(source);
+    }
+}
+
 #[test]
 fn a_timed_wait_gives_up_and_can_be_repeated() {
     for mode in modes() {
