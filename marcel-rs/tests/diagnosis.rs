@@ -202,6 +202,35 @@ fn a_kernel_thread_that_waits_is_shown_as_well() {
 }
 
 #[test]
+fn a_kernel_thread_that_waits_by_its_own_means_can_say_so() {
+    #[inline(never)]
+    fn waits_its_own_way(go: &AtomicBool) -> bool {
+        let _shown = diagnosis::waiting("the dentist");
+        while !go.load(SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+            // A wait within the wait.
+            marcel::park_timeout(Duration::from_millis(1));
+        }
+        std::hint::black_box(true)
+    }
+    let go = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waiter = std::thread::Builder::new().name("patient".into());
+        let waiter = waiter.spawn_scoped(scope, || {
+            waits_its_own_way(&go);
+            diagnosis::threads().into_iter().any(|t| t.name.as_deref() == Some("patient"))
+        });
+        eventually(|text| {
+            let right = line(text, "patient")?.contains("waiting (the dentist) for ")
+                && paragraph(text, "patient")?.contains("waits_its_own_way");
+            right.then_some(())
+        });
+        go.store(true, SeqCst);
+        assert!(!waiter.unwrap().join().unwrap(), "shown as waiting when it does not");
+    });
+}
+
+#[test]
 fn states_follow_a_thread_s_life() {
     let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
     runtime.run(|| {

@@ -140,6 +140,7 @@ impl Core {
     fn sleep_kernel(&self, completion: &Completion, deadline: Option<Instant>) -> bool {
         let Some(sleeper) = marcel::current_sleeper() else { return completion.is_done() };
         let me = marcel::current();
+        let _shown = marcel::diagnosis::waiting("I/O");
         while completion.latch().register() {
             if deadline.is_some_and(|d| Instant::now() >= d) {
                 return !completion.latch().unregister();

@@ -138,7 +138,8 @@ class Unwinder(gdb.unwinder.Unwinder):
         look = self.look
         if look is None or frame.level() != 0:
             return None
-        pc, sp, fp = REGISTERS[frame.architecture().name()]
+        machine = frame.architecture().name()
+        pc, sp, fp = next(r for name, r in REGISTERS.items() if machine.startswith(name))
         here = frame.read_register(sp)
         # A frame is inner to those it was called from: below the thread's own.
         info = frame.create_unwind_info(FrameId(gdb.Value(look.sp - 64).cast(here.type), frame.read_register(pc)))

@@ -49,11 +49,13 @@ pub(crate) mod trace;
 mod unwind;
 mod watchdog;
 
+use std::fmt;
 use std::io::{self, Write};
+use std::marker::PhantomData;
 
 pub use snapshot::{StackUse, State, Thread};
 
-use crate::thread::look;
+use crate::thread::{look, tcb};
 use crate::vp::local;
 
 /// Writes what every virtual processor and every thread of the process is doing, with backtraces; what `SIGQUIT` has
@@ -87,6 +89,29 @@ pub fn threads() -> Vec<Thread> {
     let mut threads: Vec<_> = snapshots.map(|snapshot| snapshot.thread).collect();
     threads.sort_by_key(|thread| thread.number);
     threads
+}
+
+/// Until it is dropped, the kernel thread that made it is shown as waiting.
+#[must_use = "it is shown until this is dropped"]
+pub struct Waiting {
+    _wait: Option<look::KernelWait<'static>>,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Waiting")
+    }
+}
+
+/// For an I/O manager whose plain kernel threads sleep by means of their own ([`crate::current_sleeper`]): has the
+/// calling one shown as waiting for `reason`. Without effect on a green thread, which is shown as what it is.
+///
+/// # Context
+/// Green and kernel threads; not a signal handler.
+pub fn waiting(reason: &'static str) -> Waiting {
+    let wait = local::vp().is_none().then(|| tcb::current().look.kernel_waits(reason));
+    Waiting { _wait: wait, _not_send: PhantomData }
 }
 
 fn on_a_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<T> {

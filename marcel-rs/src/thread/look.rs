@@ -237,6 +237,17 @@ impl Look {
         self.since.store(now(), Relaxed);
     }
 
+    /// The calling kernel thread, whose block it is, waits until the answer is dropped. A wait within a wait is shown as
+    /// the outer one.
+    pub(crate) fn kernel_waits(&self, reason: &'static str) -> KernelWait<'_> {
+        let outer = self.moves.is_odd().then(|| {
+            self.waits(reason);
+            self.suspended();
+            self
+        });
+        KernelWait(outer)
+    }
+
     /// The running thread is about to switch out: where its frames begin. The frame of the function that this is
     /// inlined into must outlive the switch.
     #[inline(always)]
@@ -279,6 +290,17 @@ impl Look {
     #[inline]
     pub(crate) fn suspended(&self) {
         self.moves.suspended();
+    }
+}
+
+/// Until dropped, a kernel thread is shown as waiting.
+pub(crate) struct KernelWait<'a>(Option<&'a Look>);
+
+impl Drop for KernelWait<'_> {
+    fn drop(&mut self) {
+        if let Some(look) = self.0 {
+            look.resumed();
+        }
     }
 }
 

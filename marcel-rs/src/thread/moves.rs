@@ -41,6 +41,11 @@ impl Moves {
         self.0.store(odd + 1, Release);
     }
 
+    /// Whether the thread runs, asked by itself.
+    pub(crate) fn is_odd(&self) -> bool {
+        self.0.load(Relaxed) % 2 == 1
+    }
+
     /// Where it is now, for [`Moves::is_still`].
     #[inline]
     pub(crate) fn now(&self) -> u64 {

@@ -314,9 +314,9 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
         return;
     }
     event!("park", thread = tcb.look.number(), reason = reason);
-    tcb.look.waits(reason);
     match local::vp() {
         Some(vp) => {
+            tcb.look.waits(reason);
             if tcb.own.unwinding.get() {
                 tcb.give_way();
                 return;
@@ -333,9 +333,9 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
             }
         }
         None => {
-            tcb.look.suspended();
+            let waiting = tcb.look.kernel_waits(reason);
             tcb.sleeper.sleep(deadline, || false);
-            tcb.look.resumed();
+            drop(waiting);
             tcb.park.take_token();
         }
     }
