@@ -77,6 +77,12 @@ fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
 /// until it returns. For calls that seldom block, or when nothing else has been started here: the closure stays on
 /// its kernel thread, need not be `Send`, and a call that does not block costs some tens of nanoseconds more.
 ///
+/// Where started threads migrate ([`crate::RuntimeBuilder::migrate_started_threads`]), neighbours and the standby may
+/// take those that are woken meanwhile when they next look; nobody is woken for them.
+///
+/// A tick may interrupt the call: what the kernel does not restart (`poll`, `nanosleep`) then ends with `EINTR`, which
+/// std's functions take care of. A call on the pool is not interrupted.
+///
 /// Without a standby (the kernel refuses the thread; the caller is itself on a standby, where it has been started
 /// during another call) the virtual processor just blocks.
 ///
