@@ -244,11 +244,16 @@ impl Tcb {
         }
     }
 
+    /// Whether it can switch out: one that got no stack drops its closure in the scheduler. By the thread itself.
+    pub(crate) fn has_context(&self) -> bool {
+        // SAFETY: the calling thread's own.
+        unsafe { (*self.own.context.get()).is_some() }
+    }
+
     /// Lets others run. By the thread itself.
     pub(crate) fn give_way(&self) {
-        // SAFETY: the calling thread's own.
-        if unsafe { (*self.own.context.get()).is_some() } {
-            // SAFETY: as above.
+        if self.has_context() {
+            // SAFETY: by the thread itself.
             unsafe { self.switch(Switch::Yield) }
         } else {
             std::thread::yield_now(); // it got no stack, and drops its closure in the scheduler

@@ -40,6 +40,11 @@ impl Fresh for Reachable<'_> {
         };
         found.map(Ready::new)
     }
+
+    #[inline]
+    fn take_own(&mut self) -> Option<Ready> {
+        self.spawned.pop().map(Ready::new)
+    }
 }
 
 impl Reachable<'_> {
@@ -151,6 +156,10 @@ struct Nothing;
 
 impl Fresh for Nothing {
     fn take(&mut self, _: Priority, _: bool) -> Option<Ready> {
+        None
+    }
+
+    fn take_own(&mut self) -> Option<Ready> {
         None
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Threads that never ran come last, newest first: what is at hand is finished before more is begun, so a
 //! fork-join program needs stacks for its depth, not for its breadth. Two exceptions, so that nobody starves:
-//! they also come before a thread that has just yielded, and, of everyone's, at every 61st turn (a prime, so
-//! as not to beat with the program's own rhythm).
+//! the virtual processor's own also come before a thread that has just yielded, and everyone's at every 61st turn (a
+//! prime, so as not to beat with the program's own rhythm). A yield that looked into others' queues would cost
+//! twice as much.
 
 use super::{Fresh, Policy, Priority, Ready, ReadyList, Why};
 use crate::thread::current::Thread;
@@ -45,10 +46,14 @@ impl Fair {
             return Some(urgent);
         }
         let their_turn = self.turns.is_multiple_of(FRESH_FIRST);
-        if (std::mem::take(&mut self.yielded) || their_turn)
-            && let Some(first) = fresh.take(Priority::Normal, their_turn)
-        {
-            return Some(first);
+        let yielded = std::mem::take(&mut self.yielded);
+        let first = match their_turn {
+            true => fresh.take(Priority::Normal, true),
+            false if yielded => fresh.take_own(),
+            false => None,
+        };
+        if first.is_some() {
+            return first;
         }
         if let Some(ready) = self.of(Priority::Normal).pop() {
             return Some(ready);
