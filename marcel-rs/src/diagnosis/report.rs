@@ -50,7 +50,8 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
 
     let vps = service::vps();
     let pid = std::process::id();
-    writeln!(out, "== marcel: {count} threads, {} virtual processors, process {pid}", vps.len())?;
+    let threads = if count == 1 { "thread" } else { "threads" };
+    writeln!(out, "== marcel: {count} {threads}, {} virtual processors, process {pid}", vps.len())?;
     let running = groups.iter().flat_map(|g| &g.threads).filter(|t| t.state == State::Running);
     let by_vp: HashMap<_, _> = running.filter_map(|t| Some((t.kernel_thread?, t))).collect();
     for vp in vps {
