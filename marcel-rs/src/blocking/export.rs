@@ -11,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::Result;
 
-use crate::blocking::pool::{Call, Pool};
+use crate::blocking::call::Call;
+use crate::blocking::pool::Pool;
 use crate::blocking::spare;
 use crate::thread::tcb;
 use crate::topology;

@@ -27,6 +27,7 @@
 //! A closure should be the call and little else. On the pool it is no green thread; by standby it is the caller.
 //! [`lwp`] is for I/O managers: jobs that live for ever, submitted from the progress path.
 
+mod call;
 #[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
