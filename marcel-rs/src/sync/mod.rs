@@ -9,6 +9,7 @@
 //! | [`Barrier`] | all at once | – |
 //! | [`Once`], [`OnceLock`], [`LazyLock`] | all at once | of the initialiser: as in `std` |
 //! | [`Event`] | all at once | – |
+//! | [`channel`] | first come, first served on both sides; messages and room are handed over | its ends are dropped |
 //!
 //! # What ends a wait
 //! Every call that blocks has a variant with a time limit, where one makes sense, and one ending in `_interruptible` that
