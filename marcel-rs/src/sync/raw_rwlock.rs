@@ -242,11 +242,21 @@ mod model {
 
     #[test]
     fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
-        run([
-            (Wish::Read, FOREVER),
-            (Wish::Write, Limits::until(Instant::now())),
-            (Wish::Read, FOREVER),
-        ]);
+        loom::model(|| {
+            let protected = Protected::new();
+            protected.lock.lock(Wish::Read, &FOREVER);
+            let hasty = Limits::until(Instant::now());
+            let [writer, reader] =
+                [(Wish::Write, hasty), (Wish::Read, FOREVER)].map(|(wish, limits)| {
+                    let protected = protected.clone();
+                    thread::spawn(move || protected.section(wish, &limits))
+                });
+            // While we are inside.
+            assert!(reader.join().unwrap());
+            assert!(!writer.join().unwrap());
+            protected.lock.unlock(Wish::Read);
+            assert_eq!(protected.lock.word.load(Relaxed), 0);
+        });
     }
 
     #[test]

@@ -121,6 +121,7 @@ impl Semaphore {
     }
 
     /// Takes `n` permits if they are there now, and nobody waits for any.
+    #[inline]
     pub fn try_acquire_many(&self, n: usize) -> bool {
         self.permits.with(|inner| take(inner, n))
     }
@@ -164,7 +165,12 @@ impl Semaphore {
         }
     }
 
+    #[inline]
     fn acquire_within(&self, n: usize, limits: &Limits) -> Outcome {
+        if self.try_acquire_many(n) { Outcome::Woken } else { self.acquire_in_turn(n, limits) }
+    }
+
+    fn acquire_in_turn(&self, n: usize, limits: &Limits) -> Outcome {
         let ready =
             |inner: &mut Inner<isize, Wish>| if take(inner, n) { Join::No } else { Join::Back };
         self.wait_in_turn("semaphore", limits, Wish(n), ready, || ()).0

@@ -367,7 +367,7 @@ mod model {
             drop(tx);
             let receiver = all(&rx);
             let mut got: Vec<_> = rx.iter().collect();
-            senders.map(|sender| sender.join().unwrap());
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
             got.extend(receiver.join().unwrap());
             got.sort_unstable();
             assert_eq!(got, [1, 2]);

@@ -377,7 +377,7 @@ mod model {
             let at = select(&mut [&mut arm0, &mut arm1]);
             let other = [&rx1, &rx0][at];
             assert_eq!(other.recv(), Ok(7));
-            senders.map(|sender| sender.join().unwrap());
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
         });
     }
 
