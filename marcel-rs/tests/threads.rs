@@ -1,7 +1,7 @@
 //! Green threads on real kernel threads, in every mode.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::sync::{Condvar, Mutex, Semaphore};
@@ -475,11 +475,18 @@ fn an_interrupted_join_gives_the_handle_back() {
     let runtime = Runtime::builder().build().unwrap();
     runtime.run(|| {
         let me = marcel::current();
-        let forever = marcel::spawn(marcel::park);
+        let over = Arc::new(AtomicBool::new(false));
+        let seen = over.clone();
+        let forever = marcel::spawn(move || {
+            while !seen.load(SeqCst) {
+                marcel::park();
+            }
+        });
         let other = marcel::spawn(move || me.interrupt());
         let forever = forever.join_interruptible().unwrap_err();
         marcel::clear_interrupt();
         other.join().unwrap();
+        over.store(true, SeqCst);
         forever.thread().unpark();
         forever.join().unwrap();
     });

@@ -31,11 +31,6 @@ impl IdleSet {
         self.words[index / 64].fetch_and(!(1 << (index % 64)), SeqCst);
     }
 
-    /// Whether somebody sleeps, by a glance.
-    pub(crate) fn any(&self) -> bool {
-        self.words.iter().any(|word| word.load(Relaxed) != 0)
-    }
-
     /// Picks one that sleeps, not `except`, if `among` likes it, and clears its bit: it must be notified. To be
     /// called after the work is visible.
     #[inline]
@@ -89,7 +84,6 @@ mod tests {
         set.announce(66);
         assert_eq!(set.claim(None, Some(&|index| index > 10)), Some(66));
         assert_eq!(set.claim(None, Some(&|index| index > 10)), None);
-        assert!(set.any());
         set.withdraw(4);
         set.announce(5);
         set.withdraw(5);

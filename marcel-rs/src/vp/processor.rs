@@ -129,7 +129,7 @@ impl Vp {
         order: Order,
         alone: bool,
     ) -> Vp {
-        let spawned = Spawned::new(alone);
+        let spawned = Spawned::new(alone, shared.migrating());
         Vp {
             shared: Link::new(shared),
             kind,
@@ -266,6 +266,9 @@ impl Vp {
             self.inbox.push(tcb);
             fence(SeqCst);
             self.sleeper.notify();
+            if self.shared.migrating() && self.is_busy() {
+                self.shared.wake_for_work(self.kind);
+            }
         }
     }
 

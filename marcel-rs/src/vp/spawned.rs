@@ -16,9 +16,10 @@ pub(crate) struct Spawned {
 }
 
 impl Spawned {
-    /// `alone`: nobody will steal until [`Spawned::share`].
-    pub(crate) fn new(alone: bool) -> Spawned {
-        Spawned { deque: Worker::new_lifo(), alone: alone.then(Stack::default) }
+    /// `alone`: nobody will steal until [`Spawned::share`]. `fifo`: oldest first for the owner, too.
+    pub(crate) fn new(alone: bool, fifo: bool) -> Spawned {
+        let deque = if fifo { Worker::new_fifo() } else { Worker::new_lifo() };
+        Spawned { deque, alone: (alone && !fifo).then(Stack::default) }
     }
 
     /// As new, for another owner; it is empty.
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn opening_the_deque_keeps_the_order() {
         let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
-        let mut spawned = Spawned::new(true);
+        let mut spawned = Spawned::new(true, false);
         threads.iter().for_each(|tcb| spawned.push(tcb));
         assert!(spawned.stealer().is_empty());
         spawned.share();
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn so_does_closing_it() {
         let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
-        let mut spawned = Spawned::new(true);
+        let mut spawned = Spawned::new(true, false);
         threads.iter().for_each(|tcb| spawned.push(tcb));
         assert!(spawned.share() && !spawned.share());
         spawned.unshare();

@@ -2,8 +2,8 @@
 //! and its neighbours'.
 //!
 //! A started thread is stolen only in a runtime whose builder was told, unsafely, that its threads may migrate.
-//! Then a virtual processor that has several to run puts all but one where it keeps what it has spawned
-//! (`share_surplus`), and one that finds nothing there looks into its neighbours' inboxes: an inbox is taken as a
+//! Then a virtual processor that has several to run puts all but one where it keeps what it has spawned, which
+//! then is first in, first out (`share_surplus`), and one that finds nothing there looks into its neighbours' inboxes: an inbox is taken as a
 //! whole, so it does not matter who takes it.
 
 use crossbeam_deque::{Injector, Steal};
@@ -11,7 +11,7 @@ use crossbeam_deque::{Injector, Steal};
 use crate::diagnosis::trace::event;
 use crate::thread::tcb::Tcb;
 use crate::vp::ending::Panics;
-use crate::vp::policy::{Fresh, Priority, Ready, Why};
+use crate::vp::policy::{Fresh, From, Priority, Ready, Why};
 use crate::vp::processor::{Own, Vp};
 use crate::vp::spawned::Spawned;
 
@@ -22,34 +22,34 @@ pub(super) struct Reachable<'a> {
 }
 
 impl Fresh for Reachable<'_> {
-    #[inline]
-    fn take(&mut self, priority: Priority, others_first: bool) -> Option<Ready> {
-        let found = match priority {
-            _ if !self.vp.may_take() => match priority {
-                Priority::Normal => self.spawned.pop(),
-                _ => None,
-            },
-            Priority::Normal if others_first => self.shared().or_else(|| self.spawned.pop()),
-            Priority::Normal => {
-                self.spawned.pop().or_else(|| self.shared()).or_else(|| self.neighbours())
+    #[inline(always)]
+    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+        let found = match (priority, from) {
+            (Priority::Normal, From::Own) => self.spawned.pop(),
+            (Priority::Normal, From::Anywhere) => {
+                self.spawned.pop().or_else(|| self.shared().or_else(|| self.neighbours()))
             }
-            _ if self.vp.shared.is_special() => {
-                steal(self.vp.shared.injector(self.vp.kind(), priority))
-            }
+            (Priority::Normal, From::OthersFirst) => self.shared().or_else(|| self.spawned.pop()),
+            _ if self.vp.shared.is_special() => self.unusual(priority),
             _ => None,
         };
         found.map(Ready::new)
     }
-
-    #[inline]
-    fn take_own(&mut self) -> Option<Ready> {
-        self.spawned.pop().map(Ready::new)
-    }
 }
 
 impl Reachable<'_> {
+    #[cold]
+    fn unusual(&self, priority: Priority) -> Option<&'static Tcb> {
+        let vp = self.vp;
+        vp.may_take().then(|| steal(vp.shared.injector(vp.kind(), priority))).flatten()
+    }
+
     /// From the queues that several virtual processors serve.
+    #[inline(never)]
     fn shared(&mut self) -> Option<&'static Tcb> {
+        if !self.vp.may_take() {
+            return None;
+        }
         let shared = &self.vp.shared;
         if shared.is_special()
             && let Some(tcb) = shared.bound_to(&self.vp.place.path).find_map(steal)
@@ -68,7 +68,11 @@ impl Reachable<'_> {
     }
 
     /// The oldest of the nearest neighbour that has some.
+    #[inline(never)]
     fn neighbours(&mut self) -> Option<&'static Tcb> {
+        if !self.vp.may_take() {
+            return None;
+        }
         let shared = &self.vp.shared;
         let vps = shared.vps(self.vp.kind());
         for &index in &self.vp.place.steal_order {
@@ -108,15 +112,9 @@ fn steal(injector: &Injector<&'static Tcb>) -> Option<&'static Tcb> {
 }
 
 impl Vp {
-    /// Where threads migrate: others may have all that we do not run next, if some have nothing to do.
+    /// Where threads migrate: others may have what we do not run next, now or when they have nothing to do.
     pub(super) fn share_surplus(&self, own: &mut Own) {
-        while own.order.len() > 1 && self.shared.idle(self.kind()).any() {
-            // Through the policy, so that it knows; what is bound stays.
-            let Some(tcb) = own.order.next(&mut Nothing) else { return };
-            if !may_migrate(tcb) {
-                own.order.put(tcb, Why::Woken);
-                return;
-            }
+        while let Some(tcb) = own.order.spare(may_migrate) {
             own.spawned.push(tcb);
             self.shared.wake_for_work(self.kind());
         }
@@ -149,17 +147,4 @@ fn may_migrate(tcb: &Tcb) -> bool {
     tcb.own.traits.get().bound.is_none()
         && tcb.own.panics.get() == Panics::No
         && !tcb.own.unwinding.get()
-}
-
-/// No thread that never ran.
-struct Nothing;
-
-impl Fresh for Nothing {
-    fn take(&mut self, _: Priority, _: bool) -> Option<Ready> {
-        None
-    }
-
-    fn take_own(&mut self) -> Option<Ready> {
-        None
-    }
 }

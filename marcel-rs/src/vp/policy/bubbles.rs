@@ -21,7 +21,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::{Fresh, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
 use crate::thread::current::Thread;
 
 /// A group of threads. A thread belongs to that of its spawner, unless its builder says otherwise.
@@ -96,11 +96,11 @@ impl Policy for Bubbles {
 
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
         self.picks = self.picks.wrapping_add(1);
-        if let Some(urgent) = fresh.take(Priority::High, false) {
+        if let Some(urgent) = fresh.take(Priority::High, From::Anywhere) {
             return Some(urgent);
         }
         if self.picks.is_multiple_of(FRESH_FIRST)
-            && let Some(first) = fresh.take(Priority::Normal, true)
+            && let Some(first) = fresh.take(Priority::Normal, From::OthersFirst)
         {
             return Some(first);
         }
@@ -112,18 +112,23 @@ impl Policy for Bubbles {
         }
         // Its turns are over, or it has nothing to do: what was never begun may belong to it.
         if self.left > 0
-            && let Some(first) = fresh.take(Priority::Normal, false)
+            && let Some(first) = fresh.take(Priority::Normal, From::Anywhere)
         {
             return Some(first);
         }
         self.change()
-            .or_else(|| fresh.take(Priority::Normal, false))
-            .or_else(|| fresh.take(Priority::Low, false))
+            .or_else(|| fresh.take(Priority::Normal, From::Anywhere))
+            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
     }
 
     fn take(&mut self, thread: &Thread) -> Option<Ready> {
         let wanted = |ready: &Ready| ready.is(thread.tcb());
         self.together.take(LOOK, wanted).or_else(|| self.others.take(LOOK, wanted))
+    }
+
+    fn spare(&mut self, movable: &mut dyn FnMut(&Ready) -> bool) -> Option<Ready> {
+        // The bubble at hand stays together.
+        if self.len() < 2 { None } else { self.others.take(LOOK, movable) }
     }
 
     fn len(&self) -> usize {

@@ -2,17 +2,16 @@
 //!
 //! Threads that never ran come last, newest first: what is at hand is finished before more is begun, so a
 //! fork-join program needs stacks for its depth, not for its breadth. Two exceptions, so that nobody starves:
-//! the virtual processor's own also come before a thread that has just yielded, and everyone's at every 61st turn (a
-//! prime, so as not to beat with the program's own rhythm). A yield that looked into others' queues would cost
-//! twice as much.
+//! its own also come before a thread that has just yielded, and everyone's at every 61st turn (a prime, so
+//! as not to beat with the program's own rhythm).
 
-use super::{Fresh, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
 use crate::thread::current::Thread;
 
 /// How often, in turns, threads that never ran go first, the others' before its own.
 const FRESH_FIRST: u32 = 61;
 
-/// How far [`Policy::take`] looks.
+/// How far [`Policy::take`] and [`Policy::spare`] look.
 const LOOK: usize = 64;
 
 /// See the module's description.
@@ -36,32 +35,33 @@ impl Fair {
     }
 
     /// [`Policy::next`], without the indirect calls.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next<F: Fresh + ?Sized>(&mut self, fresh: &mut F) -> Option<Ready> {
-        self.turns = self.turns.wrapping_add(1);
+        self.turns += 1;
         if let Some(urgent) = self.of(Priority::High).pop() {
             return Some(urgent);
         }
-        if let Some(urgent) = fresh.take(Priority::High, false) {
+        if let Some(urgent) = fresh.take(Priority::High, From::Anywhere) {
             return Some(urgent);
         }
-        let their_turn = self.turns.is_multiple_of(FRESH_FIRST);
-        let yielded = std::mem::take(&mut self.yielded);
-        let first = match their_turn {
-            true => fresh.take(Priority::Normal, true),
-            false if yielded => fresh.take_own(),
-            false => None,
-        };
-        if first.is_some() {
-            return first;
+        if self.turns >= FRESH_FIRST {
+            self.turns = 0;
+            if let Some(first) = fresh.take(Priority::Normal, From::OthersFirst) {
+                return Some(first);
+            }
+        }
+        if std::mem::take(&mut self.yielded)
+            && let Some(first) = fresh.take(Priority::Normal, From::Own)
+        {
+            return Some(first);
         }
         if let Some(ready) = self.of(Priority::Normal).pop() {
             return Some(ready);
         }
         fresh
-            .take(Priority::Normal, false)
+            .take(Priority::Normal, From::Anywhere)
             .or_else(|| self.of(Priority::Low).pop())
-            .or_else(|| fresh.take(Priority::Low, false))
+            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
     }
 }
 
@@ -78,6 +78,12 @@ impl Policy for Fair {
 
     fn take(&mut self, thread: &Thread) -> Option<Ready> {
         self.ready.iter_mut().find_map(|list| list.take(LOOK, |ready| ready.is(thread.tcb())))
+    }
+
+    fn spare(&mut self, movable: &mut dyn FnMut(&Ready) -> bool) -> Option<Ready> {
+        // Those of other priorities wait where their priority counts.
+        let usual = self.of(Priority::Normal);
+        if usual.len() < 2 { None } else { usual.take(LOOK, movable) }
     }
 
     #[inline]

@@ -127,15 +127,22 @@ pub enum Why {
     Yielded,
 }
 
-/// Threads that never ran and that the virtual processor may take: its own, shared ones, its neighbours'.
-pub trait Fresh {
-    /// Takes one of this priority. For `Normal`, the virtual processor's own newest first, unless `others_first`:
-    /// a policy asks for that now and then, so that what others have spawned does not wait for ever.
-    fn take(&mut self, priority: Priority, others_first: bool) -> Option<Ready>;
+/// Which threads that never ran a policy asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// Those that the virtual processor has spawned itself, the newest first. Costs next to nothing.
+    Own,
+    /// Its own, else those that all may take, else its neighbours'.
+    Anywhere,
+    /// Those that all may take, else its own. Asked for now and then, so that what others have spawned does not
+    /// wait for ever.
+    OthersFirst,
+}
 
-    /// Takes the virtual processor's own newest, of priority `Normal`. Cheap enough for every turn; `take` looks
-    /// into everyone's queues when there is none.
-    fn take_own(&mut self) -> Option<Ready>;
+/// Threads that never ran and that the virtual processor may take.
+pub trait Fresh {
+    /// Takes one of this priority. Those of an unusual one are never its own.
+    fn take(&mut self, priority: Priority, from: From) -> Option<Ready>;
 }
 
 /// See the module's description.
@@ -149,6 +156,13 @@ pub trait Policy: Send {
 
     /// Takes out `thread`, if it is here and easily found: somebody yields to it.
     fn take(&mut self, thread: &Thread) -> Option<Ready>;
+
+    /// Takes out a thread that is `movable`, if there are two or more: where threads migrate, another virtual
+    /// processor may run it. A policy that keeps all its threads need not have this.
+    fn spare(&mut self, movable: &mut dyn FnMut(&Ready) -> bool) -> Option<Ready> {
+        let _ = movable;
+        None
+    }
 
     /// How many threads have been put and not taken.
     fn len(&self) -> usize;
@@ -180,7 +194,7 @@ impl Order {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
         let ready = match self {
             Order::Fair(fair) => fair.next(fresh),
@@ -194,6 +208,15 @@ impl Order {
         let ready = match self {
             Order::Fair(fair) => fair.take(&thread),
             Order::Other(policy) => policy.take(&thread),
+        };
+        ready.map(Ready::into_tcb)
+    }
+
+    pub(crate) fn spare(&mut self, movable: fn(&Tcb) -> bool) -> Option<&'static Tcb> {
+        let mut movable = |ready: &Ready| movable(ready.0);
+        let ready = match self {
+            Order::Fair(fair) => fair.spare(&mut movable),
+            Order::Other(policy) => policy.spare(&mut movable),
         };
         ready.map(Ready::into_tcb)
     }

@@ -1,0 +1,368 @@
+//! In which order threads run, and where: policies, priorities, places, and threads that migrate.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use marcel::policy::{Bubble, Bubbles, Fair, Fresh, From, Policy, Ready, ReadyList, Why};
+use marcel::topology::Object;
+use marcel::{Builder, Mode, Priority, Runtime, Thread};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+fn mono() -> Runtime {
+    Runtime::builder().mode(Mode::Mono).build().unwrap()
+}
+
+fn smp(vps: usize) -> marcel::RuntimeBuilder {
+    Runtime::builder().mode(Mode::Smp).vps(vps)
+}
+
+/// Runs `f` as a compute thread, which is alone with what it spawns.
+fn run<T: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> T + Send + 'static) -> T {
+    runtime.spawn(f).join().unwrap()
+}
+
+/// Gives up after a minute.
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < limit, "in vain: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn urgent_threads_run_before_others_and_low_ones_after_them() {
+    let order = run(&mono(), || {
+        let log = Log::default();
+        let spawn = |name: &'static str, priority| {
+            let log = log.clone();
+            let say = move |turn| log.lock().unwrap().push(format!("{name}{turn}"));
+            let body = move || {
+                say(1);
+                marcel::yield_now();
+                say(2);
+            };
+            Builder::new().priority(priority).spawn(body).unwrap()
+        };
+        let threads = [
+            spawn("low", Priority::Low),
+            spawn("normal", Priority::Normal),
+            spawn("high", Priority::High),
+        ];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        log.lock().unwrap().clone()
+    });
+    assert_eq!(order, ["high1", "high2", "normal1", "normal2", "low1", "low2"]);
+}
+
+/// Priorities are also those of threads that were started by other virtual processors or kernel threads.
+#[test]
+fn urgent_threads_from_outside_come_first() {
+    let runtime = smp(1).build().unwrap();
+    let (log, go) = (Log::default(), Arc::new(AtomicBool::new(false)));
+    let busy = {
+        let go = go.clone();
+        runtime.spawn(move || while !go.load(SeqCst) {})
+    };
+    wait_for("a busy virtual processor", || runtime.load().busy_compute_vps() == 1);
+    let threads: Vec<_> = runtime.run(|| {
+        let spawn = |priority| {
+            let log = log.clone();
+            let body = move || log.lock().unwrap().push(format!("{priority:?}"));
+            Builder::new().priority(priority).spawn(body).unwrap()
+        };
+        [Priority::Low, Priority::Normal, Priority::High].map(spawn).into()
+    });
+    go.store(true, SeqCst);
+    busy.join().unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(*log.lock().unwrap(), ["High", "Normal", "Low"]);
+}
+
+/// One thread that always yields does not keep those from running that never ran, its own or from outside.
+#[test]
+fn nobody_starves_beside_threads_that_yield() {
+    let runtime = smp(1).build().unwrap();
+    let over = Arc::new(AtomicBool::new(false));
+    let yielding: Vec<_> = (0..3)
+        .map(|_| {
+            let over = over.clone();
+            runtime.spawn(move || {
+                while !over.load(SeqCst) {
+                    marcel::yield_now();
+                }
+            })
+        })
+        .collect();
+    runtime.spawn(|| marcel::spawn(|| ()).join().unwrap()).join().unwrap();
+    over.store(true, SeqCst);
+    yielding.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_thread_yields_to_the_one_it_names() {
+    let order = run(&mono(), || {
+        let log = Log::default();
+        let threads: Vec<_> = (0..4)
+            .map(|i| {
+                let log = log.clone();
+                marcel::spawn(move || {
+                    marcel::yield_now();
+                    log.lock().unwrap().push(i.to_string());
+                })
+            })
+            .collect();
+        marcel::yield_now(); // all have started, and can run again
+        marcel::yield_to(threads[1].thread());
+        log.lock().unwrap().push("back".into());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        log.lock().unwrap().clone()
+    });
+    assert_eq!(order[0], "1");
+    assert_eq!(order.iter().collect::<HashSet<_>>().len(), 5);
+}
+
+/// Whether threads of two bubbles that yield to each other alternate (fair) or stay together (bubbles).
+fn changes_of_bubble(runtime: &Runtime) -> usize {
+    let log = run(runtime, || {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let bubbles = [Bubble::new(), Bubble::new()];
+        let threads: Vec<_> = (0..4)
+            .map(|i| {
+                let log = log.clone();
+                let body = move || {
+                    for _ in 0..32 {
+                        log.lock().unwrap().push(i % 2);
+                        marcel::yield_now();
+                    }
+                };
+                Builder::new().bubble(bubbles[i % 2]).spawn(body).unwrap()
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        Arc::into_inner(log).unwrap().into_inner().unwrap()
+    });
+    assert_eq!(log.len(), 4 * 32);
+    log.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+#[test]
+fn threads_of_a_bubble_run_together() {
+    let bubbles = Runtime::builder().mode(Mode::Mono).policy(|_| Box::new(Bubbles::new(16)));
+    let (fair, together) =
+        (changes_of_bubble(&mono()), changes_of_bubble(&bubbles.build().unwrap()));
+    assert!(fair > 64, "{fair} changes");
+    assert!(together <= 24, "{together} changes");
+}
+
+#[test]
+fn a_thread_is_in_the_bubble_of_its_spawner() {
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    struct Spy(Fair, Arc<Mutex<HashSet<Bubble>>>);
+    impl Policy for Spy {
+        fn put(&mut self, thread: Ready, why: Why) {
+            self.1.lock().unwrap().insert(thread.bubble());
+            self.0.put(thread, why);
+        }
+        fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
+            Policy::next(&mut self.0, fresh)
+        }
+        fn take(&mut self, thread: &Thread) -> Option<Ready> {
+            self.0.take(thread)
+        }
+        fn len(&self) -> usize {
+            self.0.len()
+        }
+    }
+    let spied = seen.clone();
+    let policy = move |_| -> Box<dyn Policy> { Box::new(Spy(Fair::new(), spied.clone())) };
+    let runtime = Runtime::builder().mode(Mode::Mono).policy(policy).build().unwrap();
+    let bubble = Bubble::new();
+    run(&runtime, move || {
+        let family = || marcel::spawn(marcel::yield_now).join().unwrap();
+        Builder::new().bubble(bubble).spawn(family).unwrap().join().unwrap();
+    });
+    assert!(seen.lock().unwrap().contains(&bubble));
+}
+
+/// A policy that a user writes: last come, first served; and everything works under it.
+#[derive(Default)]
+struct LastFirst {
+    stack: Vec<ReadyList>,
+}
+
+impl Policy for LastFirst {
+    fn put(&mut self, thread: Ready, why: Why) {
+        // A new list for each: a stack. Those who yield go to the bottom, or they would come back at once.
+        let mut one = ReadyList::default();
+        one.push(thread);
+        let at = if why == Why::Yielded { 0 } else { self.stack.len() };
+        self.stack.insert(at, one);
+    }
+
+    fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
+        fresh
+            .take(Priority::Normal, From::Anywhere)
+            .or_else(|| self.stack.pop().and_then(|mut one| one.pop()))
+            .or_else(|| fresh.take(Priority::High, From::Anywhere))
+            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
+    }
+
+    fn take(&mut self, _: &Thread) -> Option<Ready> {
+        None
+    }
+
+    fn len(&self) -> usize {
+        self.stack.len()
+    }
+}
+
+#[test]
+fn a_policy_of_ones_own_runs_everything() {
+    for builder in [Runtime::builder().mode(Mode::Mono), smp(2)] {
+        let runtime = builder.policy(|_| Box::<LastFirst>::default()).build().unwrap();
+        let sum = run(&runtime, || {
+            let threads: Vec<_> = (0..100u64)
+                .map(|i| {
+                    marcel::spawn(move || {
+                        marcel::yield_now();
+                        marcel::sleep(Duration::from_micros(i));
+                        i
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+        });
+        assert_eq!(sum, 4950);
+    }
+}
+
+/// The core of each virtual processor of a synthetic machine; the knob is for the whole process.
+fn on_synthetic_machine(f: impl FnOnce()) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    f();
+}
+
+/// In a process of its own, for the environment's sake.
+#[test]
+fn bound_threads_stay_in_their_part_of_the_machine() {
+    const CHILD: &str = "MARCEL_TEST_BOUND";
+    if std::env::var_os(CHILD).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let test = ["bound_threads_stay_in_their_part_of_the_machine", "--exact", "--nocapture"];
+        let mut child = std::process::Command::new(this);
+        child.args(test).env(CHILD, "1").env("MARCEL_TOPOLOGY", "numa:2 core:2");
+        child.env_remove("MARCEL_NVP").env_remove("MARCEL_FIRSTCPU");
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    on_synthetic_machine(|| {
+        let runtime = Runtime::builder().mode(Mode::Smp).build().unwrap();
+        assert_eq!(runtime.load().compute_vps(), 4);
+        runtime.run(|| {
+            let core = || {
+                marcel::yield_now();
+                marcel::current_vp().unwrap().cpu().unwrap()
+            };
+            for (place, cores) in [("numa:1", 2..4), ("numa:0", 0..2), ("core:3", 3..4)] {
+                let place: Object = place.parse().unwrap();
+                let bound = |_| Builder::new().bind(place).spawn(core).unwrap();
+                let threads: Vec<_> = (0..40).map(bound).collect();
+                for thread in threads {
+                    let core = thread.join().unwrap();
+                    assert!(cores.contains(&core), "{place}: {core}");
+                }
+            }
+            let error = Builder::new().bind("core:9".parse().unwrap()).spawn(|| ()).unwrap_err();
+            assert!(error.to_string().contains("core:9"), "{error}");
+            let reactive = Builder::new().bind("core:0".parse().unwrap()).reactive(true);
+            assert!(reactive.spawn(|| ()).unwrap_err().to_string().contains("reactive"));
+        });
+        // One virtual processor, on the first core: nobody could run this.
+        let alone = smp(1).first_cpu(0).build().unwrap();
+        let elsewhere = Builder::new().bind("numa:1".parse().unwrap());
+        let error = alone.run(|| elsewhere.spawn(|| ()).unwrap_err().to_string());
+        assert!(error.contains("numa:1") && error.contains("MARCEL_NVP"), "{error}");
+    });
+}
+
+/// One virtual processor is kept busy by a thread that computes: what it has woken or started goes elsewhere.
+#[test]
+fn threads_migrate_where_the_program_allows_it() {
+    // SAFETY: the threads below hold nothing of their kernel thread across a wait.
+    let builder = unsafe { smp(2).migrate_started_threads(true) };
+    let runtime = builder.build().unwrap();
+    let (parked, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let (parked, over) = (parked.clone(), over.clone());
+            runtime.spawn(move || {
+                parked.fetch_add(1, SeqCst);
+                while !over.load(SeqCst) {
+                    marcel::park();
+                }
+                marcel::current_vp().map(|vp| vp.index())
+            })
+        })
+        .collect();
+    wait_for("threads that wait", || parked.load(SeqCst) == 8);
+    std::thread::sleep(Duration::from_millis(5));
+    // Whichever virtual processor it is on, those that live there can only end elsewhere.
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy = {
+        let stop = stop.clone();
+        runtime.spawn(move || {
+            while !stop.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+            marcel::current_vp().map(|vp| vp.index())
+        })
+    };
+    wait_for("a busy virtual processor", || runtime.load().busy_compute_vps() >= 1);
+    over.store(true, SeqCst);
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    stop.store(true, SeqCst);
+    let busy = busy.join().unwrap();
+    assert!(ended.iter().all(|at| *at != busy), "{ended:?} beside {busy:?}");
+}
+
+/// Everything that waits and wakes, in a runtime whose threads migrate; and it ends.
+#[test]
+fn migrating_threads_lose_no_wake_up() {
+    for round in 0..5 {
+        // SAFETY: as above.
+        let runtime = unsafe { smp(3).migrate_started_threads(true) }.build().unwrap();
+        let total = run(&runtime, move || {
+            let lock = Arc::new(marcel::sync::Mutex::new(0u64));
+            let threads: Vec<_> = (0..50u64)
+                .map(|i| {
+                    let lock = lock.clone();
+                    marcel::spawn(move || {
+                        for turn in 0..40 {
+                            *lock.lock() += 1;
+                            match (i + turn + round) % 4 {
+                                0 => marcel::yield_now(),
+                                1 => marcel::sleep(Duration::from_micros(20)),
+                                2 => marcel::spawn(|| ()).join().unwrap(),
+                                _ => {}
+                            }
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            *lock.lock()
+        });
+        assert_eq!(total, 50 * 40);
+        let waiting: Vec<_> = (0..20).map(|_| runtime.spawn(marcel::park)).collect();
+        drop(runtime);
+        // Those that had not begun to wait may have found a token that was somebody else's.
+        waiting.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
