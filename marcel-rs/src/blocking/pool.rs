@@ -80,14 +80,27 @@ impl State {
     fn call(&mut self, max: usize) -> Help {
         if self.stopping || self.queue.len <= self.searching {
             Help::Nothing
-        } else if let Some(place) = self.idle.pop() {
-            self.searching += 1;
-            Help::Wake(place)
+        } else if let Some(help) = self.wake_idle() {
+            help
         } else if self.searching == 0 {
             self.grow(max)
         } else {
             Help::Nothing // whoever is on the way sends for another one
         }
+    }
+
+    /// A thread was refused: whom to send for those calls that counted on it. Not another one that is not there yet.
+    fn call_instead(&mut self) -> Help {
+        if self.stopping || self.queue.len <= self.searching {
+            return Help::Nothing;
+        }
+        self.wake_idle().unwrap_or(Help::Nothing)
+    }
+
+    fn wake_idle(&mut self) -> Option<Help> {
+        let place = self.idle.pop()?;
+        self.searching += 1;
+        Some(Help::Wake(place))
     }
 
     /// A thread has taken a call: who comes after it.
@@ -192,6 +205,12 @@ impl Pool {
                 {
                     // SAFETY: out of the queue, its latch not set: in place until we have set it.
                     unsafe { (*call).done.set() };
+                }
+                // Calls that came meanwhile counted on this thread, and somebody may be idle by now.
+                let help = state.call_instead();
+                drop(state);
+                if let Help::Wake(place) = help {
+                    place.notify();
                 }
                 Err(error)
             }
@@ -353,6 +372,32 @@ mod model {
     #[test]
     fn a_shrinking_pool_of_two_strands_nothing() {
         two_callers(2, Some(Duration::ZERO), 0);
+    }
+
+    /// The kernel gives one thread only. A call that comes while a second one is being refused counts on that one,
+    /// and the first may be idle by then.
+    #[test]
+    fn who_became_idle_while_a_thread_was_refused_is_sent_for() {
+        loom::model(|| {
+            let given = AtomicUsize::new(1);
+            let start =
+                move |pool: Arc<Pool>, place| match given
+                    .fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1))
+                {
+                    Ok(_) => Ok(thread::spawn(move || pool.carry(place))),
+                    Err(_) => Err(io::ErrorKind::WouldBlock.into()),
+                };
+            let pool = Pool::new(2, None, Box::new(start));
+            pool.prepare().unwrap();
+            let other = {
+                let pool = pool.clone();
+                thread::spawn(move || make(&pool))
+            };
+            make(&pool);
+            make(&pool);
+            other.join().unwrap();
+            stop(&pool);
+        });
     }
 
     /// Both callers' threads are refused, in any order: each call is made by its caller, or by the thread that
