@@ -146,7 +146,13 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Access to a mutex's value; unlocks when dropped.
+/// Access to a mutex's value; unlocks when dropped. It stays with the thread that has locked:
+///
+/// ```compile_fail,E0277
+/// let mutex = marcel::sync::Mutex::new(0);
+/// let guard = mutex.lock();
+/// std::thread::scope(|s| { s.spawn(move || drop(guard)); });
+/// ```
 #[must_use = "dropped at once, it unlocks at once"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,

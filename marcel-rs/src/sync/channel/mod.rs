@@ -45,6 +45,7 @@ mod error;
 mod fifo;
 mod receiver;
 mod select;
+mod select_macro;
 mod sender;
 
 pub use self::arms::{Arm, Receiving, Sending};

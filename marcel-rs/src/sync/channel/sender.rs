@@ -10,6 +10,13 @@ use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendE
 use crate::sync::signal::{Limits, Outcome};
 
 /// The sending end of a channel. Can be cloned; when the last one is dropped, the channel is disconnected.
+///
+/// Messages go from thread to thread, so what cannot is none:
+///
+/// ```compile_fail,E0277
+/// let (tx, rx) = marcel::sync::channel::unbounded::<std::rc::Rc<()>>();
+/// std::thread::spawn(move || tx.send(std::rc::Rc::new(())));
+/// ```
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,
 }
