@@ -162,7 +162,8 @@ fn threads_of_a_bubble_run_together() {
 fn a_thread_is_in_the_bubble_of_its_spawner() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
     struct Spy(Fair, Arc<Mutex<HashSet<Bubble>>>);
-    impl Policy for Spy {
+    // SAFETY: all is passed on.
+    unsafe impl Policy for Spy {
         fn put(&mut self, thread: Ready, why: Why) {
             self.1.lock().unwrap().insert(thread.bubble());
             self.0.put(thread, why);
@@ -194,7 +195,8 @@ struct LastFirst {
     stack: Vec<ReadyList>,
 }
 
-impl Policy for LastFirst {
+// SAFETY: threads stay in its list until they are returned.
+unsafe impl Policy for LastFirst {
     fn put(&mut self, thread: Ready, why: Why) {
         // A new list for each: a stack. Those who yield go to the bottom, or they would come back at once.
         let mut one = ReadyList::default();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use marcel::policy::{Fair, Fresh, Policy, Ready, Why};
 use marcel::sync::{Condvar, Mutex, Semaphore};
 use marcel::{Builder, JoinHandle, Latch, Mode, Runtime, Stopped};
 
@@ -590,4 +591,58 @@ fn stopping_is_seen_by_threads_that_are_unwound_and_by_no_other() {
         drop(runtime);
         assert_eq!(seen.load(SeqCst), 1);
     }
+}
+
+/// A policy that forgets the threads that yield, and some of those that are woken.
+#[derive(Default)]
+struct Forgets(Fair, usize);
+
+// SAFETY: what it does not drop is passed on.
+unsafe impl Policy for Forgets {
+    fn put(&mut self, thread: Ready, why: Why) {
+        self.1 += 1;
+        if why == Why::Woken && !self.1.is_multiple_of(3) {
+            self.0.put(thread, why);
+        }
+    }
+
+    fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
+        Policy::next(&mut self.0, fresh)
+    }
+
+    fn take(&mut self, thread: &marcel::Thread) -> Option<Ready> {
+        self.0.take(thread)
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[test]
+fn threads_that_a_policy_forgets_end_with_the_runtime() {
+    in_a_child("threads_that_a_policy_forgets_end_with_the_runtime", LIMIT, || {
+        for mode in [Mode::Mono, Mode::Smp] {
+            let builder = Runtime::builder().mode(mode).vps(2);
+            let runtime = builder.policy(|_| Box::<Forgets>::default()).build().unwrap();
+            let (dropped, ready) = (count(), count());
+            for i in 0..12 {
+                let (witness, there) = (Witness(dropped.clone()), ready.clone());
+                drop(runtime.spawn(move || {
+                    let _last = witness;
+                    there.fetch_add(1, SeqCst);
+                    loop {
+                        match i % 3 {
+                            0 => marcel::yield_now(),
+                            1 => marcel::sleep(Duration::from_micros(100)),
+                            _ => marcel::park(),
+                        }
+                    }
+                }));
+            }
+            until(&ready, 12);
+            drop(runtime);
+            assert_eq!(dropped.load(SeqCst), 12);
+        }
+    });
 }

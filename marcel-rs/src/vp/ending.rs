@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::runtime::shared::Shared;
 use crate::thread::tcb::Tcb;
+use crate::vp::policy::Why;
 use crate::vp::processor::{Own, Vp};
 
 /// Who of a runtime's virtual processors has nothing left to do.
@@ -111,6 +112,12 @@ impl Vp {
     pub(super) fn end_all(&'static self) {
         // SAFETY: in the scheduler, on our kernel thread.
         let own = unsafe { self.mine() };
+        own.order.dismiss();
+        if !self.shared.migrating() {
+            for tcb in own.live.iter().filter(|tcb| tcb.own.kept.take()) {
+                own.order.put(tcb, Why::Woken); // forgotten
+            }
+        }
         // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
         // parks again only where the runtime has not stopped yet, and is unparked from there.
         let living = self.shared.with_living(&mut own.live, |live| live.clone());

@@ -86,7 +86,8 @@ impl Bubbles {
     }
 }
 
-impl Policy for Bubbles {
+// SAFETY: threads are in its own lists only, until they are returned.
+unsafe impl Policy for Bubbles {
     fn put(&mut self, thread: Ready, _: Why) {
         match thread.bubble() == self.bubble {
             true => self.together.push(thread),

@@ -65,7 +65,8 @@ impl Fair {
     }
 }
 
-impl Policy for Fair {
+// SAFETY: threads are in its own lists only, until they are returned.
+unsafe impl Policy for Fair {
     #[inline]
     fn put(&mut self, thread: Ready, why: Why) {
         self.yielded |= why == Why::Yielded;

@@ -10,7 +10,7 @@
 //! | [`Bubbles`] | `bubbles` | threads of one bubble run together, for a number of turns |
 //!
 //! A policy is on the progress path: it must not allocate for each thread (link them in a [`ReadyList`]), block,
-//! or panic. One that forgets threads (drops a [`Ready`]) suspends them for ever: they end with the runtime.
+//! or panic. One that forgets threads (drops a [`Ready`]) suspends them: they end with the runtime.
 
 mod bubbles;
 mod fair;
@@ -146,7 +146,12 @@ pub trait Fresh {
 }
 
 /// See the module's description.
-pub trait Policy: Send {
+///
+/// # Safety
+/// A [`Ready`] is the right to run a thread on the virtual processor of the policy that was given it. The policy gives
+/// to nobody else what it was given (not through another [`ReadyList`] either), returns each but once, and keeps none
+/// when it is dropped. It may drop them.
+pub unsafe trait Policy: Send {
     /// `thread` can run. It has not been given to the policy before, or been taken from it since.
     fn put(&mut self, thread: Ready, why: Why);
 
@@ -179,6 +184,13 @@ pub(crate) enum Order {
     Other(Box<dyn Policy>),
 }
 
+/// What a policy of the program's own gives back.
+fn returned(ready: Option<Ready>) -> Option<&'static Tcb> {
+    let tcb = ready?.into_tcb();
+    tcb.own.kept.set(false);
+    Some(tcb)
+}
+
 impl Default for Order {
     fn default() -> Order {
         Order::Fair(Fair::new())
@@ -190,35 +202,52 @@ impl Order {
     pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
         match self {
             Order::Fair(fair) => fair.put(Ready(tcb), why),
-            Order::Other(policy) => policy.put(Ready(tcb), why),
+            Order::Other(policy) => {
+                tcb.own.kept.set(true);
+                policy.put(Ready(tcb), why);
+            }
         }
     }
 
     #[inline(always)]
     pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
-        let ready = match self {
-            Order::Fair(fair) => fair.next(fresh),
-            Order::Other(policy) => policy.next(fresh),
-        };
-        ready.map(Ready::into_tcb)
+        match self {
+            Order::Fair(fair) => fair.next(fresh).map(Ready::into_tcb),
+            Order::Other(policy) => returned(policy.next(fresh)),
+        }
     }
 
     pub(crate) fn take(&mut self, tcb: &'static Tcb) -> Option<&'static Tcb> {
         let thread = Thread::new(tcb);
-        let ready = match self {
-            Order::Fair(fair) => fair.take(&thread),
-            Order::Other(policy) => policy.take(&thread),
-        };
-        ready.map(Ready::into_tcb)
+        match self {
+            Order::Fair(fair) => fair.take(&thread).map(Ready::into_tcb),
+            Order::Other(policy) => returned(policy.take(&thread)),
+        }
     }
 
     pub(crate) fn spare(&mut self, movable: fn(&Tcb) -> bool) -> Option<&'static Tcb> {
         let mut movable = |ready: &Ready| movable(ready.0);
-        let ready = match self {
-            Order::Fair(fair) => fair.spare(&mut movable),
-            Order::Other(policy) => policy.spare(&mut movable),
-        };
-        ready.map(Ready::into_tcb)
+        match self {
+            Order::Fair(fair) => fair.spare(&mut movable).map(Ready::into_tcb),
+            Order::Other(policy) => returned(policy.spare(&mut movable)),
+        }
+    }
+
+    /// From here on it is the usual one, with all threads that the policy returns. What it has forgotten is marked as
+    /// kept still.
+    pub(crate) fn dismiss(&mut self) {
+        struct Nobody;
+        impl Fresh for Nobody {
+            fn take(&mut self, _: Priority, _: From) -> Option<Ready> {
+                None
+            }
+        }
+        if matches!(self, Order::Other(_)) {
+            let mut dismissed = std::mem::take(self);
+            while let Some(tcb) = dismissed.next(&mut Nobody) {
+                self.put(tcb, Why::Woken);
+            }
+        }
     }
 
     #[inline]
