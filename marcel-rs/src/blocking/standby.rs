@@ -30,7 +30,7 @@
 //! the standby at each call: the futex wake and the competition for the core would be paid by calls that do not
 //! block as well.
 
-use crate::runtime;
+use crate::runtime::builder;
 use crate::vp::local;
 use crate::vp::processor::Vp;
 
@@ -68,8 +68,11 @@ fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
     if let Some(standby) = vp.standby.get() {
         return Some(standby);
     }
-    let standby = vp.shared.blocking.start_standby(|| runtime::builder::start_standby(vp))?;
-    Some(vp.standby.get_or_init(|| standby))
+    vp.shared.blocking.start_standby(|| {
+        let (standby, thread) = builder::start_standby(vp)?;
+        // Before anyone who stops the runtime looks for whom to tell: see `Blocking::close`.
+        Ok((*vp.standby.get_or_init(|| standby), thread))
+    })
 }
 
 /// Makes a call that may block on the calling thread itself, and returns what it returns. While it is in progress
