@@ -440,15 +440,20 @@ fn what_a_thread_that_never_ran_owns_may_wait_when_it_is_dropped() {
 fn an_interrupted_thread_gets_an_error_where_it_waits() {
     let runtime = Runtime::builder().build().unwrap();
     runtime.run(|| {
-        let waiting = marcel::spawn(|| {
+        let ready = Arc::new(AtomicBool::new(false));
+        let theirs = ready.clone();
+        let waiting = marcel::spawn(move || {
             assert!(!marcel::is_interrupted());
+            theirs.store(true, SeqCst);
             let asleep = marcel::sleep_interruptible(Duration::from_secs(3600));
             let again = marcel::park_interruptible();
             marcel::clear_interrupt();
             let after = marcel::sleep_interruptible(Duration::from_millis(1));
             (asleep, again, after)
         });
-        marcel::sleep(Duration::from_millis(5));
+        while !ready.load(SeqCst) {
+            marcel::yield_now();
+        }
         waiting.thread().interrupt();
         let stopped = Err(marcel::Interrupted);
         assert_eq!(waiting.join().unwrap(), (stopped, stopped, Ok(())));

@@ -6,6 +6,7 @@
 
 use std::alloc::{self, Layout};
 use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull, null_mut};
@@ -55,9 +56,25 @@ unsafe fn run<F: FnOnce() -> T, T>(cargo: &Cargo) {
     cargo.discard.set(Some(discard::<Result<T>>));
 }
 
-/// The closure and its result share an address.
-fn common(a: Layout, b: Layout) -> Option<Layout> {
-    Layout::from_size_align(a.size().max(b.size()), a.align().max(b.align())).ok()
+/// The closure and its result share an address: known when the program is compiled.
+struct Shape<F, T>(PhantomData<(F, T)>);
+
+impl<F, T> Shape<F, T> {
+    /// `None` when it is larger than an address space.
+    const LAYOUT: Option<Layout> = {
+        let (a, b) = (Layout::new::<F>(), Layout::new::<Result<T>>());
+        let size = if a.size() > b.size() { a.size() } else { b.size() };
+        let align = if a.align() > b.align() { a.align() } else { b.align() };
+        match Layout::from_size_align(size, align) {
+            Ok(layout) => Some(layout),
+            Err(_) => None,
+        }
+    };
+
+    const FITS: bool = match Self::LAYOUT {
+        Some(layout) => layout.size() <= size_of::<Room>() && layout.align() <= align_of::<Room>(),
+        None => false,
+    };
 }
 
 impl Cargo {
@@ -67,11 +84,9 @@ impl Cargo {
     /// By the owner of an empty cargo. What `f` borrows must outlive the thread; it is run and dropped on
     /// kernel threads that it may be sent to.
     pub(crate) unsafe fn load<F: FnOnce() -> T, T>(&self, f: F) -> std::result::Result<(), F> {
-        let Some(layout) = common(Layout::new::<F>(), Layout::new::<Result<T>>()) else {
-            return Err(f);
-        };
-        if common(layout, Layout::new::<Room>()) != Some(Layout::new::<Room>()) {
-            // SAFETY: larger than `Room`, so not of size zero.
+        if !Shape::<F, T>::FITS {
+            let Some(layout) = Shape::<F, T>::LAYOUT else { return Err(f) };
+            // SAFETY: larger than `Room`, or more aligned than it; so not of size zero, as alignments divide sizes.
             let Some(memory) = NonNull::new(unsafe { alloc::alloc(layout) }) else {
                 return Err(f);
             };
