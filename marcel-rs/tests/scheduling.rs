@@ -158,6 +158,38 @@ fn threads_of_a_bubble_run_together() {
     assert!(together <= 24, "{together} changes");
 }
 
+/// Threads that start one another for ever are a bubble's turns as well: whoever waits beside them has his.
+#[test]
+fn a_bubble_that_only_starts_threads_gives_way_to_others() {
+    /// True when a thread of the chain finds that it is `over`, false when the chain is.
+    fn link(over: Arc<AtomicBool>, left: usize, answer: std::sync::mpsc::Sender<bool>) {
+        match over.load(SeqCst) {
+            false if left > 0 => drop(marcel::spawn(move || link(over, left - 1, answer))),
+            seen => answer.send(seen).unwrap(),
+        }
+    }
+    let builder = Runtime::builder().mode(Mode::Mono).policy(|_| Box::new(Bubbles::new(16)));
+    let (send, answer) = std::sync::mpsc::channel();
+    let runtime = builder.build().unwrap();
+    run(&runtime, || {
+        let (go, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (goes, sets) = (go.clone(), over.clone());
+        let body = move || {
+            while !goes.load(SeqCst) {
+                marcel::park();
+            }
+            sets.store(true, SeqCst);
+        };
+        let other = Builder::new().bubble(Bubble::new()).spawn(body).unwrap();
+        marcel::sleep(Duration::from_millis(1)); // it has begun
+        go.store(true, SeqCst);
+        other.thread().unpark();
+        link(over, 20_000, send);
+        other.join().unwrap();
+    });
+    assert!(answer.recv().unwrap(), "nothing was left to start before it had its turn");
+}
+
 #[test]
 fn a_thread_is_in_the_bubble_of_its_spawner() {
     let seen = Arc::new(Mutex::new(HashSet::new()));
@@ -367,4 +399,59 @@ fn migrating_threads_lose_no_wake_up() {
         // Those that had not begun to wait may have found a token that was somebody else's.
         waiting.into_iter().for_each(|thread| drop(thread.join()));
     }
+}
+
+/// In a runtime whose virtual processor was another one's before, where threads did not migrate.
+#[test]
+fn where_threads_migrate_they_take_turns() {
+    const TURNS: usize = 1000;
+    for _ in 0..4 {
+        run(&smp(1).build().unwrap(), || ());
+        // SAFETY: the threads below hold nothing of their kernel thread across a wait.
+        let runtime = unsafe { smp(1).migrate_started_threads(true) }.build().unwrap();
+        let turns = run(&runtime, || {
+            let turns: Arc<[AtomicUsize; 4]> = Arc::default();
+            let over = Arc::new(AtomicBool::new(false));
+            let threads: Vec<_> = (0..4)
+                .map(|i| {
+                    let (turns, over) = (turns.clone(), over.clone());
+                    marcel::spawn(move || {
+                        while !over.load(SeqCst) {
+                            if turns[i].fetch_add(1, SeqCst) == TURNS {
+                                over.store(true, SeqCst);
+                            }
+                            marcel::yield_now();
+                        }
+                    })
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            turns.each_ref().map(|n| n.load(SeqCst))
+        });
+        assert!(turns.iter().all(|n| *n > TURNS / 2), "{turns:?}");
+    }
+}
+
+#[test]
+fn a_thread_that_could_migrate_is_yielded_to() {
+    // SAFETY: as above.
+    let runtime = unsafe { smp(1).migrate_started_threads(true) }.build().unwrap();
+    let order = run(&runtime, || {
+        let log = Log::default();
+        let threads: Vec<_> = (0..4)
+            .map(|i| {
+                let log = log.clone();
+                marcel::spawn(move || {
+                    marcel::park();
+                    log.lock().unwrap().push(i.to_string());
+                })
+            })
+            .collect();
+        marcel::sleep(Duration::from_millis(1)); // all have started
+        threads.iter().for_each(|thread| thread.thread().unpark());
+        marcel::yield_to(threads[1].thread());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        log.lock().unwrap().clone()
+    });
+    assert_eq!(order[0], "1", "{order:?}");
 }

@@ -646,3 +646,35 @@ fn threads_that_a_policy_forgets_end_with_the_runtime() {
         }
     });
 }
+
+/// Who wakes the last thread from outside may find the runtime gone when it looks up. (On one core, where the woken
+/// preempts it, that is the rule.)
+#[test]
+fn a_kernel_thread_wakes_the_last_thread_of_a_runtime() {
+    for round in 0..200 {
+        let builder = Runtime::builder().mode(Mode::Mono);
+        // SAFETY: the thread holds nothing of the kernel thread's across a wait.
+        let runtime = unsafe { builder.migrate_started_threads(round % 3 == 0) }.build().unwrap();
+        let (go, there) = (count(), count());
+        let (goes, waits) = (go.clone(), there.clone());
+        let thread = runtime.spawn(move || {
+            waits.fetch_add(1, SeqCst);
+            while goes.load(SeqCst) == 0 {
+                marcel::park();
+            }
+        });
+        until(&there, 1);
+        if round % 2 == 0 {
+            std::thread::sleep(Duration::from_micros(300)); // it waits, and its virtual processor sleeps
+        }
+        std::thread::scope(|s| {
+            let waker = *thread.thread();
+            s.spawn(move || {
+                go.store(1, SeqCst);
+                waker.unpark();
+            });
+            thread.join().unwrap();
+            drop(runtime);
+        });
+    }
+}

@@ -435,6 +435,39 @@ fn what_a_thread_that_never_ran_owns_may_wait_when_it_is_dropped() {
     assert!(handles.into_iter().all(|handle| handle.join().is_err()));
 }
 
+/// It uses a thread-local value in a destructor, and nobody asks why it did not run: its control block's next user
+/// sees neither.
+#[test]
+fn a_thread_without_a_stack_leaves_nothing_to_the_next_one() {
+    use std::cell::Cell;
+    marcel::thread_local! {
+        static MARK: Cell<u32> = const { Cell::new(0) };
+    }
+    struct Marks;
+    impl Drop for Marks {
+        fn drop(&mut self) {
+            MARK.set(MARK.get() + 1);
+        }
+    }
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    let never = runtime.run(|| {
+        for _ in 0..3 {
+            let marks = Marks;
+            let huge = marcel::Builder::new().stack_size(1 << 62);
+            drop(huge.spawn(move || drop(marks)).unwrap());
+            marcel::sleep(Duration::from_millis(1));
+            assert_eq!(marcel::spawn(|| MARK.get()).join().unwrap(), 0);
+        }
+        let huge = marcel::Builder::new().stack_size(1 << 62);
+        drop(huge.spawn(|| ()).unwrap());
+        marcel::sleep(Duration::from_millis(1));
+        marcel::spawn(marcel::park)
+    });
+    drop(runtime);
+    let payload = never.join().unwrap_err();
+    assert!(payload.is::<marcel::Stopped>(), "as its block's last user");
+}
+
 /// Whoever waits in an interruptible call gets the error; so does whoever was asked before it waits.
 #[test]
 fn an_interrupted_thread_gets_an_error_where_it_waits() {

@@ -56,8 +56,9 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let lent = self.original.shared.lent(self.original.kind());
-        self.standby.lending.end(lent, self.original.index());
-        if self.shared {
+        let last = self.standby.lending.end(lent, self.original.index());
+        // During a call that another thread has begun meanwhile it stays open, which is only slower.
+        if self.shared && last {
             self.original.unshare_spawned();
         }
     }

@@ -190,7 +190,9 @@ impl Look {
         // SAFETY: gettid has no arguments.
         self.tid.store(unsafe { libc::gettid() } as u32, Relaxed);
         self.phase.store(KERNEL, Release);
-        self.resumed();
+        if !self.moves.is_odd() {
+            self.resumed(); // else it has been told before: a virtual processor between two threads forgets its block
+        }
     }
 
     /// The thread has got a stack, and is at home on a virtual processor.

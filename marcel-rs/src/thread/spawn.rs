@@ -244,6 +244,8 @@ pub(crate) fn body() {
 pub(crate) fn discard(tcb: &'static Tcb) {
     // SAFETY: the caller owns the thread.
     let drop = || unsafe { tcb.own.cargo.discard() };
-    // The panic hook has said what there is to say.
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop));
+    // The panic hook has said what there is to say; the payload's destructor might panic as well.
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
+        std::mem::forget(payload);
+    }
 }

@@ -191,6 +191,7 @@ impl Tcb {
         self.home.store(std::ptr::null_mut(), Relaxed);
         self.asked.next_generation();
         self.join.reset();
+        self.own.no_stack.set(None);
         self.own.stack_size.set(0);
         self.own.traits.set(Traits::default());
         self.set_name(None);

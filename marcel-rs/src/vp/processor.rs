@@ -30,7 +30,9 @@
 //! responsibility: see [`crate::RuntimeBuilder::migrate_started_threads`] and `steal`.
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence,
+};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -80,6 +82,8 @@ pub struct Vp {
     pub(super) inbox: Inbox,
     pub(super) stealer: Stealer<&'static Tcb>,
     pub(crate) sleeper: Sleeper,
+    /// Those who wake a thread of it and look for one who may take it: their runtime does not go meanwhile.
+    pub(super) wakers: AtomicU32,
     pub(crate) tick: Tick,
     pub(super) busy: AtomicBool,
     /// Whom it resumed last; whether that one still runs, its `look` says.
@@ -121,15 +125,13 @@ unsafe impl Sync for Vp {}
 unsafe impl Send for Vp {}
 
 impl Vp {
-    /// `alone`: nobody steals from it.
     pub(crate) fn new(
         shared: Arc<Shared>,
         (kind, index): (Kind, usize),
         place: Place,
         order: Order,
-        alone: bool,
+        spawned: Spawned,
     ) -> Vp {
-        let spawned = Spawned::new(alone, shared.migrating());
         Vp {
             shared: Link::new(shared),
             kind,
@@ -138,6 +140,7 @@ impl Vp {
             inbox: Inbox::default(),
             stealer: spawned.stealer(),
             sleeper: Sleeper::new(),
+            wakers: AtomicU32::new(0),
             tick: Tick::default(),
             busy: AtomicBool::new(false),
             running: AtomicPtr::new(std::ptr::null_mut()),
@@ -168,7 +171,8 @@ impl Vp {
         let mut place = original.place.clone();
         place.steal_order.insert(0, original.index);
         let order = shared.new_order(original.kind);
-        let vp = Vp::new(shared, number, place, order, true);
+        // Nobody steals from it: it keeps none that others could run.
+        let vp = Vp::new(shared, number, place, order, Spawned::new(true, false));
         Vp { original: Some(original), ..vp }
     }
 
@@ -263,12 +267,25 @@ impl Vp {
             // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
             unsafe { self.own() }.order.put(tcb, Why::Woken);
         } else {
-            self.inbox.push(tcb);
-            fence(SeqCst);
-            self.sleeper.notify();
-            if self.shared.migrating() && self.is_busy() {
+            self.wake_from_elsewhere(tcb);
+        }
+    }
+
+    /// Once it is pushed the thread may come to its end, and its runtime with it: from there on only what is immortal
+    /// is touched, or what those are waited for who still touch it.
+    fn wake_from_elsewhere(&self, tcb: &'static Tcb) {
+        let migrating = self.shared.migrating();
+        if migrating {
+            self.wakers.fetch_add(1, Relaxed);
+        }
+        self.inbox.push(tcb);
+        fence(SeqCst);
+        self.sleeper.notify();
+        if migrating {
+            if self.is_busy() {
                 self.shared.wake_for_work(self.kind);
             }
+            self.wakers.fetch_sub(1, Release);
         }
     }
 

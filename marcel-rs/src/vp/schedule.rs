@@ -58,13 +58,13 @@ impl Vp {
         if !own.timers.is_empty() && (pick.is_multiple_of(TIMERS_EVERY) || own.order.len() == 0) {
             self.fire_timers(own);
         }
-        if self.shared.migrating() {
-            self.share_surplus(own);
-        }
         if let Some(favourite) = own.favourite.take()
             && let Some(tcb) = own.order.take(favourite)
         {
             return Some(tcb);
+        }
+        if self.shared.migrating() && self.original.is_none() {
+            self.share_surplus(own);
         }
         let Own { order, spawned, .. } = own;
         let found = order.next(&mut Reachable { vp: self, spawned });
@@ -160,6 +160,7 @@ impl Vp {
                 tcb.own.unwinding.set(true);
                 local::set_tcb(Some(tcb));
                 spawn::discard(tcb);
+                tcb.own.locals.finish();
                 local::set_tcb(None);
                 tcb.own.unwinding.set(false);
                 self.end(tcb);

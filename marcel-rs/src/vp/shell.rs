@@ -1,8 +1,9 @@
 //! What is left of a virtual processor when its runtime has ended, and how the next runtime uses it again.
 //!
 //! Virtual processors are immortal, as control blocks are: who wakes a thread touches the sleeper of its home *after*
-//! the thread can have run to its end, and the runtime with it; and programs keep references. So what a runtime shares is
-//! let go of, and the shell is kept for a virtual processor of the same kind, number and place, for which everything
+//! the thread can have run to its end, and the runtime with it; and programs keep references. (Where threads migrate,
+//! who wakes also looks for one who may take the thread: that takes some instructions, and the runtime's end waits for
+//! it, see `Vp::wakers`.) So what a runtime shares is let go of, and the shell is kept for a virtual processor of the same kind, number and place, for which everything
 //! that others may look at stays as it was. A late notification wakes that one for nothing.
 //!
 //! Rejected: counting references (the last decrement would free memory on the progress path); waiting until nobody can
@@ -16,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::runtime::shared::Shared;
 use crate::vp::policy::Order;
 use crate::vp::processor::{Kind, Own, Place, Vp};
+use crate::vp::spawned::Spawned;
 
 static SHELLS: Mutex<Vec<&'static Vp>> = Mutex::new(Vec::new());
 
@@ -61,7 +63,7 @@ impl Deref for Link {
 }
 
 impl Vp {
-    /// A virtual processor that has no kernel thread yet: a shell, or a fresh one.
+    /// A virtual processor that has no kernel thread yet: a shell, or a fresh one. `alone`: nobody steals from it.
     pub(crate) fn make(
         shared: Arc<Shared>,
         (kind, index): (Kind, usize),
@@ -69,11 +71,20 @@ impl Vp {
         order: Order,
         alone: bool,
     ) -> &'static Vp {
-        let fits = |vp: &&Vp| vp.kind() == kind && vp.index() == index && vp.place == place;
+        let fifo = shared.migrating();
+        let fits = |vp: &&Vp| {
+            // SAFETY: those in the list have neither kernel thread nor runtime, and we have its lock.
+            let own = || unsafe { vp.own() };
+            vp.kind() == kind
+                && vp.index() == index
+                && vp.place == place
+                && own().spawned.is_fifo() == fifo
+        };
         let mut shells = shells();
         let Some(at) = shells.iter().position(fits) else {
             drop(shells);
-            return Box::leak(Box::new(Vp::new(shared, (kind, index), place, order, alone)));
+            let spawned = Spawned::new(alone, fifo);
+            return Box::leak(Box::new(Vp::new(shared, (kind, index), place, order, spawned)));
         };
         let vp = shells.swap_remove(at);
         drop(shells);
@@ -99,6 +110,9 @@ impl Vp {
         self.busy.store(false, Relaxed);
         self.running.store(std::ptr::null_mut(), Relaxed);
         self.tid.store(0, Relaxed);
+        while self.wakers.load(Acquire) > 0 {
+            std::thread::yield_now(); // some instructions, and the kernel's turn
+        }
         // SAFETY: the caller's promise.
         unsafe { self.shared.set(None) };
         // What may stand by for it is made once, and a standby is somebody's: neither is used again.

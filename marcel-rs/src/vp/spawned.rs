@@ -13,18 +13,24 @@ pub(crate) struct Spawned {
     deque: Worker<&'static Tcb>,
     /// Holds all of them while nobody steals.
     alone: Option<Stack>,
+    fifo: bool,
 }
 
 impl Spawned {
     /// `alone`: nobody will steal until [`Spawned::share`]. `fifo`: oldest first for the owner, too.
     pub(crate) fn new(alone: bool, fifo: bool) -> Spawned {
         let deque = if fifo { Worker::new_fifo() } else { Worker::new_lifo() };
-        Spawned { deque, alone: (alone && !fifo).then(Stack::default) }
+        Spawned { deque, alone: (alone && !fifo).then(Stack::default), fifo }
     }
 
     /// As new, for another owner; it is empty.
     pub(crate) fn reset(&mut self, alone: bool) {
-        self.alone = alone.then(Stack::default);
+        self.alone = (alone && !self.fifo).then(Stack::default);
+    }
+
+    /// Whether it is oldest first for its owner, for good.
+    pub(crate) fn is_fifo(&self) -> bool {
+        self.fifo
     }
 
     /// The thieves' end.

@@ -115,6 +115,7 @@ unsafe impl Policy for Bubbles {
         if self.left > 0
             && let Some(first) = fresh.take(Priority::Normal, From::Anywhere)
         {
+            self.left -= 1;
             return Some(first);
         }
         self.change()

@@ -37,7 +37,7 @@ impl Fair {
     /// [`Policy::next`], without the indirect calls.
     #[inline(always)]
     pub(super) fn next<F: Fresh + ?Sized>(&mut self, fresh: &mut F) -> Option<Ready> {
-        self.turns += 1;
+        self.turns = self.turns.saturating_add(1);
         if let Some(urgent) = self.of(Priority::High).pop() {
             return Some(urgent);
         }
