@@ -1,8 +1,13 @@
 //! What a kernel thread knows of itself: its virtual processor, the thread it runs, whether a tick may act.
 //!
 //! These are thread-locals with constant initialisers and no destructor, so that a signal handler may read
-//! them: no lazy registration, no allocation. They stay right across a switch because a started green thread
-//! never leaves its kernel thread (DESIGN §5).
+//! them: no lazy registration, no allocation.
+//!
+//! As a rule they stay right across a switch because a started green thread never leaves its kernel thread (DESIGN
+//! §5). Where threads migrate they are read anew each time, and that by functions which are not inlined: compilers
+//! compute the *address* of a thread-local once for a function, and keep it across a switch. A loop of `lock` and
+//! `park`, inlined into one another, then read the thread of the kernel thread that it had left (chaos test, in
+//! release builds). It costs a nanosecond on a yield.
 
 use std::cell::Cell;
 
@@ -28,8 +33,9 @@ thread_local! {
     };
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn vp() -> Option<&'static Vp> {
+    anew();
     LOCAL.with(|l| l.vp.get())
 }
 
@@ -38,8 +44,9 @@ pub(crate) fn set_vp(vp: Option<&'static Vp>) {
     LOCAL.with(|l| l.vp.set(vp));
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn tcb() -> Option<&'static Tcb> {
+    anew();
     LOCAL.with(|l| l.tcb.get())
 }
 
@@ -48,8 +55,9 @@ pub(crate) fn set_tcb(tcb: Option<&'static Tcb>) {
     LOCAL.with(|l| l.tcb.set(tcb));
 }
 
-#[inline]
+#[inline(never)]
 pub(crate) fn in_scheduler() -> bool {
+    anew();
     LOCAL.with(|l| l.in_scheduler.get())
 }
 
@@ -59,11 +67,19 @@ pub(crate) fn set_in_scheduler(yes: bool) {
 }
 
 /// Whether a tick's handler runs on this kernel thread right now.
-#[inline]
+#[inline(never)]
 pub(crate) fn in_handler() -> bool {
+    anew();
     LOCAL.with(|l| l.in_handler.get())
 }
 
 pub(crate) fn set_in_handler(yes: bool) {
     LOCAL.with(|l| l.in_handler.set(yes));
+}
+
+/// What calls this may not be taken for a function without effects, whose result could be used twice.
+#[inline(always)]
+fn anew() {
+    // SAFETY: no instruction.
+    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
 }
