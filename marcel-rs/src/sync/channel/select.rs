@@ -219,7 +219,8 @@ impl Drop for Waiting<'_, '_> {
     }
 }
 
-/// Good enough that no arm is preferred.
+/// Good enough that no arm is preferred. Not inlined: where threads migrate, its thread-local is another's after a wait.
+#[inline(never)]
 fn random() -> u32 {
     use std::cell::Cell;
     thread_local! {
