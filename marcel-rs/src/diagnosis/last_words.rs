@@ -6,7 +6,7 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::backtrace::Backtracer;
 use super::peek;
@@ -58,8 +58,10 @@ pub(crate) fn say(context: &libc::ucontext_t, lowest: usize) {
     }
     WILL.state.word().store(ASKED, Release);
     service::ring();
-    // A spurious return only cuts the text short.
-    WILL.state.wait(ASKED, Some(PATIENCE));
+    let limit = Instant::now() + PATIENCE;
+    while is_asked() && Instant::now() < limit {
+        WILL.state.wait(ASKED, Some(limit.saturating_duration_since(Instant::now())));
+    }
 }
 
 pub(super) fn is_asked() -> bool {

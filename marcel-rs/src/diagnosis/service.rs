@@ -95,6 +95,8 @@ fn start(stall: Option<Duration>) -> io::Result<JoinHandle<()>> {
         before
     };
     let thread = std::thread::Builder::new().name("marcel-diag".into()).spawn(move || serve(stall));
+    // From now on, not from when it first runs: what it is rung for meanwhile it finds.
+    SERVING.store(thread.is_ok(), Release);
     // SAFETY: the mask that was in force.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
     thread
@@ -106,7 +108,6 @@ pub(super) fn is_there() -> bool {
 }
 
 fn serve(stall: Option<Duration>) {
-    SERVING.store(true, Release);
     let mut watchdog = stall.map(Watchdog::new);
     while !STOP.load(Acquire) {
         let next = watchdog.as_ref().map(|w| Instant::now() + w.period());

@@ -262,6 +262,12 @@ fn errors_say_what_went_wrong() {
 /// A waiting thread costs no CPU: the only virtual processor sleeps.
 #[test]
 fn who_waits_for_a_message_uses_no_processor() {
+    // The least of three: on a virtual machine the clock also counts what the host gave to others.
+    let used = (0..3).map(|_| used_by_a_wait_of_300_ms()).min().unwrap();
+    assert!(used < Duration::from_millis(100), "{used:?} of 300 ms");
+}
+
+fn used_by_a_wait_of_300_ms() -> Duration {
     let (tx, rx) = channel::unbounded::<()>();
     let sender = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
@@ -273,7 +279,7 @@ fn who_waits_for_a_message_uses_no_processor() {
         thread_time() - before
     });
     sender.join().unwrap();
-    assert!(used < Duration::from_millis(100), "{used:?} of 300 ms");
+    used
 }
 
 /// What the calling kernel thread, and so the virtual processor, has used.
