@@ -19,8 +19,13 @@ pub enum Idle {
 /// The scheduler's calls to an I/O manager.
 ///
 /// All of them are on the progress path (DESIGN §4.1): no allocation, no freeing, no blocking but in
-/// [`Hooks::sleep`], no panic. [`Hooks::tick`] runs in a signal handler.
-pub trait Hooks: Send + Sync {
+/// [`Hooks::sleep`], no panic. They may wake threads.
+///
+/// # Safety
+/// [`Hooks::tick`] runs in a signal handler, which interrupts a thread anywhere, in the allocator or in this crate: it
+/// calls nothing that is not async-signal-safe. Of this crate those functions are whose `# Context` says *signal
+/// handlers included*.
+pub unsafe trait Hooks: Send + Sync {
     /// A virtual processor has nothing to run; called again and again until something turns up or the
     /// answer is [`Idle::Sleep`]. `idle_since` is when it ran out of work.
     fn idle(&self, vp: &Vp, idle_since: Instant) -> Idle;

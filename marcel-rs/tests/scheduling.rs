@@ -9,6 +9,9 @@ use marcel::policy::{Bubble, Bubbles, Fair, Fresh, From, Policy, Ready, ReadyLis
 use marcel::topology::Object;
 use marcel::{Builder, Mode, Priority, Runtime, Thread};
 
+mod common;
+use common::in_a_child;
+
 type Log = Arc<Mutex<Vec<String>>>;
 
 fn mono() -> Runtime {
@@ -274,13 +277,6 @@ fn a_policy_of_ones_own_runs_everything() {
     }
 }
 
-/// The core of each virtual processor of a synthetic machine; the knob is for the whole process.
-fn on_synthetic_machine(f: impl FnOnce()) {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    f();
-}
-
 /// In a process of its own, for the environment's sake.
 #[test]
 fn bound_threads_stay_in_their_part_of_the_machine() {
@@ -295,34 +291,32 @@ fn bound_threads_stay_in_their_part_of_the_machine() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         return;
     }
-    on_synthetic_machine(|| {
-        let runtime = Runtime::builder().mode(Mode::Smp).build().unwrap();
-        assert_eq!(runtime.load().compute_vps(), 4);
-        runtime.run(|| {
-            let core = || {
-                marcel::yield_now();
-                marcel::current_vp().unwrap().cpu().unwrap()
-            };
-            for (place, cores) in [("numa:1", 2..4), ("numa:0", 0..2), ("core:3", 3..4)] {
-                let place: Object = place.parse().unwrap();
-                let bound = |_| Builder::new().bind(place).spawn(core).unwrap();
-                let threads: Vec<_> = (0..40).map(bound).collect();
-                for thread in threads {
-                    let core = thread.join().unwrap();
-                    assert!(cores.contains(&core), "{place}: {core}");
-                }
+    let runtime = Runtime::builder().mode(Mode::Smp).build().unwrap();
+    assert_eq!(runtime.load().compute_vps(), 4);
+    runtime.run(|| {
+        let core = || {
+            marcel::yield_now();
+            marcel::current_vp().unwrap().cpu().unwrap()
+        };
+        for (place, cores) in [("numa:1", 2..4), ("numa:0", 0..2), ("core:3", 3..4)] {
+            let place: Object = place.parse().unwrap();
+            let bound = |_| Builder::new().bind(place).spawn(core).unwrap();
+            let threads: Vec<_> = (0..40).map(bound).collect();
+            for thread in threads {
+                let core = thread.join().unwrap();
+                assert!(cores.contains(&core), "{place}: {core}");
             }
-            let error = Builder::new().bind("core:9".parse().unwrap()).spawn(|| ()).unwrap_err();
-            assert!(error.to_string().contains("core:9"), "{error}");
-            let reactive = Builder::new().bind("core:0".parse().unwrap()).reactive(true);
-            assert!(reactive.spawn(|| ()).unwrap_err().to_string().contains("reactive"));
-        });
-        // One virtual processor, on the first core: nobody could run this.
-        let alone = smp(1).first_cpu(0).build().unwrap();
-        let elsewhere = Builder::new().bind("numa:1".parse().unwrap());
-        let error = alone.run(|| elsewhere.spawn(|| ()).unwrap_err().to_string());
-        assert!(error.contains("numa:1") && error.contains("MARCEL_NVP"), "{error}");
+        }
+        let error = Builder::new().bind("core:9".parse().unwrap()).spawn(|| ()).unwrap_err();
+        assert!(error.to_string().contains("core:9"), "{error}");
+        let reactive = Builder::new().bind("core:0".parse().unwrap()).reactive(true);
+        assert!(reactive.spawn(|| ()).unwrap_err().to_string().contains("reactive"));
     });
+    // One virtual processor, on the first core: nobody could run this.
+    let alone = smp(1).first_cpu(0).build().unwrap();
+    let elsewhere = Builder::new().bind("numa:1".parse().unwrap());
+    let error = alone.run(|| elsewhere.spawn(|| ()).unwrap_err().to_string());
+    assert!(error.contains("numa:1") && error.contains("MARCEL_NVP"), "{error}");
 }
 
 /// One virtual processor is kept busy by a thread that computes: what it has woken or started goes elsewhere.
@@ -454,4 +448,57 @@ fn a_thread_that_could_migrate_is_yielded_to() {
         log.lock().unwrap().clone()
     });
     assert_eq!(order[0], "1", "{order:?}");
+}
+
+/// Two threads of one virtual processor that may run nowhere else: one computes, the other is woken and waits for it.
+/// The other virtual processors sleep meanwhile.
+#[test]
+fn nobody_looks_again_and_again_for_a_thread_that_he_may_not_have() {
+    fn cpu_time(clock: libc::clockid_t) -> Duration {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a valid timespec.
+        assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    const TEST: &str = "nobody_looks_again_and_again_for_a_thread_that_he_may_not_have";
+    in_a_child(TEST, Duration::from_secs(60), || {
+        // SAFETY: the threads below hold nothing of their kernel thread across a wait.
+        let runtime = unsafe { smp(3).migrate_started_threads(true) }.build().unwrap();
+        let first = runtime.spawn(|| marcel::current_vp().unwrap().cpu()).join().unwrap();
+        let place: Object = format!("core:{}", first.unwrap()).parse().unwrap();
+        let (parked, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let (parks, ends) = (parked.clone(), over.clone());
+        let bound = move |f: Box<dyn FnOnce() -> Duration + Send>| {
+            marcel::spawn(move || Builder::new().bind(place).spawn(f).unwrap()).join().unwrap()
+        };
+        let (used, computed) = run(&runtime, move || {
+            let waits = bound(Box::new(move || {
+                while !ends.load(SeqCst) {
+                    parks.store(true, SeqCst);
+                    marcel::park();
+                }
+                Duration::ZERO
+            }));
+            while !parked.load(SeqCst) {
+                marcel::sleep(Duration::from_millis(1));
+            }
+            let waiting = *waits.thread();
+            let computes = bound(Box::new(move || {
+                let before = cpu_time(libc::CLOCK_THREAD_CPUTIME_ID);
+                over.store(true, SeqCst);
+                std::thread::scope(|s| {
+                    s.spawn(|| waiting.unpark()); // from elsewhere
+                });
+                while cpu_time(libc::CLOCK_THREAD_CPUTIME_ID) - before < Duration::from_millis(200)
+                {
+                }
+                cpu_time(libc::CLOCK_THREAD_CPUTIME_ID) - before
+            }));
+            let before = cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID);
+            let computed = computes.join().unwrap();
+            waits.join().unwrap();
+            (cpu_time(libc::CLOCK_PROCESS_CPUTIME_ID) - before, computed)
+        });
+        assert!(used < computed * 3 / 2, "{used:?} of all processors beside {computed:?}");
+    });
 }

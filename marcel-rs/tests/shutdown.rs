@@ -622,8 +622,10 @@ unsafe impl Policy for Forgets {
 #[test]
 fn threads_that_a_policy_forgets_end_with_the_runtime() {
     in_a_child("threads_that_a_policy_forgets_end_with_the_runtime", LIMIT, || {
-        for mode in [Mode::Mono, Mode::Smp] {
+        for (mode, migrate) in [(Mode::Mono, false), (Mode::Smp, false), (Mode::Smp, true)] {
             let builder = Runtime::builder().mode(mode).vps(2);
+            // SAFETY: the threads hold nothing of the kernel thread's across a wait.
+            let builder = unsafe { builder.migrate_started_threads(migrate) };
             let runtime = builder.policy(|_| Box::<Forgets>::default()).build().unwrap();
             let (dropped, ready) = (count(), count());
             for i in 0..12 {

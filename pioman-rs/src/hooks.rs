@@ -17,7 +17,8 @@ const TICK_BOUND: Duration = Duration::from_millis(2);
 /// Bound of one look for events.
 const MAX_POLLS: usize = 1000;
 
-impl Hooks for Manager {
+// SAFETY: a tick polls sources, which promise as much, and runs no light task.
+unsafe impl Hooks for Manager {
     fn started(&self, load: Load, vps: &[&'static Vp]) {
         for vp in vps {
             // Without its eventfd in the set a virtual processor sleeps on its futex.

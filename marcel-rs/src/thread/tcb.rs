@@ -79,8 +79,8 @@ pub(crate) struct Own {
     pub(crate) unwinding: Cell<bool>,
     /// Whether it is suspended in a panic of its own.
     pub(crate) panics: Cell<Panics>,
-    /// A policy of the program's own has it.
-    pub(crate) kept: Cell<bool>,
+    /// The virtual processor whose policy, one of the program's own, has it. Others look at the end.
+    pub(crate) kept: AtomicPtr<Vp>,
     /// Green-thread-local values.
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.

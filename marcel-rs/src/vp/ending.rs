@@ -113,14 +113,16 @@ impl Vp {
         // SAFETY: in the scheduler, on our kernel thread.
         let own = unsafe { self.mine() };
         own.order.dismiss();
-        if !self.shared.migrating() {
-            for tcb in own.live.iter().filter(|tcb| tcb.own.kept.take()) {
+        let living = self.shared.with_living(&mut own.live, |live| live.clone());
+        let here: *const Vp = self;
+        for tcb in &living {
+            if std::ptr::eq(tcb.own.kept.load(Relaxed), here) {
+                tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
                 own.order.put(tcb, Why::Woken); // forgotten
             }
         }
         // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
         // parks again only where the runtime has not stopped yet, and is unparked from there.
-        let living = self.shared.with_living(&mut own.live, |live| live.clone());
         living.into_iter().for_each(Tcb::unpark);
         loop {
             self.run_out();
@@ -206,7 +208,6 @@ impl Vp {
 impl Shared {
     /// Whether any queue that more than one may look at holds a thread.
     fn has_work(&self) -> bool {
-        !self.queues_are_empty()
-            || self.all_vps().any(|vp| !vp.inbox.is_empty() || !vp.stealer.is_empty())
+        !self.queues_are_empty() || self.all_vps().any(|vp| vp.has_mail() || !vp.stealer.is_empty())
     }
 }

@@ -11,7 +11,8 @@
 //!   for thieves); or a queue that all may take from (`steal`) if a kernel thread or a virtual processor of the
 //!   other kind spawned it, if it is bound to a part of the machine, or if its priority is not the usual one;
 //! * woken by its own virtual processor, or yielding: its policy (no atomics);
-//! * woken by anyone else, signal handlers included: the inbox.
+//! * woken by anyone else, signal handlers included: the inbox (or, where threads migrate, another one that neighbours
+//!   look into).
 //!
 //! # Going to sleep without losing a wake-up
 //! ```text
@@ -48,6 +49,7 @@ use crate::vp::queue::Inbox;
 use crate::vp::shell::Link;
 use crate::vp::sleeper::Sleeper;
 use crate::vp::spawned::Spawned;
+use crate::vp::steal::may_migrate;
 use crate::vp::tick::Tick;
 use crate::vp::timer::Timers;
 
@@ -80,6 +82,8 @@ pub struct Vp {
     index: usize,
     pub(crate) place: Place,
     pub(super) inbox: Inbox,
+    /// Where threads migrate, those of the inbox that neighbours may take.
+    pub(super) movable: Inbox,
     pub(super) stealer: Stealer<&'static Tcb>,
     pub(crate) sleeper: Sleeper,
     /// Those who wake a thread of it and look for one who may take it: their runtime does not go meanwhile.
@@ -138,6 +142,7 @@ impl Vp {
             index,
             place,
             inbox: Inbox::default(),
+            movable: Inbox::default(),
             stealer: spawned.stealer(),
             sleeper: Sleeper::new(),
             wakers: AtomicU32::new(0),
@@ -219,7 +224,12 @@ impl Vp {
     pub(crate) fn has_runnable(&self) -> bool {
         debug_assert!(self.is_current());
         // SAFETY: on our kernel thread; see `wake`.
-        !self.inbox.is_empty() || unsafe { self.own() }.order.len() > 0
+        self.has_mail() || unsafe { self.own() }.order.len() > 0
+    }
+
+    /// Whether others have made threads runnable here.
+    pub(super) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty() || !self.movable.is_empty()
     }
 
     /// Whether it has started threads other than the running one, which asks, or others are on their way to it.
@@ -274,19 +284,20 @@ impl Vp {
     /// Once it is pushed the thread may come to its end, and its runtime with it: from there on only what is immortal
     /// is touched, or what those are waited for who still touch it.
     fn wake_from_elsewhere(&self, tcb: &'static Tcb) {
-        let migrating = self.shared.migrating();
-        if migrating {
-            self.wakers.fetch_add(1, Relaxed);
+        if !self.shared.migrating() || !may_migrate(tcb) {
+            self.inbox.push(tcb);
+            fence(SeqCst);
+            self.sleeper.notify();
+            return;
         }
-        self.inbox.push(tcb);
+        self.wakers.fetch_add(1, Relaxed);
+        self.movable.push(tcb);
         fence(SeqCst);
         self.sleeper.notify();
-        if migrating {
-            if self.is_busy() {
-                self.shared.wake_for_work(self.kind);
-            }
-            self.wakers.fetch_sub(1, Release);
+        if self.is_busy() {
+            self.shared.wake_for_work(self.kind);
         }
+        self.wakers.fetch_sub(1, Release);
     }
 
     /// Queues a thread that never ran, spawned by the running thread of this virtual processor.

@@ -122,7 +122,7 @@ impl Vp {
     pub fn has_work(&self) -> bool {
         // SAFETY: on our kernel thread; see `wake`.
         let own = || unsafe { self.own() };
-        !self.inbox.is_empty()
+        self.has_mail()
             || self.is_current() && (own().order.len() > 0 || !own().spawned.is_empty())
             || self.is_current() && self.may_take() && self.fresh_in_sight()
     }
@@ -132,9 +132,10 @@ impl Vp {
         let shared = &self.shared;
         let is_waiting = |priority| !shared.injector(self.kind(), priority).is_empty();
         is_waiting(Priority::Normal)
-            || shared.vps(self.kind()).iter().any(|vp| {
-                !vp.stealer.is_empty() || shared.migrating() && vp.is_busy() && !vp.inbox.is_empty()
-            })
+            || shared
+                .vps(self.kind())
+                .iter()
+                .any(|vp| !vp.stealer.is_empty() || vp.is_busy() && !vp.movable.is_empty())
             || shared.is_special()
                 && (is_waiting(Priority::High)
                     || is_waiting(Priority::Low)

@@ -53,6 +53,9 @@ impl Vp {
         // SAFETY: on our kernel thread, in the scheduler.
         let own = unsafe { self.own() };
         self.inbox.drain(|tcb| own.order.put(tcb, Why::Woken));
+        if self.shared.migrating() {
+            self.movable.drain(|tcb| own.order.put(tcb, Why::Woken));
+        }
         let pick = own.picks.get().wrapping_add(1);
         own.picks.set(pick);
         if !own.timers.is_empty() && (pick.is_multiple_of(TIMERS_EVERY) || own.order.len() == 0) {

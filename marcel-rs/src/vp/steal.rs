@@ -128,11 +128,8 @@ impl Vp {
         let vps = self.shared.vps(self.kind());
         for &index in &self.place.steal_order {
             let victim = vps[index];
-            if victim.is_busy() && !victim.inbox.is_empty() {
-                victim.inbox.drain(|tcb| match may_migrate(tcb) {
-                    true => own.order.put(tcb, Why::Woken),
-                    false => victim.wake(tcb),
-                });
+            if victim.is_busy() {
+                victim.movable.drain(|tcb| own.order.put(tcb, Why::Woken));
             }
             if own.order.len() > 0 {
                 return true;
@@ -142,8 +139,9 @@ impl Vp {
     }
 }
 
-/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread, nor being unwound.
-fn may_migrate(tcb: &Tcb) -> bool {
+/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread, nor being unwound. Asked by
+/// who has the thread, which does not run.
+pub(super) fn may_migrate(tcb: &Tcb) -> bool {
     tcb.own.traits.get().bound.is_none()
         && tcb.own.panics.get() == Panics::No
         && !tcb.own.unwinding.get()

@@ -1,7 +1,7 @@
 //! Scheduling policies: in which order a virtual processor runs its threads.
 //!
-//! Each virtual processor has a policy of its own, called on its kernel thread only, between two threads: no
-//! locks, no atomics. A policy keeps the threads that have run before and can run again ([`Ready`]); those that
+//! Each virtual processor has a policy of its own, called on its kernel thread only, between two threads, or by the
+//! running one when it wakes another: no locks, no atomics. A policy keeps the threads that have run before and can run again ([`Ready`]); those that
 //! never ran are where thieves can see them, and the policy says when to take one ([`Fresh`]).
 //!
 //! | policy | `MARCEL_POLICY` | order |
@@ -16,12 +16,14 @@ mod bubbles;
 mod fair;
 
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub use bubbles::{Bubble, Bubbles};
 pub use fair::Fair;
 
 use crate::thread::current::Thread;
 use crate::thread::tcb::Tcb;
+use crate::vp::local;
 use crate::vp::queue::RunQueue;
 
 /// How urgent a thread is. A thread that runs is not interrupted for another one, whatever its priority.
@@ -151,6 +153,9 @@ pub trait Fresh {
 /// A [`Ready`] is the right to run a thread on the virtual processor of the policy that was given it. The policy gives
 /// to nobody else what it was given (not through another [`ReadyList`] either), returns each but once, and keeps none
 /// when it is dropped. It may drop them.
+///
+/// Its methods, and what drops it, call nothing of this crate but what this module offers, and [`Thread`]'s
+/// comparison: the virtual processor is borrowed meanwhile.
 pub unsafe trait Policy: Send {
     /// `thread` can run. It has not been given to the policy before, or been taken from it since.
     fn put(&mut self, thread: Ready, why: Why);
@@ -187,7 +192,7 @@ pub(crate) enum Order {
 /// What a policy of the program's own gives back.
 fn returned(ready: Option<Ready>) -> Option<&'static Tcb> {
     let tcb = ready?.into_tcb();
-    tcb.own.kept.set(false);
+    tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
     Some(tcb)
 }
 
@@ -203,7 +208,8 @@ impl Order {
         match self {
             Order::Fair(fair) => fair.put(Ready(tcb), why),
             Order::Other(policy) => {
-                tcb.own.kept.set(true);
+                let here = local::vp().map_or(std::ptr::null(), std::ptr::from_ref);
+                tcb.own.kept.store(here.cast_mut(), Relaxed);
                 policy.put(Ready(tcb), why);
             }
         }
