@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use marcel::policy::{Fair, Fresh, Policy, Ready, Why};
+use marcel::policy::{Fair, Fresh, From, Policy, Ready, Why};
 use marcel::sync::{Condvar, Mutex, Semaphore};
-use marcel::{Builder, JoinHandle, Latch, Mode, Runtime, Stopped};
+use marcel::{Builder, JoinHandle, Latch, Mode, Priority, Runtime, Stopped};
 
 mod common;
 use common::in_a_child;
@@ -593,9 +593,9 @@ fn stopping_is_seen_by_threads_that_are_unwound_and_by_no_other() {
     }
 }
 
-/// A policy that forgets the threads that yield, and some of those that are woken.
+/// A policy that forgets the threads that yield, some of those that are woken, and some that never ran.
 #[derive(Default)]
-struct Forgets(Fair, usize);
+struct Forgets(Fair, usize, usize);
 
 // SAFETY: what it does not drop is passed on.
 unsafe impl Policy for Forgets {
@@ -607,7 +607,19 @@ unsafe impl Policy for Forgets {
     }
 
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
-        Policy::next(&mut self.0, fresh)
+        struct Some2of3<'a>(&'a mut dyn Fresh, &'a mut usize);
+        impl Fresh for Some2of3<'_> {
+            fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+                loop {
+                    let ready = self.0.take(priority, from)?;
+                    *self.1 += 1;
+                    if !self.1.is_multiple_of(3) {
+                        return Some(ready);
+                    }
+                }
+            }
+        }
+        Policy::next(&mut self.0, &mut Some2of3(fresh, &mut self.2))
     }
 
     fn take(&mut self, thread: &marcel::Thread) -> Option<Ready> {
@@ -628,9 +640,9 @@ fn threads_that_a_policy_forgets_end_with_the_runtime() {
             let builder = unsafe { builder.migrate_started_threads(migrate) };
             let runtime = builder.policy(|_| Box::<Forgets>::default()).build().unwrap();
             let (dropped, ready) = (count(), count());
-            for i in 0..12 {
+            let thread = |i| {
                 let (witness, there) = (Witness(dropped.clone()), ready.clone());
-                drop(runtime.spawn(move || {
+                runtime.spawn(move || {
                     let _last = witness;
                     there.fetch_add(1, SeqCst);
                     loop {
@@ -640,10 +652,12 @@ fn threads_that_a_policy_forgets_end_with_the_runtime() {
                             _ => marcel::park(),
                         }
                     }
-                }));
-            }
-            until(&ready, 12);
+                })
+            };
+            let threads: Vec<_> = (0..12).map(thread).collect();
+            until(&ready, 8);
             drop(runtime);
+            assert!(threads.into_iter().all(stopped));
             assert_eq!(dropped.load(SeqCst), 12);
         }
     });

@@ -79,7 +79,7 @@ pub(crate) struct Own {
     pub(crate) unwinding: Cell<bool>,
     /// Whether it is suspended in a panic of its own.
     pub(crate) panics: Cell<Panics>,
-    /// The virtual processor whose policy, one of the program's own, has it. Others look at the end.
+    /// The virtual processor whose policy, one of the program's own, has it. Any of them may look.
     pub(crate) kept: AtomicPtr<Vp>,
     /// Green-thread-local values.
     pub(crate) locals: Locals,

@@ -27,7 +27,6 @@ use std::time::{Duration, Instant};
 
 use crate::runtime::shared::Shared;
 use crate::thread::tcb::Tcb;
-use crate::vp::policy::Why;
 use crate::vp::processor::{Own, Vp};
 
 /// Who of a runtime's virtual processors has nothing left to do.
@@ -113,16 +112,9 @@ impl Vp {
         // SAFETY: in the scheduler, on our kernel thread.
         let own = unsafe { self.mine() };
         own.order.dismiss();
-        let living = self.shared.with_living(&mut own.live, |live| live.clone());
-        let here: *const Vp = self;
-        for tcb in &living {
-            if std::ptr::eq(tcb.own.kept.load(Relaxed), here) {
-                tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
-                own.order.put(tcb, Why::Woken); // forgotten
-            }
-        }
         // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
         // parks again only where the runtime has not stopped yet, and is unparked from there.
+        let living = self.shared.with_living(&mut own.live, |live| live.clone());
         living.into_iter().for_each(Tcb::unpark);
         loop {
             self.run_out();

@@ -22,6 +22,7 @@ pub use bubbles::{Bubble, Bubbles};
 pub use fair::Fair;
 
 use crate::thread::current::Thread;
+use crate::thread::look;
 use crate::thread::tcb::Tcb;
 use crate::vp::local;
 use crate::vp::queue::RunQueue;
@@ -189,6 +190,22 @@ pub(crate) enum Order {
     Other(Box<dyn Policy>),
 }
 
+/// A policy of the program's own gets it.
+fn kept(ready: Ready) -> Ready {
+    let here = local::vp().map_or(std::ptr::null(), std::ptr::from_ref);
+    ready.0.own.kept.store(here.cast_mut(), Relaxed);
+    ready
+}
+
+/// Threads that never ran, for a policy of the program's own.
+struct Kept<'a>(&'a mut dyn Fresh);
+
+impl Fresh for Kept<'_> {
+    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+        self.0.take(priority, from).map(kept)
+    }
+}
+
 /// What a policy of the program's own gives back.
 fn returned(ready: Option<Ready>) -> Option<&'static Tcb> {
     let tcb = ready?.into_tcb();
@@ -207,11 +224,7 @@ impl Order {
     pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
         match self {
             Order::Fair(fair) => fair.put(Ready(tcb), why),
-            Order::Other(policy) => {
-                let here = local::vp().map_or(std::ptr::null(), std::ptr::from_ref);
-                tcb.own.kept.store(here.cast_mut(), Relaxed);
-                policy.put(Ready(tcb), why);
-            }
+            Order::Other(policy) => policy.put(kept(Ready(tcb)), why),
         }
     }
 
@@ -219,7 +232,7 @@ impl Order {
     pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
         match self {
             Order::Fair(fair) => fair.next(fresh).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.next(fresh)),
+            Order::Other(policy) => returned(policy.next(&mut Kept(fresh))),
         }
     }
 
@@ -239,8 +252,8 @@ impl Order {
         }
     }
 
-    /// From here on it is the usual one, with all threads that the policy returns. What it has forgotten is marked as
-    /// kept still.
+    /// From here on it is the usual one, with all threads that the policy returns, and those that it has forgotten:
+    /// they are marked as kept still.
     pub(crate) fn dismiss(&mut self) {
         struct Nobody;
         impl Fresh for Nobody {
@@ -251,6 +264,13 @@ impl Order {
         if matches!(self, Order::Other(_)) {
             let mut dismissed = std::mem::take(self);
             while let Some(tcb) = dismissed.next(&mut Nobody) {
+                self.put(tcb, Why::Woken);
+            }
+            drop(dismissed);
+            let Some(here) = local::vp() else { return };
+            let forgotten = |tcb: &&Tcb| std::ptr::eq(tcb.own.kept.load(Relaxed), here);
+            for tcb in look::all().filter(forgotten) {
+                tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
                 self.put(tcb, Why::Woken);
             }
         }
