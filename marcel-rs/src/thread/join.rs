@@ -68,13 +68,13 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The thread panicked, or did not run to its end ([`Stopped`], [`NoStack`]).
     pub fn join(self) -> std::thread::Result<T> {
-        let tcb = self.tcb();
-        if !tcb.join.is_done() && tcb.join.register(tcb::current()) {
+        let (tcb, me) = (self.tcb(), tcb::current());
+        if !tcb.join.is_done() && tcb.join.register(me) {
             while !tcb.join.is_done() {
-                tcb::park("join");
+                tcb::park_as(me, "join", None);
             }
         }
-        self.collect()
+        self.collect(me)
     }
 
     /// As [`JoinHandle::join`], for at most `time`: then the handle comes back.
@@ -116,12 +116,12 @@ impl<T> JoinHandle<T> {
                 }
             }
         }
-        Ok(self.collect())
+        Ok(self.collect(tcb::current()))
     }
 
     /// The thread has ended: its block is ours.
     #[inline]
-    fn collect(self) -> std::thread::Result<T> {
+    fn collect(self, me: &'static Tcb) -> std::thread::Result<T> {
         let tcb = ManuallyDrop::new(self).tcb();
         // SAFETY: the thread has ended, and we have its handle.
         let result = unsafe { tcb.own.cargo.take_result() };
@@ -129,7 +129,7 @@ impl<T> JoinHandle<T> {
             Some(error) => Err(Box::new(NoStack(error))),
             None => Err(Box::new(Stopped)),
         });
-        tcb.recycle();
+        tcb.recycle_on(me.own_vp());
         result
     }
 

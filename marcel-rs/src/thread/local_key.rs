@@ -137,12 +137,6 @@ pub(crate) fn destroy() {
     tcb::current().own.locals.destroy();
 }
 
-/// Destroys the calling thread's values for the last time; see [`Locals::finish`].
-#[inline(never)]
-pub(crate) fn finish() {
-    tcb::current().own.locals.finish();
-}
-
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// A key of green-thread-local values; declared by [`crate::thread_local!`].

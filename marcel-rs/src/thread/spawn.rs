@@ -7,12 +7,11 @@ use crate::diagnosis::trace::event;
 use crate::runtime::shared::Shared;
 use crate::thread::current::Thread;
 use crate::thread::join::JoinHandle;
-use crate::thread::local_key;
 use crate::thread::tcb::{Tcb, Traits};
 use crate::topology::Object;
 use crate::vp::local;
 use crate::vp::policy::{Bubble, Priority};
-use crate::vp::processor::Kind;
+use crate::vp::processor::{Kind, Vp};
 
 /// Configures a thread.
 #[derive(Clone, Debug, Default)]
@@ -117,9 +116,10 @@ impl Builder {
             ));
         }
         let bound = self.place.map(|place| node_of(shared, place, self.reactive)).transpose()?;
+        let vp = local::vp();
         // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
-        let tcb = unsafe { load(f) }?;
-        let bubble = self.bubble.unwrap_or_else(own_bubble);
+        let tcb = unsafe { load(vp, f) }?;
+        let bubble = self.bubble.unwrap_or_else(|| bubble_of(vp.and_then(Vp::current)));
         tcb.own.traits.set(Traits { priority: self.priority, bubble, bound });
         tcb.own.stack_size.set(self.stack_size);
         if let Some(name) = self.name {
@@ -129,7 +129,7 @@ impl Builder {
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         let usual = self.priority == Priority::Normal && bound.is_none();
-        match local::vp() {
+        match vp {
             Some(vp) if usual && vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => {
                 vp.spawn(tcb)
             }
@@ -139,10 +139,10 @@ impl Builder {
     }
 }
 
-/// The bubble of the calling thread.
+/// The bubble of the spawner.
 #[inline]
-fn own_bubble() -> Bubble {
-    local::tcb().map_or(Bubble::default(), |me| me.own.traits.get().bubble)
+fn bubble_of(spawner: Option<&Tcb>) -> Bubble {
+    spawner.map_or(Bubble::default(), |me| me.own.traits.get().bubble)
 }
 
 /// The node of the topology that a thread is to be bound to.
@@ -172,13 +172,16 @@ fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
 /// # Safety
 /// What `f` borrows must outlive the thread.
 #[inline]
-unsafe fn load<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<&'static Tcb> {
-    let tcb = Tcb::allocate();
+unsafe fn load<T: Send>(
+    vp: Option<&'static Vp>,
+    f: impl FnOnce() -> T + Send,
+) -> io::Result<&'static Tcb> {
+    let tcb = Tcb::allocate_on(vp);
     // SAFETY: a block from the pool is ours, and empty.
     match unsafe { tcb.own.cargo.load(f) } {
         Ok(()) => Ok(tcb),
         Err(f) => {
-            tcb.recycle();
+            tcb.recycle_on(vp);
             drop(f);
             Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
@@ -199,11 +202,11 @@ unsafe fn load<T: Send>(f: impl FnOnce() -> T + Send) -> io::Result<&'static Tcb
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let Some(vp) = local::vp() else { refuse("no runtime here: use Runtime::spawn") };
     // SAFETY: everything is 'static.
-    let tcb = match unsafe { load(f) } {
+    let tcb = match unsafe { load(Some(vp), f) } {
         Ok(tcb) => tcb,
         Err(error) => refuse(&error),
     };
-    let bubble = own_bubble();
+    let bubble = bubble_of(vp.current());
     if bubble != Bubble::default() {
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }
@@ -230,14 +233,14 @@ pub(crate) fn body() {
         // SAFETY: a running thread owns its cargo.
         unsafe { tcb.own.cargo.run() };
     }
-    local_key::destroy();
+    tcb.own.locals.destroy();
     // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
     // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.
     if tcb.own.unwinding.get() || tcb.join.is_detached() {
         discard(tcb);
     }
     // The result's destructor may have used some.
-    local_key::finish();
+    tcb.own.locals.finish();
 }
 
 /// Drops the closure or the result of a thread of the caller's.

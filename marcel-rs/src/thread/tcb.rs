@@ -174,9 +174,15 @@ impl Pool {
 
 impl Tcb {
     /// A block for a new thread.
-    #[inline]
     pub(crate) fn allocate() -> &'static Tcb {
-        let tcb = match local::vp() {
+        Self::allocate_on(local::vp())
+    }
+
+    /// As [`Tcb::allocate`], by the running thread of `vp`. The caller knows its virtual processor, if it has one:
+    /// to ask for it costs a call.
+    #[inline]
+    pub(crate) fn allocate_on(vp: Option<&'static Vp>) -> &'static Tcb {
+        let tcb = match vp {
             Some(vp) => vp.tcbs().take(),
             None => pool().take(),
         };
@@ -185,8 +191,13 @@ impl Tcb {
     }
 
     /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
-    #[inline(never)]
     pub(crate) fn recycle(&'static self) {
+        self.recycle_on(local::vp());
+    }
+
+    /// As [`Tcb::recycle`], by `vp` or its running thread.
+    #[inline]
+    pub(crate) fn recycle_on(&'static self, vp: Option<&'static Vp>) {
         debug_assert!(self.own.cargo.is_empty());
         self.home.store(std::ptr::null_mut(), Relaxed);
         self.asked.next_generation();
@@ -196,7 +207,7 @@ impl Tcb {
         self.own.traits.set(Traits::default());
         self.set_name(None);
         self.look.leave();
-        match local::vp() {
+        match vp {
             Some(vp) => vp.tcbs().put(self),
             None => pool().free.push(self),
         }
@@ -216,6 +227,30 @@ impl Tcb {
         } else if home.is_null() {
             self.sleeper.notify();
         }
+    }
+
+    /// As [`Tcb::unpark`], by the scheduler of `vp`.
+    #[inline]
+    pub(crate) fn unpark_from(&'static self, vp: &'static Vp) {
+        event!("unpark", thread = self.look.number());
+        let parked = self.park.notify();
+        let home = self.home.load(Acquire);
+        if parked && std::ptr::eq(home, vp) {
+            vp.wake_here(self);
+        } else if parked {
+            // SAFETY: as in `unpark`.
+            unsafe { &*home }.wake_from_elsewhere(self);
+        } else if home.is_null() {
+            self.sleeper.notify();
+        }
+    }
+
+    /// Of the running thread: its virtual processor; none for a kernel thread outside a runtime, nor for a thread
+    /// that got no stack and drops its closure in the scheduler.
+    #[inline]
+    pub(crate) fn own_vp(&self) -> Option<&'static Vp> {
+        // SAFETY: virtual processors are immortal.
+        unsafe { self.home.load(Relaxed).as_ref() }
     }
 
     /// Makes the token available on behalf of the virtual processor that is the thread's home; true if the
@@ -317,12 +352,16 @@ pub(crate) fn park(reason: &'static str) {
 
 /// As [`park`], and returns at `deadline` at the latest.
 pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    let tcb = current();
+    park_as(current(), reason, deadline);
+}
+
+/// As [`park_until`], by the thread that `tcb` is.
+pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
     if tcb.park.take_token() {
         return;
     }
     event!("park", thread = tcb.look.number(), reason = reason);
-    match local::vp() {
+    match tcb.own_vp() {
         Some(vp) => {
             tcb.look.waits(reason);
             if tcb.own.unwinding.get() {
@@ -340,6 +379,7 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
                 vp.forget_timer();
             }
         }
+        None if tcb.own.unwinding.get() => tcb.give_way(), // it got no stack
         None => {
             let waiting = tcb.look.kernel_waits(reason);
             tcb.sleeper.sleep(deadline, || false);

@@ -274,16 +274,23 @@ impl Vp {
     #[inline]
     pub(crate) fn wake(&self, tcb: &'static Tcb) {
         if self.is_current() && !local::in_handler() {
-            // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
-            unsafe { self.own() }.order.put(tcb, Why::Woken);
+            self.wake_here(tcb);
         } else {
             self.wake_from_elsewhere(tcb);
         }
     }
 
+    /// As [`Vp::wake`], on its own kernel thread, not in a signal handler.
+    #[inline]
+    pub(crate) fn wake_here(&self, tcb: &'static Tcb) {
+        debug_assert!(self.is_current() && !local::in_handler());
+        // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
+        unsafe { self.own() }.order.put(tcb, Why::Woken);
+    }
+
     /// Once it is pushed the thread may come to its end, and its runtime with it: from there on only what is immortal
     /// is touched, or what those are waited for who still touch it.
-    fn wake_from_elsewhere(&self, tcb: &'static Tcb) {
+    pub(crate) fn wake_from_elsewhere(&self, tcb: &'static Tcb) {
         if !self.shared.migrating() || !may_migrate(tcb) {
             self.inbox.push(tcb);
             fence(SeqCst);
@@ -298,6 +305,13 @@ impl Vp {
             self.shared.wake_for_work(self.kind);
         }
         self.wakers.fetch_sub(1, Release);
+    }
+
+    /// The running thread, which asks.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<&'static Tcb> {
+        // SAFETY: control blocks are immortal.
+        unsafe { self.running.load(Relaxed).as_ref() }
     }
 
     /// Queues a thread that never ran, spawned by the running thread of this virtual processor.

@@ -199,8 +199,8 @@ impl Vp {
         tcb.look.leave();
         match tcb.join.end() {
             End::Owned => {}
-            End::Awaited(waiter) => waiter.unpark(),
-            End::Detached if tcb.own.cargo.is_empty() => tcb.recycle(),
+            End::Awaited(waiter) => waiter.unpark_from(self),
+            End::Detached if tcb.own.cargo.is_empty() => tcb.recycle_on(Some(self)),
             // Detached between the thread's last look and its end: a thread drops the result, not the scheduler.
             End::Detached => {
                 tcb.join.reset();
