@@ -14,15 +14,35 @@
 //! # What each call blocks
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
-//! | [`park`], [`sleep`], [`JoinHandle::join`], [`sync`] | blocks | goes on | blocks |
-//! | [`yield_now`] | goes to the end of the queue | goes on | `sched_yield` |
-//! | [`spawn`], [`Thread::unpark`] | goes on | goes on | goes on |
-//! | [`blocking`](blocking()) | blocks | goes on | runs the closure |
+//! | [`park`], [`sleep`], [`JoinHandle::join`], [`scope`], what waits in [`sync`] | blocks | goes on | blocks |
+//! | [`yield_now`], [`yield_to`] | goes to the end of the queue | goes on | `sched_yield` |
+//! | [`spawn`], [`Thread::unpark`], [`Thread::interrupt`] | goes on | goes on | goes on ([`Runtime::spawn`]) |
+//! | [`blocking`](blocking()) | blocks | goes on, or has nobody else to run | runs the closure |
+//! | [`blocking::export`](mod@blocking) | blocks | goes on | runs the closure |
+//! | [`blocking::standby`](mod@blocking) | makes the call | **blocks**; a standby runs what never ran | runs the closure |
 //! | a blocking system call | blocks | **blocks** | blocks |
+//! | [`Runtime::run`] | panics | | blocks |
+//! | dropping a [`Runtime`] | blocks; one of its own does not wait | **blocks** | blocks |
+//!
+//! Each function says the rest under `# Context`, `# Blocking`, `# Wakes`, `# Errors` and `# Panics`, where they apply.
 //!
 //! # Where to look
-//! The scheduler's loop, its queues, its ticks and how it sleeps: `vp`. Control blocks, park and unpark: `thread`. Stacks and the
-//! switch: `context`. Blocking calls, spare kernel threads: [`mod@blocking`]. What an I/O manager sees: [`Hooks`].
+//! | for | see |
+//! |---|---|
+//! | starting threads | [`spawn`], [`Builder`]; [`scope`] for those that borrow; [`Runtime::spawn`] from outside |
+//! | waiting for one another | [`sync`]; [`park`] and [`Thread::unpark`]; [`Latch`] |
+//! | asking a thread to stop | [`Thread::interrupt`], [`Interrupted`] |
+//! | values of a thread's own | [`thread_local!`](crate::thread_local), [`LocalKey`] |
+//! | calls that block in the kernel | [`mod@blocking`] |
+//! | which thread runs next | [`Priority`], [`policy`], [`yield_to`] |
+//! | on which cores | [`Builder::bind`], [`topology`], [`RuntimeBuilder`] |
+//! | threads that move | [`RuntimeBuilder::migrate_started_threads`]: unsafe, and why |
+//! | what hangs, and where | [`diagnosis`] |
+//! | the environment's knobs | [`KNOBS`], [`knob`] |
+//! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`], [`Sleeper`], [`lwp`] |
+//!
+//! Inside: the scheduler's loop, its queues, its ticks and how it sleeps are in `vp`; control blocks, park and unpark in
+//! `thread`; stacks and the switch in `context`; what a runtime shares, its start and its end in `runtime`.
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
