@@ -7,6 +7,8 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use marcel::lwp;
+
 use super::Finding;
 use crate::clock;
 
@@ -129,42 +131,18 @@ pub(super) fn timer_signal() -> Finding {
     if median > 1500 { Finding::limited(check, found, advice) } else { Finding::ok(check, found) }
 }
 
-/// `struct sched_attr` as far as it is needed.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
 /// A time slice of one's own for a normal thread: with a shorter one, a woken thread preempts sooner.
 pub(super) fn slice() -> Finding {
-    const SLICE_NS: u64 = 100_000;
     let got = aside(|| {
-        let size = size_of::<SchedAttr>() as u32;
-        let ask = SchedAttr { size, runtime: SLICE_NS, ..SchedAttr::default() };
-        let mut now = SchedAttr::default();
-        // SAFETY: both structures are valid for `size` bytes.
-        unsafe {
-            if libc::syscall(libc::SYS_sched_setattr, 0, &ask, 0) != 0 {
-                return Err(last_error());
-            }
-            if libc::syscall(libc::SYS_sched_getattr, 0, &mut now, size, 0) != 0 {
-                return Err(last_error());
-            }
+        if !lwp::prefer_current_thread() {
+            return Err(last_error());
         }
-        Ok(now.runtime)
+        lwp::slice_of_current_thread().map_err(|error| error.to_string())
     });
     let advice = "reactive virtual processors wake a little later under load: a kernel of 6.12 or later \
                   honours slices of normal threads";
     match got {
-        Some(Ok(SLICE_NS)) => Finding::ok("custom_slice", "a slice of 0.1 ms was accepted"),
+        Some(Ok(lwp::SHORT_SLICE)) => Finding::ok("custom_slice", "a slice of 0.1 ms was accepted"),
         Some(Ok(_)) => Finding::limited("custom_slice", "accepted but not kept", advice),
         Some(Err(why)) => Finding::lacking("custom_slice", why, advice),
         None => Finding::lacking("custom_slice", "no thread to try it on", advice),

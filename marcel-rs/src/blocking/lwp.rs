@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::*;
 #[cfg(not(loom))]
 use crate::blocking::spare;
 #[cfg(not(loom))]
-pub use crate::blocking::spare::prefer_current_thread;
+pub use crate::blocking::spare::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
 use crate::shim::{AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, current_thread, fence};
 use crate::vp::sleeper::Sleeper;
 
