@@ -30,7 +30,8 @@ impl Thread {
         self.tcb as *const Tcb as *mut ()
     }
 
-    /// The handle back.
+    /// The handle back: that of the thread, or, if it has ended, of whoever has its control block now. So it is for
+    /// [`Thread::unpark`], which does no harm there; [`Thread::interrupt`] would stop a stranger.
     ///
     /// # Safety
     /// `raw` comes from [`Thread::into_raw`].

@@ -215,7 +215,7 @@ impl Vp {
         unsafe { &mut *self.own.get() }
     }
 
-    /// Where its kernel thread sleeps.
+    /// Where its kernel thread sleeps. Others notify it only: see the contexts of [`Sleeper`]'s functions.
     pub fn sleeper(&self) -> &Sleeper {
         &self.sleeper
     }
