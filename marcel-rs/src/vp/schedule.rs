@@ -162,6 +162,8 @@ impl Vp {
                 // The closure is somebody's, and its destructors run here: they see a thread that must not wait.
                 tcb.own.unwinding.set(true);
                 local::set_tcb(Some(tcb));
+                // Else what they start would ask the one before, whose block may be another's by now.
+                self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
                 spawn::discard(tcb);
                 tcb.own.locals.finish();
                 local::set_tcb(None);
