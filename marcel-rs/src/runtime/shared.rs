@@ -1,7 +1,7 @@
 //! What the virtual processors of a runtime share.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::*, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -186,8 +186,10 @@ impl Shared {
         None
     }
 
+    /// What the caller looks at after this is what whoever makes work visible relied on it for.
     pub(crate) fn end_spinning(&self, kind: Kind) {
-        self.group(kind).spinning.fetch_sub(1, Relaxed);
+        self.group(kind).spinning.fetch_sub(1, SeqCst);
+        fence(SeqCst);
     }
 
     /// The kind of virtual processor that carries a thread: there is only one kind in mono mode.
@@ -223,13 +225,19 @@ impl Shared {
 
     #[inline]
     fn wake_among(&self, kind: Kind, among: Option<&dyn Fn(usize) -> bool>) -> bool {
+        let group = self.group(kind);
+        fence(SeqCst);
+        // Whoever looks around finds it, or looks once more when it has stopped to: see `vp::rest`.
+        if among.is_none() && group.spinning.load(Relaxed) > 0 {
+            return true;
+        }
         // The caller's own virtual processor may still be marked, but is awake.
         let own = local::vp().filter(|vp| vp.kind() == kind && std::ptr::eq(&*vp.shared, self));
-        let claimed = self.group(kind).idle.claim(own.map(Vp::index), among);
+        let claimed = group.idle.claim_after_fence(own.map(Vp::index), among);
         let woken = match claimed {
             Some(index) => Some(self.vps(kind)[index]),
             None => {
-                let lent = self.group(kind).lent.claim_after_fence(None, among);
+                let lent = group.lent.claim_after_fence(None, among);
                 lent.and_then(|index| self.vps(kind)[index].standby.get().copied())
             }
         };

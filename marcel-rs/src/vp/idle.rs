@@ -33,7 +33,7 @@ impl IdleSet {
 
     /// Picks one that sleeps, not `except`, if `among` likes it, and clears its bit: it must be notified. To be
     /// called after the work is visible.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn claim(
         &self,
         except: Option<usize>,
@@ -104,6 +104,8 @@ mod model {
         sleepers: Vec<Sleeper>,
         queue: AtomicUsize,
         stopping: AtomicUsize,
+        /// Who looks around (`rest`): they are relied on instead of being woken.
+        spinning: AtomicUsize,
     }
 
     impl Vps {
@@ -113,14 +115,33 @@ mod model {
                 sleepers: (0..n).map(|_| Sleeper::new()).collect(),
                 queue: AtomicUsize::new(0),
                 stopping: AtomicUsize::new(0),
+                spinning: AtomicUsize::new(0),
             })
         }
 
         fn inject(&self) {
             self.queue.fetch_add(1, Relaxed);
-            if let Some(index) = self.idle.claim(None, None) {
+            self.wake();
+        }
+
+        /// As `Shared::wake_for_work`.
+        fn wake(&self) {
+            fence(SeqCst);
+            if self.spinning.load(Relaxed) > 0 {
+                return;
+            }
+            if let Some(index) = self.idle.claim_after_fence(None, None) {
                 self.sleepers[index].notify();
             }
+        }
+
+        /// As `Vp::look_around`: looks once; what it looks at afterwards is what others relied on it for.
+        fn look_around(&self) -> bool {
+            self.spinning.fetch_add(1, Relaxed);
+            let found = self.queue.load(Relaxed) > 0;
+            self.spinning.fetch_sub(1, SeqCst);
+            fence(SeqCst);
+            found
         }
 
         fn take(&self) -> bool {
@@ -192,6 +213,51 @@ mod model {
             other.join().unwrap();
             injector.join().unwrap();
             assert_eq!(vps.queue.load(Relaxed), 0);
+        });
+    }
+
+    /// Whoever looks around in vain, and sleeps then, does not miss what came meanwhile.
+    #[test]
+    fn work_finds_the_one_who_looked_around() {
+        loom::model(|| {
+            let vps = Vps::new(1);
+            let other = {
+                let vps = vps.clone();
+                thread::spawn(move || vps.inject())
+            };
+            while !vps.take() {
+                if !vps.look_around() {
+                    vps.sleep(0);
+                }
+            }
+            other.join().unwrap();
+        });
+    }
+
+    /// Whoever looked around and found something else to do wakes another one for what is left.
+    #[test]
+    fn who_stops_looking_for_something_else_passes_the_work_on() {
+        loom::model(|| {
+            let vps = Vps::new(1);
+            let injector = {
+                let vps = vps.clone();
+                thread::spawn(move || vps.inject())
+            };
+            let busy = {
+                let vps = vps.clone();
+                thread::spawn(move || {
+                    vps.look_around();
+                    // Something of its own: it takes that, and `pass_on`.
+                    if vps.queue.load(Relaxed) > 0 {
+                        vps.wake();
+                    }
+                })
+            };
+            while !vps.take() {
+                vps.sleep(0);
+            }
+            injector.join().unwrap();
+            busy.join().unwrap();
         });
     }
 }

@@ -118,6 +118,8 @@ pub(super) struct Own {
     pub(super) picks: Cell<u32>,
     /// To be run next, if it can: somebody yields to it.
     pub(super) favourite: Cell<Option<&'static Tcb>>,
+    /// It has just found something by looking around.
+    pub(super) looked_around: Cell<bool>,
     /// It is bound to its group's core.
     pub(super) meets: bool,
 }
@@ -164,6 +166,7 @@ impl Vp {
                 panicking: 0,
                 picks: Cell::new(0),
                 favourite: Cell::new(None),
+                looked_around: Cell::new(false),
                 meets: false,
             }),
         }

@@ -2,7 +2,7 @@
 //! then sleeps.
 //!
 //! The *little while* is for programs that hand work from core to core: a thread that is spawned or woken within it
-//! costs no system call and no interrupt. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
+//! costs no system call and no interrupt; whoever makes work visible while somebody looks wakes nobody. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
 //! processors of a kind do it at once, and none where a core has more than one.
 
 use std::time::Instant;
@@ -88,8 +88,19 @@ impl Vp {
         }
         if spin.is_some() {
             self.shared.end_spinning(self.kind());
+            // SAFETY: on our kernel thread, in the scheduler.
+            unsafe { self.own() }.looked_around.set(found);
         }
         found
+    }
+
+    /// It has looked around, and has taken something: those who saw it looking have woken nobody, so it wakes
+    /// somebody for what is left.
+    #[cold]
+    pub(super) fn pass_on(&self) {
+        if self.may_take() && self.fresh_in_sight() {
+            self.shared.wake_for_work(self.kind());
+        }
     }
 
     /// A reactive virtual processor goes to its group's core when every core computes, and is free when not. A

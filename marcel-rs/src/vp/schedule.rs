@@ -28,7 +28,13 @@ impl Vp {
         let _ = self.tick.create(self.shared.period);
         while !self.shared.is_stopping() {
             match self.next() {
-                Some(tcb) => self.execute(tcb),
+                Some(tcb) => {
+                    // SAFETY: on our kernel thread, in the scheduler.
+                    if unsafe { self.own() }.looked_around.take() {
+                        self.pass_on();
+                    }
+                    self.execute(tcb);
+                }
                 None => self.rest(),
             }
         }
