@@ -105,6 +105,33 @@ fn nobody_starves_beside_threads_that_yield() {
     yielding.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// A thread that waits for its first turn gets it, although newer ones keep coming: with and without thieves.
+#[test]
+fn the_oldest_does_not_wait_for_ever() {
+    fn chain(over: Arc<AtomicBool>, links: u64, started: Arc<AtomicUsize>) {
+        started.fetch_add(1, SeqCst);
+        if links > 0 && !over.load(SeqCst) {
+            drop(marcel::spawn(move || chain(over, links - 1, started)));
+        }
+    }
+    let policies: [fn() -> Box<dyn Policy>; 2] =
+        [|| Box::new(Fair::new()), || Box::new(Bubbles::new(8))];
+    for policy in policies {
+        for builder in [Runtime::builder().mode(Mode::Mono), smp(2)] {
+            let runtime = builder.policy(move |_| policy()).build().unwrap();
+            let (over, links) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+            let (ended, started) = (over.clone(), links.clone());
+            run(&runtime, move || {
+                let seen = ended.clone();
+                let oldest = marcel::spawn(move || seen.store(true, SeqCst));
+                drop(marcel::spawn(move || chain(ended, 1_000_000, started)));
+                oldest.join().unwrap();
+            });
+            assert!(links.load(SeqCst) < 100_000, "{links:?} came before it");
+        }
+    }
+}
+
 #[test]
 fn a_thread_yields_to_the_one_it_names() {
     let order = run(&mono(), || {

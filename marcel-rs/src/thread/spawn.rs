@@ -49,7 +49,7 @@ impl Builder {
         self
     }
 
-    /// Its priority.
+    /// Its priority. That of a bound thread counts once it has started.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
         self

@@ -1,31 +1,40 @@
 //! What a virtual processor has spawned and never ran: newest first for their owner, oldest first for thieves.
 //!
 //! A `crossbeam` deque, whose owner pays for being robbed (a fence a pop, an exchange for the last one). Where
-//! there is nobody to rob it, a plain list does: the owner opens the deque when that changes.
+//! there is nobody to rob it, a plain one does: the owner opens the deque when that changes.
+//!
+//! Newest first alone would let the oldest wait for ever beside a thread that goes on spawning. So now and then
+//! the oldest has its turn ([`Spawned::pop_fairly`]): seldom, for each begins another branch of a fork-join
+//! program, which then needs the stacks of both.
+
+use std::collections::VecDeque;
 
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 
 use crate::thread::tcb::Tcb;
-use crate::vp::queue::Stack;
+
+/// How often [`Spawned::pop_fairly`] gives the oldest.
+const OLDEST_FIRST: u32 = 61;
 
 /// The owner's end.
 pub(crate) struct Spawned {
     deque: Worker<&'static Tcb>,
     /// Holds all of them while nobody steals.
-    alone: Option<Stack>,
+    alone: Option<VecDeque<&'static Tcb>>,
     fifo: bool,
+    fair_turns: u32,
 }
 
 impl Spawned {
     /// `alone`: nobody will steal until [`Spawned::share`]. `fifo`: oldest first for the owner, too.
     pub(crate) fn new(alone: bool, fifo: bool) -> Spawned {
         let deque = if fifo { Worker::new_fifo() } else { Worker::new_lifo() };
-        Spawned { deque, alone: (alone && !fifo).then(Stack::default), fifo }
+        Spawned { deque, alone: (alone && !fifo).then(VecDeque::new), fifo, fair_turns: 0 }
     }
 
     /// As new, for another owner; it is empty.
     pub(crate) fn reset(&mut self, alone: bool) {
-        self.alone = (alone && !self.fifo).then(Stack::default);
+        self.alone = (alone && !self.fifo).then(VecDeque::new);
     }
 
     /// Whether it is oldest first for its owner, for good.
@@ -40,35 +49,24 @@ impl Spawned {
 
     /// Opens it to thieves, if it is not; true if that was done, and is to be undone by [`Spawned::unshare`].
     pub(crate) fn share(&mut self) -> bool {
-        let Some(mut stack) = self.alone.take() else { return false };
-        // Newest first here; the deque wants the oldest first.
-        let mut oldest_first = Stack::default();
-        while let Some(tcb) = stack.pop() {
-            oldest_first.push(tcb);
-        }
-        while let Some(tcb) = oldest_first.pop() {
-            self.deque.push(tcb);
-        }
+        let Some(alone) = self.alone.take() else { return false };
+        alone.into_iter().for_each(|tcb| self.deque.push(tcb));
         true
     }
 
     /// There is nobody any more to rob it.
     pub(crate) fn unshare(&mut self) {
-        let mut oldest_first = Stack::default();
+        let mut alone = VecDeque::new();
         while let Some(tcb) = self.deque.pop() {
-            oldest_first.push(tcb);
+            alone.push_front(tcb);
         }
-        let mut stack = Stack::default();
-        while let Some(tcb) = oldest_first.pop() {
-            stack.push(tcb);
-        }
-        self.alone = Some(stack);
+        self.alone = Some(alone);
     }
 
     #[inline]
     pub(crate) fn push(&mut self, tcb: &'static Tcb) {
         match &mut self.alone {
-            Some(stack) => stack.push(tcb),
+            Some(alone) => alone.push_back(tcb),
             None => self.deque.push(tcb),
         }
     }
@@ -77,15 +75,30 @@ impl Spawned {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<&'static Tcb> {
         match &mut self.alone {
-            Some(stack) => stack.pop(),
+            Some(alone) => alone.pop_back(),
             None => self.deque.pop(),
         }
+    }
+
+    /// The newest, or, at every 61st call, the oldest.
+    pub(crate) fn pop_fairly(&mut self) -> Option<&'static Tcb> {
+        self.fair_turns += 1;
+        if self.fair_turns < OLDEST_FIRST {
+            return self.pop();
+        }
+        self.fair_turns = 0;
+        match &mut self.alone {
+            Some(alone) => alone.pop_front(),
+            // As a thief would: the owner has only its own end.
+            None => self.deque.stealer().steal().success(),
+        }
+        .or_else(|| self.pop())
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         match &self.alone {
-            Some(stack) => stack.is_empty(),
+            Some(alone) => alone.is_empty(),
             None => self.deque.is_empty(),
         }
     }

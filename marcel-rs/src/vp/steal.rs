@@ -29,7 +29,9 @@ impl Fresh for Reachable<'_> {
             (Priority::Normal, From::Anywhere) => {
                 self.spawned.pop().or_else(|| self.shared().or_else(|| self.neighbours()))
             }
-            (Priority::Normal, From::OthersFirst) => self.shared().or_else(|| self.spawned.pop()),
+            (Priority::Normal, From::OthersFirst) => {
+                self.shared().or_else(|| self.spawned.pop_fairly())
+            }
             _ if self.vp.shared.is_special() => self.unusual(priority),
             _ => None,
         };

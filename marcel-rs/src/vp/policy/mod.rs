@@ -137,8 +137,8 @@ pub enum From {
     Own,
     /// Its own, else those that all may take, else its neighbours'.
     Anywhere,
-    /// Those that all may take, else its own. Asked for now and then, so that what others have spawned does not
-    /// wait for ever.
+    /// Those that all may take, else its own, among which the oldest has its turn now and then. To be asked for
+    /// regularly, so that nobody waits for ever.
     OthersFirst,
 }
 
