@@ -77,9 +77,9 @@ pub use crate::{
     knobs::{KNOBS, TIMER_PERIOD},
     runtime::{Runtime, builder::Builder as RuntimeBuilder, load::Load, mode::Mode},
     thread::current::{
-        Thread, current, current_name, current_sleeper, current_vp, is_green, is_stopping,
-        others_runnable, park, park_timeout, park_until, sleep, stack_high_water, yield_now,
-        yield_to,
+        Thread, ThreadId, current, current_name, current_sleeper, current_vp, is_green,
+        is_stopping, others_runnable, park, park_timeout, park_until, sleep, sleep_until,
+        stack_high_water, yield_now, yield_to,
     },
     thread::interrupt::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,

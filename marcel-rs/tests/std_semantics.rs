@@ -683,3 +683,50 @@ fn a_thread_that_its_runtime_stopped_is_reported_to_whoever_joins() {
     assert!(payload.is::<Stopped>());
     assert!(Stopped.to_string().contains("runtime stopped"));
 }
+
+/// `std::thread::sleep_until`.
+#[test]
+fn sleep_until_waits_for_its_deadline_and_not_for_one_that_has_passed() {
+    let runtime = Runtime::builder().build().unwrap();
+    runtime.run(|| {
+        let end = Instant::now() + Duration::from_millis(20);
+        marcel::sleep_until(end);
+        assert!(Instant::now() >= end);
+        marcel::sleep_until(end);
+    });
+    marcel::sleep_until(Instant::now());
+}
+
+/// `std::thread::ThreadId`: a thread has one, no other thread has the same, not even a later one.
+#[test]
+fn ids_tell_threads_apart() {
+    let runtime = Runtime::builder().build().unwrap();
+    runtime.run(|| {
+        let ids: std::collections::HashSet<_> =
+            (0..1000).map(|_| marcel::spawn(|| marcel::current().id()).join().unwrap()).collect();
+        assert_eq!(ids.len(), 1000);
+        let other = marcel::spawn(|| marcel::current().id());
+        let id = other.thread().id();
+        assert_eq!(other.join().unwrap(), id);
+        assert_ne!(marcel::current().id(), id);
+    });
+}
+
+#[test]
+fn a_detached_thread_runs_and_can_be_unparked() {
+    let runtime = Runtime::builder().build().unwrap();
+    runtime.run(|| {
+        let (tx, rx) = marcel::sync::channel::unbounded();
+        let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = over.clone();
+        let detached = marcel::Builder::new().name("detached").spawn_detached(move || {
+            while !seen.load(std::sync::atomic::Ordering::SeqCst) {
+                marcel::park();
+            }
+            tx.send(marcel::current_name()).unwrap();
+        });
+        over.store(true, std::sync::atomic::Ordering::SeqCst);
+        detached.unwrap().unpark();
+        assert_eq!(rx.recv().unwrap().as_deref(), Some("detached"));
+    });
+}

@@ -9,6 +9,15 @@ use crate::vp::local;
 use crate::vp::processor::Vp;
 use crate::vp::sleeper::Sleeper;
 
+/// Tells a thread from all others of the process, ended ones included. Green threads, and kernel threads that have
+/// waited for something of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId {
+    /// As dumps show it; used again by later threads.
+    number: u32,
+    generation: u64,
+}
+
 /// A thread, green or kernel, that can be unparked.
 #[derive(Clone, Copy)]
 pub struct Thread {
@@ -23,6 +32,11 @@ impl Thread {
 
     pub(crate) fn tcb(&self) -> &'static Tcb {
         self.tcb
+    }
+
+    /// What tells it from other threads.
+    pub fn id(&self) -> ThreadId {
+        ThreadId { number: self.tcb.look.number(), generation: self.generation }
     }
 
     /// The handle as a pointer, for a lock-free slot.
@@ -186,7 +200,19 @@ pub fn yield_to(thread: &Thread) {
 /// # Blocking
 /// The green thread; outside a runtime, the kernel thread.
 pub fn sleep(time: Duration) {
-    let end = deadline(time);
+    sleep_until_some(deadline(time));
+}
+
+/// Waits until `deadline`.
+///
+/// # Blocking
+/// As [`sleep`].
+pub fn sleep_until(deadline: Instant) {
+    sleep_until_some(Some(deadline));
+}
+
+/// Without an end when there is none.
+fn sleep_until_some(end: Option<Instant>) {
     while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
         tcb::park_until("sleep", end);
     }

@@ -98,6 +98,17 @@ impl Builder {
         unsafe { self.spawn_unchecked(&vp.shared, f) }
     }
 
+    /// As [`Builder::spawn`], of a thread that nobody will join; what it returns is dropped.
+    ///
+    /// # Context, Wakes, Errors
+    /// As [`Builder::spawn`].
+    pub fn spawn_detached<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Thread> {
+        self.spawn(f).map(|handle| *handle.thread())
+    }
+
     /// # Safety
     /// What `f` borrows must outlive the thread.
     pub(crate) unsafe fn spawn_unchecked<T: Send>(
