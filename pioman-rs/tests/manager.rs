@@ -468,3 +468,58 @@ fn a_runtime_that_stops_takes_its_waiters_off_a_condition() {
     cond.signal(0b11111); // would walk through them
     assert!(handles.into_iter().all(|handle| handle.join().is_err()));
 }
+
+/// A kernel thread waits with one manager, and ends; the next one has its control block, and with it the descriptor
+/// by which it is woken, and waits with another manager, while somebody sleeps in the first one's watch. That one
+/// must not empty the descriptor in the other's place (it did, and the wake-up was lost).
+#[test]
+fn a_thread_s_successor_is_woken_with_another_manager() {
+    const ROUNDS: usize = 200;
+    let sides = [(); 2].map(|()| {
+        let manager = Manager::builder().mode(Mode::NoThread).spin(Some(Duration::ZERO));
+        (manager.build().unwrap(), Mailbox::new(2 * ROUNDS))
+    });
+    let add = |(manager, mailbox): &(Arc<Manager>, Arc<Mailbox>)| {
+        manager.add_source(mailbox.clone()).unwrap()
+    };
+    let _sources = [add(&sides[0]), add(&sides[1])];
+    // By hand, so not found by the poll of a source: who waits is woken by its own descriptor.
+    let complete = |side: usize, request: usize| {
+        sides[side].1.done.fetch_add(1, SeqCst);
+        sides[side].1.requests[request].complete();
+    };
+    // Threads of their own, not scoped: one that is not woken must not keep the test from failing.
+    let waiting = |side: usize, request: usize, go: Option<std::sync::mpsc::Receiver<()>>| {
+        let (manager, mailbox) = sides[side].clone();
+        std::thread::spawn(move || {
+            if let Some(go) = go {
+                let _block_of_its_own = marcel::current();
+                go.recv().unwrap();
+            }
+            mailbox.submitted.fetch_add(1, SeqCst);
+            manager.wait(&mailbox.requests[request], Hint::Long);
+        })
+    };
+    let moment = || std::thread::sleep(Duration::from_millis(1));
+    for round in 0..ROUNDS {
+        let (go, later) = std::sync::mpsc::channel();
+        let sleeper = waiting(0, 2 * round + 1, Some(later));
+        moment();
+        let first = waiting(0, 2 * round, None);
+        moment();
+        complete(0, 2 * round);
+        first.join().unwrap();
+        go.send(()).unwrap();
+        moment();
+        let successor = waiting(1, round, None);
+        moment();
+        complete(1, round);
+        let limit = Instant::now() + Duration::from_secs(30);
+        while !successor.is_finished() {
+            assert!(Instant::now() < limit, "round {round}: not woken");
+            std::thread::yield_now();
+        }
+        complete(0, 2 * round + 1);
+        sleeper.join().unwrap();
+    }
+}
