@@ -304,6 +304,13 @@ fn a_policy_of_ones_own_runs_everything() {
     }
 }
 
+/// Cores are taken modulo their number, whatever the number.
+#[test]
+fn the_first_core_may_be_any_number() {
+    let runtime = smp(2).first_cpu(usize::MAX).build().unwrap();
+    assert!(run(&runtime, || marcel::current_vp().unwrap().cpu()).is_some());
+}
+
 /// In a process of its own, for the environment's sake.
 #[test]
 fn bound_threads_stay_in_their_part_of_the_machine() {

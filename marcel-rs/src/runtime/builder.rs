@@ -123,7 +123,7 @@ impl Builder {
             Ok(knob.int()?.map(|n| n as usize))
         };
         let topology = Topology::current()?;
-        let (cores, cpus) = (topology.places(), topology::allowed_cpus());
+        let cpus = topology::allowed_cpus();
         let compute =
             match (mode, self.vps.map_or_else(|| from_knob(&knobs::NVP), |n| Ok(Some(n)))?) {
                 (Mode::NoThread, _) => 0,
@@ -150,11 +150,7 @@ impl Builder {
                 why: format!("{reactive} reactive virtual processors; it takes 1 to 64"),
             });
         }
-        let first = match self.first_cpu {
-            Some(n) => n,
-            None => from_knob(&knobs::FIRSTCPU)?
-                .unwrap_or_else(|| topology::neighbours().1 * compute.max(1)),
-        };
+        let cores = topology.cores_for(compute, self.first_cpu)?;
         let period = Duration::from_micros(knobs::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
         let compute_nice = match mode {
             Mode::Smp => knobs::COMPUTE_NICE.int()?.unwrap_or(0) as i32,
@@ -193,12 +189,13 @@ impl Builder {
             topology,
             groups: [Group::new(compute), Group::new(reactive)],
         });
-        for (kind, n) in [(Kind::Compute, compute), (Kind::Reactive, reactive)] {
-            let places = places(&shared.topology, &cores, (kind, n), first);
+        let places = [compute_places(&shared.topology, &cores), reactive_places(reactive)];
+        for (kind, places) in [Kind::Compute, Kind::Reactive].into_iter().zip(places) {
+            let alone = places.len() == 1;
             let vps = places.into_iter().enumerate().map(|(index, place)| {
                 let order = shared.new_order(kind);
                 // Virtual processors are immortal, as control blocks are: see `tcb`.
-                Vp::make(shared.clone(), (kind, index), place, order, n == 1)
+                Vp::make(shared.clone(), (kind, index), place, order, alone)
             });
             let vps: Vec<&'static Vp> = vps.collect();
             shared.groups[kind as usize].vps.get_or_init(|| vps);
@@ -232,25 +229,21 @@ impl Builder {
     }
 }
 
-/// Where `n` virtual processors of a kind go, the first on core number `first` of `cores`.
-fn places(
-    topology: &Topology,
-    cores: &[usize],
-    (kind, n): (Kind, usize),
-    first: usize,
-) -> Vec<Place> {
-    if kind == Kind::Reactive {
-        let others = |index| (1..n).map(|step| (index + step) % n).collect();
-        return (0..n).map(|i| Place { steal_order: others(i), ..Place::default() }).collect();
-    }
-    let taken: Vec<usize> = (0..n).map(|index| cores[(first + index) % cores.len()]).collect();
-    let place = |index: usize| Place {
-        core: Some(taken[index]),
-        real: topology.real_cpu(taken[index]),
-        path: topology.path_of(taken[index]),
-        steal_order: topology.steal_order(&taken, index),
+/// Compute virtual processors, one for each of `cores`.
+fn compute_places(topology: &Topology, cores: &[usize]) -> Vec<Place> {
+    let place = |(index, &core): (usize, &usize)| Place {
+        core: Some(core),
+        real: topology.real_cpu(core),
+        path: topology.path_of(core),
+        steal_order: topology.steal_order(cores, index),
     };
-    (0..n).map(place).collect()
+    cores.iter().enumerate().map(place).collect()
+}
+
+/// `n` reactive virtual processors, nowhere in particular.
+fn reactive_places(n: usize) -> Vec<Place> {
+    let others = |index| (1..n).map(|step| (index + step) % n).collect();
+    (0..n).map(|index| Place { steal_order: others(index), ..Place::default() }).collect()
 }
 
 /// Main function of a virtual processor's kernel thread.

@@ -30,7 +30,7 @@ impl Load {
     /// Wakes a virtual processor that sleeps, a compute one if there is one: it will call the I/O manager.
     /// False if none sleeps. Progress path.
     pub fn wake_one(&self) -> bool {
-        self.0.wake_for_work(Kind::Compute) || self.0.wake_for_work(Kind::Reactive)
+        self.0.wake_sleeper(Kind::Compute) || self.0.wake_sleeper(Kind::Reactive)
     }
 
     /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.

@@ -213,24 +213,30 @@ impl Shared {
         self.special.store(true, Relaxed);
         self.bound[node as usize].get_or_init(Injector::new).push(tcb);
         let among = |index: usize| self.vps(kind)[index].place.path.contains(&(node as usize));
-        self.wake_among(kind, Some(&among));
-    }
-
-    /// Wakes one sleeping virtual processor of `kind`, if there is one. The work is visible already.
-    /// Returns whether there was one.
-    #[inline]
-    pub(crate) fn wake_for_work(&self, kind: Kind) -> bool {
-        self.wake_among(kind, None)
-    }
-
-    #[inline]
-    fn wake_among(&self, kind: Kind, among: Option<&dyn Fn(usize) -> bool>) -> bool {
-        let group = self.group(kind);
         fence(SeqCst);
-        // Whoever looks around finds it, or looks once more when it has stopped to: see `vp::rest`.
-        if among.is_none() && group.spinning.load(Relaxed) > 0 {
-            return true;
+        self.wake_after_fence(kind, Some(&among));
+    }
+
+    /// A thread that never ran is visible to the virtual processors of `kind`: wakes one that sleeps, unless another
+    /// one looks around, which finds it, or looks once more when it has stopped to (`vp::rest`).
+    #[inline]
+    pub(crate) fn wake_for_work(&self, kind: Kind) {
+        fence(SeqCst);
+        if self.group(kind).spinning.load(Relaxed) == 0 {
+            self.wake_after_fence(kind, None);
         }
+    }
+
+    /// Wakes one virtual processor of `kind` that sleeps, whatever others do; false if none does.
+    pub(crate) fn wake_sleeper(&self, kind: Kind) -> bool {
+        fence(SeqCst);
+        self.wake_after_fence(kind, None)
+    }
+
+    /// The caller's fence comes after what the woken one is to see.
+    #[inline]
+    fn wake_after_fence(&self, kind: Kind, among: Option<&dyn Fn(usize) -> bool>) -> bool {
+        let group = self.group(kind);
         // The caller's own virtual processor may still be marked, but is awake.
         let own = local::vp().filter(|vp| vp.kind() == kind && std::ptr::eq(&*vp.shared, self));
         let claimed = group.idle.claim_after_fence(own.map(Vp::index), among);

@@ -164,18 +164,16 @@ fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
             "a reactive thread is where the kernel puts it: it cannot be bound".into(),
         ));
     }
-    let cores = shared.topology.cores_of(place).map_err(|error| invalid(error.to_string()))?;
-    let nodes = shared.topology.nodes();
-    let node = nodes.iter().rposition(|node| node.cpus == cores);
-    let served =
-        |node: &usize| shared.vps(Kind::Compute).iter().any(|vp| vp.place.path.contains(node));
-    node.filter(served).map(|node| node as u32).ok_or_else(|| {
-        let cores: Vec<_> = shared.vps(Kind::Compute).iter().filter_map(|vp| vp.cpu()).collect();
-        invalid(format!(
-            "this runtime has no virtual processor on {place}: they are on the cores {cores:?} \
-             (MARCEL_NVP, MARCEL_FIRSTCPU)"
-        ))
-    })
+    let node = shared.topology.node_of(place).map_err(|error| invalid(error.to_string()))?;
+    let compute = shared.vps(Kind::Compute);
+    if compute.iter().any(|vp| vp.place.path.contains(&node)) {
+        return Ok(node as u32);
+    }
+    let cores: Vec<_> = compute.iter().filter_map(|vp| vp.cpu()).collect();
+    Err(invalid(format!(
+        "this runtime has no virtual processor on {place}: they are on the cores {cores:?} \
+         (MARCEL_NVP, MARCEL_FIRSTCPU)"
+    )))
 }
 
 /// A control block that carries `f`.

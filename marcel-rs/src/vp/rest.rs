@@ -62,7 +62,11 @@ impl Vp {
     /// Polls and looks for work, for a bounded time; true if there is some.
     fn look_around(&'static self) -> bool {
         let hooks = self.shared.hooks();
-        let spin = self.shared.begin_spinning(self.kind());
+        // Not a standby: who looks around is relied on to take what it sees.
+        let spin = match self.original {
+            None => self.shared.begin_spinning(self.kind()),
+            Some(_) => None,
+        };
         if hooks.is_none() && spin.is_none() {
             return false;
         }
@@ -98,7 +102,7 @@ impl Vp {
     /// somebody for what is left.
     #[cold]
     pub(super) fn pass_on(&self) {
-        if self.may_take() && self.fresh_in_sight() {
+        if self.fresh_in_sight() {
             self.shared.wake_for_work(self.kind());
         }
     }
