@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::runtime::shared::Shared;
 use crate::thread::tcb::Tcb;
-use crate::vp::processor::{Own, Vp};
+use crate::vp::processor::Vp;
 
 /// Who of a runtime's virtual processors has nothing left to do.
 #[derive(Default)]
@@ -70,14 +70,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAP: Duration = Duration::from_micros(200);
 
 impl Vp {
-    /// # Safety
-    /// As [`Vp::own`]; the borrow ends before any thread runs.
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn mine(&self) -> &mut Own {
-        // SAFETY: the caller's promise.
-        unsafe { self.own() }
-    }
-
     /// `tcb` has switched out, and this virtual processor has a thread in a panic, or had: that one or another.
     #[cold]
     pub(super) fn note_panics(&self, tcb: &Tcb) {
@@ -85,7 +77,7 @@ impl Vp {
             return; // it has been decided already, see `condemn`
         }
         // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.mine() };
+        let own = unsafe { self.own() };
         let before = tcb.own.panics.get();
         let others = own.panicking - (before == Panics::Yes) as usize;
         let now = match (std::thread::panicking(), others, before) {
@@ -103,14 +95,14 @@ impl Vp {
     pub(super) fn forget_panics(&self, tcb: &Tcb) {
         if tcb.own.panics.take() == Panics::Yes {
             // SAFETY: in the scheduler, on our kernel thread.
-            unsafe { self.mine() }.panicking -= 1;
+            unsafe { self.own() }.panicking -= 1;
         }
     }
 
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
     pub(super) fn end_all(&'static self) {
         // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.mine() };
+        let own = unsafe { self.own() };
         own.order.dismiss();
         // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
         // parks again only where the runtime has not stopped yet, and is unparked from there.
@@ -145,7 +137,7 @@ impl Vp {
     /// Runs until no thread is left.
     fn run_out(&'static self) {
         // SAFETY: in the scheduler, on our kernel thread.
-        let own = || unsafe { self.mine() };
+        let own = || unsafe { self.own() };
         let living = || self.shared.with_living(&mut own().live, |live| live.len());
         let (mut in_vain, mut moved) = (0, Instant::now());
         loop {
