@@ -461,7 +461,12 @@ fn a_thread_without_a_stack_leaves_nothing_to_the_next_one() {
         let huge = marcel::Builder::new().stack_size(1 << 62);
         drop(huge.spawn(|| ()).unwrap());
         marcel::sleep(Duration::from_millis(1));
-        marcel::spawn(marcel::park)
+        // Again and again: `park` may return without reason, for one that the block's last user was given late.
+        marcel::spawn(|| -> () {
+            loop {
+                marcel::park()
+            }
+        })
     });
     drop(runtime);
     let payload = never.join().unwrap_err();
