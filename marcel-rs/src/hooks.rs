@@ -1,5 +1,6 @@
 //! What the scheduler asks of an I/O manager, and when. `marcel` knows nothing else of it.
 
+use std::any::Any;
 use std::time::Instant;
 
 use crate::vp::processor::Vp;
@@ -25,7 +26,7 @@ pub enum Idle {
 /// [`Hooks::tick`] runs in a signal handler, which interrupts a thread anywhere, in the allocator or in this crate: it
 /// calls nothing that is not async-signal-safe. Of this crate those functions are whose `# Context` says *signal
 /// handlers included*.
-pub unsafe trait Hooks: Send + Sync {
+pub unsafe trait Hooks: Any + Send + Sync {
     /// A virtual processor has nothing to run; called again and again until something turns up or the
     /// answer is [`Idle::Sleep`]. `idle_since` is when it ran out of work.
     fn idle(&self, vp: &Vp, idle_since: Instant) -> Idle;

@@ -12,44 +12,27 @@
 //! | [`Manager::poll`], [`Manager::left_pending`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
-//! The invariant of detection: `manager`. The mixed wait: `wait`. What the scheduler calls: `hooks`. Sleeping in
-//! the kernel: `watch`, `spare`. Light tasks: `ltask`, their queues: `tree`. The lock of the progress path:
-//! `handover`.
+//! The invariant of detection: `manager`. The mixed wait: `wait`. What the scheduler calls: `manager/hooks.rs`. Sleeping in
+//! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
+//! `sync`.
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs))]
 
-#[cfg_attr(loom, allow(dead_code))]
-mod arming;
-#[cfg(not(loom))]
-mod candidates;
-mod completion;
-mod cond;
 #[cfg(not(loom))]
 mod error;
-mod handover;
-#[cfg(not(loom))]
-mod hooks;
 #[cfg(not(loom))]
 mod knobs;
 #[cfg(not(loom))]
 mod ltask;
 #[cfg(not(loom))]
 mod manager;
-#[cfg(not(loom))]
-mod point;
-#[cfg(not(loom))]
-mod registry;
 mod shim;
 #[cfg(not(loom))]
 mod source;
-#[cfg(not(loom))]
-mod spare;
-#[cfg(not(loom))]
-mod tree;
+mod sync;
 #[cfg(not(loom))]
 mod wait;
-#[cfg(not(loom))]
 mod watch;
 
 #[cfg(not(loom))]
@@ -57,11 +40,14 @@ pub use crate::{
     error::Error,
     knobs::KNOBS,
     ltask::{Progress, Task, TaskBuilder},
-    manager::{Builder, Manager, SourceHandle},
-    point::{Point, Points},
+    manager::current::{Entered, current},
+    manager::point::{Point, Points},
+    manager::{Builder, Manager, SourceHandle, runtime::Runtime},
     source::Source,
     wait::Hint,
 };
-pub use completion::Completion;
-pub use cond::Cond;
-pub use handover::{Guard, Handover, HandoverLock};
+pub use sync::{
+    completion::Completion,
+    cond::Cond,
+    handover::{Guard, Handover, HandoverLock},
+};

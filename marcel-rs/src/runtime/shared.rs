@@ -87,6 +87,12 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Shared {
+    /// The I/O manager, to keep. On the kernel threads of virtual processors.
+    pub(crate) fn hooks_owned(&self) -> Option<Arc<dyn Hooks>> {
+        // SAFETY: as in `hooks`.
+        unsafe { (*self.hooks.get()).clone() }
+    }
+
     /// The I/O manager. On the kernel threads of virtual processors.
     #[inline]
     pub(crate) fn hooks(&self) -> Option<&dyn Hooks> {

@@ -1,9 +1,11 @@
 //! What a thread does to itself, and the handle that others wake it by.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::context::Switch;
+use crate::hooks::Hooks;
 use crate::thread::tcb::{self, Tcb};
 use crate::vp::local;
 use crate::vp::processor::Vp;
@@ -108,6 +110,11 @@ pub fn others_runnable() -> bool {
 /// The caller's virtual processor.
 pub fn current_vp() -> Option<&'static Vp> {
     local::vp()
+}
+
+/// The hooks of the calling green thread's runtime, if it has any.
+pub fn current_hooks() -> Option<Arc<dyn Hooks>> {
+    local::vp()?.shared.hooks_owned()
 }
 
 /// Name of the calling green thread, if it has one.

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
-use crate::arming::{Arming, Begin};
-use crate::registry::{MAX, Pinned};
+use crate::manager::registry::{MAX, Pinned};
+use crate::watch::arming::{Arming, Begin};
 
 /// Marks the eventfd of a sleeper in the event's data; the rest is the descriptor.
 const SLEEPER: u64 = 1 << 63;

@@ -22,6 +22,12 @@
 //! Rejected: handing the watch over by waking the next sleeper (a wake-up for each message of a ping-pong);
 //! one `epoll` set that several threads sleep in (the kernel would wake the wrong one half of the time).
 
+pub(crate) mod current;
+pub(crate) mod hooks;
+pub(crate) mod point;
+pub(crate) mod registry;
+pub(crate) mod runtime;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
@@ -30,17 +36,17 @@ use std::time::{Duration, Instant};
 use marcel::lwp::LwpPool;
 use marcel::{Load, Mode, Sleeper};
 
-use crate::candidates::Candidates;
-use crate::completion::Completion;
 use crate::error::Error;
 use crate::knobs;
-use crate::point::{Hits, Point, Points};
-use crate::registry::{MAX, Pinned, Registry};
+use crate::ltask::tree::Tree;
+use crate::manager::point::{Hits, Point, Points};
+use crate::manager::registry::{MAX, Pinned, Registry};
 use crate::source::Source;
-use crate::spare::Spare;
-use crate::tree::Tree;
+use crate::sync::completion::Completion;
 use crate::wait::Hint;
-use crate::watch::Watch;
+use crate::watch::candidates::Candidates;
+use crate::watch::set::Watch;
+use crate::watch::spare::Spare;
 
 /// Configures a [`Manager`]; what is not set comes from the knobs.
 #[derive(Debug, Default)]
@@ -189,7 +195,7 @@ impl Manager {
     /// Not the progress path.
     ///
     /// # Errors
-    /// The manager has 16 sources already; the kernel refuses the descriptor or a spare thread.
+    /// The manager has 64 sources already; the kernel refuses the descriptor or a spare thread.
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
         let fd = source.fd();
         if self.core.points.block {

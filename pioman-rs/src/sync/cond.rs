@@ -10,9 +10,9 @@ use std::ptr::null_mut;
 #[cfg(not(loom))]
 use std::time::Instant;
 
-use crate::completion::Completion;
-use crate::handover::{Handover, HandoverLock};
 use crate::shim::{self, AtomicU64, Ordering::*};
+use crate::sync::completion::Completion;
+use crate::sync::handover::{Handover, HandoverLock};
 
 /// Bits that threads wait for.
 pub struct Cond {

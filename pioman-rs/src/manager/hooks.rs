@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use marcel::{Hooks, Idle, Kind, Load, Sleeper, Vp};
 
+use crate::manager::point::Point;
 use crate::manager::{Core, Manager};
-use crate::point::Point;
 
 /// A tick that finds a transfer under way goes on polling until nothing has come for this long (a peer that
 /// has to be woken first answers within 5–10 µs, one that shares the core within a short slice of 100 µs)…

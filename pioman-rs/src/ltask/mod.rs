@@ -17,6 +17,8 @@
 //! A task that has a blocking alternative is *exported* to a spare kernel thread when every compute virtual
 //! processor is busy (thesis 5.2.3): at submission, or later, at the tick that finds the machine loaded.
 
+pub(crate) mod tree;
+
 use std::cell::UnsafeCell;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
@@ -25,9 +27,9 @@ use std::time::Instant;
 
 use marcel::lwp::{JobNode, LwpJob};
 
-use crate::completion::Completion;
+use crate::manager::point::Point;
 use crate::manager::{Core, Manager};
-use crate::point::Point;
+use crate::sync::completion::Completion;
 use crate::wait::Hint;
 
 /// What a light task says after a run.

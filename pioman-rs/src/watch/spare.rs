@@ -14,7 +14,7 @@ use marcel::Sleeper;
 use marcel::lwp::{LwpPool, prefer_current_thread};
 
 use crate::manager::Core;
-use crate::point::Point;
+use crate::manager::point::Point;
 
 pub(crate) struct Spare {
     shared: Arc<Shared>,

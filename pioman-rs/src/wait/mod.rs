@@ -12,9 +12,9 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use crate::completion::Completion;
 use crate::manager::Core;
-use crate::point::Point;
+use crate::manager::point::Point;
+use crate::sync::completion::Completion;
 
 /// What the library knows of a request's duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::source::Source;
 
 /// Most sources that one manager takes.
-pub(crate) const MAX: usize = 16;
+pub(crate) const MAX: usize = 64;
 
 /// A source, and its descriptor as it was at registration.
 type Registered = (Arc<dyn Source>, Option<RawFd>);
@@ -27,12 +27,18 @@ struct Slot {
 // SAFETY: `source` is written only while the slot is inactive and unpinned, under `Registry::writers`.
 unsafe impl Sync for Slot {}
 
-#[derive(Default)]
 pub(crate) struct Registry {
-    slots: [Slot; MAX],
+    slots: Box<[Slot]>,
     /// Slots from this one on have never been used.
     end: AtomicUsize,
     writers: Mutex<()>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        let slots = (0..MAX).map(|_| Slot::default()).collect();
+        Registry { slots, end: AtomicUsize::new(0), writers: Mutex::new(()) }
+    }
 }
 
 impl Registry {
@@ -62,7 +68,7 @@ impl Registry {
     /// Pins every active source for a while. Progress path.
     #[inline]
     pub(crate) fn pin(&self) -> Pinned<'_> {
-        let mut mask = 0u32;
+        let mut mask = 0u64;
         for (index, slot) in self.slots[..self.end.load(Acquire)].iter().enumerate() {
             if slot.active.load(Relaxed) {
                 slot.pins.fetch_add(1, SeqCst);
@@ -88,7 +94,7 @@ impl Slot {
 /// Sources that stay alive as long as this does.
 pub(crate) struct Pinned<'a> {
     registry: &'a Registry,
-    mask: u32,
+    mask: u64,
 }
 
 impl Pinned<'_> {

@@ -1,0 +1,104 @@
+//! Which manager serves the caller.
+//!
+//! A green thread: the hooks of its runtime. A kernel thread: the one that it has *entered*. Who has neither can still do
+//! I/O: one manager is there for the whole process, made when it is first asked for.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::Error;
+use crate::manager::Manager;
+
+std::thread_local! {
+    /// Those that the kernel thread has entered, innermost last. Not looked at by green threads, which move.
+    static ENTERED: RefCell<Vec<Arc<Manager>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The manager that serves the caller: that of its runtime, or for a kernel thread the one that it has entered
+/// ([`Manager::enter`]).
+///
+/// # Context
+/// Not the progress path (it counts a reference).
+pub fn current() -> Option<Arc<Manager>> {
+    if marcel::is_green() {
+        let hooks: Arc<dyn Any + Send + Sync> = marcel::current_hooks()?;
+        return hooks.downcast().ok();
+    }
+    ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten()
+}
+
+impl Manager {
+    /// The caller's manager ([`current`]), or else one that serves the whole process.
+    ///
+    /// # Errors
+    /// There is none, and none can be made: see [`crate::Builder::build`].
+    pub fn here() -> Result<Arc<Manager>, Error> {
+        static OF_THE_PROCESS: Mutex<Option<Arc<Manager>>> = Mutex::new(None);
+        if let Some(manager) = current() {
+            return Ok(manager);
+        }
+        let mut slot = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(manager) = &*slot {
+            return Ok(manager.clone());
+        }
+        Ok(slot.insert(Manager::builder().mode(marcel::Mode::Smp).build()?).clone())
+    }
+
+    /// Makes this manager the calling kernel thread's, until what this returns is dropped.
+    ///
+    /// # Context
+    /// A kernel thread. In a green thread, whose runtime has its manager, this has no effect.
+    pub fn enter(self: &Arc<Self>) -> Entered {
+        let on = !marcel::is_green();
+        if on {
+            ENTERED.with(|entered| entered.borrow_mut().push(self.clone()));
+        }
+        Entered { on, _here: PhantomData }
+    }
+}
+
+/// See [`Manager::enter`].
+#[derive(Debug)]
+#[must_use]
+pub struct Entered {
+    on: bool,
+    /// It belongs to the kernel thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        if self.on {
+            let left = ENTERED.try_with(|entered| entered.borrow_mut().pop());
+            drop(left); // outside the borrow: it may be the last
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Runtime;
+    use marcel::Mode;
+
+    #[test]
+    fn everybody_finds_the_manager_that_serves_them() {
+        assert!(current().is_none());
+        for mode in [Mode::NoThread, Mode::Mono, Mode::Smp] {
+            let runtime =
+                Runtime::build(Manager::builder().mode(mode), marcel::Runtime::builder()).unwrap();
+            let is_ours = |found: Option<Arc<Manager>>| {
+                found.is_some_and(|found| Arc::ptr_eq(&found, runtime.manager()))
+            };
+            assert!(runtime.run(|| is_ours(current())), "{mode:?}");
+            {
+                let _entered = runtime.manager().enter();
+                assert!(is_ours(current()));
+            }
+            assert!(current().is_none());
+        }
+        assert!(Arc::ptr_eq(&Manager::here().unwrap(), &Manager::here().unwrap()));
+    }
+}
