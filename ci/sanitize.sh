@@ -17,7 +17,7 @@
 # thread: only unit tests in which no green thread runs: ThreadSanitizer takes a switch of stacks for one thread's
 #   confusion (corosensei has no hooks for it). It does not model fences either, so what hangs on one is checked by
 #   the models instead (ci/models.sh), and the standard library is not instrumented (no -Zbuild-std on stable):
-#   its channels are named in tsan.supp, and the test harness must not start threads (one test at a time).
+#   its channels are named in tsan.supp; `--cfg sanitized` has counters changed by what it sees; and the test harness must not start threads (one test at a time).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -44,7 +44,7 @@ leak() {
 
 thread() {
     CARGO_TARGET_DIR="$BUILD/tsan" \
-        RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" \
+        RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized" \
         TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:${TSAN_OPTIONS:-}" \
         timeout "$LIMIT" cargo test --target "$TARGET" -p marcel -p pioman --lib -- --test-threads=1 "$@"
 }

@@ -93,4 +93,6 @@ pub use crate::{
     vp::processor::{Kind, Vp},
 };
 pub use thread::latch::Latch;
+#[cfg(not(loom))]
+pub use thread::slot;
 pub use vp::sleeper::Sleeper;

@@ -27,6 +27,7 @@ mod knobs;
 mod ltask;
 #[cfg(not(loom))]
 mod manager;
+mod pins;
 mod shim;
 #[cfg(not(loom))]
 mod source;

@@ -1,14 +1,15 @@
 //! The registered sources: a few slots that the progress path walks without locks or reference counts.
 //!
-//! A reader *pins* a slot (one atomic addition), then looks whether it is active. Removal makes it inactive,
-//! then waits until nobody has it pinned: only then may the source's memory go. Pins are short, the longest
-//! being a bounded spin.
+//! One word says which slots are active. A reader *pins* them all ([`crate::pins`]), then reads the word. Removal takes
+//! the slot's bit away, then waits until everybody has left who was there before: only then may the source's memory go.
+//! Pins are short, the longest being a bounded spin.
 
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::pins::Pins;
 use crate::source::Source;
 
 /// Most sources that one manager takes.
@@ -18,76 +19,69 @@ pub(crate) const MAX: usize = 64;
 type Registered = (Arc<dyn Source>, Option<RawFd>);
 
 #[derive(Default)]
-struct Slot {
-    active: AtomicBool,
-    pins: AtomicUsize,
-    source: UnsafeCell<Option<Registered>>,
-}
+struct Slot(UnsafeCell<Option<Registered>>);
 
-// SAFETY: `source` is written only while the slot is inactive and unpinned, under `Registry::writers`.
+// SAFETY: written only while the slot is inactive and nobody has pinned it, under `Registry::writers`.
 unsafe impl Sync for Slot {}
 
 pub(crate) struct Registry {
     slots: Box<[Slot]>,
-    /// Slots from this one on have never been used.
-    end: AtomicUsize,
-    writers: Mutex<()>,
+    /// A bit for each slot that holds a source.
+    active: AtomicU64,
+    pins: Pins,
+    /// Holds the slots that may be given away.
+    writers: Mutex<u64>,
 }
 
 impl Default for Registry {
     fn default() -> Self {
-        let slots = (0..MAX).map(|_| Slot::default()).collect();
-        Registry { slots, end: AtomicUsize::new(0), writers: Mutex::new(()) }
+        marcel::slot::prepare();
+        Registry {
+            slots: (0..MAX).map(|_| Slot::default()).collect(),
+            active: AtomicU64::new(0),
+            pins: Pins::new(),
+            writers: Mutex::new(u64::MAX),
+        }
     }
 }
 
 impl Registry {
     /// Takes a free slot; `None` when there is none.
     pub(crate) fn add(&self, source: Arc<dyn Source>, fd: Option<RawFd>) -> Option<usize> {
-        let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = self.slots.iter().position(|s| !s.active.load(Relaxed))?;
-        let slot = &self.slots[index];
-        slot.wait_unpinned();
-        // SAFETY: inactive, unpinned, and no other writer.
-        unsafe { *slot.source.get() = Some((source, fd)) };
-        slot.active.store(true, SeqCst);
-        self.end.fetch_max(index + 1, Release);
+        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *free == 0 {
+            return None;
+        }
+        let index = free.trailing_zeros() as usize;
+        *free &= !(1 << index);
+        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        unsafe { *self.slots[index].0.get() = Some((source, fd)) };
+        self.active.fetch_or(1 << index, Release);
         Some(index)
     }
 
     /// Empties a slot; when this returns nobody uses its source any more.
     pub(crate) fn remove(&self, index: usize) -> Option<Registered> {
-        let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = &self.slots[index];
-        slot.active.store(false, SeqCst);
-        slot.wait_unpinned();
-        // SAFETY: inactive, unpinned, and no other writer.
-        unsafe { (*slot.source.get()).take() }
+        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.active.fetch_and(!(1 << index), SeqCst);
+        if !self.pins.wait_for_readers() {
+            // Nobody knows who still uses it: it stays, and its slot with it.
+            // SAFETY: no other writer; readers only read.
+            return unsafe { (*self.slots[index].0.get()).clone() };
+        }
+        *free |= 1 << index;
+        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        unsafe { (*self.slots[index].0.get()).take() }
     }
 
     /// Pins every active source for a while. Progress path.
     #[inline]
     pub(crate) fn pin(&self) -> Pinned<'_> {
-        let mut mask = 0u64;
-        for (index, slot) in self.slots[..self.end.load(Acquire)].iter().enumerate() {
-            if slot.active.load(Relaxed) {
-                slot.pins.fetch_add(1, SeqCst);
-                if slot.active.load(SeqCst) {
-                    mask |= 1 << index;
-                } else {
-                    slot.pins.fetch_sub(1, Release);
-                }
-            }
+        if self.active.load(Relaxed) == 0 {
+            return Pinned { registry: self, mask: 0, phase: None };
         }
-        Pinned { registry: self, mask }
-    }
-}
-
-impl Slot {
-    fn wait_unpinned(&self) {
-        while self.pins.load(SeqCst) != 0 {
-            std::thread::yield_now();
-        }
+        let phase = self.pins.begin(marcel::slot::current());
+        Pinned { registry: self, mask: self.active.load(Acquire), phase: Some(phase) }
     }
 }
 
@@ -95,6 +89,7 @@ impl Slot {
 pub(crate) struct Pinned<'a> {
     registry: &'a Registry,
     mask: u64,
+    phase: Option<usize>,
 }
 
 impl Pinned<'_> {
@@ -110,7 +105,7 @@ impl Pinned<'_> {
                 let index = mask.trailing_zeros() as usize;
                 mask &= mask - 1;
                 // SAFETY: pinned, so nobody writes.
-                if let Some((source, fd)) = unsafe { &*self.registry.slots[index].source.get() } {
+                if let Some((source, fd)) = unsafe { &*self.registry.slots[index].0.get() } {
                     return Some((index, &**source, *fd));
                 }
             }
@@ -133,11 +128,8 @@ impl Pinned<'_> {
 impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
-        let mut mask = self.mask;
-        while mask != 0 {
-            let index = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            self.registry.slots[index].pins.fetch_sub(1, Release);
+        if let Some(phase) = self.phase {
+            self.registry.pins.end(marcel::slot::current(), phase);
         }
     }
 }
@@ -145,6 +137,7 @@ impl Drop for Pinned<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
 
     struct Probe(Arc<AtomicUsize>);
     // SAFETY: one atomic addition.
