@@ -25,10 +25,21 @@ pub(crate) static POINTS: Knob = Knob {
 pub(crate) static BUSY_WAIT_USEC: Knob = Knob {
     name: "PIOM_BUSY_WAIT_USEC",
     kind: Kind::Int(-1, 1_000_000),
-    default: "50",
+    default: "",
     unit: "µs",
-    meaning: "how long a wait polls before it sleeps, on a machine that is not loaded; 0: not at all; \
-              -1: for ever (cost of a kernel wake-up over 5 % accepted overhead gives the default)",
+    meaning: "how long a wait polls at the most before it sleeps, on a machine that is not loaded; 0: not at all; \
+              -1: as long as it takes; unset: as the policy has it, 50 in load-aware, 20 times the measured cost of \
+              a kernel wake-up in adaptive (`mad knobs --explain` shows it)",
+};
+
+/// Who chooses the method.
+pub(crate) static POLICY: Knob = Knob {
+    name: "PIOM_POLICY",
+    kind: Kind::Text,
+    default: "load-aware",
+    unit: "",
+    meaning: "policy that chooses how events are looked for: always-poll, always-block, timer-only, dedicated, \
+              load-aware or adaptive; after commas SOURCE=name for single sources",
 };
 
 /// Spare kernel threads.
@@ -42,4 +53,4 @@ pub(crate) static SPARE_LWP: Knob = Knob {
 };
 
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, BUSY_WAIT_USEC, SPARE_LWP];
+pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP];

@@ -12,7 +12,8 @@
 //! | [`Manager::poll`], [`Manager::left_pending`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
-//! The invariant of detection: `manager`. The mixed wait: `wait`. What the scheduler calls: `manager/hooks.rs`. Sleeping in
+//! The invariant of detection: `manager`. The mixed wait: `wait`. Who chooses the method of
+//! detection: [`policy`]. What the scheduler calls: `manager/hooks.rs`. Sleeping in
 //! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
 //! `sync`.
 
@@ -28,6 +29,8 @@ mod ltask;
 #[cfg(not(loom))]
 mod manager;
 mod pins;
+#[cfg(not(loom))]
+pub mod policy;
 mod shim;
 #[cfg(not(loom))]
 mod source;
@@ -43,9 +46,11 @@ pub use crate::{
     ltask::{Progress, Task, TaskBuilder},
     manager::current::{Entered, current},
     manager::point::{Point, Points},
+    manager::registry::SourceId,
     manager::{Builder, Manager, SourceHandle, runtime::Runtime},
+    policy::Policy,
+    policy::hints::{Hint, Hints, Priority},
     source::Source,
-    wait::Hint,
 };
 pub use sync::{
     completion::Completion,

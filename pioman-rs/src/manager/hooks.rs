@@ -6,7 +6,10 @@ use std::time::{Duration, Instant};
 use marcel::{Hooks, Idle, Kind, Load, Sleeper, Vp};
 
 use crate::manager::point::Point;
+use crate::manager::registry::Pinned;
 use crate::manager::{Core, Manager};
+use crate::policy::ask::Question;
+use crate::policy::{Asker, Method};
 
 /// A tick that finds a transfer under way goes on polling until nothing has come for this long (a peer that
 /// has to be woken first answers within 5–10 µs, one that shares the core within a short slice of 100 µs)…
@@ -81,15 +84,27 @@ impl Core {
         if self.idle_spinner.load(Relaxed) || self.idle_spinner.swap(true, Acquire) {
             return Idle::Sleep;
         }
-        let found = sources.poll();
+        let polls = self.chosen(&sources, Asker::Idle, since.elapsed(), Method::Poll);
+        let found = polls != 0 && sources.poll_these(polls);
         self.idle_spinner.store(false, Release);
         if self.hits.note(Point::Idle, found) {
             Idle::Found
-        } else if self.spin.is_none_or(|spin| since.elapsed() < spin) && !self.is_loaded() {
+        } else if polls != 0 {
             Idle::Again
         } else {
             Idle::Sleep
         }
+    }
+
+    /// The sources, a bit each, in which something pends and for which the policy chooses `method`.
+    fn chosen(&self, sources: &Pinned<'_>, asker: Asker, waited: Duration, method: Method) -> u64 {
+        let load = self.snapshot();
+        let mut mask = 0;
+        for (slot, _) in sources.each().filter(|(_, slot)| slot.source.pending()) {
+            let choice = self.ask(sources, &Question::of(slot, asker, waited), &load);
+            mask |= u64::from(choice.method == method) << slot;
+        }
+        mask
     }
 
     fn switch(&self, vp: &Vp) {
@@ -100,7 +115,8 @@ impl Core {
         }
         if self.points.switch {
             self.tasks.run(vp.cpu(), self);
-            let found = sources.poll();
+            let polls = self.chosen(&sources, Asker::Passing, Duration::ZERO, Method::Poll);
+            let found = sources.poll_these(polls);
             self.hits.note(Point::Switch, found);
         }
         drop(sources);

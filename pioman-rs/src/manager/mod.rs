@@ -15,9 +15,7 @@
 //!   wake-up is needed to hand the watch over, only a system call that arms it (`spare`);
 //! * without a spare kernel thread (mono, or the point switched off), busy virtual processors get ticks.
 //!
-//! The load decides between polling and blocking: while a compute virtual processor is idle, waits poll
-//! before they sleep; when all are busy they sleep at once, since a wake-up by the kernel then is faster than
-//! waiting for one's turn to poll.
+//! Which of them it is, the policy of the source chooses ([`crate::policy`]).
 //!
 //! Rejected: handing the watch over by waking the next sleeper (a wake-up for each message of a ping-pong);
 //! one `epoll` set that several threads sleep in (the kernel would wake the wrong one half of the time).
@@ -40,20 +38,35 @@ use crate::error::Error;
 use crate::knobs;
 use crate::ltask::tree::Tree;
 use crate::manager::point::{Hits, Point, Points};
-use crate::manager::registry::{MAX, Pinned, Registry};
+use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
+use crate::policy::hints::Hints;
+use crate::policy::history::History;
+use crate::policy::select::Selection;
+use crate::policy::{Limit, Policy};
 use crate::source::Source;
 use crate::sync::completion::Completion;
-use crate::wait::Hint;
 use crate::watch::candidates::Candidates;
 use crate::watch::set::Watch;
 use crate::watch::spare::Spare;
 
 /// Configures a [`Manager`]; what is not set comes from the knobs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Builder {
     mode: Option<Mode>,
     points: Option<Points>,
     spin: Option<Option<Duration>>,
+    policy: Option<Arc<dyn Policy>>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("mode", &self.mode)
+            .field("points", &self.points)
+            .field("spin", &self.spin)
+            .field("policy", &self.policy.as_ref().map(|policy| policy.name()))
+            .finish()
+    }
 }
 
 impl Builder {
@@ -69,9 +82,15 @@ impl Builder {
         self
     }
 
-    /// How long a wait polls before it sleeps; `None`: for ever (`PIOM_BUSY_WAIT_USEC`).
+    /// How long a wait polls at the most before it sleeps; `None`: as long as it takes (`PIOM_BUSY_WAIT_USEC`).
     pub fn spin(mut self, spin: Option<Duration>) -> Self {
         self.spin = Some(spin);
+        self
+    }
+
+    /// The policy of all sources, whatever `PIOM_POLICY` says. [`crate::policy::by_name`] gives those that are there.
+    pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
+        self.policy = Some(policy);
         self
     }
 
@@ -106,18 +125,23 @@ impl Builder {
         if mode != Mode::Smp || lwps == 0 {
             points.block = false;
         }
-        let spin = match self.spin {
-            Some(spin) => spin,
-            None => match knobs::BUSY_WAIT_USEC.int()?.unwrap_or(50) {
-                ..0 => None,
-                us => Some(Duration::from_micros(us as u64)),
-            },
+        let limit = match (self.spin, knobs::BUSY_WAIT_USEC.int()?) {
+            (Some(Some(time)), _) => Limit::For(time),
+            (Some(None), _) | (None, Some(..0)) => Limit::Never,
+            (None, Some(us)) => Limit::For(Duration::from_micros(us as u64)),
+            (None, None) => Limit::Auto,
+        };
+        let policies = match self.policy {
+            Some(policy) => Selection::all(policy),
+            None => Selection::from_env()?,
         };
         let tick_period = Duration::from_micros(marcel::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
         let core = Core {
             mode,
             points,
-            spin,
+            limit,
+            policies,
+            nameless: History::default(),
             registry: Registry::default(),
             front: Watch::new().map_err(os("making an epoll set"))?,
             spare: Watch::new().map_err(os("making an epoll set"))?,
@@ -150,7 +174,10 @@ pub struct Manager {
 pub(crate) struct Core {
     pub(crate) mode: Mode,
     pub(crate) points: Points,
-    pub(crate) spin: Option<Duration>,
+    pub(crate) limit: Limit,
+    pub(crate) policies: Selection,
+    /// Of waits that name no source, while several have something pending.
+    pub(crate) nameless: History,
     pub(crate) registry: Registry,
     /// Where a waiting virtual processor or kernel thread sleeps.
     pub(crate) front: Watch,
@@ -201,7 +228,8 @@ impl Manager {
         if self.core.points.block {
             self.spare.start()?;
         }
-        let Some(slot) = self.core.registry.add(source, fd) else {
+        let policy = self.core.policies.of(source.name()).clone();
+        let Some(slot) = self.core.registry.add(Registered { source, fd }, policy) else {
             return Err(io::Error::other(format!("a manager takes at most {MAX} sources")));
         };
         let handle = SourceHandle { manager: self.clone(), slot };
@@ -230,21 +258,26 @@ impl Manager {
         self.core.left_pending();
     }
 
-    /// Waits for `completion`: polls for a while, if the load and the hint make that worth while, then
-    /// sleeps. The *mixed wait* of the thesis (5.3.2).
+    /// Waits for `completion`: polls for a while, if the policy finds that worth while, then sleeps. The *mixed
+    /// wait* of the thesis (5.3.2).
     ///
     /// # Context
     /// Green and kernel threads; not the progress path. # Blocking: the green thread, or the kernel thread.
-    pub fn wait(&self, completion: &Completion, hint: Hint) {
-        self.core.wait(completion, hint, None);
+    pub fn wait(&self, completion: &Completion, hints: impl Into<Hints>) {
+        self.core.wait(completion, hints.into(), None);
     }
 
     /// As [`Manager::wait`], until `deadline` at the latest; true if `completion` is complete.
     ///
     /// # Context, Blocking
     /// As [`Manager::wait`].
-    pub fn wait_until(&self, completion: &Completion, hint: Hint, deadline: Instant) -> bool {
-        self.core.wait(completion, hint, Some(deadline))
+    pub fn wait_until(
+        &self,
+        completion: &Completion,
+        hints: impl Into<Hints>,
+        deadline: Instant,
+    ) -> bool {
+        self.core.wait(completion, hints.into(), Some(deadline))
     }
 
     /// How often a point has found something so far.
@@ -381,10 +414,27 @@ pub struct SourceHandle {
     slot: usize,
 }
 
+impl SourceHandle {
+    /// What waits name it by ([`Hints::on`]).
+    pub fn id(&self) -> SourceId {
+        SourceId(self.slot as u8)
+    }
+
+    /// From now on this policy chooses, also for what is pending. The one before is returned.
+    ///
+    /// # Context
+    /// Not the progress path.
+    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Option<Arc<dyn Policy>> {
+        let before = self.manager.core.registry.set_policy(self.slot, policy);
+        self.manager.left_pending();
+        before
+    }
+}
+
 impl Drop for SourceHandle {
     fn drop(&mut self) {
         let core = &self.manager.core;
-        if let Some((_source, Some(fd))) = core.registry.remove(self.slot) {
+        if let Some(Registered { fd: Some(fd), .. }) = core.registry.remove(self.slot) {
             core.front.remove_source(self.slot, fd);
             core.spare.remove_source(self.slot, fd);
         }

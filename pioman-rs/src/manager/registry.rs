@@ -6,23 +6,52 @@
 
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::pins::Pins;
+use crate::policy::Policy;
+use crate::policy::hints::Hint;
+use crate::policy::history::History;
 use crate::source::Source;
 
 /// Most sources that one manager takes.
 pub(crate) const MAX: usize = 64;
 
+/// A source, as waits name it ([`crate::Hints::on`]). When the source has gone it may come to mean another one of the
+/// same manager, which does no harm: only histories hang on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceId(pub(crate) u8);
+
 /// A source, and its descriptor as it was at registration.
-type Registered = (Arc<dyn Source>, Option<RawFd>);
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) fd: Option<RawFd>,
+}
 
 #[derive(Default)]
-struct Slot(UnsafeCell<Option<Registered>>);
+struct Slot {
+    registered: UnsafeCell<Option<Registered>>,
+    /// In a box of its own, which is replaced as a whole. Null as long as the slot has never been used.
+    policy: AtomicPtr<Arc<dyn Policy>>,
+    /// Of short waits, and of those that the library expects to be long.
+    histories: [History; 2],
+}
 
-// SAFETY: written only while the slot is inactive and nobody has pinned it, under `Registry::writers`.
+// SAFETY: `registered` is written only while the slot is inactive and nobody has pinned it, under `Registry::writers`;
+// what `policy` points to goes only when nobody has pinned it any more.
 unsafe impl Sync for Slot {}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let policy = *self.policy.get_mut();
+        if !policy.is_null() {
+            // SAFETY: from `Box::into_raw`, and nobody else is left.
+            drop(unsafe { Box::from_raw(policy) });
+        }
+    }
+}
 
 pub(crate) struct Registry {
     slots: Box<[Slot]>,
@@ -47,15 +76,18 @@ impl Default for Registry {
 
 impl Registry {
     /// Takes a free slot; `None` when there is none.
-    pub(crate) fn add(&self, source: Arc<dyn Source>, fd: Option<RawFd>) -> Option<usize> {
+    pub(crate) fn add(&self, registered: Registered, policy: Arc<dyn Policy>) -> Option<usize> {
         let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         if *free == 0 {
             return None;
         }
         let index = free.trailing_zeros() as usize;
         *free &= !(1 << index);
+        let slot = &self.slots[index];
+        slot.histories.iter().for_each(History::clear);
+        drop(self.replace_policy(slot, policy));
         // SAFETY: inactive, nobody has pinned it, and no other writer.
-        unsafe { *self.slots[index].0.get() = Some((source, fd)) };
+        unsafe { *slot.registered.get() = Some(registered) };
         self.active.fetch_or(1 << index, Release);
         Some(index)
     }
@@ -67,11 +99,40 @@ impl Registry {
         if !self.pins.wait_for_readers() {
             // Nobody knows who still uses it: it stays, and its slot with it.
             // SAFETY: no other writer; readers only read.
-            return unsafe { (*self.slots[index].0.get()).clone() };
+            return unsafe { (*self.slots[index].registered.get()).clone() };
         }
         *free |= 1 << index;
         // SAFETY: inactive, nobody has pinned it, and no other writer.
-        unsafe { (*self.slots[index].0.get()).take() }
+        unsafe { (*self.slots[index].registered.get()).take() }
+    }
+
+    /// Gives a source another policy; when this returns nobody asks the one before, which is returned.
+    pub(crate) fn set_policy(
+        &self,
+        index: usize,
+        policy: Arc<dyn Policy>,
+    ) -> Option<Arc<dyn Policy>> {
+        let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replace_policy(&self.slots[index], policy)
+    }
+
+    fn replace_policy(&self, slot: &Slot, policy: Arc<dyn Policy>) -> Option<Arc<dyn Policy>> {
+        let before = slot.policy.swap(Box::into_raw(Box::new(policy)), SeqCst);
+        if before.is_null() {
+            return None;
+        }
+        if !self.pins.wait_for_readers() {
+            // Nobody knows who still asks it: it stays.
+            // SAFETY: never freed then.
+            return unsafe { before.as_ref() }.cloned();
+        }
+        // SAFETY: from `Box::into_raw`, nobody has pinned it, and it was taken out by one.
+        Some(*unsafe { Box::from_raw(before) })
+    }
+
+    /// How long waits for this source, with such a hint, have taken.
+    pub(crate) fn history(&self, index: usize, hint: Hint) -> &History {
+        &self.slots[index % MAX].histories[usize::from(hint == Hint::Long)]
     }
 
     /// Pins every active source for a while. Progress path.
@@ -95,7 +156,7 @@ pub(crate) struct Pinned<'a> {
 impl Pinned<'_> {
     /// The sources with their slots.
     #[inline]
-    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &dyn Source, Option<RawFd>)> {
+    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &Registered)> {
         let mut mask = self.mask;
         std::iter::from_fn(move || {
             loop {
@@ -104,24 +165,48 @@ impl Pinned<'_> {
                 }
                 let index = mask.trailing_zeros() as usize;
                 mask &= mask - 1;
-                // SAFETY: pinned, so nobody writes.
-                if let Some((source, fd)) = unsafe { &*self.registry.slots[index].0.get() } {
-                    return Some((index, &**source, *fd));
+                if let Some(registered) = self.get(index) {
+                    return Some((index, registered));
                 }
             }
         })
     }
 
+    /// One of them.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&Registered> {
+        if index >= MAX || self.mask >> index & 1 == 0 {
+            return None;
+        }
+        // SAFETY: pinned, so nobody writes.
+        unsafe { &*self.registry.slots[index].registered.get() }.as_ref()
+    }
+
+    /// The policy of one of them.
+    #[inline]
+    pub(crate) fn policy(&self, index: usize) -> Option<&dyn Policy> {
+        self.get(index)?;
+        // SAFETY: set before the slot became active; whoever replaces it waits for pins before it goes.
+        unsafe { self.registry.slots[index].policy.load(Acquire).as_ref() }.map(|policy| &**policy)
+    }
+
     /// Polls all; true if any did something.
     #[inline]
     pub(crate) fn poll(&self) -> bool {
-        self.each().fold(false, |found, (_, source, _)| source.poll() | found)
+        self.each().fold(false, |found, (_, slot)| slot.source.poll() | found)
+    }
+
+    /// Polls those whose bit is set; true if any did something.
+    #[inline]
+    pub(crate) fn poll_these(&self, mask: u64) -> bool {
+        let these = self.each().filter(|(slot, _)| mask >> slot & 1 == 1);
+        these.fold(false, |found, (_, slot)| slot.source.poll() | found)
     }
 
     /// Whether any has requests outstanding.
     #[inline]
     pub(crate) fn pending(&self) -> bool {
-        self.each().any(|(_, source, _)| source.pending())
+        self.each().any(|(_, slot)| slot.source.pending())
     }
 }
 
@@ -138,6 +223,11 @@ impl Drop for Pinned<'_> {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    fn add(registry: &Registry, source: Arc<dyn Source>) -> Option<usize> {
+        let policy = crate::policy::by_name("load-aware").unwrap();
+        registry.add(Registered { source, fd: None }, policy)
+    }
 
     struct Probe(Arc<AtomicUsize>);
     // SAFETY: one atomic addition.
@@ -179,7 +269,7 @@ mod tests {
             });
             for _ in 0..300 {
                 polls.store(0, SeqCst);
-                let index = registry.add(Arc::new(Probe(polls.clone())), None).unwrap();
+                let index = add(&registry, Arc::new(Probe(polls.clone()))).unwrap();
                 while polls.load(SeqCst) < 3 {
                     std::hint::spin_loop();
                 }
@@ -194,9 +284,9 @@ mod tests {
     fn there_is_an_end_to_the_slots() {
         let registry = Registry::default();
         let probe = || Arc::new(Probe(Arc::default()));
-        let slots: Vec<_> = (0..MAX).map(|_| registry.add(probe(), None).unwrap()).collect();
-        assert!(registry.add(probe(), None).is_none());
+        let slots: Vec<_> = (0..MAX).map(|_| add(&registry, probe()).unwrap()).collect();
+        assert!(add(&registry, probe()).is_none());
         registry.remove(slots[3]);
-        assert_eq!(registry.add(probe(), None), Some(slots[3]));
+        assert_eq!(add(&registry, probe()), Some(slots[3]));
     }
 }

@@ -1,116 +1,166 @@
 //! The mixed wait: poll for a while, then sleep.
 //!
-//! How long to poll: the cost of a wake-up by the kernel over the accepted overhead (5 µs / 5 % = 100 µs at
-//! the most; the default is half of that). Not at all when every compute virtual processor is busy (the core
-//! is better given to them, and a kernel wake-up preempts them in a few µs), nor when other green threads
-//! want the caller's virtual processor. Only briefly when the library says that the wait will be long.
+//! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait goes
+//! on.
 //!
-//! Then a green thread parks: its virtual processor, if it has nothing else to do, sleeps in the front watch
-//! (`hooks`). A plain kernel thread takes that role itself; if another has it, it becomes a *candidate*, and
-//! whoever leaves the role wakes one.
+//! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, sleeps in the front watch
+//! (`hooks`). A plain kernel thread takes that role itself; if another has it, it becomes a *candidate*, and whoever leaves
+//! the role wakes one.
 
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 use crate::manager::Core;
 use crate::manager::point::Point;
+use crate::manager::registry::Pinned;
+use crate::policy::ask::Question;
+pub(crate) use crate::policy::hints::Hint;
+use crate::policy::hints::Hints;
+use crate::policy::{Asker, Choice, Method};
 use crate::sync::completion::Completion;
 
-/// What the library knows of a request's duration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hint {
-    /// May end at any moment: worth polling for.
-    Short,
-    /// Will outlast a spin, for instance a rendezvous that a computing peer has to answer.
-    Long,
-}
-
-/// Spin time under [`Hint::Long`].
-const LONG_SPIN: Duration = Duration::from_micros(5);
 /// Polls between two looks at the clock, which costs about as much as one poll.
 const POLLS_PER_LOOK: u32 = 8;
+
+/// A wait that goes on.
+struct Wait<'a> {
+    completion: &'a Completion,
+    question: Question,
+    deadline: Option<Instant>,
+    /// When it began; a wait that ends before the first look at the clock has none.
+    start: Option<Instant>,
+}
+
+/// How a part of a wait has ended.
+enum Part {
+    Done,
+    Expired,
+    /// It is to sleep now.
+    Sleep(Choice),
+}
+
+impl Wait<'_> {
+    /// Looks at the clock; true if the time is over.
+    fn look(&mut self) -> bool {
+        let now = Instant::now();
+        self.question.waited = now - *self.start.get_or_insert(now);
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+}
 
 impl Core {
     pub(crate) fn wait(
         &self,
         completion: &Completion,
-        hint: Hint,
+        hints: Hints,
         deadline: Option<Instant>,
     ) -> bool {
-        let done = completion.is_done() || self.spin(completion, hint, deadline) || {
-            if !self.progresses() {
-                self.waiting.fetch_add(1, SeqCst);
-            }
-            let done = if marcel::is_green() {
-                self.sleep_green(completion, deadline)
-            } else {
-                self.sleep_kernel(completion, deadline)
-            };
-            if !self.progresses() {
-                self.waiting.fetch_sub(1, SeqCst);
-            }
-            done
-        };
+        let done = completion.is_done() || self.wait_for(completion, hints, deadline);
         self.left_pending();
         done
     }
 
-    /// How long to poll; `None`: for ever.
-    fn spin_time(&self, hint: Hint) -> Option<Duration> {
-        if marcel::others_runnable() || self.is_loaded() {
-            return Some(Duration::ZERO);
-        }
-        match (self.spin, hint) {
-            (None, _) => None,
-            (Some(spin), Hint::Short) => Some(spin),
-            (Some(spin), Hint::Long) => Some(spin.min(LONG_SPIN)),
-        }
-    }
-
-    fn spin(&self, completion: &Completion, hint: Hint, deadline: Option<Instant>) -> bool {
-        let budget = self.spin_time(hint);
-        if budget == Some(Duration::ZERO) {
-            // The library has looked before it called; whoever sleeps for us looks once more, armed. What is
-            // saved here is a system call per look and source.
-            self.spun.store(true, Relaxed);
-            return completion.is_done();
-        }
-        self.spinners.fetch_add(1, SeqCst);
-        let done = self.spin_for(completion, budget, deadline);
-        self.spinners.fetch_sub(1, SeqCst);
-        done
-    }
-
-    fn spin_for(
-        &self,
-        completion: &Completion,
-        budget: Option<Duration>,
-        deadline: Option<Instant>,
-    ) -> bool {
-        let sources = self.registry.pin();
-        sources.each().for_each(|(_, source, _)| source.disarm());
-        let mut start = None;
+    fn wait_for(&self, completion: &Completion, hints: Hints, deadline: Option<Instant>) -> bool {
+        let slot = hints.source.map(|source| usize::from(source.0));
+        let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
+        let mut wait = Wait { completion, question, deadline, start: None };
         loop {
-            for _ in 0..POLLS_PER_LOOK {
-                let found = sources.poll() | self.run_tasks();
-                if completion.is_done() {
-                    self.hits.note(Point::Wait, found);
-                    return true;
-                }
-                std::hint::spin_loop();
+            let choice = match self.poll_for(&mut wait) {
+                Part::Done => return true,
+                Part::Expired => return false,
+                Part::Sleep(choice) => choice,
+            };
+            // The library has looked before it called, or we have polled: whoever sleeps for us looks once more,
+            // armed. What is saved here is a system call per look and source.
+            self.spun.store(true, Relaxed);
+            if completion.is_done() {
+                return true;
             }
-            let now = Instant::now();
-            let start = *start.get_or_insert(now);
-            if budget.is_some_and(|b| now - start >= b)
-                || deadline.is_some_and(|d| now >= d)
-                || marcel::others_runnable()
-            {
-                self.spun.store(true, Relaxed);
+            let _ = wait.look();
+            if !self.progresses() {
+                self.waiting.fetch_add(1, SeqCst);
+            }
+            let again = choice.again.map(|time| Instant::now() + time);
+            let until = [deadline, again].into_iter().flatten().min();
+            let done = if marcel::is_green() {
+                self.sleep_green(completion, until)
+            } else {
+                self.sleep_kernel(completion, until)
+            };
+            if !self.progresses() {
+                self.waiting.fetch_sub(1, SeqCst);
+            }
+            let expired = wait.look();
+            if done {
+                // When it was complete: the wake-up came after.
+                let wake_up = self.snapshot().wake_up;
+                wait.question.waited = wait.question.waited.saturating_sub(wake_up);
+                self.tell(&self.registry.pin(), &wait.question);
+                return true;
+            }
+            if expired {
                 return false;
             }
         }
     }
 
+    /// The source of a wait that does not name one: the only one in which anything pends.
+    fn attribute(&self, sources: &Pinned<'_>) -> Option<usize> {
+        let mut pending = sources.each().filter(|(_, slot)| slot.source.pending());
+        let first = pending.next();
+        first.filter(|_| pending.next().is_none()).map(|(slot, _)| slot)
+    }
+
+    /// Polls as long as the policy says.
+    fn poll_for(&self, wait: &mut Wait<'_>) -> Part {
+        let mut sources = self.registry.pin();
+        if wait.question.slot.is_none() {
+            wait.question.slot = self.attribute(&sources);
+        }
+        let mut choice = self.ask(&sources, &wait.question, &self.snapshot());
+        if choice.method != Method::Poll {
+            return Part::Sleep(choice);
+        }
+        self.spinners.fetch_add(1, SeqCst);
+        sources.each().for_each(|(_, slot)| slot.source.disarm());
+        let mut until = choice.again;
+        let part = loop {
+            if self.poll_some(wait.completion, &sources) {
+                self.tell(&sources, &wait.question);
+                break Part::Done;
+            }
+            if wait.look() {
+                break Part::Expired;
+            }
+            if until.is_some_and(|time| wait.question.waited >= time) || marcel::others_runnable() {
+                choice = self.ask(&sources, &wait.question, &self.snapshot());
+                if choice.method != Method::Poll {
+                    break Part::Sleep(choice);
+                }
+                until = choice.again.map(|time| wait.question.waited + time);
+            }
+            // Whoever removes a source waits for pins; one that is new is polled, too.
+            drop(sources);
+            sources = self.registry.pin();
+        };
+        drop(sources);
+        self.spinners.fetch_sub(1, SeqCst);
+        part
+    }
+
+    /// True if the completion is complete.
+    #[inline]
+    fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>) -> bool {
+        for _ in 0..POLLS_PER_LOOK {
+            let found = sources.poll() | self.run_tasks();
+            if completion.is_done() {
+                self.hits.note(Point::Wait, found);
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
     /// A thread that waits runs light tasks as an idle virtual processor would.
     #[inline]
     fn run_tasks(&self) -> bool {

@@ -89,20 +89,20 @@ impl Watch {
     /// calls that do not block, none for what is armed.
     pub(crate) fn arm(&self, sources: &Pinned<'_>) -> bool {
         let mut quiet = true;
-        for (slot, source, fd) in sources.each() {
-            if let Some(fd) = fd {
+        for (slot, registered) in sources.each() {
+            if let Some(fd) = registered.fd {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
                 quiet &= self.turn(slot, fd, true, wanted);
             }
-            quiet &= source.arm();
+            quiet &= registered.source.arm();
         }
         quiet
     }
 
     /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
     pub(crate) fn disarm(&self, sources: &Pinned<'_>) {
-        for (slot, _, fd) in sources.each() {
-            if let Some(fd) = fd
+        for (slot, registered) in sources.each() {
+            if let Some(fd) = registered.fd
                 && self.arming[slot].is_on()
             {
                 self.turn(slot, fd, false, libc::EPOLLONESHOT);

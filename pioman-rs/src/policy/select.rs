@@ -1,0 +1,78 @@
+//! Which policy a source gets: `PIOM_POLICY=name[,SOURCE=name…]`.
+
+use std::sync::Arc;
+
+use marcel::knob::KnobError;
+
+use crate::knobs;
+use crate::policy::{NAMES, Policy, by_name};
+
+/// The policies of a manager.
+pub(crate) struct Selection {
+    /// For every source without one of its own.
+    pub(crate) default: Arc<dyn Policy>,
+    by_source: Vec<(String, Arc<dyn Policy>)>,
+}
+
+impl Selection {
+    /// The same for every source.
+    pub(crate) fn all(policy: Arc<dyn Policy>) -> Selection {
+        Selection { default: policy, by_source: Vec::new() }
+    }
+
+    /// As the knob says.
+    pub(crate) fn from_env() -> Result<Selection, KnobError> {
+        let text = knobs::POLICY.text()?;
+        Self::parse(&text).ok_or_else(|| KnobError {
+            name: knobs::POLICY.name,
+            value: text,
+            accepts: format!(
+                "{} and, after commas, SOURCE=name for single sources",
+                NAMES.join("|")
+            ),
+        })
+    }
+
+    fn parse(text: &str) -> Option<Selection> {
+        let mut default = None;
+        let mut by_source = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            match word.split_once('=') {
+                Some((source, name)) => {
+                    by_source.push((source.trim().to_owned(), by_name(name.trim())?));
+                }
+                None if default.is_none() => default = Some(by_name(word)?),
+                None => return None,
+            }
+        }
+        let default = default.or_else(|| by_name(knobs::POLICY.default))?;
+        Some(Selection { default, by_source })
+    }
+
+    /// The source's.
+    pub(crate) fn of(&self, source: &str) -> &Arc<dyn Policy> {
+        self.by_source
+            .iter()
+            .find(|(name, _)| name == source)
+            .map_or(&self.default, |(_, policy)| policy)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_may_have_another_policy_than_the_process() {
+        let of = |text: &str, source: &str| {
+            Selection::parse(text).map(|selection| selection.of(source).name().to_owned())
+        };
+        assert_eq!(of("always-poll", "fd").as_deref(), Some("always-poll"));
+        assert_eq!(of("adaptive, fd=always-block", "fd").as_deref(), Some("always-block"));
+        assert_eq!(of("adaptive,fd=always-block", "newmad").as_deref(), Some("adaptive"));
+        assert_eq!(of("fd=timer-only", "newmad").as_deref(), Some(knobs::POLICY.default));
+        for wrong in ["auto", "fd=", "adaptive,always-poll", "adaptive,,", "=always-poll-"] {
+            assert_eq!(of(wrong, "fd"), None, "{wrong}");
+        }
+    }
+}
