@@ -69,7 +69,10 @@ fn in_recv(session: &Session) -> Result<(), Error> {
     soon(start, session.send(1, 1, &message(1, 100_000)));
     soon(start, session.irecv(1, 1, vec![0; 8])?.wait());
     soon(start, session.recv(ANY, 9, &mut words));
-    assert!(start.elapsed() < Duration::from_millis(100));
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "no time-out of the network's was waited for"
+    );
     // One's own messages still arrive.
     let own = session.isend(0, 4, "own")?;
     assert_eq!(session.recv(0, 4, &mut words)?.len, 3);
