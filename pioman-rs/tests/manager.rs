@@ -377,6 +377,21 @@ fn light_tasks_run_once_or_until_they_are_done() {
     }
 }
 
+/// A kernel thread that waits without polling is the only one that can run them. (It ran each once, then slept for ever.)
+#[test]
+fn tasks_go_on_while_a_lone_kernel_thread_sleeps() {
+    let manager =
+        Manager::builder().mode(Mode::NoThread).spin(Some(Duration::ZERO)).build().unwrap();
+    let left = AtomicUsize::new(5);
+    let mut task = TaskBuilder::new()
+        .submit(&manager, move || match left.fetch_sub(1, SeqCst) {
+            1 => Progress::Done,
+            _ => Progress::Again,
+        })
+        .unwrap();
+    task.wait();
+}
+
 #[test]
 fn a_cancelled_task_is_not_called_any_more() {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();

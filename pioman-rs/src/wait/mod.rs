@@ -196,7 +196,8 @@ impl Core {
                 return !completion.latch().unregister();
             }
             // Tasks that no virtual processor runs: at the pace of the tick.
-            let deadline = if self.tasks.pending() && !self.run_tasks() {
+            self.run_tasks();
+            let deadline = if self.tasks.pending() {
                 let soon = Instant::now() + self.tick_period;
                 Some(deadline.map_or(soon, |d| d.min(soon)))
             } else {
