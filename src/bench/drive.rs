@@ -20,10 +20,11 @@ use crate::launch::{self, Failure, Job, Stream};
 use crate::out::{Exit, complain};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 3] = [
+const PROCESS_KEYS: [(&str, &str); 4] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
+    ("vps", "MARCEL_NVP"),
 ];
 
 /// Steps of the progress bar per job.

@@ -28,6 +28,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: None,
     apart: None,
+    summary: None,
 };
 
 const SECONDS: Key =

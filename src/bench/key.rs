@@ -1,5 +1,6 @@
 //! The keys of configurations: what each accepts on the command line, and the grid of all combinations.
 
+use marcel::topology::vp_count;
 use serde_json::Value;
 
 use super::config::Config;
@@ -11,6 +12,8 @@ pub(crate) enum Takes {
     Words(&'static [&'static str]),
     /// An integer between the two bounds, both included.
     Int(u64, u64),
+    /// An integer between the two bounds, or `Nx`: N times the cores that may be used.
+    Cores(u64, u64),
     /// A number of bytes up to the bound; `K`, `M`, `G` are powers of 1024.
     Bytes(u64),
 }
@@ -75,6 +78,9 @@ impl Key {
         match self.takes {
             Takes::Words(words) => words.join("|"),
             Takes::Int(low, high) => format!("an integer from {low} to {high}"),
+            Takes::Cores(low, high) => {
+                format!("an integer from {low} to {high}, or Nx: N times the cores")
+            }
             Takes::Bytes(most) => {
                 format!("a number of bytes up to {most} (K, M and G are understood)")
             }
@@ -107,6 +113,13 @@ impl Key {
             Takes::Words(words) => words.contains(&word).then(|| word.into()),
             Takes::Int(low, high) => {
                 number(word).filter(|n| (low..=high).contains(n)).map(Value::from)
+            }
+            Takes::Cores(low, high) => {
+                let count = match word.strip_suffix('x') {
+                    Some(times) => number(times)?.checked_mul(vp_count() as u64)?,
+                    None => number(word)?,
+                };
+                (low..=high).contains(&count).then(|| count.into())
             }
             Takes::Bytes(most) => {
                 let (digits, unit) = match word.char_indices().next_back()? {
@@ -184,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn cores_are_counted() {
+        let key = Key { takes: Takes::Cores(0, 100_000), ..SIZE };
+        let cores = vp_count() as u64;
+        assert_eq!(key.parse("3,0x,2x").unwrap(), [3, 0, 2 * cores].map(Value::from));
+        for wrong in ["x", "-1x", "99999999999999999999x", "100001", "1.5x"] {
+            assert!(key.parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn defaults_are_acceptable() {
         for key in [DRIVER, MODE, POLICY, PROGRESSION, SIZE] {
             key.parse(key.default).unwrap();
@@ -193,7 +216,7 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_that_is_typed_panics(text in ".*") {
-            for key in [DRIVER, SIZE, PROGRESSION] {
+            for key in [DRIVER, SIZE, PROGRESSION, Key { takes: Takes::Cores(0, 9), ..SIZE }] {
                 let _ = key.parse(&text);
             }
         }

@@ -39,6 +39,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    summary: None,
 };
 
 const LIBRARY: Key = Key {

@@ -6,6 +6,8 @@
 
 mod bare;
 pub(crate) mod config;
+mod crunch;
+mod detect;
 pub(crate) mod drive;
 mod idle;
 pub(crate) mod key;
@@ -56,6 +58,8 @@ pub(crate) struct Bench {
     pub(crate) derive: Option<fn(&mut Results)>,
     /// How it differs, when each of its points needs a process of its own.
     pub(crate) apart: Option<&'static Apart>,
+    /// What is said below the table.
+    pub(crate) summary: Option<fn(&[Measured]) -> String>,
 }
 
 /// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the
@@ -73,8 +77,6 @@ pub(crate) struct Apart {
     pub(crate) column: &'static str,
     /// Its figure for one of the lines.
     pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
-    /// What is said below the table.
-    pub(crate) summary: fn(&[Measured]) -> String,
 }
 
 /// A point that cannot be measured here, by number, and why.
@@ -94,12 +96,13 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 6] = [
+pub(crate) static BENCHES: [&Bench; 7] = [
     &overlap::BENCH,
     &reactivity::BENCH,
     &latency::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
+    &detect::BENCH,
     &threads::BENCH,
 ];
 
@@ -171,6 +174,12 @@ pub(crate) struct BenchArgs {
     /// What a thread does: createjoin, batch, yield, handoff, mutex, mutex4, channel, fib, memory
     #[arg(long, value_name = "LIST")]
     op: Option<String>,
+    /// Where events come from: shm, eventfd and others
+    #[arg(long, value_name = "LIST")]
+    source: Option<String>,
+    /// Compute virtual processors: a number, or Nx for N times the cores
+    #[arg(long, value_name = "LIST")]
+    vps: Option<String>,
     /// Cores that the threads run on: 1, all
     #[arg(long, value_name = "LIST")]
     workers: Option<String>,
@@ -206,6 +215,8 @@ impl BenchArgs {
             ("seconds", &self.seconds),
             ("library", &self.library),
             ("method", &self.method),
+            ("source", &self.source),
+            ("vps", &self.vps),
             ("op", &self.op),
             ("workers", &self.workers),
         ];
@@ -328,6 +339,8 @@ mod tests {
             "seconds",
             "library",
             "method",
+            "source",
+            "vps",
             "op",
             "workers",
         ];

@@ -40,6 +40,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: None,
     apart: None,
+    summary: None,
 };
 
 const METHOD: Key = Key {

@@ -50,6 +50,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    summary: None,
 };
 
 const COMPUTE: Key = Key {

@@ -159,7 +159,7 @@ pub(crate) fn table(
     if !common.is_empty() {
         text.push_str(&format!("{}\n", common.join(", ")));
     }
-    let summary = bench.apart.map_or(String::new(), |apart| (apart.summary)(measured));
+    let summary = bench.summary.map_or(String::new(), |summary| summary(measured));
     format!("{text}{}; {}\n{}\n{summary}", machine(), noise.words(), table.trim_fmt())
 }
 

@@ -15,20 +15,19 @@
 //!
 //! Threads that never yield need kernel threads of their own beside the one that communicates: mode smp only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use newmad::Session;
 
 use super::Bench;
 use super::config::Config;
+use super::crunch::{Crunch, Reading};
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::results::{Metric, Results};
-use super::spin::{Speed, compute};
+use super::spin::Speed;
 use super::stats::median;
 use super::worker::{Emit, Spec, Worked, text, with_session};
-use crate::clock::{now_ns, process_cpu_ns, thread_cpu_ns};
+use crate::clock::now_ns;
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -52,6 +51,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    summary: None,
 };
 
 const THREADS: Key = Key {
@@ -133,77 +133,14 @@ fn work(spec: &Spec) -> Worked {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-/// What one computing thread has done so far; read by the communicating one. A cache line of its own.
-#[derive(Default)]
-#[repr(align(128))]
-struct Done {
-    units: AtomicU64,
-    cpu_ns: AtomicU64,
-}
-
-/// Readings at one end of a window: totals of this process.
-#[derive(Clone, Copy, Default)]
-struct Reading {
-    units: u64,
-    compute_ns: u64,
-    process_ns: u64,
-    wall_ns: u64,
-}
-
-impl Reading {
-    fn take(done: &[Done]) -> Reading {
-        Reading {
-            units: done.iter().map(|d| d.units.load(Relaxed)).sum(),
-            compute_ns: done.iter().map(|d| d.cpu_ns.load(Relaxed)).sum(),
-            process_ns: process_cpu_ns(),
-            wall_ns: now_ns(),
-        }
-    }
-
-    fn since(self, start: Reading) -> Reading {
-        Reading {
-            units: self.units - start.units,
-            compute_ns: self.compute_ns - start.compute_ns,
-            process_ns: self.process_ns - start.process_ns,
-            wall_ns: self.wall_ns - start.wall_ns,
-        }
-    }
-
-    fn to_bytes(self) -> [u8; 32] {
-        let mut bytes = [0; 32];
-        let values = [self.units, self.compute_ns, self.process_ns, self.wall_ns];
-        for (place, value) in bytes.chunks_exact_mut(8).zip(values) {
-            place.copy_from_slice(&value.to_ne_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8; 32]) -> Reading {
-        let mut values =
-            bytes.chunks_exact(8).map(|place| place.try_into().map_or(0, u64::from_ne_bytes));
-        let mut next = || values.next().unwrap_or(0);
-        Reading { units: next(), compute_ns: next(), process_ns: next(), wall_ns: next() }
-    }
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     let steps = Speed::calibrate().steps(UNIT_US);
     let count = spec.points.len() as u64;
     for (at, (number, config)) in spec.points.iter().enumerate() {
         let threads = config.number("threads") as usize;
-        let done: Arc<[Done]> = (0..threads).map(|_| Done::default()).collect();
-        let stop = Arc::new(AtomicBool::new(false));
-        let handles: Vec<_> = (0..threads)
-            .map(|index| {
-                let (done, stop) = (done.clone(), stop.clone());
-                marcel::spawn(move || crunch(&done[index], &stop, steps))
-            })
-            .collect();
-        let window = window(session, emit, config, &done, spec.iters, (at as u64, count));
-        stop.store(true, Relaxed);
-        for handle in handles {
-            handle.join().map_err(|_| "a computing thread panicked".to_string())?;
-        }
+        let crunch = Crunch::start(threads, steps);
+        let window = window(session, emit, config, &crunch, spec.iters, (at as u64, count));
+        crunch.end()?;
         let (trips, mine) = window?;
         if session.rank() != 0 {
             session.send(0, RECORD, &mine.to_bytes()).map_err(text)?;
@@ -216,24 +153,12 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-fn crunch(done: &Done, stop: &AtomicBool, steps: u64) {
-    let start = thread_cpu_ns();
-    let mut units = 0;
-    while !stop.load(Relaxed) {
-        compute(steps);
-        units += 1;
-        // Few readings of the CPU clock: they are system calls (0.2 µs).
-        done.cpu_ns.store(thread_cpu_ns() - start, Relaxed);
-        done.units.store(units, Relaxed);
-    }
-}
-
 /// One window of time: the trips (rank 0) and what this process did meanwhile.
 fn window(
     session: &Session,
     emit: &Emit,
     config: &Config,
-    done: &[Done],
+    crunch: &Crunch,
     iters: u64,
     (at, count): (u64, u64),
 ) -> Result<(Vec<f64>, Reading), String> {
@@ -241,7 +166,7 @@ fn window(
     let mut trips = Vec::new();
     marcel::sleep(START);
     session.barrier().map_err(text)?;
-    let start = Reading::take(done);
+    let start = crunch.read();
     if config.text("side") == "none" {
         marcel::sleep(ALONE);
     } else if session.rank() == 0 {
@@ -266,13 +191,13 @@ fn window(
         }
     }
     // On a machine that is busy with other things a short window may pass without one unit of work.
-    while !done.is_empty() && Reading::take(done).units == start.units {
+    while !crunch.is_empty() && crunch.read().units == start.units {
         if now_ns() - start.wall_ns > UNIT_LIMIT_NS {
             return Err("the computing threads got no CPU time: the machine is too busy".into());
         }
         marcel::sleep(UNIT_PAUSE);
     }
-    Ok((trips, Reading::take(done).since(start)))
+    Ok((trips, crunch.read().since(start)))
 }
 
 fn report(emit: &Emit, point: usize, trips: &[f64], mine: Reading, theirs: Reading) -> Worked {
@@ -325,12 +250,5 @@ mod tests {
         let shown: Vec<_> =
             points(grid).iter().map(|p| (p.number("threads"), p.text("side").to_owned())).collect();
         assert_eq!(shown, [(0, "both".into()), (2, "both".into()), (2, "none".into())]);
-    }
-
-    #[test]
-    fn readings_survive_the_way() {
-        let reading = Reading { units: 1, compute_ns: 2, process_ns: 3, wall_ns: 4 };
-        let back = Reading::from_bytes(&reading.to_bytes());
-        assert_eq!((back.units, back.compute_ns, back.process_ns, back.wall_ns), (1, 2, 3, 4));
     }
 }

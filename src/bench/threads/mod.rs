@@ -48,8 +48,8 @@ pub(crate) static BENCH: Bench = Bench {
         knobs: &[("MARCEL_COMPUTE_NICE", "0")],
         column: "to best peer",
         ratio: to_best_peer,
-        summary: summary::summary,
     }),
+    summary: Some(summary::summary),
 };
 
 const OURS: &str = "marcel";

@@ -1,0 +1,142 @@
+//! One event at a time: who raises it, who waits for it, and how the time between is taken.
+//!
+//! A [`Stage`] knows how an event of one kind is raised and waited for. The *raiser*, a kernel thread of its own,
+//! sleeps for a random time, notes the moment, and raises the event. A *waiter* is either the calling green thread
+//! or a plain kernel thread that blocks in the kernel: what both do between two events is the same, so that the only
+//! difference is how they learn of it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use crate::clock::now_ns;
+
+/// A kind of event.
+pub(crate) trait Stage: Send + Sync {
+    /// The waiter is about to wait; the event will be raised later.
+    ///
+    /// # Errors
+    /// What goes wrong, in words.
+    fn prepare(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Raises the event; the raiser's kernel thread has noted the moment just before.
+    fn raise(&self) {}
+
+    /// The moment at which the event is raised is known beforehand (a timer), and nobody raises it.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// Returns when the event has come. `due`: about when it will be raised (exactly, for a timed one).
+    ///
+    /// # Errors
+    /// What goes wrong, in words; an event that does not come within [`LIMIT`] of `due`.
+    fn wait(&self, due: u64) -> Result<(), String>;
+}
+
+/// An event that has not been found so long after it was raised is lost.
+pub(crate) const LIMIT: Duration = Duration::from_secs(10);
+
+/// What is said of a lost event.
+pub(crate) fn lost(what: &str) -> String {
+    format!("an event of {what} was not found within {} s", LIMIT.as_secs())
+}
+
+struct Order {
+    after: Duration,
+    stage: Arc<dyn Stage>,
+}
+
+/// The kernel thread that raises events. It ends when this is dropped.
+pub(crate) struct Raiser {
+    orders: Sender<Order>,
+    stamp: Arc<AtomicU64>,
+}
+
+impl Raiser {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread.
+    pub(crate) fn start() -> Result<Raiser, String> {
+        let (orders, inbox) = channel::<Order>();
+        let stamp = Arc::new(AtomicU64::new(0));
+        let noted = stamp.clone();
+        thread("raiser", move || {
+            for Order { after, stage } in inbox {
+                std::thread::sleep(after);
+                noted.store(now_ns(), SeqCst);
+                stage.raise();
+            }
+        })?;
+        Ok(Raiser { orders, stamp })
+    }
+
+    /// Waits for one event on the calling thread: nanoseconds from the event until it runs again.
+    ///
+    /// # Errors
+    /// What the stage says.
+    pub(crate) fn sample(&self, stage: &Arc<dyn Stage>, after: Duration) -> Result<u64, String> {
+        stage.prepare()?;
+        let due = now_ns() + after.as_nanos() as u64;
+        if stage.is_timed() {
+            stage.wait(due)?;
+            return Ok(now_ns().saturating_sub(due));
+        }
+        let order = Order { after, stage: stage.clone() };
+        self.orders.send(order).map_err(|_| "the raiser has ended".to_string())?;
+        stage.wait(due)?;
+        let now = now_ns();
+        Ok(now.saturating_sub(self.stamp.load(SeqCst)))
+    }
+}
+
+/// A kernel thread that waits, as any program's would. It ends when this is dropped.
+pub(crate) struct Bare {
+    orders: Sender<Order>,
+    results: Receiver<Result<u64, String>>,
+}
+
+impl Bare {
+    /// Starts it; with a `short` time slice, if the kernel grants one, as the kernel threads of this project have
+    /// that are to preempt others.
+    ///
+    /// # Errors
+    /// When the kernel gives no thread.
+    pub(crate) fn start(raiser: Arc<Raiser>, short: bool) -> Result<Bare, String> {
+        let (orders, inbox) = channel::<Order>();
+        let (outbox, results) = channel();
+        thread("bare", move || {
+            if short {
+                marcel::lwp::prefer_current_thread();
+            }
+            for Order { after, stage } in inbox {
+                if outbox.send(raiser.sample(&stage, after)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Bare { orders, results })
+    }
+
+    /// As [`Raiser::sample`], on its kernel thread.
+    ///
+    /// # Blocking
+    /// The calling kernel thread: nobody is to look for events meanwhile.
+    ///
+    /// # Errors
+    /// As [`Raiser::sample`].
+    pub(crate) fn sample(&self, stage: &Arc<dyn Stage>, after: Duration) -> Result<u64, String> {
+        let ended = "a waiting kernel thread has ended";
+        self.orders.send(Order { after, stage: stage.clone() }).map_err(|_| ended.to_string())?;
+        self.results.recv().map_err(|_| ended.to_string())?
+    }
+}
+
+fn thread(name: &str, f: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let started = std::thread::Builder::new().name(name.into()).spawn(f);
+    started.map(drop).map_err(|e| format!("starting a kernel thread: {e}"))
+}
