@@ -13,6 +13,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::config::{Config, shown};
+use super::key::AUTO;
 use super::results::Results;
 use super::worker::{Record, Spec};
 use super::{Bench, Effort};
@@ -20,10 +21,11 @@ use crate::launch::{self, Failure, Job, Stream};
 use crate::out::{Exit, complain};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 4] = [
+const PROCESS_KEYS: [(&str, &str); 5] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
+    ("policy", "PIOM_POLICY"),
     ("vps", "MARCEL_NVP"),
 ];
 
@@ -138,7 +140,8 @@ pub(crate) fn measure(
 
 fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {
     let of_keys = PROCESS_KEYS.iter().filter_map(|(key, variable)| {
-        process.get(key).map(|value| (variable.into(), shown(value).into()))
+        let value = process.get(key).filter(|_| process.text(key) != AUTO)?;
+        Some((variable.into(), shown(value).into()))
     });
     let of_bench = bench.apart.map_or(&[][..], |apart| apart.knobs).iter();
     let unset = of_bench.filter(|(variable, _)| std::env::var_os(variable).is_none());
@@ -203,6 +206,9 @@ mod tests {
         assert_eq!(groups.len(), 2);
         assert_eq!(groups[0].1, [0, 2]);
         assert_eq!(environment(latency, &groups[1].0), [("NMAD_DRIVER".into(), "tcp".into())]);
+        let policy = |name: &str| environment(latency, &Config::default().with("policy", name));
+        assert_eq!(policy("adaptive"), [("PIOM_POLICY".into(), "adaptive".into())]);
+        assert_eq!(policy(AUTO), []);
         assert_eq!(super::groups(crate::bench::find("threads").unwrap(), &points).len(), 3);
     }
 

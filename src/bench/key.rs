@@ -31,6 +31,9 @@ pub(crate) struct Key {
     pub(crate) help: &'static str,
 }
 
+/// The value that leaves a knob as it is.
+pub(crate) const AUTO: &str = "auto";
+
 /// Drivers between processes.
 pub(crate) const DRIVER: Key = Key {
     name: "driver",
@@ -48,9 +51,17 @@ pub(crate) const MODE: Key = Key {
 /// Policy that chooses the method of detection.
 pub(crate) const POLICY: Key = Key {
     name: "policy",
-    takes: Takes::Words(&["auto"]),
-    default: "auto",
-    help: "policy of detection",
+    takes: Takes::Words(&[
+        AUTO,
+        "always-poll",
+        "always-block",
+        "timer-only",
+        "dedicated",
+        "load-aware",
+        "adaptive",
+    ]),
+    default: AUTO,
+    help: "policy of detection; auto: what PIOM_POLICY or its default says",
 };
 /// Whether requests progress outside calls.
 pub(crate) const PROGRESSION: Key = Key {
@@ -203,6 +214,13 @@ mod tests {
         assert_eq!(key.parse("3,0x,2x").unwrap(), [3, 0, 2 * cores].map(Value::from));
         for wrong in ["x", "-1x", "99999999999999999999x", "100001", "1.5x"] {
             assert!(key.parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_policy_can_be_asked_for() {
+        for name in pioman::policy::NAMES {
+            assert_eq!(POLICY.parse(name).unwrap(), [Value::from(name)]);
         }
     }
 

@@ -144,7 +144,7 @@ pub(crate) struct BenchArgs {
     /// Mode of the thread runtime: no-thread, mono, smp
     #[arg(long, value_name = "LIST")]
     mode: Option<String>,
-    /// Policy of detection: auto
+    /// Policy of detection: auto (the default one), always-poll, always-block, timer-only, dedicated, load-aware, adaptive
     #[arg(long, value_name = "LIST")]
     policy: Option<String>,
     /// Whether requests progress outside calls: 0, 1
@@ -168,7 +168,7 @@ pub(crate) struct BenchArgs {
     /// Who is measured: newmad or bare (a plain socket, a polled flag); marcel, kernel or another thread library
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
-    /// What is empty: poll, task, block
+    /// How events are looked for: auto, poll, block, tick, dedicated; what is empty: poll, task, block
     #[arg(long, value_name = "LIST")]
     method: Option<String>,
     /// What a thread does: createjoin, batch, yield, handoff, mutex, mutex4, channel, fib, memory

@@ -26,7 +26,7 @@ use pioman::Manager;
 use super::Bench;
 use super::config::Config;
 use super::crunch::Crunch;
-use super::key::{Key, MODE, POLICY, Takes};
+use super::key::{AUTO, Key, MODE, POLICY, Takes};
 use super::results::{Metric, Results};
 use super::spin::Speed;
 use super::stats::median;
@@ -65,8 +65,8 @@ const SOURCE: Key = Key {
 };
 const METHOD: Key = Key {
     name: "method",
-    takes: Takes::Words(&["auto", "block"]),
-    default: "auto",
+    takes: Takes::Words(&[AUTO, "poll", "block", "tick", "dedicated"]),
+    default: AUTO,
     help: "how events are looked for; auto: as the policy says; kernel threads: always block",
 };
 const LIBRARY: Key = Key {
@@ -174,7 +174,9 @@ fn measure(spec: &Spec, manager: &Arc<Manager>) -> Worked {
             if config.number("threads") == threads {
                 let library = config.text("library").to_owned();
                 let stage = match library.as_str() {
-                    "pioman" => sources::stage(config.text("source"), manager)?,
+                    "pioman" => {
+                        sources::stage(config.text("source"), config.text("method"), manager)?
+                    }
                     _ => kernel::stage(config.text("source"))?,
                 };
                 points.push(Measured { number: *number, library, stage, samples: Vec::new() });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use std::time::{Duration, Instant};
 
-use pioman::{Completion, Hint, Manager, Source, SourceHandle};
+use pioman::{Completion, Hint, Hints, Manager, Policy, Source, SourceHandle, policy};
 
 use super::kernel::EventFd;
 use super::stage::{LIMIT, Stage, lost};
@@ -137,14 +137,17 @@ impl Look for Word {
 struct Waited<S: Look> {
     source: Arc<S>,
     manager: Arc<Manager>,
-    _handle: SourceHandle,
+    handle: SourceHandle,
 }
 
 impl<S: Look + 'static> Waited<S> {
-    fn register(source: S, manager: &Arc<Manager>) -> Result<Arc<dyn Stage>, String> {
+    fn register(source: S, method: &str, manager: &Arc<Manager>) -> Result<Arc<dyn Stage>, String> {
         let source = Arc::new(source);
         let handle = manager.add_source(source.clone()).map_err(|e| e.to_string())?;
-        Ok(Arc::new(Waited { source, manager: manager.clone(), _handle: handle }))
+        if let Some(policy) = policy_of(method) {
+            handle.set_policy(policy);
+        }
+        Ok(Arc::new(Waited { source, manager: manager.clone(), handle }))
     }
 }
 
@@ -159,9 +162,10 @@ impl<S: Look> Stage for Waited<S> {
         let request = &self.source.request().0;
         request.store((&raw const completion).cast_mut(), SeqCst);
         let deadline = Instant::now() + until;
+        let hints = Hints::new(Hint::Short).on(self.handle.id());
         // A wait may end by unwinding (a runtime that stops): the pointer must not outlive it.
         let _back = TakenBack { request, completion: &completion };
-        match self.manager.wait_until(&completion, Hint::Short, deadline) {
+        match self.manager.wait_until(&completion, hints, deadline) {
             true => Ok(()),
             false => Err(lost(self.source.name())),
         }
@@ -184,14 +188,30 @@ impl Drop for TakenBack<'_> {
     }
 }
 
+/// The policy that looks for events by this method and no other; none for `auto`: that of the process.
+fn policy_of(method: &str) -> Option<Arc<dyn Policy>> {
+    policy::by_name(match method {
+        "poll" => "always-poll",
+        "block" => "always-block",
+        "tick" => "timer-only",
+        "dedicated" => "dedicated",
+        _ => return None,
+    })
+}
+
 /// The stage whose waiter asks the manager for an event of this source.
 ///
 /// # Errors
 /// What the manager or the kernel refuses.
-pub(crate) fn stage(source: &str, manager: &Arc<Manager>) -> Result<Arc<dyn Stage>, String> {
+pub(crate) fn stage(
+    source: &str,
+    method: &str,
+    manager: &Arc<Manager>,
+) -> Result<Arc<dyn Stage>, String> {
     match source {
         "eventfd" => Waited::register(
             Descriptor { fd: EventFd::new(libc::EFD_NONBLOCK)?, request: Request::new() },
+            method,
             manager,
         ),
         "shm" => Waited::register(
@@ -201,6 +221,7 @@ pub(crate) fn stage(source: &str, manager: &Arc<Manager>) -> Result<Arc<dyn Stag
                 bell: EventFd::new(libc::EFD_NONBLOCK)?,
                 request: Request::new(),
             },
+            method,
             manager,
         ),
         other => Err(format!("there is no source {other}")),
