@@ -140,6 +140,25 @@ pub(crate) static STALL_MS: Knob = Knob {
               backtrace, and again when it does; 0: none is",
 };
 
+/// `MARCEL_TRACE`: where a trace goes.
+pub(crate) static TRACE: Knob = Knob {
+    name: "MARCEL_TRACE",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "has the scheduler's and the I/O manager's steps recorded, and written at the end to this file, or to one \
+              per process in this directory, for `mad trace`; unset: nothing is",
+};
+
+/// `MARCEL_TRACE_RECORDS`: how much of it is kept.
+pub(crate) static TRACE_RECORDS: Knob = Knob {
+    name: "MARCEL_TRACE_RECORDS",
+    kind: Kind::Int(16, 1 << 24),
+    default: "32768",
+    unit: "records",
+    meaning: "how many records of a trace are kept for each kernel thread, the latest ones; 32 bytes each",
+};
+
 /// `PIOM_TIMER_PERIOD`: period of the tick.
 pub static TIMER_PERIOD: Knob = Knob {
     name: "PIOM_TIMER_PERIOD",
@@ -185,6 +204,8 @@ pub static KNOBS: &[Knob] = &[
     LWP_KEEP,
     SIGQUIT,
     STALL_MS,
+    TRACE,
+    TRACE_RECORDS,
     TIMER_PERIOD,
     TOPOLOGY,
     HWLOC,

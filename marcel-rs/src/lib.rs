@@ -38,6 +38,7 @@
 //! | on which cores | [`Builder::bind`], [`topology`], [`RuntimeBuilder`] |
 //! | threads that move | [`RuntimeBuilder::migrate_started_threads`]: unsafe, and why |
 //! | what hangs, and where | [`diagnosis`] |
+//! | what happened when | [`trace`] |
 //! | the environment's knobs | [`KNOBS`], [`knob`] |
 //! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`], [`Sleeper`], [`lwp`] |
 //!
@@ -93,6 +94,6 @@ pub use crate::{
     vp::processor::{Kind, Vp},
 };
 pub use thread::latch::Latch;
-#[cfg(not(loom))]
-pub use thread::slot;
 pub use vp::sleeper::Sleeper;
+#[cfg(not(loom))]
+pub use {diagnosis::record as trace, thread::slot};

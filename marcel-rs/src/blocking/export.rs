@@ -14,6 +14,7 @@ use std::thread::Result;
 use crate::blocking::call::Call;
 use crate::blocking::pool::Pool;
 use crate::blocking::spare;
+use crate::diagnosis::record;
 use crate::thread::tcb;
 use crate::topology;
 use crate::vp::local;
@@ -39,7 +40,9 @@ unsafe fn make<F: FnOnce() -> T, T>(call: *const Call) {
     let frame = unsafe { &*call.cast::<Frame<F, T>>() };
     // SAFETY: the cells are ours.
     if let Some(f) = unsafe { (*frame.f.get()).take() } {
+        record::record(record::Kind::Call, 0, 0);
         let result = catch_unwind(AssertUnwindSafe(f));
+        record::record(record::Kind::CallEnd, 0, 0);
         // SAFETY: as above.
         unsafe { *frame.result.get() = Some(result) };
     }

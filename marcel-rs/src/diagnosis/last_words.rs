@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::backtrace::Backtracer;
 use super::peek;
+use super::record;
 use super::sample::{self, Registers};
 use super::service;
 use super::snapshot::Frames;
@@ -86,6 +87,7 @@ pub(super) fn answer() {
         lines.iter().take(LINES).try_for_each(|line| writeln!(out, "    at {line}"))?;
         if lines.len() > LINES { writeln!(out, "    and more") } else { Ok(()) }
     });
+    record::exit::save_now();
     WILL.state.word().store(SAID, Release);
     WILL.state.wake();
 }

@@ -11,6 +11,7 @@
 //! * `MARCEL_STALL_MS=N` names each thread that has not given its virtual processor back for so long.
 //! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal, and a
 //!   virtual processor's sleep and wake.
+//! * `MARCEL_TRACE` has what the scheduler does recorded, and written to a file (`record`).
 //! * `tools/gdb/marcel.py` shows the same in a debugger, of a core file too.
 //!
 //! # How it works
@@ -38,6 +39,7 @@
 mod backtrace;
 pub(crate) mod last_words;
 mod peek;
+pub mod record;
 mod report;
 mod sample;
 pub(crate) mod service;

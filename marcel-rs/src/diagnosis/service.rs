@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::watchdog::Watchdog;
-use super::{last_words, report};
+use super::{last_words, record, report};
 use crate::error::Error;
 use crate::knobs;
 use crate::runtime::shared::Shared;
@@ -48,6 +48,7 @@ pub(crate) struct Watched(Arc<Shared>);
 /// # Errors
 /// A knob holds something else; the kernel refuses the thread.
 pub(crate) fn watch(shared: &Arc<Shared>) -> Result<Watched, Error> {
+    record::from_env()?;
     let quit = knobs::SIGQUIT.bool()?;
     let stall = knobs::STALL_MS.int()?.filter(|ms| *ms > 0);
     let mut thread = lock(&THREAD);
@@ -82,6 +83,9 @@ impl Drop for Watched {
             BELL.notify();
             let _ = thread.join();
         }
+        if left == 0 {
+            record::exit::save_now();
+        }
     }
 }
 
@@ -113,7 +117,10 @@ fn serve(stall: Option<Duration>) {
         let next = watchdog.as_ref().map(|w| Instant::now() + w.period());
         BELL.sleep(next, || STOP.load(Acquire) || quit::is_asked() || last_words::is_asked());
         last_words::answer();
-        quit::answer(|| to_stderr(report::write));
+        quit::answer(|| {
+            to_stderr(report::write);
+            record::exit::save_now();
+        });
         if let Some(watchdog) = &mut watchdog {
             watchdog.look(&vps());
         }

@@ -21,6 +21,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
+use crate::diagnosis::record::{self, Kind};
 use crate::thread::moves::Moves;
 use crate::thread::tcb::Tcb;
 
@@ -239,12 +240,26 @@ impl Look {
         self.since.store(now(), Relaxed);
     }
 
+    /// What it waits for, or has last waited for. By the scheduler that holds the thread.
+    pub(crate) fn waits_for(&self) -> &'static str {
+        let (text, len) = (self.reason.load(Relaxed), self.reason_len.load(Relaxed));
+        if text.is_null() {
+            return "";
+        }
+        // SAFETY: `waits` has stored a constant string, and only the thread that is held writes here.
+        unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(text, len)) }
+    }
+
     /// The calling kernel thread, whose block it is, waits until the answer is dropped. A wait within a wait is shown as
     /// the outer one.
     pub(crate) fn kernel_waits(&self, reason: &'static str) -> KernelWait<'_> {
         let outer = self.moves.is_odd().then(|| {
             self.waits(reason);
             self.suspended();
+            if record::is_on() {
+                let reason = record::intern_static(reason);
+                record::record(Kind::KernelWait, self.number().into(), reason.into());
+            }
             self
         });
         KernelWait(outer)
@@ -302,6 +317,7 @@ impl Drop for KernelWait<'_> {
     fn drop(&mut self) {
         if let Some(look) = self.0 {
             look.resumed();
+            record::record(Kind::KernelWaitEnd, look.number().into(), 0);
         }
     }
 }

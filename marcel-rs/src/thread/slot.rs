@@ -20,6 +20,9 @@ use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
+use crate::diagnosis::record;
+use crate::vp::local;
+
 /// How many kernel threads may have a slot at a time.
 pub const SLOTS: usize = 128;
 
@@ -79,6 +82,7 @@ fn claim() -> Option<usize> {
     // SAFETY: a key of ours; its value only has to be other than null.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(slot + 1)) };
     SLOT.with(|own| own.set(slot as u32 + 1));
+    record::owner(local::vp().map_or(0, |vp| vp.number() + 1));
     Some(slot)
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::context::stack::MIN_SIZE;
+use crate::diagnosis::record;
 use crate::diagnosis::trace::event;
 use crate::runtime::shared::Shared;
 use crate::thread::current::Thread;
@@ -137,6 +138,8 @@ impl Builder {
             tcb.set_name(Some(name.into_boxed_str()));
         }
         event!("spawn", thread = tcb.look.number(), name = tcb.name());
+        let name = tcb.own.traced.get();
+        record::often(record::Kind::Spawn, tcb.look.number().into(), name.into());
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         let usual = self.priority == Priority::Normal && bound.is_none();
@@ -220,6 +223,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }
     event!("spawn", thread = tcb.look.number());
+    vp.record_often(record::Kind::Spawn, tcb.look.number(), 0);
     let handle = JoinHandle::new(Thread::new(tcb));
     match vp.kind() == vp.shared.kind_for(false) {
         true => vp.spawn(tcb),

@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::context::{Context, Switch};
+use crate::diagnosis::record::{self, Kind};
 use crate::diagnosis::trace::event;
 use crate::shim::{AtomicPtr, AtomicU64};
 use crate::thread::cargo::Cargo;
@@ -85,6 +86,8 @@ pub(crate) struct Own {
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
     pub(crate) place: Cell<usize>,
+    /// Its name in a trace.
+    pub(crate) traced: Cell<u32>,
 }
 
 // SAFETY: the shared fields are atomics; `own` has one owner at a time (see `Own`), handed over with
@@ -218,6 +221,8 @@ impl Tcb {
     /// Safe in a signal handler: atomics, an intrusive push, at most one non-blocking system call.
     pub(crate) fn unpark(&'static self) {
         event!("unpark", thread = self.look.number());
+        // Before the wake-up: afterwards the thread may be another one.
+        record::often(Kind::Unpark, self.look.number().into(), 0);
         let parked = self.park.notify();
         let home = self.home.load(Acquire);
         if parked {
@@ -233,6 +238,7 @@ impl Tcb {
     #[inline]
     pub(crate) fn unpark_from(&'static self, vp: &'static Vp) {
         event!("unpark", thread = self.look.number());
+        vp.record_often(Kind::Unpark, self.look.number(), 0);
         let parked = self.park.notify();
         let home = self.home.load(Acquire);
         if parked && std::ptr::eq(home, vp) {
@@ -277,8 +283,12 @@ impl Tcb {
         // SAFETY: the caller owns the block, and whoever looks from outside does not come here.
         let slot = unsafe { &mut *self.own.name.get() };
         *slot = name;
+        self.own.traced.set(0);
         if let Some(name) = slot {
             self.look.named(name);
+            if record::is_on() {
+                self.own.traced.set(record::intern(name));
+            }
         }
     }
 

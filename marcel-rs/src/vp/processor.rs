@@ -40,6 +40,7 @@ use std::time::Instant;
 use crossbeam_deque::Stealer;
 
 use crate::context::pool::ContextCache;
+use crate::diagnosis::record::{self, Limiter};
 use crate::runtime::shared::Shared;
 use crate::thread::tcb::{Tcb, TcbCache};
 use crate::vp::lending::Lending;
@@ -122,6 +123,9 @@ pub(super) struct Own {
     pub(super) looked_around: Cell<bool>,
     /// It is bound to its group's core.
     pub(super) meets: bool,
+    /// Which resumptions are recorded, and which of the other events of its threads.
+    pub(super) switches: Limiter,
+    pub(super) events: Limiter,
 }
 
 // SAFETY: `own` is touched by the virtual processor's kernel thread only (the `own()` accessor says so);
@@ -168,6 +172,8 @@ impl Vp {
                 favourite: Cell::new(None),
                 looked_around: Cell::new(false),
                 meets: false,
+                switches: Limiter::default(),
+                events: Limiter::default(),
             }),
         }
     }
@@ -329,6 +335,19 @@ impl Vp {
         own.spawned.push(tcb);
         if own.spawned.is_shared() {
             self.shared.wake_for_work(self.kind);
+        }
+    }
+
+    /// For the trace, what its running thread or its scheduler does: see [`record::often`].
+    #[inline(always)]
+    pub(crate) fn record_often(&self, kind: record::Kind, a: u32, b: u32) {
+        if record::is_on() {
+            debug_assert!(self.is_current());
+            // SAFETY: on our kernel thread; see `wake`.
+            let events = unsafe { &self.own().events };
+            if !events.holds() {
+                record::let_through(events, kind, a, b);
+            }
         }
     }
 

@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use crate::diagnosis::record::{self, Kind as Trace};
 use crate::diagnosis::trace::event;
 use crate::hooks::Idle;
 use crate::topology;
@@ -17,13 +18,21 @@ impl Vp {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
     pub(super) fn rest(&'static self) {
         self.become_idle();
-        if self.look_around() {
-            return;
+        let recorded = record::often(Trace::Rest, 0, 0);
+        if !self.look_around() {
+            self.sleep();
         }
+        if recorded {
+            record::record(Trace::RestEnd, 0, 0);
+        }
+    }
+
+    fn sleep(&'static self) {
         self.tick.disarm();
         self.meet();
         let deadline = self.next_deadline();
         event!("sleep", vp = self.number());
+        record::record(Trace::Sleep, 0, 0);
         self.announce();
         let last_look = || self.has_work() || self.shared.is_stopping();
         let slept = match self.shared.hooks() {
@@ -35,6 +44,7 @@ impl Vp {
         }
         self.withdraw();
         event!("wake", vp = self.number());
+        record::record(Trace::Wake, 0, 0);
     }
 
     /// It is about to sleep: whoever makes work visible may wake it for it.

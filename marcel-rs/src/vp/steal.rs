@@ -8,6 +8,7 @@
 
 use crossbeam_deque::{Injector, Steal};
 
+use crate::diagnosis::record;
 use crate::diagnosis::trace::event;
 use crate::thread::tcb::Tcb;
 use crate::vp::ending::Panics;
@@ -88,6 +89,8 @@ impl Reachable<'_> {
                             vp = self.vp.number(),
                             from = victim.number()
                         );
+                        let from = victim.number();
+                        record::often(record::Kind::Steal, tcb.look.number().into(), from.into());
                         if !victim.stealer.is_empty() {
                             shared.wake_for_work(self.vp.kind());
                         }

@@ -18,6 +18,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
+use crate::diagnosis::record;
 use crate::vp::local;
 
 /// No timer.
@@ -139,11 +140,13 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
     local::set_in_handler(true);
+    record::record(record::Kind::Tick, 0, 0);
     if let Some(hooks) = vp.shared.hooks()
         && !hooks.tick(vp)
     {
         vp.tick.disarm();
     }
+    record::record(record::Kind::TickEnd, 0, 0);
     local::set_in_handler(false);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };

@@ -1,0 +1,66 @@
+//! The time of records: the processor's counter (10 ns here) where the kernel itself goes by it, else the monotonic
+//! clock (26 ns). What a count means is found out afterwards, from two moments at which both were read.
+
+use std::time::{Duration, Instant};
+
+/// A moment by both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) count: u64,
+    pub(super) ns: u64,
+}
+
+/// Whether the processor's counter can be believed: the kernel, which watches it, does.
+pub(super) fn has_counter() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+        std::fs::read_to_string(source).is_ok_and(|name| name.trim() == "tsc")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// The processor's counter; only where there is one.
+#[inline(always)]
+pub(super) fn count() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has it, and Linux leaves it to programs.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    monotonic()
+}
+
+/// The monotonic clock, which all processes of a machine share.
+pub(super) fn monotonic() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec. Cannot fail: the clock exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Now: of some tries, that in which the two readings were closest together.
+pub(super) fn moment(counter: bool) -> Moment {
+    if !counter {
+        let ns = monotonic();
+        return Moment { count: ns, ns };
+    }
+    let tries = (0..5).map(|_| {
+        let before = count();
+        let ns = monotonic();
+        let after = count();
+        (after - before, Moment { count: before + (after - before) / 2, ns })
+    });
+    tries.min_by_key(|(width, _)| *width).map(|(_, moment)| moment).unwrap_or_default()
+}
+
+/// As [`moment`], and so long after `first` that the two say how fast the counter runs.
+pub(super) fn second_moment(counter: bool, first: Moment) -> Moment {
+    let limit = Instant::now() + Duration::from_millis(5);
+    while counter && monotonic() < first.ns + 2_000_000 && Instant::now() < limit {
+        std::thread::yield_now();
+    }
+    moment(counter)
+}
