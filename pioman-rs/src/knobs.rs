@@ -52,5 +52,14 @@ pub(crate) static SPARE_LWP: Knob = Knob {
               are only polled",
 };
 
+/// Files and children by io_uring.
+pub(crate) static URING: Knob = Knob {
+    name: "PIOM_URING",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "0: calls on files and children are made by kernel threads that block, even where io_uring could",
+};
+
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP];
+pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, URING];

@@ -23,6 +23,8 @@
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+pub mod fs;
+#[cfg(not(loom))]
 mod knobs;
 #[cfg(not(loom))]
 mod ltask;
@@ -32,7 +34,7 @@ mod pins;
 #[cfg(not(loom))]
 pub mod policy;
 mod shim;
-#[cfg(not(loom))]
+#[cfg_attr(loom, allow(unused_imports))]
 mod source;
 mod sync;
 #[cfg(not(loom))]
@@ -51,6 +53,7 @@ pub use crate::{
     policy::Policy,
     policy::hints::{Hint, Hints, Priority},
     source::Source,
+    source::uring::{FileEngine, transfer::Transfer},
 };
 pub use sync::{
     completion::Completion,

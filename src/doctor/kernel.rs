@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use marcel::lwp;
+use pioman::FileEngine;
 
 use super::Finding;
 use crate::clock;
@@ -185,23 +186,32 @@ pub(super) fn real_time() -> Finding {
     }
 }
 
-/// Asynchronous system calls.
+/// Asynchronous system calls: what files of green threads go by, tried as they do it.
 pub(super) fn io_uring() -> Finding {
-    // struct io_uring_params is 120 bytes; all zero asks for nothing special.
-    let mut params = [0u64; 16];
-    // SAFETY: `params` is larger than what the kernel reads and writes.
-    let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, params.as_mut_ptr()) };
-    if fd < 0 {
-        return Finding::lacking(
-            "io_uring",
-            last_error(),
-            "nothing here uses it yet. To allow it: \
-             sysctl kernel.io_uring_disabled=0, and in a container a seccomp profile with io_uring_setup",
-        );
+    const CHECK: &str = "io_uring";
+    const ADVICE: &str = "files and children of green threads go by kernel threads that block instead (two wake-ups a call). \
+                          To allow it: PIOM_URING=1, sysctl kernel.io_uring_disabled=0, in a container a seccomp profile \
+                          with io_uring_setup, io_uring_enter and io_uring_register";
+    let manager = match pioman::Manager::here() {
+        Ok(manager) => manager,
+        Err(error) => return Finding::lacking(CHECK, error.to_string(), ADVICE),
+    };
+    match manager.file_engine() {
+        FileEngine::Uring { most, lacks } if lacks.is_empty() => Finding::ok(
+            CHECK,
+            format!("in use: a ring for {most} operations at once, of every kind that is needed"),
+        ),
+        FileEngine::Uring { most, lacks } => Finding::limited(
+            CHECK,
+            format!(
+                "in use: a ring for {most} operations at once; this kernel lacks {}",
+                lacks.join(", ")
+            ),
+            "those go by kernel threads that block; a newer kernel has them",
+        ),
+        FileEngine::Pool { why } => Finding::lacking(CHECK, format!("not in use: {why}"), ADVICE),
+        _ => Finding::limited(CHECK, "in use in a way that this program does not know", ADVICE),
     }
-    // SAFETY: `fd` is ours and not used again.
-    unsafe { libc::close(fd as i32) };
-    Finding::ok("io_uring", "a ring of 4 entries was set up")
 }
 
 /// Large pages.

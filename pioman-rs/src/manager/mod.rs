@@ -44,6 +44,7 @@ use crate::policy::history::History;
 use crate::policy::select::Selection;
 use crate::policy::{Limit, Policy};
 use crate::source::Source;
+use crate::source::uring::Uring;
 use crate::sync::completion::Completion;
 use crate::watch::candidates::Candidates;
 use crate::watch::set::Watch;
@@ -56,6 +57,7 @@ pub struct Builder {
     points: Option<Points>,
     spin: Option<Option<Duration>>,
     policy: Option<Arc<dyn Policy>>,
+    uring: Option<bool>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -91,6 +93,12 @@ impl Builder {
     /// The policy of all sources, whatever `PIOM_POLICY` says. [`crate::policy::by_name`] gives those that are there.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
+        self
+    }
+
+    /// Whether calls on files go by `io_uring`, where it is there (`PIOM_URING`).
+    pub fn uring(mut self, on: bool) -> Self {
+        self.uring = Some(on);
         self
     }
 
@@ -136,6 +144,10 @@ impl Builder {
             None => Selection::from_env()?,
         };
         let tick_period = Duration::from_micros(marcel::TIMER_PERIOD.int()?.unwrap_or(4000) as u64);
+        let wants_uring = match self.uring {
+            Some(on) => on,
+            None => knobs::URING.bool()?,
+        };
         let core = Core {
             mode,
             points,
@@ -156,6 +168,8 @@ impl Builder {
             idle_spinner: AtomicBool::new(false),
             tasks: Tree::new().map_err(Error::Topology)?,
             hits: Hits::default(),
+            wants_uring,
+            uring: OnceLock::new(),
         };
         let core = Arc::new(core);
         let spare = Spare::new(core.clone(), lwps);
@@ -202,6 +216,9 @@ pub(crate) struct Core {
     pub(crate) idle_spinner: AtomicBool,
     pub(crate) tasks: Tree,
     pub(crate) hits: Hits,
+    pub(crate) wants_uring: bool,
+    /// The ring for files, or why there is none; made when it is first needed.
+    pub(crate) uring: OnceLock<Result<Arc<Uring>, String>>,
 }
 
 impl std::fmt::Debug for Core {
@@ -224,6 +241,19 @@ impl Manager {
     /// # Errors
     /// The manager has 64 sources already; the kernel refuses the descriptor or a spare thread.
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
+        let slot = self.register(source)?;
+        Ok(SourceHandle { manager: self.clone(), slot })
+    }
+
+    /// Registers a source of the manager's own, which goes with it.
+    ///
+    /// # Errors
+    /// As [`Manager::add_source`].
+    pub(crate) fn add_builtin(&self, source: Arc<dyn Source>) -> io::Result<SourceId> {
+        self.register(source).map(|slot| SourceId(slot as u8))
+    }
+
+    fn register(&self, source: Arc<dyn Source>) -> io::Result<usize> {
         let fd = source.fd();
         if self.core.points.block {
             self.spare.start()?;
@@ -232,12 +262,15 @@ impl Manager {
         let Some(slot) = self.core.registry.add(Registered { source, fd }, policy) else {
             return Err(io::Error::other(format!("a manager takes at most {MAX} sources")));
         };
-        let handle = SourceHandle { manager: self.clone(), slot };
         if let Some(fd) = fd {
-            self.core.front.add_source(slot, fd)?;
-            self.core.spare.add_source(slot, fd)?;
+            let core = &self.core;
+            let added = core.front.add_source(slot, fd);
+            if let Err(error) = added.and_then(|()| core.spare.add_source(slot, fd)) {
+                core.remove_source(slot);
+                return Err(error);
+            }
         }
-        Ok(handle)
+        Ok(slot)
     }
 
     /// Looks for events once. True if something was done.
@@ -399,6 +432,13 @@ impl Core {
         self.keep_watched(Point::Wait, sources);
     }
 
+    fn remove_source(&self, slot: usize) {
+        if let Some(Registered { fd: Some(fd), .. }) = self.registry.remove(slot) {
+            self.front.remove_source(slot, fd);
+            self.spare.remove_source(slot, fd);
+        }
+    }
+
     /// Until nothing is pending, somebody polls (who will do the same when it stops), or whoever sleeps is armed.
     fn keep_watched(&self, point: Point, sources: &Pinned<'_>) {
         while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(sources) {
@@ -433,10 +473,6 @@ impl SourceHandle {
 
 impl Drop for SourceHandle {
     fn drop(&mut self) {
-        let core = &self.manager.core;
-        if let Some(Registered { fd: Some(fd), .. }) = core.registry.remove(self.slot) {
-            core.front.remove_source(self.slot, fd);
-            core.spare.remove_source(self.slot, fd);
-        }
+        self.manager.core.remove_source(self.slot);
     }
 }

@@ -1,7 +1,11 @@
-//! Where events come from.
+//! Where events come from: what a source is, and those that are built in.
 
+pub(crate) mod uring;
+
+#[cfg(not(loom))]
 use std::os::fd::RawFd;
 
+#[cfg(not(loom))]
 /// Something that yields events: a network, a set of timers, a device. A library registers one with
 /// [`crate::Manager::add_source`].
 ///
