@@ -63,3 +63,54 @@ fn what_cannot_be_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("none of these combinations"), "{}", err(&output));
 }
+
+#[test]
+fn policies() {
+    let names = "always-poll,always-block,adaptive";
+    let options = ["--policy", names, "--workload", "pingpong,bursts,all", "--iters", "1"];
+    let objects = bench("policies", &[&options[..], &["--rounds", "1"]].concat());
+    for policy in names.split(',') {
+        let of = |workload: &str| {
+            let mut found: Vec<&str> = objects
+                .iter()
+                .filter(|o| o["config"]["policy"] == policy && o["config"]["workload"] == workload)
+                .map(|o| o["metric"].as_str().unwrap())
+                .collect();
+            found.sort_unstable();
+            found
+        };
+        let common = ["burnt_time", "cpu_time", "detect_time"];
+        let rest = ["lost_time", "score", "score_ratio", "slowdown", "slowdown_wall"];
+        assert_eq!(of("pingpong"), [&common[..], &["half_round_trip"], &rest].concat());
+        assert_eq!(of("bursts"), [common.as_slice(), &rest].concat());
+        assert_eq!(of("all"), ["score_ratio"]);
+    }
+    // The best fixed policy is at 1.
+    let best = objects.iter().filter(|o| {
+        let fixed = o["config"]["policy"] != "adaptive";
+        o["metric"] == "score_ratio" && o["config"]["workload"] == "bursts" && fixed
+    });
+    let best = best.map(|o| o["median"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
+    assert_eq!(best, 1.0);
+}
+
+#[test]
+fn people_are_told_whether_the_promise_of_the_policies_holds() {
+    let output = run(&[
+        "bench",
+        "policies",
+        "--policy",
+        "always-block,adaptive",
+        "--workload",
+        "silence,all",
+        "--iters",
+        "1",
+        "--rounds",
+        "1",
+    ]);
+    let text = out(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    for expected in ["score of an event", "silence: adaptive is at", "over all: adaptive"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}

@@ -26,6 +26,30 @@ struct Done {
     cpu_ns: AtomicU64,
 }
 
+/// When they compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rhythm {
+    /// All the time.
+    Always,
+    /// All together for so long, then for as long not, by the clock of the machine.
+    Phases(Duration),
+}
+
+impl Rhythm {
+    /// For how long nobody computes from now on; `None`: it is time to compute.
+    pub(crate) fn pause(self) -> Option<Duration> {
+        match self {
+            Rhythm::Always => None,
+            Rhythm::Phases(phase) => Rhythm::pause_at(now_ns(), phase.as_nanos() as u64),
+        }
+    }
+
+    fn pause_at(now: u64, phase: u64) -> Option<Duration> {
+        let into = now % (2 * phase);
+        (into >= phase).then(|| Duration::from_nanos(2 * phase - into))
+    }
+}
+
 /// The computing threads; they end with [`Crunch::end`].
 pub(crate) struct Crunch {
     done: Arc<[Done]>,
@@ -79,12 +103,17 @@ impl Reading {
 impl Crunch {
     /// Starts `threads` of them, with units of `steps`.
     pub(crate) fn start(threads: usize, steps: u64) -> Crunch {
+        Crunch::with(threads, steps, Rhythm::Always)
+    }
+
+    /// As [`Crunch::start`], in a rhythm.
+    pub(crate) fn with(threads: usize, steps: u64, rhythm: Rhythm) -> Crunch {
         let done: Arc<[Done]> = (0..threads).map(|_| Done::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
         let handles = (0..threads)
             .map(|index| {
                 let (done, stop) = (done.clone(), stop.clone());
-                marcel::spawn(move || crunch(&done[index], &stop, steps))
+                marcel::spawn(move || crunch(&done[index], &stop, steps, rhythm))
             })
             .collect();
         Crunch { done, stop, handles }
@@ -140,10 +169,14 @@ impl Crunch {
     }
 }
 
-fn crunch(done: &Done, stop: &AtomicBool, steps: u64) {
+fn crunch(done: &Done, stop: &AtomicBool, steps: u64, rhythm: Rhythm) {
     let start = thread_cpu_ns();
     let mut units = 0;
     while !stop.load(Relaxed) {
+        if let Some(pause) = rhythm.pause() {
+            marcel::sleep(pause);
+            continue;
+        }
         compute(steps);
         units += 1;
         // Few readings of the CPU clock: they are system calls (0.2 µs).
@@ -155,6 +188,15 @@ fn crunch(done: &Done, stop: &AtomicBool, steps: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phases_alternate() {
+        let pause = |now| Rhythm::pause_at(now, 10).map(|pause| pause.as_nanos());
+        assert_eq!(
+            [0, 9, 10, 19, 20, 35].map(pause),
+            [None, None, Some(10), Some(1), None, Some(5)]
+        );
+    }
 
     #[test]
     fn readings_survive_the_way() {

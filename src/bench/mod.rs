@@ -14,6 +14,7 @@ pub(crate) mod key;
 mod latency;
 mod overhead;
 mod overlap;
+mod policies;
 pub(crate) mod present;
 mod reactivity;
 pub(crate) mod results;
@@ -96,13 +97,14 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 7] = [
+pub(crate) static BENCHES: [&Bench; 8] = [
     &overlap::BENCH,
     &reactivity::BENCH,
     &latency::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
     &detect::BENCH,
+    &policies::BENCH,
     &threads::BENCH,
 ];
 
@@ -177,6 +179,9 @@ pub(crate) struct BenchArgs {
     /// Where events come from: shm, eventfd and others
     #[arg(long, value_name = "LIST")]
     source: Option<String>,
+    /// What happens: pingpong, bursts, silence, phases
+    #[arg(long, value_name = "LIST")]
+    workload: Option<String>,
     /// Compute virtual processors: a number, or Nx for N times the cores
     #[arg(long, value_name = "LIST")]
     vps: Option<String>,
@@ -216,6 +221,7 @@ impl BenchArgs {
             ("library", &self.library),
             ("method", &self.method),
             ("source", &self.source),
+            ("workload", &self.workload),
             ("vps", &self.vps),
             ("op", &self.op),
             ("workers", &self.workers),
@@ -340,6 +346,7 @@ mod tests {
             "library",
             "method",
             "source",
+            "workload",
             "vps",
             "op",
             "workers",
