@@ -18,10 +18,12 @@
 //! `sync`.
 
 // Only what is modelled is built for the model checker.
-#![cfg_attr(loom, allow(dead_code, missing_docs))]
+#![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
 #[cfg(not(loom))]
 mod error;
+#[cfg(not(loom))]
+pub mod fd;
 #[cfg(not(loom))]
 pub mod fs;
 #[cfg(not(loom))]
@@ -30,7 +32,11 @@ mod knobs;
 mod ltask;
 #[cfg(not(loom))]
 mod manager;
+#[cfg(not(loom))]
+pub mod net;
 mod pins;
+#[cfg(not(loom))]
+pub mod pipe;
 #[cfg(not(loom))]
 pub mod policy;
 mod shim;

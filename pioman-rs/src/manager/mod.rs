@@ -44,6 +44,7 @@ use crate::policy::history::History;
 use crate::policy::select::Selection;
 use crate::policy::{Limit, Policy};
 use crate::source::Source;
+use crate::source::builtin::Builtin;
 use crate::source::uring::Uring;
 use crate::sync::completion::Completion;
 use crate::watch::candidates::Candidates;
@@ -170,6 +171,7 @@ impl Builder {
             hits: Hits::default(),
             wants_uring,
             uring: OnceLock::new(),
+            builtin: Builtin::default(),
         };
         let core = Arc::new(core);
         let spare = Spare::new(core.clone(), lwps);
@@ -219,6 +221,7 @@ pub(crate) struct Core {
     pub(crate) wants_uring: bool,
     /// The ring for files, or why there is none; made when it is first needed.
     pub(crate) uring: OnceLock<Result<Arc<Uring>, String>>,
+    pub(crate) builtin: Builtin,
 }
 
 impl std::fmt::Debug for Core {
