@@ -93,7 +93,7 @@ pub use crate::{
     vp::policy::{self, Priority},
     vp::processor::{Kind, Vp},
 };
-pub use thread::latch::Latch;
+pub use thread::latch::{Latch, LatchNode};
 pub use vp::sleeper::Sleeper;
 #[cfg(not(loom))]
 pub use {diagnosis::record as trace, thread::slot};

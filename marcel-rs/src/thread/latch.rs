@@ -1,29 +1,49 @@
-//! A one-shot latch with one waiter: what a request's completion and a thread's end are made of.
+//! A one-shot latch: what a request's completion and a thread's end are made of. Any number of waiters; one is what it
+//! is made for.
 //!
-//! One word: EMPTY, the waiter's control block, or DONE.
+//! One word: EMPTY, the only waiter's control block, a list of waiters (`list`), or DONE.
 //!
 //! ```text
-//!   EMPTY ──wait──▶ waiter ──set──▶ DONE (and unpark)
-//!     └───────────────set─────────▶ DONE
+//!   EMPTY ──wait──▶ waiter ──another wait──▶ list ⇄ list, LOCKED        ── set, from any of them ──▶ DONE
 //! ```
 //!
 //! **`set` is the last touch** (rayon's latch rule): the swap to DONE is its only access to the latch. As
 //! soon as it has happened the owner may free the memory. The waiter's block, taken out by the same swap, is
-//! immortal, so unparking it needs no memory of the latch.
+//! immortal, so unparking it needs no memory of the latch. Those of a list are told one after the other, each by the
+//! last touch of its node.
+//!
+//! Who takes a waiter out of the middle of the list locks it, in the same word. `set` does not wait for that: it finds
+//! LOCKED in what it has swapped out, and leaves the list to the one who holds it, who meets DONE when it unlocks.
+//!
+//! Rejected: a list from the start (a node, and two more cache lines, for each message); a lock-free removal (marked
+//! pointers, and somebody who must outlive the walk); a flag beside the word (`set` would touch two).
+
+mod list;
+#[cfg(all(test, loom))]
+mod model;
 
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
+pub use self::list::LatchNode;
+use self::list::{LIST, LOCKED};
 use crate::shim::AtomicPtr;
 use crate::thread::tcb::{self, Tcb};
 
-const DONE: *mut Tcb = std::ptr::without_provenance_mut(1);
+const DONE: *mut () = std::ptr::without_provenance_mut(1);
 
 /// See the module's description.
 #[derive(Debug)]
 pub struct Latch {
-    word: AtomicPtr<Tcb>,
+    word: AtomicPtr<()>,
+}
+
+/// What came of the attempt to be the only waiter.
+enum First {
+    Registered,
+    Set,
+    Taken,
 }
 
 impl Latch {
@@ -39,16 +59,20 @@ impl Latch {
         Latch { word: AtomicPtr::new(null_mut()) }
     }
 
-    /// Sets the latch and wakes its waiter.
+    /// Sets the latch and wakes its waiters.
     ///
     /// # Context
-    /// Anywhere, signal handlers included. # Wakes: the waiter, if one is registered.
+    /// Anywhere, the tick's handler included. # Wakes: whoever is registered.
     #[inline]
     pub fn set(&self) {
         let waiter = self.word.swap(DONE, AcqRel);
-        if !waiter.is_null() && waiter != DONE {
-            // SAFETY: control blocks are immortal.
-            unsafe { &*waiter }.unpark();
+        if waiter.addr() > DONE.addr() {
+            if waiter.addr() & (LIST | LOCKED) == 0 {
+                // SAFETY: control blocks are immortal.
+                unsafe { &*waiter.cast::<Tcb>() }.unpark();
+            } else {
+                list::set(waiter);
+            }
         }
     }
 
@@ -58,11 +82,10 @@ impl Latch {
         self.word.load(Acquire) == DONE
     }
 
-    /// Whether a thread has registered to be woken.
+    /// Whether anybody has registered to be woken.
     #[inline]
     pub fn has_waiter(&self) -> bool {
-        let word = self.word.load(Relaxed);
-        !word.is_null() && word != DONE
+        self.word.load(Relaxed).addr() > DONE.addr()
     }
 
     /// Makes the latch fresh again.
@@ -70,80 +93,149 @@ impl Latch {
         *self = Latch::new();
     }
 
-    /// Registers the calling thread as the one to wake; false if the latch is set already.
+    fn register_first(&self) -> First {
+        let me = me();
+        match self.word.compare_exchange(null_mut(), me, AcqRel, Acquire) {
+            Ok(_) => First::Registered,
+            Err(DONE) => First::Set,
+            Err(other) if other == me => First::Registered,
+            Err(_) => First::Taken,
+        }
+    }
+
+    /// Registers the calling thread as the only one to wake; false if the latch is set already.
     ///
     /// # Panics
-    /// When another thread is registered: a latch has one waiter.
+    /// When another thread is registered. Where there may be others: [`Latch::alone`].
     pub fn register(&self) -> bool {
-        let me = tcb::current() as *const Tcb as *mut Tcb;
-        match self.word.compare_exchange(null_mut(), me, AcqRel, Acquire) {
-            Ok(_) => true,
-            Err(DONE) => false,
-            Err(other) if other == me => true,
-            Err(_) => panic!("two threads wait on one latch"),
+        match self.register_first() {
+            First::Registered => true,
+            First::Set => false,
+            First::Taken => panic!("another thread waits on this latch"),
         }
     }
 
     /// Takes the registration back; false if the latch is set.
     pub fn unregister(&self) -> bool {
-        let me = tcb::current() as *const Tcb as *mut Tcb;
-        self.word.compare_exchange(me, null_mut(), AcqRel, Acquire).is_ok()
+        match self.word.compare_exchange(me(), null_mut(), AcqRel, Acquire) {
+            Ok(_) => true,
+            Err(DONE) => false,
+            Err(_) => self.leave_list(me()),
+        }
+    }
+
+    /// Calls `sleep` with a latch that the calling thread, and nobody else, is registered with: this one if it is the
+    /// first, or else one that is set when this one is. `sleep` parks until the latch is set, or gives up; in either
+    /// case this returns whether the latch is set.
+    ///
+    /// # Context
+    /// Not the progress path.
+    #[inline]
+    pub fn alone(&self, sleep: impl FnOnce(&Latch)) -> bool {
+        match self.register_first() {
+            First::Set => true,
+            First::Registered => {
+                let registered = Registered(self);
+                sleep(self);
+                drop(registered);
+                self.is_set()
+            }
+            First::Taken => self.among_others(sleep),
+        }
+    }
+
+    #[cold]
+    fn among_others(&self, sleep: impl FnOnce(&Latch)) -> bool {
+        let own = list::Sleeper::new();
+        own.latch().register();
+        // SAFETY: `own` stays where it is until `listed` has taken it off, or it has been set.
+        if !unsafe { self.enlist(own.node()) } {
+            return true;
+        }
+        let listed = Listed { latch: self, own: &own };
+        sleep(own.latch());
+        drop(listed);
+        self.is_set()
     }
 
     /// Waits until the latch is set.
     ///
     /// # Blocking
     /// The green thread, or the kernel thread outside a runtime.
-    ///
-    /// # Panics
-    /// When another thread waits already.
     pub fn wait(&self, reason: &'static str) {
-        if !self.is_set() && self.register() {
-            while !self.is_set() {
-                tcb::park(reason);
-            }
+        if !self.is_set() {
+            self.alone(|latch| {
+                while !latch.is_set() {
+                    tcb::park(reason);
+                }
+            });
         }
     }
 
     /// Waits until the latch is set, unless the thread has been asked to stop.
     ///
-    /// # Blocking, Panics
+    /// # Blocking
     /// As [`Latch::wait`].
     ///
     /// # Errors
     /// The thread has been asked to stop, and the latch is not set.
     #[cfg(not(loom))]
     pub fn wait_interruptible(&self, reason: &'static str) -> Result<(), crate::Interrupted> {
-        if !self.is_set() && self.register() {
-            while !self.is_set() {
-                if crate::park_until_interruptible(reason, None).is_err() && self.unregister() {
-                    return Err(crate::Interrupted);
-                }
-            }
-        }
-        Ok(())
+        let park = || crate::park_until_interruptible(reason, None).is_ok();
+        let set = self.is_set() || self.alone(|latch| while !latch.is_set() && park() {});
+        if set { Ok(()) } else { Err(crate::Interrupted) }
     }
 
     /// Waits until the latch is set or `deadline`; true if it is set.
     ///
-    /// # Blocking, Panics
+    /// # Blocking
     /// As [`Latch::wait`].
     pub fn wait_until(&self, reason: &'static str, deadline: Instant) -> bool {
-        if !self.is_set() && self.register() {
-            while !self.is_set() {
-                if Instant::now() >= deadline {
-                    return !self.unregister();
+        self.is_set()
+            || self.alone(|latch| {
+                while !latch.is_set() && Instant::now() < deadline {
+                    tcb::park_until(reason, Some(deadline));
                 }
-                tcb::park_until(reason, Some(deadline));
-            }
-        }
-        true
+            })
     }
 }
 
 impl Default for Latch {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+fn me() -> *mut () {
+    (tcb::current() as *const Tcb).cast_mut().cast()
+}
+
+/// The calling thread is registered as the only one, or was; it may be unwound while it sleeps.
+struct Registered<'a>(&'a Latch);
+
+impl Drop for Registered<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.0.is_set() {
+            self.0.unregister();
+        }
+    }
+}
+
+/// A node on the calling thread's stack, that is in the list or was; it may be unwound while it sleeps.
+struct Listed<'a> {
+    latch: &'a Latch,
+    own: &'a list::Sleeper,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        if !self.own.latch().is_set() && !self.latch.leave(self.own.node()) {
+            // Somebody walks along the list, and will be here in a moment.
+            while !self.own.latch().is_set() {
+                crate::shim::yield_now();
+            }
+        }
     }
 }
 
@@ -175,94 +267,29 @@ mod tests {
         latch.set();
         assert!(latch.wait_until("a test", Instant::now()));
     }
-}
 
-#[cfg(all(test, loom))]
-mod model {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::thread;
-
-    /// A request: what the setter writes before the latch, and the latch.
-    struct Request {
-        value: UnsafeCell<u32>,
-        latch: Latch,
-    }
-
-    // SAFETY: the latch's protocol, which loom checks here.
-    unsafe impl Sync for Request {}
-
-    fn request() -> &'static Request {
-        Box::leak(Box::new(Request { value: UnsafeCell::new(0), latch: Latch::new() }))
-    }
-
-    fn finish(request: &'static Request) {
-        // SAFETY: before the latch is set the request is the setter's.
-        request.value.with_mut(|v| unsafe { *v = 7 });
-        request.latch.set();
-    }
-
-    /// Stands for freeing the request: exclusive access to all of it, at once. Loom reports any access by the
-    /// setter that is not over by then.
-    fn free(request: &'static Request) {
-        // SAFETY: the latch is set: the request is its owner's.
-        request.value.with_mut(|v| unsafe { assert_eq!(std::mem::take(&mut *v), 7) });
-        // SAFETY: as above; a copy of the handle of loom's atomic, that is not dropped.
-        let mut word = std::mem::ManuallyDrop::new(unsafe { std::ptr::read(&request.latch.word) });
-        word.with_mut(|word| *word = null_mut());
-    }
-
+    /// Those that give up leave from everywhere in the list; the others are all woken.
     #[test]
-    fn the_waiter_is_woken_and_set_is_the_last_touch() {
-        loom::model(|| {
-            let request = request();
-            let setter = thread::spawn(move || finish(request));
-            request.latch.wait("a model");
-            free(request);
-            setter.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_poller_sees_what_came_before_and_set_is_the_last_touch() {
-        loom::model(|| {
-            let request = request();
-            let setter = thread::spawn(move || finish(request));
-            while !request.latch.is_set() {
-                thread::yield_now();
-            }
-            free(request);
-            setter.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_registration_that_is_taken_back_owes_nothing() {
-        loom::model(|| {
-            let request = request();
-            let setter = thread::spawn(move || finish(request));
-            // A wait that times out at once, then one that does not.
-            if !request.latch.register() || !request.latch.unregister() {
-                assert!(request.latch.is_set());
-            }
-            request.latch.wait("a model");
-            free(request);
-            setter.join().unwrap();
-        });
-    }
-
-    /// Waiters come one after the other; whoever gave up is not woken in the place of the next.
-    #[test]
-    fn a_latch_passes_from_a_waiter_that_gives_up_to_the_next() {
-        loom::model(|| {
-            let request = request();
-            let setter = thread::spawn(move || finish(request));
-            let first =
-                thread::spawn(move || request.latch.register() && !request.latch.unregister());
-            let _set = first.join().unwrap();
-            request.latch.wait("a model");
-            free(request);
-            setter.join().unwrap();
-        });
+    fn many_wait_and_some_give_up() {
+        for round in 0..200 {
+            let latch = Latch::new();
+            std::thread::scope(|s| {
+                for i in 0..8u64 {
+                    let latch = &latch;
+                    s.spawn(move || {
+                        if i % 2 == 0 {
+                            latch.wait("a test");
+                            assert!(latch.is_set());
+                        } else {
+                            let soon = Duration::from_micros(50 * i);
+                            while !latch.wait_until("a test", Instant::now() + soon) {}
+                        }
+                    });
+                }
+                std::thread::sleep(Duration::from_micros(20 * (round % 20)));
+                latch.set();
+            });
+            assert!(!latch.has_waiter());
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use marcel::Latch;
 
-/// A one-shot latch with one waiter: a request embeds one, whoever finds its end completes it.
+/// A one-shot latch: a request embeds one, whoever finds its end completes it. Any number of green and kernel threads
+/// may wait for it; with one or none [`Completion::complete`] is one swap.
 ///
 /// [`Completion::complete`] is the last touch: as soon as it has set the latch, the owner may free the
 /// memory (DESIGN §4.4).
@@ -22,10 +23,10 @@ impl Completion {
         Completion(Latch::new())
     }
 
-    /// Marks it complete and wakes the waiter.
+    /// Marks it complete and wakes who waits.
     ///
     /// # Context
-    /// Anywhere, signal handlers included. # Wakes: the waiter, if there is one.
+    /// Anywhere, the tick's handler included. # Wakes: every thread that waits for it.
     #[inline]
     pub fn complete(&self) {
         self.0.set();

@@ -10,6 +10,8 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use marcel::Latch;
+
 use crate::manager::Core;
 use crate::manager::point::Point;
 use crate::manager::registry::Pinned;
@@ -82,11 +84,13 @@ impl Core {
             }
             let again = choice.again.map(|time| Instant::now() + time);
             let until = [deadline, again].into_iter().flatten().min();
-            let done = if marcel::is_green() {
-                self.sleep_green(completion, until)
-            } else {
-                self.sleep_kernel(completion, until)
-            };
+            let done = completion.latch().alone(|latch| {
+                if marcel::is_green() {
+                    self.sleep_green(latch, until);
+                } else {
+                    self.sleep_kernel(latch, until);
+                }
+            });
             if !self.progresses() {
                 self.waiting.fetch_sub(1, SeqCst);
             }
@@ -167,8 +171,12 @@ impl Core {
         self.tasks.pending() && self.tasks.run_all(self)
     }
 
-    fn sleep_green(&self, completion: &Completion, deadline: Option<Instant>) -> bool {
-        while !completion.is_done() {
+    /// Sleeps until `latch`, with which the caller is registered, is set, or until the deadline.
+    fn sleep_green(&self, latch: &Latch, deadline: Option<Instant>) {
+        while !latch.is_set() {
+            if deadline.is_some_and(|d| Instant::now() >= d) {
+                return;
+            }
             if marcel::is_stopping() {
                 // The runtime stops: no virtual processor polls for us any more.
                 self.poll(Point::Wait);
@@ -176,24 +184,18 @@ impl Core {
                 std::thread::yield_now();
                 continue;
             }
-            if !completion.latch().register() {
-                break;
-            }
-            if deadline.is_some_and(|d| Instant::now() >= d) {
-                return !completion.latch().unregister();
-            }
             marcel::park_until("I/O", deadline);
         }
-        true
     }
 
-    fn sleep_kernel(&self, completion: &Completion, deadline: Option<Instant>) -> bool {
-        let Some(sleeper) = marcel::current_sleeper() else { return completion.is_done() };
+    /// As [`Core::sleep_green`].
+    fn sleep_kernel(&self, latch: &Latch, deadline: Option<Instant>) {
+        let Some(sleeper) = marcel::current_sleeper() else { return };
         let me = marcel::current();
         let _shown = marcel::diagnosis::waiting("I/O");
-        while completion.latch().register() {
+        while !latch.is_set() {
             if deadline.is_some_and(|d| Instant::now() >= d) {
-                return !completion.latch().unregister();
+                return;
             }
             // Tasks that no virtual processor runs: at the pace of the tick.
             self.run_tasks();
@@ -213,7 +215,7 @@ impl Core {
                 }
                 drop(sources); // whoever removes a source waits for pins
                 if armed {
-                    sleeper.sleep_in(|| completion.is_done(), || self.front.sleep(deadline));
+                    sleeper.sleep_in(|| latch.is_set(), || self.front.sleep(deadline));
                 }
                 let sources = self.registry.pin();
                 // Out of the set again: a kernel thread may wait with another manager next, and whoever sleeps
@@ -230,11 +232,10 @@ impl Core {
                 // Without a place nobody wakes us to take over: look again soon.
                 let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));
                 let until = [deadline, soon].into_iter().flatten().min();
-                sleeper
-                    .sleep(until, || completion.is_done() || watched && !self.front.has_sleeper());
+                sleeper.sleep(until, || latch.is_set() || watched && !self.front.has_sleeper());
                 if let Some(place) = place
                     && !self.candidates.leave(place, me)
-                    && completion.is_done()
+                    && latch.is_set()
                 {
                     // Chosen to take over, but done: the next one, then.
                     self.candidates.wake_one();
@@ -244,6 +245,5 @@ impl Core {
                 }
             }
         }
-        true
     }
 }
