@@ -10,7 +10,7 @@ use measured::bench;
 fn detect() {
     let objects = bench("detect", &["--iters", "3", "--rounds", "1", "--threads", "0,2x"]);
     let cores = objects[0]["config"]["vps"].as_u64().unwrap();
-    for source in ["shm", "eventfd"] {
+    for source in ["shm", "eventfd", "tcp", "pipe", "uring"] {
         for (library, metrics) in [("pioman", 3), ("kernel", 1), ("kernel-short", 1)] {
             for threads in [0, 2 * cores] {
                 let found = objects.iter().filter(|o| {
@@ -112,5 +112,21 @@ fn people_are_told_whether_the_promise_of_the_policies_holds() {
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     for expected in ["score of an event", "silence: adaptive is at", "over all: adaptive"] {
         assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn an_idle_wait_for_every_source() {
+    let sources = "shm,eventfd,tcp,pipe,uring";
+    let objects = bench("idle", &["--seconds", "1", "--rounds", "1", "--source", sources]);
+    for source in sources.split(',') {
+        let of = |metric: &str| {
+            let here =
+                |o: &&serde_json::Value| o["config"]["source"] == source && o["metric"] == metric;
+            objects.iter().find(here).unwrap()["median"].as_f64().unwrap()
+        };
+        assert!(of("recv_time") > 0.9e6, "{source}");
+        // Polling would take the whole second.
+        assert!(of("cpu_time") < 0.5e6, "{source}: {}", of("cpu_time"));
     }
 }

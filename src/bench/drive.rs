@@ -13,7 +13,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::config::{Config, shown};
-use super::key::AUTO;
+use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::worker::{Record, Spec};
 use super::{Bench, Effort};
@@ -140,7 +140,7 @@ pub(crate) fn measure(
 
 fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {
     let of_keys = PROCESS_KEYS.iter().filter_map(|(key, variable)| {
-        let value = process.get(key).filter(|_| process.text(key) != AUTO)?;
+        let value = process.get(key).filter(|_| ![AUTO, NONE].contains(&process.text(key)))?;
         Some((variable.into(), shown(value).into()))
     });
     let of_bench = bench.apart.map_or(&[][..], |apart| apart.knobs).iter();

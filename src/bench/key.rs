@@ -33,6 +33,8 @@ pub(crate) struct Key {
 
 /// The value that leaves a knob as it is.
 pub(crate) const AUTO: &str = "auto";
+/// The same, where there is nothing to choose.
+pub(crate) const NONE: &str = "none";
 
 /// Drivers between processes.
 pub(crate) const DRIVER: Key = Key {

@@ -21,7 +21,8 @@ use pioman::{Manager, Point, Progress, Source, TaskBuilder};
 use super::Bench;
 use super::config::Config;
 use super::key::{Key, MODE, POLICY, Takes};
-use super::results::Metric;
+use super::present::figure;
+use super::results::{Measured, Metric};
 use super::spin::{Speed, compute};
 use super::worker::{Emit, Spec, Worked};
 use crate::clock::now_ns;
@@ -40,7 +41,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: None,
     apart: None,
-    summary: None,
+    summary: Some(summary),
 };
 
 const METHOD: Key = Key {
@@ -80,6 +81,25 @@ unsafe impl Source for Empty {
         true
     }
     fn disarm(&self) {}
+}
+
+/// What an empty poll may cost, by mode (ns): a fifth to a quarter of the figures of 2007.
+const ALLOWED: [(&str, f64); 3] = [("no-thread", 10.0), ("mono", 20.0), ("smp", 30.0)];
+
+/// The empty poll beside its bound.
+fn summary(lines: &[Measured]) -> String {
+    let mut text = String::new();
+    for line in lines.iter().filter(|line| line.config.text("method") == "poll") {
+        let mode = line.config.text("mode");
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == mode) else { continue };
+        text.push_str(&format!(
+            "an empty poll, mode {mode}, policy {}: {} ns{} {allowed} ns\n",
+            line.config.text("policy"),
+            figure(line.stats.median),
+            if line.stats.median > *allowed { ", MORE than" } else { " of" },
+        ));
+    }
+    text
 }
 
 fn work(spec: &Spec) -> Worked {

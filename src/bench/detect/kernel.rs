@@ -18,7 +18,14 @@ pub(crate) fn stage(source: &str) -> Result<Arc<dyn Stage>, String> {
     Ok(match source {
         "shm" => Arc::new(Futex(AtomicU32::new(0))),
         "timer" => Arc::new(Sleep),
-        "tcp" => Arc::new(Tcp::connect()?),
+        "tcp" => {
+            let (near, far) = connection()?;
+            Arc::new(Ends { near, far, bytes: 1, what: "a TCP connection" })
+        }
+        "pipe" => {
+            let (near, far) = std::io::pipe().map_err(|e| format!("a pipe: {e}"))?;
+            Arc::new(Ends { near, far, bytes: 1, what: "a pipe" })
+        }
         _ => Arc::new(Blocked(EventFd::new(0)?)),
     })
 }
@@ -58,6 +65,12 @@ impl EventFd {
         let mut counter = [0u8; 8];
         // SAFETY: eight writable bytes.
         unsafe { libc::read(self.raw(), counter.as_mut_ptr().cast(), counter.len()) == 8 }
+    }
+}
+
+impl From<EventFd> for OwnedFd {
+    fn from(fd: EventFd) -> OwnedFd {
+        fd.0
     }
 }
 
@@ -151,24 +164,26 @@ pub(crate) fn connection() -> Result<(TcpStream, TcpStream), String> {
     make().map_err(|e: std::io::Error| format!("a TCP connection: {e}"))
 }
 
-/// `read(2)` on a connection.
-struct Tcp {
-    near: TcpStream,
-    far: TcpStream,
+/// Somebody reads at one end what somebody writes at the other.
+pub(super) struct Ends<R, W> {
+    pub(super) near: R,
+    pub(super) far: W,
+    pub(super) bytes: usize,
+    pub(super) what: &'static str,
 }
 
-impl Tcp {
-    fn connect() -> Result<Tcp, String> {
-        let (near, far) = connection()?;
-        Ok(Tcp { near, far })
-    }
-}
-
-impl Stage for Tcp {
+impl<R: Send + Sync, W: Send + Sync> Stage for Ends<R, W>
+where
+    for<'a> &'a R: Read,
+    for<'a> &'a W: Write,
+{
     fn raise(&self) {
-        let _ = (&self.far).write_all(&[1]); // a loss shows in the wait
+        // A loss shows in the wait. (Eight bytes that make one, for an event descriptor.)
+        let _ = (&self.far).write_all(&1u64.to_ne_bytes()[..self.bytes]);
     }
     fn wait(&self, _: u64) -> Result<(), String> {
-        (&self.near).read_exact(&mut [0]).map_err(|e| format!("a TCP connection: {e}"))
+        let mut buffer = [0; 8];
+        let read = (&self.near).read_exact(&mut buffer[..self.bytes]);
+        read.map_err(|e| format!("{}: {e}", self.what))
     }
 }

@@ -10,9 +10,10 @@
 //! event by event, under the same load. `detect_ratio` is the quotient to `kernel`, round by round.
 //!
 //! Loads: `threads` 0 (idle cores), a multiple of the cores (every core computes), and `vps` 2x (more virtual
-//! processors than cores). An event that is not found within ten seconds fails the run.
+//! processors than cores). A lost event is one that is waited for until the job's time limit.
 
 pub(crate) mod kernel;
+pub(crate) mod library;
 pub(crate) mod sources;
 pub(crate) mod stage;
 mod summary;
@@ -59,15 +60,17 @@ const VPS: Key = Key {
 };
 const SOURCE: Key = Key {
     name: "source",
-    takes: Takes::Words(&["shm", "eventfd"]),
-    default: "shm,eventfd",
-    help: "where events come from: a word in memory with a bell, an event descriptor",
+    takes: Takes::Words(&["shm", "eventfd", "tcp", "pipe", "uring"]),
+    default: "shm,eventfd,tcp,pipe,uring",
+    help: "where events come from: a word in memory with a bell, an event descriptor (sources that the bench brings \
+           along); a socket, a pipe, a read by io_uring",
 };
 const METHOD: Key = Key {
     name: "method",
     takes: Takes::Words(&[AUTO, "poll", "block", "tick", "dedicated"]),
     default: AUTO,
-    help: "how events are looked for; auto: as the policy says; kernel threads: always block",
+    help: "how events are looked for; auto: as the policy says (the only one for tcp, pipe, uring); kernel threads: \
+           always block",
 };
 const LIBRARY: Key = Key {
     name: "library",
@@ -116,7 +119,11 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
         let possible = (threads == 0 || point.text("mode") == "smp")
             && (vps <= vp_count() as u64 || threads >= vps);
         let pioman = point.text("library") == "pioman";
-        let point = if pioman { point } else { point.with("method", "block") };
+        let point = match pioman {
+            true if sources::NAMES.contains(&point.text("source")) => point,
+            true => point.with("method", AUTO),
+            false => point.with("method", "block"),
+        };
         if possible && !points.contains(&point) {
             points.push(point);
         }
@@ -245,6 +252,21 @@ mod tests {
             .collect();
         assert_eq!(shown.len(), 9, "{shown:?}");
         assert!(!shown.iter().any(|p| p.starts_with("mono") && p.ends_with('3')));
+    }
+
+    #[test]
+    fn every_source_is_one() {
+        let Takes::Words(words) = SOURCE.takes else { panic!() };
+        for word in words {
+            assert!(sources::NAMES.contains(word) || library::NAMES.contains(word), "{word}");
+        }
+        let given = [("source", "tcp,shm"), ("method", "poll,tick"), ("threads", "0")];
+        let methods: Vec<_> = grid(&given)
+            .iter()
+            .filter(|p| p.text("library") == "pioman")
+            .map(|p| format!("{} {}", p.text("source"), p.text("method")))
+            .collect();
+        assert_eq!(methods, ["tcp auto", "shm poll", "shm tick"]);
     }
 
     #[test]

@@ -8,13 +8,12 @@ use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
-use std::time::{Duration, Instant};
 
 use pioman::{Completion, Hint, Hints, Manager, Policy, Source, SourceHandle, policy};
 
 use super::kernel::EventFd;
-use super::stage::{LIMIT, Stage, lost};
-use crate::clock::now_ns;
+use super::library;
+use super::stage::Stage;
 
 /// The one request of a source: whoever takes its completion out completes it.
 struct Request(AtomicPtr<Completion>);
@@ -156,19 +155,16 @@ impl<S: Look> Stage for Waited<S> {
         self.source.ring();
     }
 
-    fn wait(&self, due: u64) -> Result<(), String> {
-        let until = Duration::from_nanos(due.saturating_sub(now_ns())) + LIMIT;
+    fn wait(&self, _: u64) -> Result<(), String> {
         let completion = Completion::new();
         let request = &self.source.request().0;
         request.store((&raw const completion).cast_mut(), SeqCst);
-        let deadline = Instant::now() + until;
         let hints = Hints::new(Hint::Short).on(self.handle.id());
         // A wait may end by unwinding (a runtime that stops): the pointer must not outlive it.
         let _back = TakenBack { request, completion: &completion };
-        match self.manager.wait_until(&completion, hints, deadline) {
-            true => Ok(()),
-            false => Err(lost(self.source.name())),
-        }
+        // Without a time-out, as nearly every wait: the kernel's timers cost something of their own.
+        self.manager.wait(&completion, hints);
+        Ok(())
     }
 }
 
@@ -199,7 +195,11 @@ fn policy_of(method: &str) -> Option<Arc<dyn Policy>> {
     })
 }
 
-/// The stage whose waiter asks the manager for an event of this source.
+/// Names of these sources.
+pub(crate) const NAMES: [&str; 2] = ["shm", "eventfd"];
+
+/// The stage whose waiter asks the manager for an event of this source, one of those here or in [`library`]; the method
+/// counts for those here.
 ///
 /// # Errors
 /// What the manager or the kernel refuses.
@@ -224,6 +224,8 @@ pub(crate) fn stage(
             method,
             manager,
         ),
-        other => Err(format!("there is no source {other}")),
+        other => {
+            library::stage(other).unwrap_or_else(|| Err(format!("there is no source {other}")))
+        }
     }
 }

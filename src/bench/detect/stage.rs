@@ -33,16 +33,8 @@ pub(crate) trait Stage: Send + Sync {
     /// Returns when the event has come. `due`: about when it will be raised (exactly, for a timed one).
     ///
     /// # Errors
-    /// What goes wrong, in words; an event that does not come within [`LIMIT`] of `due`.
+    /// What goes wrong, in words.
     fn wait(&self, due: u64) -> Result<(), String>;
-}
-
-/// An event that has not been found so long after it was raised is lost.
-pub(crate) const LIMIT: Duration = Duration::from_secs(10);
-
-/// What is said of a lost event.
-pub(crate) fn lost(what: &str) -> String {
-    format!("an event of {what} was not found within {} s", LIMIT.as_secs())
 }
 
 struct Order {

@@ -45,9 +45,9 @@ pub(crate) static BENCH: Bench = Bench {
         },
         Key {
             name: "source",
-            takes: Takes::Words(&["shm", "eventfd"]),
+            takes: Takes::Words(&["shm", "eventfd", "tcp", "pipe", "uring"]),
             default: "shm",
-            help: "where events come from: a word in memory with a bell, an event descriptor",
+            help: "where events come from, as in bench detect",
         },
         WORKLOAD,
     ],
