@@ -44,6 +44,8 @@ mod shim;
 mod source;
 mod sync;
 #[cfg(not(loom))]
+pub mod time;
+#[cfg(not(loom))]
 mod wait;
 mod watch;
 

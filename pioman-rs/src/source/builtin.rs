@@ -7,11 +7,13 @@ use crate::manager::Manager;
 use crate::manager::registry::SourceId;
 use crate::source::Source;
 use crate::source::fd::FdSource;
+use crate::source::timer::Timers;
 
 /// Those that there are so far.
 #[derive(Default)]
 pub(crate) struct Builtin {
     pub(crate) fds: Lazy<FdSource>,
+    pub(crate) timers: Lazy<Timers>,
 }
 
 /// A source, and by what name hints know it.

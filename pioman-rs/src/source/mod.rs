@@ -7,6 +7,7 @@ pub(crate) mod fd;
 pub(crate) mod fork;
 #[cfg(not(loom))]
 pub(crate) mod limit;
+pub(crate) mod timer;
 pub(crate) mod uring;
 
 #[cfg(not(loom))]

@@ -3,7 +3,7 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use io_uring::{IoUring, Probe, opcode, squeue::Entry};
@@ -15,6 +15,7 @@ use crate::manager::Manager;
 use crate::manager::registry::SourceId;
 use crate::policy::hints::{Hint, Hints};
 use crate::source::Source;
+use crate::source::fork::Birth;
 
 /// Places of the submission queue; it is emptied at once.
 const SUBMISSIONS: u32 = 256;
@@ -43,22 +44,6 @@ pub enum FileEngine {
     },
 }
 
-/// Forks that this process has gone through, as the child.
-static FORKS: AtomicU32 = AtomicU32::new(0);
-
-unsafe extern "C" fn forked() {
-    FORKS.fetch_add(1, Relaxed);
-}
-
-fn count_forks() -> io::Result<()> {
-    static DONE: OnceLock<i32> = OnceLock::new();
-    // SAFETY: the handler increments an atomic.
-    match *DONE.get_or_init(|| unsafe { libc::pthread_atfork(None, None, Some(forked)) }) {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
 /// See the module's description.
 pub(crate) struct Uring {
     ring: ManuallyDrop<IoUring>,
@@ -75,13 +60,11 @@ pub(crate) struct Uring {
     known: u64,
     /// Its name in the registry, once it is there.
     id: OnceLock<SourceId>,
-    /// [`FORKS`] when it was made.
-    forks: u32,
+    birth: Birth,
 }
 
 impl Uring {
     fn new() -> io::Result<Uring> {
-        count_forks()?;
         let build = |completions| {
             let mut builder = IoUring::builder();
             builder.dontfork().setup_cqsize(completions).build(SUBMISSIONS.min(completions / 2))
@@ -114,7 +97,7 @@ impl Uring {
             most,
             known,
             id: OnceLock::new(),
-            forks: FORKS.load(Relaxed),
+            birth: Birth::here(),
         })
     }
 
@@ -133,7 +116,7 @@ impl Uring {
 
     /// Whether this process is a child of the one that has made the ring.
     fn is_inherited(&self) -> bool {
-        self.forks != FORKS.load(Relaxed)
+        !self.birth.is_here()
     }
 
     /// Begins an operation; `slot` is complete when it has ended.

@@ -101,6 +101,11 @@ impl Transfer {
         done.is_done()
     }
 
+    /// Whether its end has been found; does not look for it.
+    pub fn has_ended(&self) -> bool {
+        self.inner.slot.done().is_done()
+    }
+
     /// Asks for its end. It has one outcome: it is cancelled (`ECANCELED`), or it has ended before.
     ///
     /// # Context

@@ -1,0 +1,75 @@
+//! When the kernel is to wake somebody: the time that a timer's descriptor is set for.
+//!
+//! Setting it is a system call, so that two may want to at once, for different deadlines, and the later one's system call
+//! could come first. One at a time, then; whoever finds another one at it has not armed, polls, and tries again.
+//!
+//! It is not set again for a later deadline (time-outs are mostly taken back before they end): it goes off in vain then,
+//! once, which costs less than a system call for each.
+
+use crate::shim::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+pub(crate) struct Alarm {
+    setting: AtomicBool,
+    set_for: AtomicU64,
+}
+
+impl Alarm {
+    /// Not set.
+    pub(crate) fn new() -> Alarm {
+        Alarm { setting: AtomicBool::new(false), set_for: AtomicU64::new(NEVER) }
+    }
+
+    /// Makes sure that it goes off at `earliest` or before; what has gone off is turned off. False if somebody else sets
+    /// it right now, or a deadline is over. Progress path: one system call at most, in `set`.
+    pub(crate) fn arm(&self, earliest: &AtomicU64, now: u64, set: impl FnOnce(u64)) -> bool {
+        let wanted = earliest.load(SeqCst);
+        if wanted != NEVER && wanted <= now {
+            return false;
+        }
+        let set_for = self.set_for.load(SeqCst);
+        // (Set for `NEVER`, and `NEVER` is wanted: the same.)
+        if now < set_for && set_for <= wanted {
+            return true;
+        }
+        if self.setting.swap(true, SeqCst) {
+            return false;
+        }
+        let wanted = earliest.load(SeqCst);
+        set(wanted);
+        self.set_for.store(wanted, SeqCst);
+        self.setting.store(false, SeqCst);
+        true
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Each inserts a deadline, then makes sure that it will be woken. Whoever is last: the kernel knows the earliest.
+    #[test]
+    fn the_alarm_is_never_later_than_the_earliest_deadline() {
+        loom::model(|| {
+            let world = Arc::new((AtomicU64::new(NEVER), Alarm::new(), AtomicU64::new(NEVER)));
+            let one = |deadline: u64| {
+                let world = world.clone();
+                move || {
+                    let (earliest, alarm, kernel) = &*world;
+                    earliest.fetch_min(deadline, SeqCst);
+                    while !alarm.arm(earliest, 0, |at| kernel.store(at, SeqCst)) {
+                        loom::thread::yield_now();
+                    }
+                    assert!(kernel.load(SeqCst) <= deadline);
+                }
+            };
+            let threads = [thread::spawn(one(100)), thread::spawn(one(50))];
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            assert_eq!(world.2.load(SeqCst), 50);
+        });
+    }
+}

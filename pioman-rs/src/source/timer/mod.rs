@@ -1,0 +1,20 @@
+//! Timers: one source per manager, made when it is first needed, that completes things at deadlines.
+//!
+//! Whoever polls looks at the clock (only while there are timers: else it is one load); whoever sleeps in the kernel has a
+//! `timerfd` set for the earliest deadline (`alarm`). The deadlines are in a heap under a lock that is held for some tens of
+//! nanoseconds: pollers only try it, and whoever holds it has changed the earliest deadline before it unlocks; a poller
+//! that misses an expired one finds it at its next look, and nobody can arm before: [`Alarm::arm`] says no as long as a
+//! deadline is over.
+//!
+//! Rejected: a timing wheel (its steps would be the accuracy of detection, or its cascades unbounded work); `io_uring`
+//! time-outs (the ring may be missing, and they are no cheaper: a system call each); the kernel's clock signals.
+
+#[cfg_attr(loom, allow(dead_code))]
+mod alarm;
+#[cfg(not(loom))]
+pub(crate) mod heap;
+#[cfg(not(loom))]
+mod timers;
+
+#[cfg(not(loom))]
+pub(crate) use timers::{Timers, from_now};

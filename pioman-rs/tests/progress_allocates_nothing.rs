@@ -1,0 +1,124 @@
+//! The rule of the progress path (DESIGN §4.1): an allocator that aborts when it is called from there. Each test sets
+//! a source to work, and looks for its events with [`poll`], as a tick would.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::time::Timer;
+use pioman::{FileEngine, Manager, Point, Points, fs};
+
+thread_local! {
+    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Strict;
+
+impl Strict {
+    fn check() {
+        if FORBIDDEN.try_with(Cell::get).unwrap_or(false) {
+            let text = b"the progress path called the allocator\n";
+            // SAFETY: a constant text; then the process ends.
+            unsafe {
+                libc::write(2, text.as_ptr().cast(), text.len());
+                libc::abort();
+            }
+        }
+    }
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Strict {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        Strict::check();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        Strict::check();
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static STRICT: Strict = Strict;
+
+/// A manager whose only polls are those of the test.
+fn manager() -> Arc<Manager> {
+    Manager::builder().mode(Mode::NoThread).points(Points::NONE).build().unwrap()
+}
+
+/// Looks for events until `done`; nothing may be allocated or freed meanwhile.
+fn poll_until(manager: &Manager, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(10), "nothing happens any more");
+        FORBIDDEN.set(true);
+        let found = manager.poll(Point::Library);
+        FORBIDDEN.set(false);
+        if !found {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn the_check_works() {
+    if std::env::var("PIOMAN_TEST_ABORT").is_ok() {
+        FORBIDDEN.set(true);
+        drop(std::hint::black_box(Box::new(1)));
+    }
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_check_works"])
+        .env("PIOMAN_TEST_ABORT", "1")
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .status();
+    assert!(!status.unwrap().success());
+}
+
+#[test]
+fn timers() {
+    let manager = manager();
+    let now = Instant::now();
+    let at = |i: u64| now + Duration::from_micros(i * 131 % 5000);
+    let timers: Vec<_> = (0..500).map(|i| Timer::with(&manager, at(i)).unwrap()).collect();
+    for timer in &timers {
+        poll_until(&manager, || timer.completion().is_done());
+        assert!(Instant::now() >= timer.deadline());
+    }
+}
+
+#[test]
+fn io_uring() {
+    let manager = manager();
+    if !matches!(manager.file_engine(), FileEngine::Uring { .. }) {
+        eprintln!("no io_uring here");
+        return;
+    }
+    let _entered = manager.enter();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let pipe = fs::File::from(std::os::fd::OwnedFd::from(reader));
+    for round in 0..20u8 {
+        let reads: Vec<_> = (0..100).map(|_| pipe.start_read(vec![0; 1])).collect();
+        let (taken, left) = reads.split_at(50);
+        writer.write_all(&[round; 50]).unwrap();
+        // Some are given up: of each half, whichever the kernel serves.
+        left.iter().for_each(|read| read.cancel());
+        poll_until(&manager, || reads.iter().filter(|read| read.has_ended()).count() >= 50);
+        let missing = taken.iter().filter(|read| !read.has_ended()).count();
+        writer.write_all(&vec![round; missing]).unwrap();
+        poll_until(&manager, || reads.iter().all(|read| read.has_ended()));
+        let served = reads.into_iter().map(|read| read.wait());
+        let served: Vec<_> = served.filter(|(n, _)| n.is_ok()).collect();
+        assert!(served.iter().all(|(_, byte)| byte == &[round]));
+        let rest = 50 + missing - served.len();
+        for _ in 0..rest {
+            assert_eq!(pipe.start_read(vec![0; 1]).wait().1, [round]);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Timers in every mode: never early, never forgotten, whoever looks for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::time::{Interval, Timer, timeout};
+use pioman::{Completion, Hint, Manager, Points, Runtime};
+
+const MS: Duration = Duration::from_millis(1);
+
+fn runtimes() -> impl Iterator<Item = Runtime> {
+    let modes = [Mode::NoThread, Mode::Mono, Mode::Smp];
+    let spins = [Some(Duration::ZERO), Some(MS)];
+    modes.into_iter().flat_map(move |mode| {
+        spins.map(|spin| {
+            let manager = Manager::builder().mode(mode).points(Points::ALL).spin(spin);
+            Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap()
+        })
+    })
+}
+
+#[test]
+fn a_wait_ends_at_the_deadline_and_not_before() {
+    for runtime in runtimes() {
+        runtime.run(|| {
+            for us in [0, 10, 200, 3000, 20_000] {
+                let deadline = Instant::now() + Duration::from_micros(us);
+                let timer = Timer::at(deadline).unwrap();
+                timer.wait();
+                assert!(Instant::now() >= deadline && timer.is_done());
+                assert_eq!(timer.deadline(), deadline);
+            }
+            // Over before it was made.
+            Timer::at(Instant::now() - MS.min(MS)).unwrap().wait();
+        });
+    }
+}
+
+/// Hundreds of timers in any order, green and kernel threads, taken back and moved.
+#[test]
+fn many_timers_end_each_at_its_time() {
+    for runtime in runtimes() {
+        let early = Arc::new(AtomicUsize::new(0));
+        let ended = Arc::new(AtomicUsize::new(0));
+        let one = |i: u64| {
+            let (early, ended, manager) = (early.clone(), ended.clone(), runtime.manager().clone());
+            move || {
+                let at =
+                    |step: u64| Instant::now() + Duration::from_micros(i * 7919 % 20_000 + step);
+                let mut timer = Timer::with(&manager, at(0)).unwrap();
+                match i % 4 {
+                    0 => timer.reset(at(500)),
+                    1 => {
+                        if timer.cancel() {
+                            assert!(!timer.is_done());
+                        } else {
+                            assert!(timer.is_done());
+                        }
+                        timer.reset(at(5000));
+                        drop(Timer::with(&manager, at(10)).unwrap());
+                    }
+                    _ => {}
+                }
+                timer.wait();
+                if Instant::now() < timer.deadline() {
+                    early.fetch_add(1, SeqCst);
+                }
+                ended.fetch_add(1, SeqCst);
+            }
+        };
+        let kernel: Vec<_> = (0..20).map(|i| std::thread::spawn(one(i))).collect();
+        if runtime.manager().mode() == Mode::NoThread {
+            (20..60).for_each(|i| one(i)());
+        } else {
+            let jobs: Vec<_> = (20..400).map(one).collect();
+            runtime.run(|| {
+                let green: Vec<_> = jobs.into_iter().map(marcel::spawn).collect();
+                green.into_iter().for_each(|t| t.join().unwrap());
+            });
+        }
+        kernel.into_iter().for_each(|t| t.join().unwrap());
+        assert_eq!(early.load(SeqCst), 0);
+        assert!([60, 400].contains(&ended.load(SeqCst)));
+    }
+}
+
+/// An earlier deadline that is set while somebody sleeps until a later one, which is very late.
+#[test]
+fn an_earlier_timer_overtakes_one_that_is_slept_for() {
+    for runtime in runtimes() {
+        let manager = runtime.manager().clone();
+        let far = Instant::now() + Duration::from_secs(24 * 3600);
+        let far = Arc::new(Timer::with(&manager, far).unwrap());
+        let late = {
+            let far = far.clone();
+            std::thread::spawn(move || far.wait())
+        };
+        for i in 0..20 {
+            std::thread::sleep(MS * (i % 5));
+            Timer::with(&manager, Instant::now() + MS * (i % 3)).unwrap().wait();
+        }
+        far.completion().complete();
+        late.join().unwrap();
+    }
+}
+
+#[test]
+fn an_interval_keeps_its_grid() {
+    for runtime in runtimes() {
+        runtime.run(|| {
+            let start = Instant::now();
+            let mut interval = Interval::new(2 * MS).unwrap();
+            let first = interval.deadline();
+            let mut ended = 0;
+            for i in 0..10 {
+                if i == 5 {
+                    std::thread::sleep(9 * MS);
+                }
+                ended += interval.tick();
+            }
+            // Whatever the machine did: every period that has ended was counted, and none that has not.
+            assert!(ended >= 13 && start.elapsed() >= ended as u32 * 2 * MS, "{ended}");
+            assert_eq!(interval.deadline(), first + ended as u32 * 2 * MS);
+            assert!(Interval::new(Duration::ZERO).is_err());
+        });
+    }
+}
+
+#[test]
+fn a_time_out_and_an_event_complete_one_thing() {
+    for runtime in runtimes() {
+        let manager = runtime.manager().clone();
+        runtime.run(|| {
+            let (mut late, mut in_time) = (0, 0);
+            for i in 0..200u64 {
+                let completion = Arc::new(Completion::new());
+                let limit = timeout(Duration::from_micros(150), completion.clone()).unwrap();
+                let event = (i % 3 != 0).then(|| {
+                    let completion = completion.clone();
+                    std::thread::spawn(move || {
+                        std::thread::sleep(Duration::from_micros(i % 120));
+                        completion.complete();
+                    })
+                });
+                manager.wait(&completion, Hint::Short);
+                match limit.is_over() {
+                    true => late += 1,
+                    false => in_time += 1,
+                }
+                event.into_iter().for_each(|e| e.join().unwrap());
+            }
+            assert_eq!(late + in_time, 200);
+            assert!(late >= 67, "those without an event: {late}");
+        });
+    }
+}
+
+/// Timers pend in threads that are unwound, and in others that are not.
+#[test]
+fn a_runtime_that_stops_takes_its_timers_back() {
+    for _ in 0..20 {
+        let runtime =
+            Runtime::build(Manager::builder().mode(Mode::Smp), marcel::Runtime::builder().vps(2))
+                .unwrap();
+        let begun = Arc::new(AtomicUsize::new(0));
+        for _ in 0..20 {
+            let begun = begun.clone();
+            let _detached = runtime.threads().spawn(move || {
+                let timer = Timer::after(Duration::from_secs(3600)).unwrap();
+                begun.fetch_add(1, SeqCst);
+                timer.wait();
+                unreachable!("an hour has passed");
+            });
+        }
+        while begun.load(SeqCst) < 20 {
+            std::thread::yield_now();
+        }
+        let manager = runtime.manager().clone();
+        drop(runtime);
+        // The manager is as good as before.
+        Timer::with(&manager, Instant::now() + MS).unwrap().wait();
+    }
+}
+
+/// A timer of an hour does not keep a processor busy.
+#[test]
+fn a_far_deadline_costs_nothing() {
+    let runtime = Runtime::new().unwrap();
+    let cpu = || {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: a writable timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    if std::env::var("PIOMAN_TIMERS_ALONE").is_err() {
+        let status = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_far_deadline_costs_nothing"])
+            .env("PIOMAN_TIMERS_ALONE", "1")
+            .status();
+        assert!(status.unwrap().success());
+        return;
+    }
+    runtime.run(|| {
+        let _far = Timer::after(Duration::from_secs(3600)).unwrap();
+        let before = cpu();
+        Timer::after(300 * MS).unwrap().wait();
+        let used = cpu() - before;
+        assert!(used < 100 * MS, "{used:?} of 300 ms");
+    });
+}
