@@ -39,6 +39,8 @@ mod pins;
 pub mod pipe;
 #[cfg(not(loom))]
 pub mod policy;
+#[cfg(not(loom))]
+pub mod process;
 mod shim;
 #[cfg_attr(loom, allow(unused_imports))]
 mod source;

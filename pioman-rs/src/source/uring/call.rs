@@ -10,60 +10,18 @@ use io_uring::{opcode, squeue::Entry};
 pub(crate) const POSITION: u64 = u64::MAX;
 /// What the kernel transfers at once at most, as in the standard library.
 pub(crate) const MAX_LEN: usize = 0x7fff_f000;
-/// How long the system call for [`Call::Poll`] waits.
-const POLL_MS: i32 = 100;
 
 /// An operation; pointers and descriptors are as good as whoever made it says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call {
-    Read {
-        fd: RawFd,
-        to: *mut u8,
-        len: u32,
-        offset: u64,
-    },
-    Write {
-        fd: RawFd,
-        from: *const u8,
-        len: u32,
-        offset: u64,
-    },
-    Readv {
-        fd: RawFd,
-        to: *const libc::iovec,
-        n: u32,
-        offset: u64,
-    },
-    Writev {
-        fd: RawFd,
-        from: *const libc::iovec,
-        n: u32,
-        offset: u64,
-    },
-    Sync {
-        fd: RawFd,
-        data_only: bool,
-    },
-    Allocate {
-        fd: RawFd,
-        mode: i32,
-        offset: u64,
-        len: u64,
-    },
-    Open {
-        path: *const c_char,
-        flags: i32,
-        mode: u32,
-    },
-    Close {
-        fd: RawFd,
-    },
-    /// Until one of `events` is there. The system call waits for a while only, then says `EAGAIN`.
-    #[allow(dead_code)] // for children
-    Poll {
-        fd: RawFd,
-        events: i16,
-    },
+    Read { fd: RawFd, to: *mut u8, len: u32, offset: u64 },
+    Write { fd: RawFd, from: *const u8, len: u32, offset: u64 },
+    Readv { fd: RawFd, to: *const libc::iovec, n: u32, offset: u64 },
+    Writev { fd: RawFd, from: *const libc::iovec, n: u32, offset: u64 },
+    Sync { fd: RawFd, data_only: bool },
+    Allocate { fd: RawFd, mode: i32, offset: u64, len: u64 },
+    Open { path: *const c_char, flags: i32, mode: u32 },
+    Close { fd: RawFd },
 }
 
 // SAFETY: what it refers to may be used by any thread, says whoever has it made (`unsafe` functions).
@@ -81,12 +39,11 @@ impl Call {
             Call::Allocate { .. } => opcode::Fallocate::CODE,
             Call::Open { .. } => opcode::OpenAt::CODE,
             Call::Close { .. } => opcode::Close::CODE,
-            Call::Poll { .. } => opcode::PollAdd::CODE,
         }
     }
 
     /// Those that are used here, by code and name.
-    pub(crate) const NEEDED: [(u8, &'static str); 10] = [
+    pub(crate) const NEEDED: [(u8, &'static str); 9] = [
         (opcode::Read::CODE, "read"),
         (opcode::Write::CODE, "write"),
         (opcode::Readv::CODE, "readv"),
@@ -95,7 +52,6 @@ impl Call {
         (opcode::Fallocate::CODE, "fallocate"),
         (opcode::OpenAt::CODE, "openat"),
         (opcode::Close::CODE, "close"),
-        (opcode::PollAdd::CODE, "poll_add"),
         (opcode::AsyncCancel::CODE, "async_cancel"),
     ];
 
@@ -125,7 +81,6 @@ impl Call {
                 opcode::OpenAt::new(Fd(libc::AT_FDCWD), path).flags(flags).mode(mode).build()
             }
             Call::Close { fd } => opcode::Close::new(Fd(fd)).build(),
-            Call::Poll { fd, events } => opcode::PollAdd::new(Fd(fd), events as u16 as u32).build(),
         }
     }
 
@@ -164,14 +119,6 @@ impl Call {
                 }
                 Call::Open { path, flags, mode } => libc::open64(path, flags, mode) as isize,
                 Call::Close { fd } => libc::close(fd) as isize,
-                Call::Poll { fd, events } => {
-                    let mut one = libc::pollfd { fd, events, revents: 0 };
-                    match libc::poll(&mut one, 1, POLL_MS) {
-                        0 => return -libc::EAGAIN,
-                        1 => return one.revents as i32,
-                        n => n as isize,
-                    }
-                }
             }
         };
         match result {

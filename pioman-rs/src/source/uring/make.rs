@@ -25,9 +25,8 @@ pub(crate) unsafe fn make(call: Call, hint: Hint) -> io::Result<usize> {
         let result = unsafe { attempt(call, hint) };
         match result {
             0.. => return Ok(result as usize),
-            // Of a ring: its submitter's kernel thread has ended, and nobody here cancels. Of poll: its time is over.
+            // Of a ring: its submitter's kernel thread has ended, and nobody here cancels.
             _ if result == -libc::ECANCELED => {}
-            _ if result == -libc::EAGAIN && matches!(call, Call::Poll { .. }) => {}
             _ => return Err(io::Error::from_raw_os_error(-result)),
         }
     }
