@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
-use crate::{bench, demo, doctor, knobs, run, topo};
+use crate::{bench, demo, doctor, knobs, run, topo, trace};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -15,6 +15,7 @@ Examples:
   mad run -n 2 ./stencil --size 512   start two processes that can reach each other
   mad demo                            the main result, in under a minute
   mad bench overlap --driver shm      measure: who waits while the other side computes
+  mad trace DIR -o out.json           a picture of what a run did, for Perfetto
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
   mad doctor                          what this machine offers, and what to do about each lack
@@ -33,6 +34,8 @@ enum Command {
     Bench(Box<bench::BenchArgs>),
     /// Show the main result in under a minute
     Demo(demo::DemoArgs),
+    /// Make a picture, or tables, of what a run has recorded
+    Trace(trace::TraceArgs),
     /// Show the cores that may be used and how they hang together
     Topo(topo::TopoArgs),
     /// Show every knob, its value in force and where that comes from
@@ -57,6 +60,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Knobs(args) => knobs::run(&args),
         Command::Doctor(args) => doctor::run(&args),

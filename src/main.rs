@@ -11,6 +11,7 @@ mod launch;
 mod out;
 mod run;
 mod topo;
+mod trace;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -57,6 +58,10 @@ pub(crate) struct RunArgs {
     /// Begin every line of output with the rank that wrote it, and never mix lines
     #[arg(long)]
     tag_output: bool,
+    /// Have each process record what its scheduler and I/O manager do, into this directory (sets MARCEL_TRACE); then
+    /// `mad trace DIR`
+    #[arg(long, value_name = "DIR")]
+    trace: Option<PathBuf>,
     /// The program (a path, or a name to be found in PATH), and its arguments
     #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
@@ -93,6 +98,11 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
     }
     if let Some(mode) = &args.mode {
         set("MARCEL_MODE", mode);
+    }
+    if let Some(dir) = &args.trace {
+        let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::canonicalize(dir));
+        let dir = made.map_err(|e| Exit::Failed(format!("run: {}: {e}", dir.display())))?;
+        env.push(("MARCEL_TRACE".into(), dir.into_os_string()));
     }
     let mut words = args.command.into_iter();
     let job = Job {

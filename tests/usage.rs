@@ -9,7 +9,7 @@ use common::{err, mad, out, run};
 
 #[test]
 fn help_of_every_subcommand_has_examples() {
-    for sub in ["run", "bench", "demo", "topo", "knobs", "doctor"] {
+    for sub in ["run", "bench", "demo", "trace", "topo", "knobs", "doctor"] {
         let output = run(&[sub, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{sub}");
         assert!(out(&output).contains("Example"), "{sub}: {}", out(&output));

@@ -1,0 +1,79 @@
+//! `mad trace`: makes pictures and tables of what `MARCEL_TRACE` has had recorded.
+
+mod chrome;
+mod read;
+mod summary;
+mod walk;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use self::read::Trace;
+use crate::out::{self, Exit, Outcome};
+
+/// Options of `mad trace`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mad run -n 2 --trace /tmp/t ./ring && mad trace /tmp/t -o ring.json
+  mad trace --summary /tmp/t
+  MARCEL_TRACE=one.trace ./program && mad trace one.trace > one.json
+
+Open the JSON file at https://ui.perfetto.dev (it stays on your machine) or chrome://tracing: a process per rank, a
+track per virtual processor and kernel thread, arrows from a wake-up to the thread that was woken. docs/tracing.md
+says what one sees.
+
+Exit status: 1 when a file cannot be read or is not a trace.")]
+pub(crate) struct TraceArgs {
+    /// Traces of one run, or directories that hold them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Where the picture goes [default: standard output]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "summary")]
+    output: Option<PathBuf>,
+    /// Tables instead: where the time went, what the sources had, how long woken threads waited for their turn
+    #[arg(long)]
+    summary: bool,
+}
+
+/// Does what the command line says.
+pub(crate) fn run(args: &TraceArgs) -> Outcome {
+    let traces = load(&args.files)?;
+    if args.summary {
+        return out::print(&summary::table(&traces));
+    }
+    let json = chrome::json(&traces);
+    match &args.output {
+        None => out::print(&json),
+        Some(path) => std::fs::write(path, json).map_err(|error| failed(path, &error)),
+    }
+}
+
+fn failed(path: &Path, why: &dyn std::fmt::Display) -> Exit {
+    Exit::Failed(format!("trace: {}: {why}", path.display()))
+}
+
+fn load(files: &[PathBuf]) -> Result<Vec<Trace>, Exit> {
+    let mut paths = Vec::new();
+    for path in files {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).map_err(|error| failed(path, &error))?;
+            let inside = entries.flatten().map(|entry| entry.path());
+            let before = paths.len();
+            paths.extend(inside.filter(|path| path.extension().is_some_and(|e| e == "trace")));
+            if paths.len() == before {
+                return Err(failed(path, &"no file in it is called *.trace"));
+            }
+        } else {
+            paths.push(path.clone());
+        }
+    }
+    let mut traces = Vec::new();
+    for path in &paths {
+        let bytes = std::fs::read(path).map_err(|error| failed(path, &error))?;
+        traces.push(read::read(&bytes).map_err(|why| failed(path, &why))?);
+    }
+    traces.sort_by_key(|trace| (trace.rank, trace.process));
+    Ok(traces)
+}

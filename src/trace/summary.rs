@@ -1,0 +1,198 @@
+//! Where each virtual processor's time went, what the sources had, and how long woken threads waited for their turn.
+
+use std::collections::BTreeMap;
+
+use marcel::trace::Kind;
+
+use super::read::Trace;
+use super::walk::{self, Step, Track, What};
+use crate::out;
+
+/// Where a moment belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Computing,
+    Scheduling,
+    Polling,
+    Sleeping,
+}
+
+const PLACES: [(Place, &str); 4] = [
+    (Place::Computing, "computing"),
+    (Place::Scheduling, "scheduling"),
+    (Place::Polling, "polling"),
+    (Place::Sleeping, "sleeping"),
+];
+
+fn place(what: What) -> Place {
+    match what {
+        What::Thread | What::Call => Place::Computing,
+        What::Rest => Place::Scheduling,
+        What::Sleep | What::Wait | What::Block => Place::Sleeping,
+        What::Tick | What::Poll | What::Task | What::Callback => Place::Polling,
+    }
+}
+
+/// What one track did.
+#[derive(Debug, Default, PartialEq)]
+struct Times {
+    ns: [i64; 4],
+    resumed: u64,
+    slept: u64,
+}
+
+fn times(track: &Track) -> Times {
+    let mut times = Times::default();
+    let mut open: Vec<What> = Vec::new();
+    let mut last = None;
+    for step in &track.steps {
+        let (Step::Begin { at, .. } | Step::End { at, .. } | Step::Mark { at, .. }) = step;
+        let now = match (open.last(), step) {
+            (Some(what), _) => place(*what),
+            // Threads came and went too fast to be recorded.
+            (None, Step::Begin { what: What::Thread, skipped: 1.., .. }) => Place::Computing,
+            (None, _) => Place::Scheduling,
+        };
+        times.ns[now as usize] += at - last.unwrap_or(*at);
+        last = Some(*at);
+        match step {
+            Step::Begin { what, skipped, .. } => {
+                open.push(*what);
+                times.resumed += u64::from(*what == What::Thread) * (1 + u64::from(*skipped));
+                times.slept += u64::from(place(*what) == Place::Sleeping);
+            }
+            Step::End { .. } => _ = open.pop(),
+            Step::Mark { .. } => {}
+        }
+    }
+    times
+}
+
+/// The tables, as text.
+pub(crate) fn table(traces: &[Trace]) -> String {
+    let mut text = String::new();
+    for trace in traces {
+        let tracks = walk::tracks(trace);
+        let written: u64 = trace.rings.iter().map(|ring| ring.lost).sum();
+        let overwritten = match written + trace.lost {
+            0 => String::new(),
+            lost => format!("; {lost} older records were overwritten (MARCEL_TRACE_RECORDS)"),
+        };
+        text += &format!("{}{overwritten}\n{}\n", trace.label(), per_track(&tracks));
+        text += &sources(trace, &tracks);
+        text += &wakes(trace, &tracks);
+    }
+    text
+}
+
+fn ms(ns: i64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+fn per_track(tracks: &[Track]) -> String {
+    let mut header = vec!["", "ms seen"];
+    header.extend(PLACES.iter().map(|(_, name)| *name));
+    header.extend(["threads resumed", "times asleep"]);
+    let mut table = out::table(&header);
+    for track in tracks {
+        let times = times(track);
+        let all: i64 = times.ns.iter().sum();
+        let share = |ns: i64| format!("{:.1} %", 100.0 * ns as f64 / all.max(1) as f64);
+        let mut row = vec![track.owner.label(), ms(all)];
+        row.extend(PLACES.iter().map(|(place, _)| share(times.ns[*place as usize])));
+        row.extend([times.resumed.to_string(), times.slept.to_string()]);
+        table.add_row(row);
+    }
+    aligned(table)
+}
+
+fn aligned(mut table: comfy_table::Table) -> String {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+fn marks(tracks: &[Track]) -> impl Iterator<Item = &super::read::Event> {
+    tracks.iter().flat_map(|track| &track.steps).filter_map(|step| match step {
+        Step::Mark { event, .. } => Some(event),
+        _ => None,
+    })
+}
+
+/// Looks that found something, by source and point.
+fn sources(trace: &Trace, tracks: &[Track]) -> String {
+    let mut found: BTreeMap<(u32, u8), (u64, u64)> = BTreeMap::new();
+    for event in marks(tracks).filter(|event| event.kind == Kind::Hit) {
+        let (hits, vain) = found.entry((event.a as u32, event.b as u8)).or_default();
+        *hits += 1;
+        *vain = vain.saturating_add(event.b >> 8);
+    }
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut rows: Vec<_> = found.into_iter().collect();
+    rows.sort_by_key(|(_, (hits, _))| std::cmp::Reverse(*hits));
+    let mut table = out::table(&["source", "found at", "times", "looks in vain before"]);
+    for ((source, point), (hits, vain)) in rows {
+        let name = trace.name(source).unwrap_or("?").to_owned();
+        table.add_row(vec![name, walk::point(point), hits.to_string(), vain.to_string()]);
+    }
+    aligned(table)
+}
+
+/// From the wake-up to the run; and the slowest of all, with the place where to look for them.
+fn wakes(trace: &Trace, tracks: &[Track]) -> String {
+    let mut wakes = walk::wakes(tracks);
+    if wakes.is_empty() {
+        return String::new();
+    }
+    wakes.sort_by_key(|wake| wake.ran - wake.at);
+    let at = |share: f64| &wakes[((wakes.len() - 1) as f64 * share) as usize];
+    let us = |wake: &walk::Wake| format!("{:.1} µs", (wake.ran - wake.at) as f64 / 1e3);
+    let mut text = format!(
+        "from wake-up to run: {} of them; median {}, 99 % within {}, longest {}\n",
+        wakes.len(),
+        us(at(0.5)),
+        us(at(0.99)),
+        us(at(1.0))
+    );
+    let start = trace.rings.iter().flat_map(|ring| &ring.events).map(|event| event.at).min();
+    for wake in wakes.iter().rev().take(3) {
+        text += &format!(
+            "  {} after {}: woken on {} at {} ms, ran on {}\n",
+            trace.thread(wake.thread, 0),
+            us(wake),
+            tracks[wake.from].owner.label(),
+            ms(wake.at - start.unwrap_or(0)),
+            tracks[wake.to].owner.label(),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::read::{read, tests::file};
+    use super::*;
+
+    #[test]
+    fn time_is_shared_out_among_what_is_innermost() {
+        let of = |at: u64, kind: Kind, a: u64| [1000 + 2 * at, kind as u64, a, 0];
+        let records = vec![
+            of(0, Kind::Resume, 5),
+            of(100, Kind::Tick, 0),
+            of(110, Kind::TickEnd, 0),
+            of(200, Kind::Left, 5),
+            of(220, Kind::Rest, 0),
+            of(300, Kind::Sleep, 0),
+            of(1000, Kind::Wake, 0),
+            of(1010, Kind::RestEnd, 0),
+            of(1020, Kind::Resume, 6),
+        ];
+        let trace = read(&file(&[], &[(12, 1, records)])).unwrap();
+        let expected = Times { ns: [190, 120, 10, 700], resumed: 2, slept: 1 };
+        assert_eq!(times(&walk::tracks(&trace)[0]), expected);
+        assert!(table(&[trace]).contains("vp0"));
+    }
+}
