@@ -61,5 +61,16 @@ pub(crate) static URING: Knob = Knob {
     meaning: "0: calls on files and children are made by kernel threads that block, even where io_uring could",
 };
 
+/// Statistics.
+pub(crate) static STATS: Knob = Knob {
+    name: "PIOM_STATS",
+    kind: Kind::Bool,
+    default: "0",
+    unit: "",
+    meaning: "1: polls, events, wake-ups and how long events and waits took, on standard error at the end; taking the \
+              times makes every poll some 30 ns longer",
+};
+
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] = &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, URING];
+pub static KNOBS: &[Knob] =
+    &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, URING, STATS];

@@ -34,6 +34,8 @@ mod ltask;
 mod manager;
 #[cfg(not(loom))]
 pub mod net;
+#[cfg(not(loom))]
+pub mod observe;
 mod pins;
 #[cfg(not(loom))]
 pub mod pipe;

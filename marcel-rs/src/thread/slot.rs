@@ -68,6 +68,12 @@ pub fn current() -> Option<usize> {
     }
 }
 
+/// The kernel's number of the thread that has slot `slot`, or had it last, and its virtual processor, if it is one: the
+/// index, with the highest bit set for a reactive one.
+pub fn owner(slot: usize) -> (u32, Option<u32>) {
+    record::owner_of(slot)
+}
+
 #[cold]
 fn claim() -> Option<usize> {
     let key = KEY.load(Acquire);
@@ -136,6 +142,11 @@ impl Counter {
     #[inline]
     pub fn add_shared(&self, n: u64) {
         self.0.fetch_add(n, Release);
+    }
+
+    /// Makes it zero, while nobody changes it.
+    pub fn reset(&self) {
+        self.0.store(0, Relaxed);
     }
 
     /// Its value; what was done before its last change is visible then.

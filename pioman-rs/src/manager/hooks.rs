@@ -62,6 +62,8 @@ unsafe impl Hooks for Manager {
     fn busy(&self, _: &Vp) {}
 
     fn ended(&self, vp: &Vp) {
+        let reactive = u32::from(vp.kind() == Kind::Reactive) << 31;
+        self.core.registry.counts().ended(vp.index() as u32 | reactive);
         if let Ok(fd) = vp.sleeper().fd() {
             self.core.front.remove_sleeper(fd);
         }
@@ -85,9 +87,9 @@ impl Core {
             return Idle::Sleep;
         }
         let polls = self.chosen(&sources, Asker::Idle, since.elapsed(), Method::Poll);
-        let found = polls != 0 && sources.poll_these(polls);
+        let found = polls != 0 && sources.poll_these(Point::Idle, polls);
         self.idle_spinner.store(false, Release);
-        if self.hits.note(Point::Idle, found) {
+        if found {
             Idle::Found
         } else if polls != 0 {
             Idle::Again
@@ -116,8 +118,7 @@ impl Core {
         if self.points.switch {
             self.tasks.run(vp.cpu(), self);
             let polls = self.chosen(&sources, Asker::Passing, Duration::ZERO, Method::Poll);
-            let found = sources.poll_these(polls);
-            self.hits.note(Point::Switch, found);
+            sources.poll_these(Point::Switch, polls);
         }
         drop(sources);
         // The thread that ran last may have stopped polling to wait, and the next one may compute for long.
@@ -130,14 +131,13 @@ impl Core {
         if !self.points.tick || !sources.pending() {
             return;
         }
-        if !sources.poll() {
+        if !sources.poll(Point::Tick) {
             return;
         }
-        self.hits.note(Point::Tick, true);
         let start = Instant::now();
         let mut last = start;
         while sources.pending() {
-            let found = sources.poll();
+            let found = sources.poll(Point::Tick);
             let now = Instant::now();
             if found {
                 last = now;
@@ -189,10 +189,7 @@ impl Core {
             // Up to the first thread that can run: if more is pending, `leave_front` looks again, armed.
             for _ in 0..MAX_POLLS {
                 // Progress may be off outside waits, and the wait that we slept for over.
-                if last_look()
-                    || !self.may_progress()
-                    || !self.hits.note(Point::Idle, sources.poll())
-                {
+                if last_look() || !self.may_progress() || !sources.poll(Point::Idle) {
                     break;
                 }
             }

@@ -28,7 +28,7 @@ pub(crate) mod runtime;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use marcel::lwp::LwpPool;
@@ -39,6 +39,7 @@ use crate::knobs;
 use crate::ltask::tree::Tree;
 use crate::manager::point::{Hits, Point, Points};
 use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
+use crate::observe::{Counters, SourceCounters, report};
 use crate::policy::hints::Hints;
 use crate::policy::history::History;
 use crate::policy::select::Selection;
@@ -59,6 +60,7 @@ pub struct Builder {
     spin: Option<Option<Duration>>,
     policy: Option<Arc<dyn Policy>>,
     uring: Option<bool>,
+    times: Option<bool>,
 }
 
 impl std::fmt::Debug for Builder {
@@ -100,6 +102,13 @@ impl Builder {
     /// Whether calls on files go by `io_uring`, where it is there (`PIOM_URING`).
     pub fn uring(mut self, on: bool) -> Self {
         self.uring = Some(on);
+        self
+    }
+
+    /// Whether the counters have times: until events were found, and of waits (`PIOM_STATS`, which also has all of them
+    /// told at the end).
+    pub fn times(mut self, on: bool) -> Self {
+        self.times = Some(on);
         self
     }
 
@@ -149,15 +158,22 @@ impl Builder {
             Some(on) => on,
             None => knobs::URING.bool()?,
         };
+        let stats = knobs::STATS.bool()?;
+        marcel::trace::from_env().map_err(|error| match error {
+            marcel::Error::Knob(knob) => Error::Knob(knob),
+            other => Error::Os { doing: "MARCEL_TRACE", source: io::Error::other(other) },
+        })?;
         let core = Core {
             mode,
             points,
             limit,
             policies,
             nameless: History::default(),
-            registry: Registry::default(),
-            front: Watch::new().map_err(os("making an epoll set"))?,
-            spare: Watch::new().map_err(os("making an epoll set"))?,
+            registry: Registry::new(self.times.unwrap_or(stats)),
+            gone: Mutex::default(),
+            stats,
+            front: Watch::new(0).map_err(os("making an epoll set"))?,
+            spare: Watch::new(1).map_err(os("making an epoll set"))?,
             candidates: Candidates::default(),
             load: OnceLock::new(),
             spinners: AtomicUsize::new(0),
@@ -174,6 +190,9 @@ impl Builder {
             builtin: Builtin::default(),
         };
         let core = Arc::new(core);
+        if stats {
+            report::expect(&core);
+        }
         let spare = Spare::new(core.clone(), lwps);
         Ok(Arc::new(Manager { core, spare }))
     }
@@ -195,6 +214,10 @@ pub(crate) struct Core {
     /// Of waits that name no source, while several have something pending.
     pub(crate) nameless: History,
     pub(crate) registry: Registry,
+    /// What was counted for sources that have gone.
+    pub(crate) gone: Mutex<Counters>,
+    /// Times are taken, and all is told at the end.
+    pub(crate) stats: bool,
     /// Where a waiting virtual processor or kernel thread sleeps.
     pub(crate) front: Watch,
     /// Where the spare kernel thread sleeps.
@@ -222,6 +245,14 @@ pub(crate) struct Core {
     /// The ring for files, or why there is none; made when it is first needed.
     pub(crate) uring: OnceLock<Result<Arc<Uring>, String>>,
     pub(crate) builtin: Builtin,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if self.stats {
+            report::tell(self);
+        }
+    }
 }
 
 impl std::fmt::Debug for Core {
@@ -318,7 +349,17 @@ impl Manager {
 
     /// How often a point has found something so far.
     pub fn hits(&self, point: Point) -> u64 {
-        self.core.hits.get(point)
+        let by_source = self.core.counters().sources;
+        let polls: u64 = by_source.iter().map(|source| source.at(point).hits).sum();
+        polls + self.core.hits.get(point)
+    }
+
+    /// What the manager has done so far, by source, point and kernel thread.
+    ///
+    /// # Context
+    /// Not the progress path (it allocates).
+    pub fn counters(&self) -> Counters {
+        self.core.counters()
     }
 
     /// The points that are on.
@@ -341,15 +382,14 @@ impl Core {
     /// One look for events, by whoever is there.
     #[inline]
     pub(crate) fn poll(&self, point: Point) -> bool {
-        let found = self.registry.pin().poll();
-        self.hits.note(point, found)
+        self.registry.pin().poll(point)
     }
 
     /// Polls until nothing is left (events coalesce: DESIGN §4.3), within bounds.
     pub(crate) fn drain(&self, point: Point, sources: &Pinned<'_>) -> bool {
         let mut found = false;
         for _ in 0..1000 {
-            if !sources.poll() {
+            if !sources.poll(point) {
                 break;
             }
             found = true;
@@ -436,10 +476,16 @@ impl Core {
     }
 
     fn remove_source(&self, slot: usize) {
-        if let Some(Registered { fd: Some(fd), .. }) = self.registry.remove(slot) {
-            self.front.remove_source(slot, fd);
-            self.spare.remove_source(slot, fd);
-        }
+        // Before another source can get the slot.
+        self.registry.remove(slot, |registered| {
+            let counted = self.count(slot, registered.source.name());
+            let counted = SourceCounters { is_there: false, ..counted };
+            self.gone.lock().unwrap_or_else(PoisonError::into_inner).add(counted);
+            if let Some(fd) = registered.fd {
+                self.front.remove_source(slot, fd);
+                self.spare.remove_source(slot, fd);
+            }
+        });
     }
 
     /// Until nothing is pending, somebody polls (who will do the same when it stops), or whoever sleeps is armed.

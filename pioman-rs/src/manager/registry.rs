@@ -9,6 +9,8 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::manager::point::Point;
+use crate::observe::counts::Counts;
 use crate::pins::Pins;
 use crate::policy::Policy;
 use crate::policy::hints::Hint;
@@ -57,24 +59,30 @@ pub(crate) struct Registry {
     slots: Box<[Slot]>,
     /// A bit for each slot that holds a source.
     active: AtomicU64,
+    counts: Counts,
     pins: Pins,
     /// Holds the slots that may be given away.
     writers: Mutex<u64>,
 }
 
-impl Default for Registry {
-    fn default() -> Self {
+impl Registry {
+    /// Without sources. `timed`: times are taken for statistics.
+    pub(crate) fn new(timed: bool) -> Registry {
         marcel::slot::prepare();
         Registry {
             slots: (0..MAX).map(|_| Slot::default()).collect(),
             active: AtomicU64::new(0),
+            counts: Counts::new(timed),
             pins: Pins::new(),
             writers: Mutex::new(u64::MAX),
         }
     }
-}
 
-impl Registry {
+    /// What is counted.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     /// Takes a free slot; `None` when there is none.
     pub(crate) fn add(&self, registered: Registered, policy: Arc<dyn Policy>) -> Option<usize> {
         let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,6 +93,7 @@ impl Registry {
         *free &= !(1 << index);
         let slot = &self.slots[index];
         slot.histories.iter().for_each(History::clear);
+        self.counts.begin(index, registered.source.name());
         drop(self.replace_policy(slot, policy));
         // SAFETY: inactive, nobody has pinned it, and no other writer.
         unsafe { *slot.registered.get() = Some(registered) };
@@ -92,18 +101,24 @@ impl Registry {
         Some(index)
     }
 
-    /// Empties a slot; when this returns nobody uses its source any more.
-    pub(crate) fn remove(&self, index: usize) -> Option<Registered> {
+    /// Empties a slot. When nobody uses its source any more `last` is called, and then another one may have the slot.
+    pub(crate) fn remove(
+        &self,
+        index: usize,
+        last: impl FnOnce(&Registered),
+    ) -> Option<Registered> {
         let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
         self.active.fetch_and(!(1 << index), SeqCst);
         if !self.pins.wait_for_readers() {
             // Nobody knows who still uses it: it stays, and its slot with it.
             // SAFETY: no other writer; readers only read.
-            return unsafe { (*self.slots[index].registered.get()).clone() };
+            let registered = unsafe { (*self.slots[index].registered.get()).clone() };
+            return registered.inspect(last);
         }
-        *free |= 1 << index;
         // SAFETY: inactive, nobody has pinned it, and no other writer.
-        unsafe { (*self.slots[index].registered.get()).take() }
+        let registered = unsafe { (*self.slots[index].registered.get()).take() }.inspect(last);
+        *free |= 1 << index;
+        registered
     }
 
     /// Gives a source another policy; when this returns nobody asks the one before, which is returned.
@@ -139,10 +154,11 @@ impl Registry {
     #[inline]
     pub(crate) fn pin(&self) -> Pinned<'_> {
         if self.active.load(Relaxed) == 0 {
-            return Pinned { registry: self, mask: 0, phase: None };
+            return Pinned { registry: self, mask: 0, slot: None, phase: None };
         }
-        let phase = self.pins.begin(marcel::slot::current());
-        Pinned { registry: self, mask: self.active.load(Acquire), phase: Some(phase) }
+        let slot = marcel::slot::current();
+        let phase = self.pins.begin(slot);
+        Pinned { registry: self, mask: self.active.load(Acquire), slot, phase: Some(phase) }
     }
 }
 
@@ -150,6 +166,8 @@ impl Registry {
 pub(crate) struct Pinned<'a> {
     registry: &'a Registry,
     mask: u64,
+    /// That of the kernel thread which has pinned them, for counting.
+    slot: Option<usize>,
     phase: Option<usize>,
 }
 
@@ -192,15 +210,18 @@ impl Pinned<'_> {
 
     /// Polls all; true if any did something.
     #[inline]
-    pub(crate) fn poll(&self) -> bool {
-        self.each().fold(false, |found, (_, slot)| slot.source.poll() | found)
+    pub(crate) fn poll(&self, point: Point) -> bool {
+        self.poll_these(point, u64::MAX)
     }
 
     /// Polls those whose bit is set; true if any did something.
     #[inline]
-    pub(crate) fn poll_these(&self, mask: u64) -> bool {
-        let these = self.each().filter(|(slot, _)| mask >> slot & 1 == 1);
-        these.fold(false, |found, (_, slot)| slot.source.poll() | found)
+    pub(crate) fn poll_these(&self, point: Point, mask: u64) -> bool {
+        let these = self.each().filter(|(index, _)| mask >> index & 1 == 1);
+        let counts = &self.registry.counts;
+        these.fold(false, |found, (index, registered)| {
+            counts.poll(self.slot, point, index, &*registered.source) | found
+        })
     }
 
     /// Whether any has requests outstanding.
@@ -258,13 +279,13 @@ mod tests {
 
     #[test]
     fn a_removed_source_is_never_polled_again() {
-        let registry = Registry::default();
+        let registry = Registry::new(false);
         let polls = Arc::new(AtomicUsize::new(0));
         let stop = AtomicBool::new(false);
         std::thread::scope(|s| {
             s.spawn(|| {
                 while !stop.load(SeqCst) {
-                    registry.pin().poll();
+                    registry.pin().poll(Point::Library);
                 }
             });
             for _ in 0..300 {
@@ -273,7 +294,7 @@ mod tests {
                 while polls.load(SeqCst) < 3 {
                     std::hint::spin_loop();
                 }
-                drop(registry.remove(index));
+                drop(registry.remove(index, |_| ()));
                 assert_eq!(polls.load(SeqCst), usize::MAX / 2);
             }
             stop.store(true, SeqCst);
@@ -282,11 +303,11 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_the_slots() {
-        let registry = Registry::default();
+        let registry = Registry::new(false);
         let probe = || Arc::new(Probe(Arc::default()));
         let slots: Vec<_> = (0..MAX).map(|_| add(&registry, probe()).unwrap()).collect();
         assert!(add(&registry, probe()).is_none());
-        registry.remove(slots[3]);
+        registry.remove(slots[3], |_| ());
         assert_eq!(add(&registry, probe()), Some(slots[3]));
     }
 }

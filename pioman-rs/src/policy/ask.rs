@@ -66,6 +66,9 @@ impl Core {
     #[inline]
     pub(crate) fn tell(&self, sources: &Pinned<'_>, question: &Question) {
         self.history(question).note(question.waited);
+        if let Some(slot) = question.slot {
+            self.registry.counts().waited(slot, question.waited);
+        }
         let load = self.snapshot();
         let _ =
             self.with_policy(sources, question, |policy, request| policy.completed(request, &load));

@@ -12,6 +12,7 @@ pub(crate) mod uring;
 
 #[cfg(not(loom))]
 use std::os::fd::RawFd;
+use std::time::Instant;
 
 #[cfg(not(loom))]
 /// Something that yields events: a network, a set of timers, a device. A library registers one with
@@ -46,6 +47,11 @@ pub unsafe trait Source: Send + Sync {
     /// Asks for `fd` to become readable at the next event. Idempotent. False if an event is there already:
     /// poll, do not sleep.
     fn arm(&self) -> bool;
+
+    /// When the event happened that the last poll has found, if the source knows (timers do). For statistics only.
+    fn happened(&self) -> Option<Instant> {
+        None
+    }
 
     /// Somebody polls: rings are unnecessary. Cheap when not armed.
     fn disarm(&self);

@@ -156,9 +156,8 @@ impl Core {
     #[inline]
     fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>) -> bool {
         for _ in 0..POLLS_PER_LOOK {
-            let found = sources.poll() | self.run_tasks();
+            let _ = sources.poll(Point::Wait) | self.run_tasks();
             if completion.is_done() {
-                self.hits.note(Point::Wait, found);
                 return true;
             }
             std::hint::spin_loop();

@@ -6,8 +6,10 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
+
+use marcel::trace::{self, Kind};
 
 use crate::manager::registry::{MAX, Pinned};
 use crate::watch::arming::{Arming, Begin};
@@ -19,10 +21,14 @@ pub(crate) struct Watch {
     epoll: OwnedFd,
     arming: [Arming; MAX],
     role: AtomicBool,
+    /// 0: the front watch, 1: the spare one; in a trace.
+    number: u64,
+    sleeps: AtomicU64,
+    wake_ups: [AtomicU64; MAX],
 }
 
 impl Watch {
-    pub(crate) fn new() -> io::Result<Watch> {
+    pub(crate) fn new(number: u64) -> io::Result<Watch> {
         // SAFETY: no pointers; the descriptor is ours.
         let epoll = unsafe {
             let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
@@ -35,6 +41,9 @@ impl Watch {
             epoll,
             arming: std::array::from_fn(|_| Arming::new()),
             role: AtomicBool::new(false),
+            number,
+            sleeps: AtomicU64::new(0),
+            wake_ups: [const { AtomicU64::new(0) }; MAX],
         })
     }
 
@@ -76,6 +85,7 @@ impl Watch {
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
         self.arming[slot].reset();
+        self.wake_ups[slot].store(0, Relaxed);
         self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
     }
 
@@ -126,6 +136,8 @@ impl Watch {
     /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`.
     pub(crate) fn sleep(&self, deadline: Option<Instant>) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        self.sleeps.fetch_add(1, Relaxed);
+        trace::record(Kind::Block, self.number, 0);
         let n = loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
             let n = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout);
@@ -141,8 +153,20 @@ impl Watch {
                 unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
             } else if let Some(arming) = self.arming.get(data as usize) {
                 arming.note_event();
+                self.wake_ups[data as usize].fetch_add(1, Relaxed);
             }
         }
+        trace::record(Kind::BlockEnd, n.max(0) as u64, 0);
+    }
+
+    /// How often somebody went to sleep here.
+    pub(crate) fn sleeps(&self) -> u64 {
+        self.sleeps.load(Relaxed)
+    }
+
+    /// How often a source has woken the one who slept here.
+    pub(crate) fn wake_ups(&self, slot: usize) -> u64 {
+        self.wake_ups[slot].load(Relaxed)
     }
 }
 

@@ -41,6 +41,7 @@ pub use file::{MAGIC, VERSION};
 pub use kind::Kind;
 pub(crate) use limit::Limiter;
 pub use names::{intern, intern_static};
+pub(crate) use ring::owner_of;
 
 use self::ring::Rings;
 

@@ -85,6 +85,12 @@ pub(super) fn set_owner(slot: usize, vp: u32) -> [u64; 2] {
     words
 }
 
+/// Who has `slot`, or had it last.
+pub(crate) fn owner_of(slot: usize) -> (u32, Option<u32>) {
+    let owner = &OWNERS[slot];
+    (owner.tid.load(Relaxed), owner.vp.load(Relaxed).checked_sub(1))
+}
+
 /// What is in a ring.
 pub(super) struct Copy {
     pub(super) slot: usize,

@@ -1,0 +1,196 @@
+//! What the manager has done so far, in numbers: [`Manager::counters`](crate::Manager::counters), or a table at the
+//! end of the process (`PIOM_STATS=1`).
+//!
+//! `counts`: what is counted on the progress path, and how. `histogram`: times. `report`: the table at the end.
+
+pub(crate) mod counts;
+pub(crate) mod histogram;
+pub(crate) mod report;
+
+use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
+
+use marcel::slot::SLOTS;
+
+use self::counts::Counts;
+pub use self::histogram::{BUCKETS, Histogram};
+use crate::manager::Core;
+use crate::manager::point::Point;
+
+/// Polls of a source at a point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Polls {
+    /// How often it was polled.
+    pub polls: u64,
+    /// How often something was found.
+    pub hits: u64,
+}
+
+/// One kernel thread's part in polling a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Poller {
+    /// `vp0`, `reactive vp0`, or `thread N` by its kernel's number.
+    pub who: String,
+    /// By point, in the order of [`Point::ALL`].
+    pub points: [Polls; Point::ALL.len()],
+}
+
+/// What was done for one source, or for all that had the same name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounters {
+    /// The source's name.
+    pub name: String,
+    /// Whether it is registered now.
+    pub is_there: bool,
+    /// By kernel thread; only those that have polled.
+    pub pollers: Vec<Poller>,
+    /// How often somebody who slept in the front and in the spare watch was woken by it.
+    pub wake_ups: [u64; 2],
+    /// By point, in the order of [`Point::ALL`]: how long events have waited until they were found, at the most. Empty
+    /// unless `PIOM_STATS` is on.
+    pub detect: [Histogram; Point::ALL.len()],
+    /// How long the waits for it took. Empty unless `PIOM_STATS` is on.
+    pub wait: Histogram,
+}
+
+impl SourceCounters {
+    /// Of all kernel threads, at `point`.
+    pub fn at(&self, point: Point) -> Polls {
+        self.pollers.iter().map(|poller| poller.points[point as usize]).fold(
+            Polls::default(),
+            |sum, more| Polls { polls: sum.polls + more.polls, hits: sum.hits + more.hits },
+        )
+    }
+
+    fn add(&mut self, other: SourceCounters) {
+        self.is_there |= other.is_there;
+        for more in other.pollers {
+            match self.pollers.iter_mut().find(|poller| poller.who == more.who) {
+                Some(poller) => {
+                    for (sum, more) in poller.points.iter_mut().zip(more.points) {
+                        sum.polls += more.polls;
+                        sum.hits += more.hits;
+                    }
+                }
+                None => self.pollers.push(more),
+            }
+        }
+        self.wake_ups.iter_mut().zip(other.wake_ups).for_each(|(sum, more)| *sum += more);
+        self.detect.iter_mut().zip(&other.detect).for_each(|(sum, more)| sum.add(more));
+        self.wait.add(&other.wait);
+    }
+}
+
+/// What a manager has done so far. Counted while others go on, so sums may be of slightly different moments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// By source.
+    pub sources: Vec<SourceCounters>,
+    /// How often somebody went to sleep in the front and in the spare watch.
+    pub sleeps: [u64; 2],
+}
+
+impl Counters {
+    /// The source of this name.
+    pub fn source(&self, name: &str) -> Option<&SourceCounters> {
+        self.sources.iter().find(|source| source.name == name)
+    }
+
+    pub(crate) fn add(&mut self, source: SourceCounters) {
+        match self.sources.iter_mut().find(|old| old.name == source.name) {
+            Some(old) => old.add(source),
+            None => self.sources.push(source),
+        }
+    }
+}
+
+impl Counts {
+    fn poller(&self, slot: usize, index: usize) -> Option<Poller> {
+        let cells = &self.rows[slot].0[index];
+        let points = std::array::from_fn(|point| {
+            let hits = cells[point].hits.get();
+            Polls { polls: cells[point].polls.get(), hits }
+        });
+        let polled = points.iter().any(|polls: &Polls| polls.polls > 0);
+        polled.then(|| Poller { who: self.who(slot), points })
+    }
+
+    fn who(&self, slot: usize) -> String {
+        let vp = |number: u32| match number >> 31 {
+            0 => format!("vp{number}"),
+            _ => format!("reactive vp{}", number & !(1 << 31)),
+        };
+        if slot == SLOTS {
+            return "other threads".into();
+        }
+        match (self.ended[slot].load(Relaxed).checked_sub(1), marcel::slot::owner(slot)) {
+            (Some(ended), _) => vp(ended),
+            (None, (_, Some(number))) => vp(number),
+            (None, (tid, None)) => format!("thread {tid}"),
+        }
+    }
+}
+
+impl Core {
+    /// What was counted for the source that has `index`.
+    pub(crate) fn count(&self, index: usize, name: &str) -> SourceCounters {
+        let counts = self.registry.counts();
+        let times = counts.times.as_ref().map(|times| &times[index]);
+        SourceCounters {
+            name: name.to_owned(),
+            is_there: true,
+            pollers: (0..=SLOTS).filter_map(|slot| counts.poller(slot, index)).collect(),
+            wake_ups: [self.front.wake_ups(index), self.spare.wake_ups(index)],
+            detect: std::array::from_fn(|point| {
+                times.map_or_else(Histogram::default, |times| times.detect[point].get())
+            }),
+            wait: times.map_or_else(Histogram::default, |times| times.wait.get()),
+        }
+    }
+
+    /// All that was counted.
+    pub(crate) fn counters(&self) -> Counters {
+        let mut all = self.gone.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        all.sleeps = [self.front.sleeps(), self.spare.sleeps()];
+        let pinned = self.registry.pin();
+        pinned.each().for_each(|(index, slot)| all.add(self.count(index, slot.source.name())));
+        all
+    }
+}
+
+impl fmt::Display for Counters {
+    /// A table: a line for each source and point, and one for each kernel thread that polled the source.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.sources.iter().map(|source| source.name.chars().count()).max();
+        let width = width.unwrap_or(0).max(14);
+        writeln!(
+            f,
+            "{:width$} {:8} {:>12} {:>10}  found within",
+            "source", "point", "polls", "found"
+        )?;
+        for source in &self.sources {
+            for point in Point::ALL {
+                let Polls { polls, hits } = source.at(point);
+                if polls > 0 {
+                    let (name, detect) = (&source.name, &source.detect[point as usize]);
+                    let point = point.to_string();
+                    writeln!(f, "{name:width$} {point:8} {polls:12} {hits:10}  {detect}")?;
+                }
+            }
+            for poller in &source.pollers {
+                let sum = |of: fn(&Polls) -> u64| poller.points.iter().map(of).sum::<u64>();
+                let (polls, hits) = (sum(|p| p.polls), sum(|p| p.hits));
+                writeln!(f, "  by {:w$} {:8} {polls:12} {hits:10}", poller.who, "", w = width - 5)?;
+            }
+            if source.wake_ups != [0, 0] {
+                let [front, spare] = source.wake_ups;
+                writeln!(f, "  wake-ups: {front} in the front watch, {spare} in the spare one")?;
+            }
+            if source.wait.count() > 0 {
+                writeln!(f, "  waits: {} of them, {}", source.wait.count(), source.wait)?;
+            }
+        }
+        let [front, spare] = self.sleeps;
+        writeln!(f, "sleeps: {front} in the front watch, {spare} in the spare one")
+    }
+}
