@@ -58,6 +58,9 @@ pub(crate) struct RunArgs {
     /// Begin every line of output with the rank that wrote it, and never mix lines
     #[arg(long)]
     tag_output: bool,
+    /// Have each process tell at the end what its I/O manager has done (sets PIOM_STATS)
+    #[arg(long)]
+    stats: bool,
     /// Have each process record what its scheduler and I/O manager do, into this directory (sets MARCEL_TRACE); then
     /// `mad trace DIR`
     #[arg(long, value_name = "DIR")]
@@ -98,6 +101,9 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
     }
     if let Some(mode) = &args.mode {
         set("MARCEL_MODE", mode);
+    }
+    if args.stats {
+        env.push(("PIOM_STATS".into(), "1".into()));
     }
     if let Some(dir) = &args.trace {
         let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::canonicalize(dir));

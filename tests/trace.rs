@@ -88,6 +88,17 @@ fn a_run_of_two_is_one_picture() {
 }
 
 #[test]
+fn each_process_tells_what_its_manager_did() {
+    let stencil = example("stencil");
+    let output = run(&["run", "-n", "2", "--stats", text(&stencil), "--size", "64"]);
+    assert!(output.status.success(), "{}", err(&output));
+    let told = err(&output);
+    for wanted in ["pioman: rank 0", "pioman: rank 1", "newmad", "library", "sleeps:"] {
+        assert!(told.contains(wanted), "{wanted} is not in\n{told}");
+    }
+}
+
+#[test]
 fn the_latest_records_are_kept() {
     let dir = fresh("latest");
     std::fs::create_dir_all(&dir).unwrap();

@@ -5,7 +5,7 @@
 //! (b, e), and the number of virtual processors that run something is a counter (C).
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use marcel::trace::Kind;
 use serde::Serialize;
@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 
 use super::read::Trace;
 use super::walk::{self, Step, Track, What};
+
+/// Numbers from here on are nobody's: the kernel's are smaller.
+const NO_TID: u32 = 1 << 22;
 
 #[derive(Serialize)]
 struct Event<'a> {
@@ -105,8 +108,11 @@ fn process<'a>(out: &mut Out<'a>, trace: &'a Trace, tracks: &'a [Track], flow: &
     }
     let mut sleeping = HashMap::new();
     let mut busy = Vec::new();
+    let mut taken = HashSet::new();
     for (index, track) in tracks.iter().enumerate() {
-        out.tid = track.owner.tid;
+        // The kernel gives a number anew, and of the earlier owners of several rings none is known.
+        let tid = track.owner.tid;
+        out.tid = if taken.insert(tid) { tid } else { NO_TID + index as u32 };
         out.meta("thread_name", "name", track.owner.label().into());
         out.meta("thread_sort_index", "sort_index", index.into());
         let mut open = Vec::new();

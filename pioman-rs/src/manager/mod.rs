@@ -394,7 +394,7 @@ impl Core {
             }
             found = true;
         }
-        self.hits.note(point, found)
+        found
     }
 
     pub(crate) fn is_loaded(&self) -> bool {
