@@ -1,10 +1,16 @@
-//! The policy that learns: it polls for the time that has been cheapest ([`crate::policy::history`]), and judges the load
-//! as `load-aware` does.
+//! The policy that learns: it polls for the time that has been cheapest ([`crate::policy::history`]), at the prices of the
+//! present load.
 //!
 //! The price of a sleep is not the wake-up alone. While a core is idle, polling takes nothing from anybody; what it costs
 //! is power, and time of other processes that the manager cannot see. [`WORTH`] µs of it are accepted for each µs of a
 //! wake-up that is saved (the *accepted overhead* of 5 % of the thesis, 5.3.2: 1/20). So `C` in the formula is
-//! `WORTH` times the measured wake-up; as soon as every core computes, the time to poll is zero.
+//! `WORTH` times the measured wake-up.
+//!
+//! While every core computes, a µs of polling is a µs that a computation does not get. But a sleep takes about as much
+//! from it (the wake-up is work for the core that it happens on), and the delay comes on top: `C` is [`WORTH_FULL`] times
+//! the wake-up then. So whoever waits for answers that come sooner than that polls for them on a full machine as well, and
+//! only who waits: an idle virtual processor there is none. (Measured by `mad bench policies`, ping-pong while every core
+//! computes: never to poll there costs twice as much as it saves.)
 
 use std::time::Duration;
 
@@ -16,20 +22,32 @@ use crate::policy::{Asker, Choice, Limit, Method, Policy, Request, Snapshot};
 /// What a µs of delay is worth, in µs of an otherwise idle core.
 const WORTH: u32 = 20;
 
+/// The same where every core computes: one for the delay, one for the work that a wake-up is.
+const WORTH_FULL: u32 = 2;
+
 /// See the module's description.
 pub(crate) struct Adaptive;
 
-/// The price of a sleep while a core is idle.
+/// The price of a sleep.
 fn price(load: &Snapshot) -> Duration {
-    load.wake_up * WORTH
+    load.wake_up * if load.loaded { WORTH_FULL } else { WORTH }
 }
 
 fn limit(load: &Snapshot) -> Duration {
+    let price = price(load);
     match load.limit {
-        Limit::Auto => price(load),
+        Limit::Auto => price,
+        Limit::For(time) if load.loaded => time.min(price),
         Limit::For(time) => time,
+        Limit::Never if load.loaded => price,
         Limit::Never => Duration::from_secs(4),
     }
+}
+
+/// Why not to poll at all, whatever history says.
+fn hopeless(request: &Request<'_>, load: &Snapshot) -> Option<Choice> {
+    let waits = request.asker == Asker::Waiter;
+    too_loaded(request, &Snapshot { loaded: load.loaded && !waits, ..*load })
 }
 
 fn spin(request: &Request<'_>, load: &Snapshot) -> Spin {
@@ -61,7 +79,7 @@ impl Policy for Adaptive {
             Asker::Passing => return Choice::new(Method::Poll, "looking has paid"),
             Asker::Waiter | Asker::Idle => {}
         }
-        if let Some(choice) = too_loaded(request, load) {
+        if let Some(choice) = hopeless(request, load) {
             return choice;
         }
         let spin = spin(request, load);
@@ -70,7 +88,7 @@ impl Policy for Adaptive {
 
     fn completed(&self, request: &Request<'_>, load: &Snapshot) {
         // The account is of what this policy chose freely.
-        if too_loaded(request, load).is_none() && request.only.is_none() {
+        if hopeless(request, load).is_none() && request.only.is_none() {
             let polled = spin(request, load).time;
             request.history.settle(request.waited, polled, price(load));
         }
@@ -81,10 +99,15 @@ impl Policy for Adaptive {
         let us = |time: Duration| format!("{:.1} µs", time.as_nanos() as f64 / 1000.0);
         let mut text = format!(
             "time to poll x = the one of least cost(x) = Σ_{{T ≤ x}} T + Σ_{{T > x}} (x + C), x ≤ {}\n\
-             C = {} = {WORTH} × {}, the measured wake-up: that much of an idle core is accepted for the delay\n",
+             C = {} = {} × {}, the measured wake-up: {}\n",
             us(limit),
             us(price),
+            if load.loaded { WORTH_FULL } else { WORTH },
             us(load.wake_up),
+            match load.loaded {
+                true => "every core computes, so a wake-up is the delay and as much work",
+                false => "that much of an idle core is accepted for the delay",
+            },
         );
         text += &format!(
             "T: {} waits so far, {} in the window:",
@@ -99,5 +122,55 @@ impl Policy for Adaptive {
             text += &format!(", cost(x) = {} a wait, cost(0) = {}", us(spin.expected), us(price));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marcel::Mode;
+
+    use super::*;
+    use crate::policy::hints::Priority;
+    use crate::policy::history::History;
+
+    fn choose(waits_us: u64, asker: Asker, loaded: bool, priority: Priority) -> Method {
+        let history = History::default();
+        (0..30).for_each(|_| history.note(Duration::from_micros(waits_us)));
+        let load = Snapshot {
+            mode: Mode::Smp,
+            vps: 2,
+            busy_vps: if loaded { 2 } else { 1 },
+            loaded,
+            runnable: false,
+            limit: Limit::Auto,
+            wake_up: Duration::from_micros(5),
+            spare: true,
+            dedicated: 0,
+        };
+        let request = Request {
+            source: "test",
+            asker,
+            hint: Hint::Short,
+            only: None,
+            priority,
+            waited: Duration::ZERO,
+            history: &history,
+        };
+        Adaptive.choose(&request, &load).method
+    }
+
+    #[test]
+    fn a_full_machine_polls_only_for_what_comes_sooner_than_a_sleep_costs() {
+        let full = |us| choose(us, Asker::Waiter, true, Priority::Normal);
+        assert_eq!([3, 60, 100_000].map(full), [Method::Poll, Method::Block, Method::Block]);
+        let free = |us| choose(us, Asker::Waiter, false, Priority::Normal);
+        assert_eq!([3, 60, 100_000].map(free), [Method::Poll, Method::Poll, Method::Block]);
+    }
+
+    #[test]
+    fn nobody_but_who_waits_polls_on_a_full_machine() {
+        assert_eq!(choose(3, Asker::Idle, true, Priority::Normal), Method::Block);
+        assert_eq!(choose(3, Asker::Idle, false, Priority::Normal), Method::Poll);
+        assert_eq!(choose(3, Asker::Waiter, true, Priority::Low), Method::Block);
     }
 }

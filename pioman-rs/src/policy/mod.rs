@@ -19,7 +19,7 @@
 //! | `timer-only` | sleeps | sleeps | does not look | ticks |
 //! | `dedicated` | sleeps | sleeps | does not look | a dedicated kernel thread polls |
 //! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | spare |
-//! | `adaptive` | as `load-aware`, for the time that history makes cheapest | the same | looks, if that has paid | spare |
+//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | spare |
 //!
 //! Rejected: a policy that is told of events and sets methods (then each one has to keep the invariant, and a wrong one
 //! hangs programs); asking it at every poll (an answer costs as much as a look).

@@ -47,7 +47,7 @@ pub(super) fn summary(lines: &[Measured]) -> String {
     }
     let weights = format!(
         "score of an event = {WAITING} × detect_time (mean) + {LOST} × lost_time + {BURNT} × burnt_time; in brackets the \
-         ratio to the best fixed policy ({}), medians of rounds\n",
+         ratio to the best fixed policy ({}) (medians)\n",
         FIXED.join(", ")
     );
     format!("{weights}{}\n{}", table.trim_fmt(), claim(&policies, &workloads, of))
