@@ -3,11 +3,13 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
+use pioman::pipe::pipe;
 use pioman::time::Timer;
 use pioman::{FileEngine, Manager, Point, Points, fs};
 
@@ -91,6 +93,38 @@ fn timers() {
         poll_until(&manager, || timer.completion().is_done());
         assert!(Instant::now() >= timer.deadline());
     }
+}
+
+/// More descriptors than one system call reports, and threads that wait for each.
+#[test]
+fn descriptors() {
+    let manager = manager();
+    let pipes = (0..150).map(|_| pipe().unwrap());
+    let (readers, mut writers): (Vec<_>, Vec<_>) = pipes.unzip();
+    let (readers, taken) = (Arc::new(readers), Arc::new(AtomicUsize::new(0)));
+    let waiters: Vec<_> = (0..5)
+        .map(|i| {
+            let (manager, readers, taken) = (manager.clone(), readers.clone(), taken.clone());
+            std::thread::spawn(move || {
+                let _entered = manager.enter();
+                for round in 0..20 {
+                    for mut reader in readers.iter().skip(i).step_by(5) {
+                        let mut byte = [0];
+                        reader.read_exact(&mut byte).unwrap();
+                        assert_eq!(byte, [round]);
+                        taken.fetch_add(1, SeqCst);
+                    }
+                }
+            })
+        })
+        .collect();
+    for round in 0..20 {
+        writers.iter_mut().for_each(|writer| writer.write_all(&[round]).unwrap());
+        let all = 150 * (round as usize + 1);
+        poll_until(&manager, || taken.load(SeqCst) == all);
+    }
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    assert!(manager.hits(Point::Library) > 0, "only the waiters have looked");
 }
 
 #[test]
