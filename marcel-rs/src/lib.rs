@@ -79,8 +79,8 @@ pub use crate::{
     runtime::{Runtime, builder::Builder as RuntimeBuilder, load::Load, mode::Mode},
     thread::current::{
         Thread, ThreadId, current, current_hooks, current_name, current_sleeper, current_vp,
-        is_green, is_stopping, others_runnable, park, park_timeout, park_until, sleep, sleep_until,
-        stack_high_water, yield_now, yield_to,
+        in_handler, is_green, is_stopping, others_runnable, park, park_timeout, park_until, sleep,
+        sleep_until, stack_high_water, yield_now, yield_to,
     },
     thread::interrupt::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,

@@ -67,8 +67,14 @@ pub use crate::{
     source::Source,
     source::uring::{FileEngine, transfer::Transfer},
 };
+#[cfg(not(loom))]
+pub use sync::notifier::{Notifier, Watched};
 pub use sync::{
+    callback::Callback,
     completion::Completion,
     cond::Cond,
+    future::Wait,
     handover::{Guard, Handover, HandoverLock},
+    semaphore::Semaphore,
+    waitable::Waitable,
 };

@@ -127,6 +127,11 @@ pub fn is_green() -> bool {
     local::vp().is_some()
 }
 
+/// Whether the caller is in the tick's handler, which may have interrupted anything.
+pub fn in_handler() -> bool {
+    local::in_handler()
+}
+
 /// Whether the caller's stack is being unwound because its runtime stops: it can wait for nothing any more.
 #[inline(never)]
 pub fn is_stopping() -> bool {

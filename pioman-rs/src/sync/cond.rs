@@ -6,115 +6,98 @@
 //! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and nobody waits for
 //! anybody.
 
-use std::ptr::null_mut;
+use std::sync::Arc;
 #[cfg(not(loom))]
 use std::time::Instant;
 
-use crate::shim::{self, AtomicU64, Ordering::*};
-use crate::sync::completion::Completion;
+use crate::shim::{AtomicU64, Ordering::*};
+use crate::sync::deferred;
 use crate::sync::handover::{Handover, HandoverLock};
+use crate::sync::node::{Node, Queue, locked};
+use crate::sync::waitable::Waitable;
 
 /// Bits that threads wait for.
 pub struct Cond {
-    bits: std::sync::Arc<AtomicU64>,
+    bits: Arc<AtomicU64>,
     waiters: HandoverLock<Waiters>,
 }
 
 const RESCAN: u64 = 1;
 
-/// A waiting thread's node; on its stack.
-struct Node {
-    mask: u64,
-    next: *mut Node,
-    done: Completion,
-}
-
 struct Waiters {
-    bits: std::sync::Arc<AtomicU64>,
-    head: *mut Node,
+    bits: Arc<AtomicU64>,
+    queue: Queue,
 }
 
-// SAFETY: nodes are touched under the lock; each outlives its time in the list, since its thread waits.
-unsafe impl Send for Waiters {}
+fn satisfied(bits: u64, mask: u64, all: bool) -> bool {
+    if all { bits & mask == mask } else { bits & mask != 0 }
+}
 
 impl Handover for Waiters {
-    /// Wakes every waiter whose bits are set.
+    /// Tells everyone whose bits are set.
     fn work(&mut self, _: u64) {
         let bits = self.bits.load(SeqCst);
-        let mut link: *mut *mut Node = &mut self.head;
-        // SAFETY: see `Send`; `complete` is the last touch of a node, which is out of the list by then.
-        unsafe {
-            while let Some(node) = (*link).as_mut() {
-                if node.mask & bits != 0 {
-                    *link = node.next;
-                    node.done.complete();
-                } else {
-                    link = &mut node.next;
-                }
-            }
-        }
-    }
-}
-
-/// A node that may be in the list. It leaves when this is dropped: a wait also ends by the unwinding of a
-/// runtime that stops.
-struct Listed<'a> {
-    cond: &'a Cond,
-    node: *mut Node,
-}
-
-impl Listed<'_> {
-    /// Takes the node off; false if it has been completed instead.
-    fn leave(&self) -> bool {
-        let mut left = false;
-        self.cond.with_list(|list| {
-            let mut link: *mut *mut Node = &mut list.head;
-            // SAFETY: see `Waiters`.
+        self.queue.take_where(|node| {
+            // SAFETY: listed, and taken out by being fired.
             unsafe {
-                while let Some(other) = (*link).as_mut() {
-                    if std::ptr::eq(other, self.node) {
-                        *link = other.next;
-                        left = true;
-                        break;
-                    }
-                    link = &mut other.next;
+                let found = satisfied(bits, (*node).mask.get(), (*node).all.get());
+                if found {
+                    Node::fire(node); // what is to come after, whoever unlocks sees to
                 }
+                found
             }
         });
-        left
-    }
-}
-
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.leave();
     }
 }
 
 impl Cond {
     /// No bit set, nobody waits.
     pub fn new() -> Cond {
-        let bits = std::sync::Arc::new(AtomicU64::new(0));
-        Cond { waiters: HandoverLock::new(Waiters { bits: bits.clone(), head: null_mut() }), bits }
+        let bits = Arc::new(AtomicU64::new(0));
+        Cond {
+            waiters: HandoverLock::new(Waiters { bits: bits.clone(), queue: Queue::new() }),
+            bits,
+        }
     }
 
-    /// Sets bits and wakes those who wait for any of them.
+    /// Sets bits and wakes those whose wait that ends.
     ///
     /// # Context
-    /// Anywhere, signal handlers included. # Wakes: every thread that waits for one of the bits.
+    /// Anywhere, the tick's handler included. # Wakes: every thread that waits for any of the bits, or for all of
+    /// some that are set now.
     pub fn signal(&self, mask: u64) {
         self.bits.fetch_or(mask, SeqCst);
         self.waiters.leave(RESCAN);
+        deferred::settle();
     }
 
-    /// Clears bits.
+    /// Clears bits. Who waits for all of several bits wants them to be set at the same time.
     pub fn clear(&self, mask: u64) {
         self.bits.fetch_and(!mask, SeqCst);
     }
 
     /// Whether any of the bits is set.
     pub fn test(&self, mask: u64) -> bool {
-        self.bits.load(SeqCst) & mask != 0
+        self.holds(mask, false)
+    }
+
+    /// Whether all of the bits are set.
+    pub fn test_all(&self, mask: u64) -> bool {
+        self.holds(mask, true)
+    }
+
+    pub(crate) fn holds(&self, mask: u64, all: bool) -> bool {
+        satisfied(self.bits.load(SeqCst), mask, all)
+    }
+
+    /// To wait until any of the bits is set; it is also a future.
+    pub fn any(&self, mask: u64) -> Waitable<'_> {
+        Waitable::Any(self, mask)
+    }
+
+    /// To wait until all of the bits are set at the same time; it is also a future.
+    pub fn all(&self, mask: u64) -> Waitable<'_> {
+        Waitable::All(self, mask)
     }
 
     /// Waits until one of the bits is set.
@@ -123,48 +106,52 @@ impl Cond {
     /// Green and kernel threads; not the progress path. # Blocking: as [`crate::Manager::wait`].
     #[cfg(not(loom))]
     pub fn wait(&self, manager: &crate::Manager, mask: u64) {
-        self.wait_on(mask, |done| {
-            manager.wait(done, crate::Hint::Short);
-            true
-        });
+        self.any(mask).wait(manager);
     }
 
     /// As [`Cond::wait`], until `deadline` at the latest; false after a time-out.
     #[cfg(not(loom))]
     pub fn wait_until(&self, manager: &crate::Manager, mask: u64, deadline: Instant) -> bool {
-        self.wait_on(mask, |done| manager.wait_until(done, crate::Hint::Short, deadline))
+        self.any(mask).wait_until(manager, deadline)
     }
 
-    fn wait_on(&self, mask: u64, wait: impl FnOnce(&Completion) -> bool) -> bool {
-        if self.test(mask) {
-            return true;
-        }
-        let mut node = Node { mask, next: null_mut(), done: Completion::new() };
-        let listed = Listed { cond: self, node: &raw mut node };
-        self.with_list(|list| {
-            // SAFETY: the node lives until `listed` has gone; the list's lock is held.
-            unsafe { (*listed.node).next = list.head };
-            list.head = listed.node;
-            list.work(RESCAN); // the bit may have come since the test
-        });
-        // SAFETY: as above; others only complete it.
-        if wait(unsafe { &(*listed.node).done }) {
-            std::mem::forget(listed); // completed, so taken off the list
-            return true;
-        }
-        let left = listed.leave();
-        std::mem::forget(listed);
-        !left
+    /// Waits until all of the bits are set.
+    ///
+    /// # Context, Blocking
+    /// As [`Cond::wait`].
+    #[cfg(not(loom))]
+    pub fn wait_all(&self, manager: &crate::Manager, mask: u64) {
+        self.all(mask).wait(manager);
     }
 
-    /// A holder only scans the list, so it is gone in a moment.
-    fn with_list(&self, f: impl FnOnce(&mut Waiters)) {
-        loop {
-            if let Some(mut list) = self.waiters.try_lock() {
-                return f(&mut list);
+    /// As [`Cond::wait_all`], until `deadline` at the latest; false after a time-out.
+    #[cfg(not(loom))]
+    pub fn wait_all_until(&self, manager: &crate::Manager, mask: u64, deadline: Instant) -> bool {
+        self.all(mask).wait_until(manager, deadline)
+    }
+
+    /// Joins the queue, unless the bits are set (false).
+    ///
+    /// # Safety
+    /// As [`Queue::push`].
+    pub(crate) unsafe fn enlist(&self, node: *const Node, mask: u64, all: bool) -> bool {
+        locked(&self.waiters, |waiters| {
+            if self.holds(mask, all) {
+                return false;
             }
-            shim::yield_now();
-        }
+            // SAFETY: the caller's promise; a signal from now on leaves a rescan with us.
+            unsafe {
+                (*node).mask.set(mask);
+                (*node).all.set(all);
+                waiters.queue.push(node);
+            }
+            true
+        })
+    }
+
+    /// Leaves the queue; false if it has been fired.
+    pub(crate) fn leave(&self, node: *const Node) -> bool {
+        locked(&self.waiters, |waiters| waiters.queue.remove(node))
     }
 }
 
@@ -183,11 +170,10 @@ impl std::fmt::Debug for Cond {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use loom::sync::Arc;
     use loom::thread;
 
     fn wait(cond: &Cond, mask: u64) {
-        cond.wait_on(mask, |done| {
+        cond.any(mask).wait_with(|done| {
             done.latch().wait("a model");
             true
         });
@@ -196,9 +182,7 @@ mod model {
 
     /// A wait that gives up at once.
     fn glance(cond: &Cond, mask: u64) -> bool {
-        cond.wait_on(mask, |done| {
-            done.latch().register() && !done.latch().unregister() || done.is_done()
-        })
+        cond.any(mask).wait_with(|done| done.is_done())
     }
 
     /// Loom reports a deadlock if somebody is not woken.
@@ -220,7 +204,7 @@ mod model {
 
     /// The second signaller finds the list taken by the first, or by the waiter.
     #[test]
-    fn two_signallers_and_a_waiter_for_each_bit() {
+    fn two_signallers_and_a_waiter_for_both_bits() {
         loom::model(|| {
             let cond = Arc::new(Cond::new());
             let others: Vec<_> = [1, 2]
@@ -231,7 +215,11 @@ mod model {
                 })
                 .collect();
             wait(&cond, 2);
-            wait(&cond, 1);
+            cond.all(3).wait_with(|done| {
+                done.latch().wait("a model");
+                true
+            });
+            assert!(cond.test_all(3));
             others.into_iter().for_each(|t| t.join().unwrap());
         });
     }
@@ -249,7 +237,7 @@ mod model {
             signaller.join().unwrap();
             other.join().unwrap();
             assert!(glance(&cond, 1) && !glance(&cond, 2));
-            assert!(cond.waiters.try_lock().unwrap().head.is_null());
+            assert!(cond.waiters.try_lock().unwrap().queue.is_empty());
         });
     }
 }

@@ -28,17 +28,21 @@ pub(super) const LOCKED: usize = 4;
 pub struct LatchNode {
     /// Under the list's lock.
     next: UnsafeCell<*mut ()>,
-    fire: unsafe fn(*const LatchNode),
+    fire: unsafe fn(*const LatchNode) -> After,
 }
+
+/// What is to be called when everybody of the list has been told, if anything.
+type After = Option<fn()>;
 
 impl LatchNode {
     /// A node in no list. `fire` is called once for each time that the node is enlisted and does not leave, by whoever
-    /// sets the latch or was changing its list at that moment.
+    /// sets the latch or was changing its list at that moment. When the whole list is through, one of the functions
+    /// that were returned is called; it may be called in the tick's handler, too.
     ///
     /// # Safety
     /// `fire` may be called on any thread, and in the tick's handler: see the rules of the progress path. What it
     /// does with the node it does before it allows anybody to free it.
-    pub unsafe fn new(fire: unsafe fn(*const LatchNode)) -> LatchNode {
+    pub unsafe fn new(fire: unsafe fn(*const LatchNode) -> Option<fn()>) -> LatchNode {
         LatchNode { next: UnsafeCell::new(std::ptr::null_mut()), fire }
     }
 }
@@ -52,9 +56,10 @@ pub(super) struct Sleeper {
 
 impl Sleeper {
     pub(super) fn new() -> Sleeper {
-        unsafe fn fire(node: *const LatchNode) {
+        unsafe fn fire(node: *const LatchNode) -> After {
             // SAFETY: the first field of a `Sleeper`, which stays until its latch is set: the last touch.
             unsafe { &(*node.cast::<Sleeper>()).latch }.set();
+            None
         }
         // SAFETY: to set a latch is allowed anywhere.
         Sleeper { node: unsafe { LatchNode::new(fire) }, latch: Latch::new() }
@@ -80,16 +85,20 @@ pub(super) fn set(word: *mut ()) {
 
 /// Fires a list that nobody else has any more.
 fn fire_all(mut word: *mut ()) {
+    let mut after = None;
     while let Some(node) = node_of(word) {
         // SAFETY: a node stays until it is fired, and this is the only one to do it; `next` is read before.
         unsafe {
             word = (*node).next.with_mut(|next| *next);
-            ((*node).fire)(node);
+            after = ((*node).fire)(node).or(after);
         }
     }
     if !word.is_null() {
         // SAFETY: control blocks are immortal.
         unsafe { &*word.cast::<Tcb>() }.unpark();
+    }
+    if let Some(after) = after {
+        after();
     }
 }
 

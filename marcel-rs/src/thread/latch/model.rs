@@ -155,9 +155,10 @@ fn a_node_is_fired_once_or_leaves() {
         node: LatchNode,
         fired: loom::sync::atomic::AtomicUsize,
     }
-    unsafe fn fire(node: *const LatchNode) {
+    unsafe fn fire(node: *const LatchNode) -> Option<fn()> {
         // SAFETY: the first field of a `Counting`, which is leaked.
         unsafe { &*node.cast::<Counting>() }.fired.fetch_add(1, Release);
+        None
     }
     // SAFETY: shared fields are atomic, `node` is the list's.
     unsafe impl Sync for Counting {}

@@ -1,0 +1,199 @@
+//! Futures whose event has come, and whose wakers are still to be called.
+//!
+//! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while a
+//! list is being told, but afterwards: by whoever has told it, or by a kernel thread of the library's if that was a
+//! handler. This is the one exception to "nothing is allocated or freed on the progress path", and programs without
+//! futures and callbacks never meet it.
+//!
+//! ```text
+//!   LISTED ──fire: push──▶ inbox ──fold──▶ QUEUED ──pop: the waker is taken out──▶ FIRED, and then the waker is called
+//! ```
+//!
+//! Pushing is lock-free, and the last touch of who fires. Everything else happens under a mutex, held for a few
+//! instructions on pointers: wakers are put in, exchanged and taken out under it, and a future that is dropped takes
+//! itself out of the queue. No waker is called with it held, so a waker may drop any future, even the one it wakes.
+//!
+//! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
+//! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
+use std::task::Waker;
+
+use crate::shim::{AtomicPtr, Mutex, MutexGuard, Ordering::*};
+use crate::sync::future::{FIRED, LISTED, QUEUED, Slot};
+
+pub(crate) struct Deferred {
+    /// Just fired, newest first.
+    inbox: AtomicPtr<Slot>,
+    queue: Mutex<Fifo>,
+}
+
+pub(crate) struct Fifo {
+    head: *const Slot,
+    tail: *const Slot,
+}
+
+// SAFETY: slots are shared, and stay as long as they are queued.
+unsafe impl Send for Fifo {}
+
+#[cfg(not(loom))]
+static DEFERRED: Deferred = Deferred {
+    inbox: AtomicPtr::new(null_mut()),
+    queue: Mutex::new(Fifo { head: null(), tail: null() }),
+};
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref DEFERRED: Deferred = Deferred {
+        inbox: AtomicPtr::new(null_mut()),
+        queue: Mutex::new(Fifo { head: null(), tail: null() }),
+    };
+}
+
+pub(crate) fn deferred() -> &'static Deferred {
+    &DEFERRED
+}
+
+impl Deferred {
+    /// Hands a slot over whose event has come. Progress path; the last touch.
+    pub(crate) fn push(&self, slot: *const Slot) {
+        let mut top = self.inbox.load(Relaxed);
+        loop {
+            // SAFETY: the caller's, until it is pushed.
+            unsafe { (*slot).next.set(top) };
+            match self.inbox.compare_exchange(top, slot.cast_mut(), AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    /// The queue, with everything that has been pushed in it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Fifo> {
+        let mut queue = self.queue.lock().unwrap_or_else(|error| error.into_inner());
+        let mut chain: *const Slot = self.inbox.swap(null_mut(), AcqRel);
+        let mut oldest: *const Slot = null();
+        // SAFETY: pushed slots stay until they are FIRED, or leave under this lock.
+        unsafe {
+            while let Some(slot) = chain.as_ref() {
+                let next = slot.next.replace(oldest.cast_mut());
+                oldest = chain;
+                chain = next;
+            }
+            while let Some(slot) = oldest.as_ref() {
+                let next = slot.next.replace(null_mut());
+                slot.state.store(QUEUED, Relaxed);
+                match queue.tail.as_ref() {
+                    Some(tail) => tail.next.set(oldest.cast_mut()),
+                    None => queue.head = oldest,
+                }
+                queue.tail = oldest;
+                oldest = next;
+            }
+        }
+        queue
+    }
+
+    /// Takes the oldest out; its waker.
+    fn pop(&self) -> Option<Option<Waker>> {
+        let mut queue = self.lock();
+        // SAFETY: queued.
+        let slot = unsafe { queue.head.as_ref() }?;
+        queue.head = slot.next.get();
+        if queue.head.is_null() {
+            queue.tail = null();
+        }
+        let waker = slot.waker.take();
+        slot.state.store(FIRED, Release); // the last touch
+        drop(queue);
+        Some(waker)
+    }
+
+    /// Calls every waker that is due.
+    fn drain(&self) {
+        while let Some(waker) = self.pop() {
+            let Some(waker) = waker else { continue };
+            // A panic is the executor's fault, and others wait behind it.
+            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+                eprintln!("pioman: a waker or callback panicked; what it was to wake may sleep on");
+            }
+        }
+    }
+}
+
+impl Fifo {
+    /// Takes a queued slot out. With the lock held.
+    pub(crate) fn remove(&mut self, slot: &Slot) {
+        debug_assert_eq!(slot.state.load(Relaxed), QUEUED);
+        let mut at = self.head;
+        let mut before: *const Slot = null();
+        // SAFETY: queued slots stay.
+        unsafe {
+            while let Some(other) = at.as_ref() {
+                let next = other.next.get();
+                if std::ptr::eq(at, slot) {
+                    match before.as_ref() {
+                        Some(before) => before.next.set(next),
+                        None => self.head = next,
+                    }
+                    if next.is_null() {
+                        self.tail = before;
+                    }
+                    break;
+                }
+                before = at;
+                at = next;
+            }
+        }
+        slot.state.store(FIRED, Relaxed);
+    }
+}
+
+/// Called when all lists have been told that an event concerns: has wakers called, if any are due.
+#[inline]
+pub(crate) fn settle() {
+    if !deferred().inbox.load(Relaxed).is_null() {
+        settle_now();
+    }
+}
+
+#[cold]
+pub(crate) fn settle_now() {
+    #[cfg(not(loom))]
+    if marcel::in_handler() {
+        if let Some(helper) = HELPER.get() {
+            helper.unpark();
+        }
+        return;
+    }
+    deferred().drain();
+}
+
+/// The kernel thread that calls wakers for handlers.
+#[cfg(not(loom))]
+static HELPER: std::sync::OnceLock<marcel::Thread> = std::sync::OnceLock::new();
+
+/// Makes sure that it is there, before a future is listed.
+pub(crate) fn start_helper() {
+    #[cfg(not(loom))]
+    HELPER.get_or_init(|| {
+        let (tx, rx) = std::sync::mpsc::channel();
+        let helper = move || {
+            let _ = tx.send(marcel::current());
+            loop {
+                deferred().drain();
+                marcel::park_until("a waker to call", None);
+            }
+        };
+        let started = std::thread::Builder::new().name("pioman-wakers".into()).spawn(helper);
+        match started.and_then(|_| rx.recv().map_err(std::io::Error::other)) {
+            Ok(thread) => thread,
+            Err(error) => panic!("no kernel thread for what handlers have to wake: {error}"),
+        }
+    });
+}
+
+/// Whether a slot was handed over or may still be: for [`Slot`].
+pub(crate) const fn is_open(state: u8) -> bool {
+    matches!(state, LISTED | QUEUED)
+}

@@ -1,0 +1,286 @@
+//! A wait as a future, for any async executor.
+//!
+//! ```text
+//!   IDLE ──poll: not there yet──▶ LISTED ──fired──▶ QUEUED ──▶ FIRED ──poll──▶ OVER        (see `deferred`)
+//! ```
+//!
+//! The node is inside the future, which is pinned: registering allocates nothing. A future that is dropped leaves its
+//! list, or the queue of wakers to call; it waits at most for somebody who walks along the list at that moment, never
+//! for a waker. What it was given and has not told (a permit) goes to the next.
+//!
+//! While it is pending nobody need poll on its behalf: whoever started the request keeps it watched
+//! ([`crate::Manager::left_pending`]).
+
+use std::cell::Cell;
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomPinned;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use crate::shim::{AtomicU8, Ordering::*, yield_now};
+use crate::sync::completion::Completion;
+use crate::sync::deferred::{self, deferred, is_open};
+use crate::sync::node::{After, Node};
+use crate::sync::waitable::Waitable;
+
+const IDLE: u8 = 0;
+pub(crate) const LISTED: u8 = 1;
+pub(crate) const QUEUED: u8 = 2;
+pub(crate) const FIRED: u8 = 3;
+const OVER: u8 = 4;
+
+/// The part of a future that others see.
+#[repr(C)]
+pub(crate) struct Slot {
+    node: Node,
+    /// Link of the queue of wakers to call.
+    pub(crate) next: Cell<*mut Slot>,
+    /// Under the lock of that queue, once the node is listed.
+    pub(crate) waker: Cell<Option<Waker>>,
+    pub(crate) state: AtomicU8,
+}
+
+// SAFETY: `next` and `waker` are touched under a lock, or by whoever is the only one to have the slot.
+unsafe impl Sync for Slot {}
+// SAFETY: as above.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    fn new() -> Slot {
+        unsafe fn fire(node: *const Node) -> After {
+            deferred().push(node.cast());
+            Some(deferred::settle_now)
+        }
+        Slot {
+            // SAFETY: a lock-free push, the last touch.
+            node: unsafe { Node::new(fire) },
+            next: Cell::new(std::ptr::null_mut()),
+            waker: Cell::new(None),
+            state: AtomicU8::new(IDLE),
+        }
+    }
+
+    fn node(&self) -> *const Node {
+        (&raw const *self).cast()
+    }
+}
+
+/// A wait for a completion, a condition or a permit, as a future. Dropping it ends the wait.
+///
+/// ```
+/// use pioman::{Completion, Semaphore};
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut future = std::pin::pin!(future);
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     loop { if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) { return value } }
+/// # }
+/// let (done, permits) = (Completion::new(), Semaphore::new(1));
+/// done.complete();
+/// block_on(async {
+///     (&done).await;
+///     permits.permit().await;
+/// });
+/// assert!(!permits.try_acquire());
+/// ```
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Wait<'a> {
+    slot: Slot,
+    what: Waitable<'a>,
+    _pinned: PhantomPinned,
+}
+
+impl<'a> Wait<'a> {
+    pub(crate) fn new(what: Waitable<'a>) -> Wait<'a> {
+        Wait { slot: Slot::new(), what, _pinned: PhantomPinned }
+    }
+
+    fn first_poll(&self, waker: &Waker) -> Poll<()> {
+        let slot = &self.slot;
+        let there = self.what.take() || {
+            deferred::start_helper();
+            slot.waker.set(Some(waker.clone()));
+            slot.state.store(LISTED, Release);
+            // SAFETY: the future is pinned, and its drop sees to the node.
+            !unsafe { self.what.enlist(slot.node()) }
+        };
+        if there {
+            slot.state.store(OVER, Relaxed);
+            drop(slot.waker.take());
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+
+    /// Whether it has been fired; if not, `waker` is called instead of an earlier one.
+    fn poll_again(&self, waker: &Waker) -> Poll<()> {
+        let slot = &self.slot;
+        let waker = waker.clone(); // foreign code, as its drop is: not with the lock held
+        let mut queue = deferred().lock();
+        let old = match slot.state.load(Acquire) {
+            LISTED => slot.waker.replace(Some(waker)),
+            QUEUED => {
+                queue.remove(slot);
+                slot.waker.replace(Some(waker)) // goes with the future
+            }
+            _ => None, // and ours goes at the end of this function
+        };
+        let fired = slot.state.load(Relaxed) == FIRED;
+        drop(queue);
+        drop(old);
+        if fired {
+            slot.state.store(OVER, Relaxed);
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Future for Wait<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.slot.state.load(Acquire) {
+            IDLE => self.first_poll(context.waker()),
+            OVER => Poll::Ready(()),
+            _ => self.poll_again(context.waker()),
+        }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let slot = &self.slot;
+        let state = slot.state.load(Acquire);
+        if state == IDLE || state == OVER || state == LISTED && self.what.leave(slot.node()) {
+            return;
+        }
+        loop {
+            let mut queue = deferred().lock();
+            match slot.state.load(Acquire) {
+                QUEUED => queue.remove(slot),
+                state if is_open(state) => {
+                    drop(queue);
+                    yield_now(); // somebody is about to push it
+                    continue;
+                }
+                _ => (),
+            }
+            break;
+        }
+        self.what.give_back();
+    }
+}
+
+impl std::fmt::Debug for Wait<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Wait").field(&self.what).finish()
+    }
+}
+
+impl<'a> IntoFuture for Waitable<'a> {
+    type Output = ();
+    type IntoFuture = Wait<'a>;
+    fn into_future(self) -> Wait<'a> {
+        Wait::new(self)
+    }
+}
+
+impl<'a> IntoFuture for &'a Completion {
+    type Output = ();
+    type IntoFuture = Wait<'a>;
+    fn into_future(self) -> Wait<'a> {
+        Wait::new(self.into())
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::sync::semaphore::Semaphore;
+    use loom::sync::Notify;
+    use loom::thread;
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    struct Bell(Notify);
+    impl Wake for Bell {
+        fn wake(self: Arc<Self>) {
+            self.0.notify();
+        }
+    }
+
+    fn poll(future: Pin<&mut Wait<'_>>, bell: &Arc<Bell>) -> bool {
+        future.poll(&mut Context::from_waker(&bell.clone().into())).is_ready()
+    }
+
+    /// Loom reports a deadlock if the waker is not called.
+    #[test]
+    fn a_future_is_woken() {
+        loom::model(|| {
+            let completion = Arc::new(Completion::new());
+            let completer = completion.clone();
+            let completer = thread::spawn(move || completer.complete());
+            let bell = Arc::new(Bell(Notify::new()));
+            let mut future = Box::pin(Wait::new((&*completion).into()));
+            while !poll(future.as_mut(), &bell) {
+                bell.0.wait();
+            }
+            drop(future);
+            completer.join().unwrap();
+        });
+    }
+
+    /// The waker that counts is the last one.
+    #[test]
+    fn a_future_that_changes_hands_is_woken() {
+        loom::model(|| {
+            let completion = Arc::new(Completion::new());
+            let completer = completion.clone();
+            let bells = [(); 2].map(|()| Arc::new(Bell(Notify::new())));
+            let mut future = Box::pin(Wait::new((&*completion).into()));
+            assert!(!poll(future.as_mut(), &bells[0]));
+            let completer = thread::spawn(move || completer.complete());
+            while !poll(future.as_mut(), &bells[1]) {
+                bells[1].0.wait();
+            }
+            drop(future);
+            completer.join().unwrap();
+        });
+    }
+
+    /// Both futures are in one list; one is dropped, in whatever state it is, and its memory with it.
+    #[test]
+    fn a_future_that_is_dropped_leaves_the_other() {
+        loom::model(|| {
+            let completion = Arc::new(Completion::new());
+            let completer = completion.clone();
+            let bell = Arc::new(Bell(Notify::new()));
+            let mut future = Box::pin(Wait::new((&*completion).into()));
+            let mut dropped = Box::pin(Wait::new((&*completion).into()));
+            let other = Arc::new(Bell(Notify::new()));
+            assert!(!poll(future.as_mut(), &bell) && !poll(dropped.as_mut(), &other));
+            let completer = thread::spawn(move || completer.complete());
+            drop(dropped);
+            while !poll(future.as_mut(), &bell) {
+                bell.0.wait();
+            }
+            drop(future);
+            completer.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_permit_for_a_dropped_future_is_not_lost() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let giver = semaphore.clone();
+            let bell = Arc::new(Bell(Notify::new()));
+            let mut future = Box::pin(Wait::new(semaphore.permit()));
+            assert!(!poll(future.as_mut(), &bell));
+            let giver = thread::spawn(move || giver.release());
+            drop(future);
+            giver.join().unwrap();
+            assert_eq!(semaphore.available(), 1);
+        });
+    }
+}

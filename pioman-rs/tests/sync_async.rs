@@ -1,0 +1,191 @@
+//! Futures under executors that know nothing of this crate, callbacks, and the descriptor for other event loops.
+
+use std::future::IntoFuture;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use futures_executor::{LocalPool, ThreadPool};
+use futures_util::future::{Either, join_all, select};
+use futures_util::task::{LocalSpawnExt, SpawnExt};
+use pioman::{Completion, Cond, Notifier, Semaphore};
+
+#[test]
+fn futures_end_under_a_tiny_executor() {
+    for round in 0..200 {
+        let (completion, cond, semaphore) = (Completion::new(), Cond::new(), Semaphore::new(0));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                (0..round % 50).for_each(|_| std::thread::yield_now());
+                completion.complete();
+                cond.signal(1);
+                cond.signal(2);
+                semaphore.release();
+            });
+            pollster::block_on(async {
+                (&completion).await;
+                cond.all(3).await;
+                semaphore.permit().await;
+            });
+        });
+        assert!(completion.is_done() && !semaphore.try_acquire());
+    }
+}
+
+/// Futures on several kernel threads, threads that wait, and futures that are dropped: all for the same things.
+#[test]
+fn futures_of_a_thread_pool_wait_beside_threads() {
+    const TASKS: usize = 20;
+    let pool = ThreadPool::builder().pool_size(2).create().unwrap();
+    let manager = pioman::Manager::here().unwrap();
+    for _ in 0..50 {
+        let things = Arc::new((Completion::new(), Semaphore::new(0)));
+        let ended = Arc::new(AtomicUsize::new(0));
+        for i in 0..TASKS {
+            let (things, ended) = (things.clone(), ended.clone());
+            let task = async move {
+                let (completion, semaphore) = &*things;
+                if i % 2 == 0 {
+                    // One of both futures is dropped, the permit perhaps with it.
+                    let both = (semaphore.permit().into_future(), completion.into_future());
+                    let (permit, done) = (std::pin::pin!(both.0), std::pin::pin!(both.1));
+                    if let Either::Left(_) = select(permit, done).await {
+                        semaphore.release();
+                    }
+                } else {
+                    semaphore.permit().await;
+                    semaphore.release();
+                }
+                completion.await;
+                ended.fetch_add(1, SeqCst);
+            };
+            pool.spawn(task).unwrap();
+        }
+        things.1.release();
+        std::thread::scope(|s| {
+            s.spawn(|| manager.wait(&things.0, pioman::Hint::Short));
+            s.spawn(|| things.1.permit().wait(&manager));
+            things.1.release();
+            things.0.complete();
+        });
+        while ended.load(SeqCst) < TASKS {
+            std::thread::yield_now();
+        }
+        assert_eq!(things.1.available(), 1);
+    }
+}
+
+#[test]
+fn a_waker_may_drop_the_futures_that_are_told_with_it() {
+    let completion = Arc::new(Completion::new());
+    let mut pool = LocalPool::new();
+    let count = std::rc::Rc::new(std::cell::Cell::new(0));
+    for _ in 0..10 {
+        let (completion, count) = (completion.clone(), count.clone());
+        let task = async move {
+            join_all((0..5).map(|_| completion.into_future())).await;
+            count.set(count.get() + 1);
+        };
+        pool.spawner().spawn_local(task).unwrap();
+    }
+    pool.run_until_stalled();
+    completion.complete();
+    pool.run();
+    assert_eq!(count.get(), 10);
+}
+
+#[test]
+fn callbacks_are_called_once_or_taken_back() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let call = || {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, SeqCst);
+        }
+    };
+    let completion = Completion::new();
+    let called = completion.on_complete(call());
+    let panics = completion.on_complete(|| panic!("a callback that panics, in a test"));
+    drop(completion.on_complete(call()));
+    completion.complete();
+    completion.complete();
+    assert_eq!(calls.load(SeqCst), 1, "the other one was taken back");
+    let at_once = completion.on_complete(call());
+    assert_eq!(calls.load(SeqCst), 2);
+    drop((called, panics, at_once));
+    // The last reference to what a callback holds goes with it.
+    assert_eq!(Arc::strong_count(&calls), 1);
+}
+
+/// Whether a descriptor is readable within the time.
+fn readable(notifier: &Notifier, time: Duration) -> bool {
+    let fd = notifier.as_fd().as_raw_fd();
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid structure.
+    unsafe { libc::poll(&mut poll, 1, time.as_millis() as i32) == 1 }
+}
+
+const NOT_AT_ALL: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_descriptor_rings_once_for_a_burst_and_only_if_it_is_armed() {
+    let notifier = Notifier::new().unwrap();
+    let completions: [Completion; 4] = Default::default();
+    let cond = Cond::new();
+    let _watched = completions.each_ref().map(|completion| notifier.watch(completion));
+    let _cond = notifier.watch(cond.any(1));
+    completions[0].complete();
+    assert!(!readable(&notifier, NOT_AT_ALL), "nobody has armed it");
+    notifier.arm();
+    assert!(!readable(&notifier, NOT_AT_ALL), "that was before");
+    completions[1].complete();
+    completions[2].complete();
+    assert!(readable(&notifier, LONG));
+    let mut count = [0u8; 8];
+    // SAFETY: eight writable bytes.
+    unsafe { libc::read(notifier.as_fd().as_raw_fd(), count.as_mut_ptr().cast(), 8) };
+    assert_eq!(u64::from_ne_bytes(count), 1, "one write for two events");
+    notifier.arm();
+    assert!(!readable(&notifier, NOT_AT_ALL));
+    cond.signal(1);
+    assert!(readable(&notifier, LONG));
+    notifier.arm();
+    drop(notifier.watch(&completions[3]));
+    completions[3].complete();
+    assert!(readable(&notifier, LONG), "the first one still watches it");
+}
+
+/// An event loop that sleeps by the protocol gets to the end; with a lost event it would sleep for a minute, and fail.
+#[test]
+fn no_event_is_lost_on_an_event_loop() {
+    const ROUNDS: usize = 2000;
+    let notifier = Notifier::new().unwrap();
+    let completions: Vec<_> = (0..ROUNDS).map(|_| Completion::new()).collect();
+    let _watched: Vec<_> = completions.iter().map(|done| notifier.watch(done)).collect();
+    std::thread::scope(|s| {
+        for half in 0..2 {
+            let completions = &completions;
+            s.spawn(move || {
+                for (i, completion) in completions.iter().enumerate().skip(half).step_by(2) {
+                    completion.complete();
+                    if i % 64 < 2 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        let mut seen = 0;
+        while seen < ROUNDS {
+            notifier.arm();
+            let before = seen;
+            while seen < ROUNDS && completions[seen].is_done() {
+                seen += 1;
+            }
+            if seen == before {
+                assert!(readable(&notifier, LONG), "nothing came, and {seen} have come");
+            }
+        }
+    });
+}
