@@ -214,7 +214,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, loom))]
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(unused_imports))]
 mod model {
     use super::*;
     use loom::cell::UnsafeCell;
