@@ -5,9 +5,9 @@
 //! or a plain kernel thread that blocks in the kernel: what both do between two events is the same, so that the only
 //! difference is how they learn of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{now_ns, thread_cpu_ns};
@@ -42,9 +42,47 @@ struct Order {
     stage: Arc<dyn Stage>,
 }
 
+/// Where the raiser sleeps until there is an order. (The standard library's channels spin before they sleep: whoever
+/// answers sooner or later for that would be measured, too.)
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<(Option<Order>, bool)>,
+    changed: Condvar,
+}
+
+impl Inbox {
+    fn state(&self) -> MutexGuard<'_, (Option<Order>, bool)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, order: Order) {
+        self.state().0 = Some(order);
+        self.changed.notify_one();
+    }
+
+    fn close(&self) {
+        self.state().1 = true;
+        self.changed.notify_one();
+    }
+
+    /// The next order; `None`: there will be none.
+    fn take(&self) -> Option<Order> {
+        let mut state = self.state();
+        loop {
+            if let Some(order) = state.0.take() {
+                return Some(order);
+            }
+            if state.1 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 /// The kernel thread that raises events. It ends when this is dropped.
 pub(crate) struct Raiser {
-    orders: Sender<Order>,
+    orders: Arc<Inbox>,
     stamp: Arc<AtomicU64>,
     cpu_ns: Arc<AtomicU64>,
 }
@@ -55,7 +93,8 @@ impl Raiser {
     /// # Errors
     /// When the kernel gives no thread.
     pub(crate) fn start() -> Result<Raiser, String> {
-        let (orders, inbox) = channel::<Order>();
+        let orders = Arc::new(Inbox::default());
+        let inbox = orders.clone();
         let stamp = Arc::new(AtomicU64::new(0));
         let noted = stamp.clone();
         let cpu_ns = Arc::new(AtomicU64::new(0));
@@ -63,7 +102,7 @@ impl Raiser {
         thread("raiser", move || {
             // Without the 50 µs by which the kernel may be late: it is not what is measured.
             marcel::lwp::prefer_current_thread();
-            for Order { after, stage } in inbox {
+            while let Some(Order { after, stage }) = inbox.take() {
                 if !after.is_zero() {
                     std::thread::sleep(after);
                 }
@@ -91,11 +130,16 @@ impl Raiser {
             stage.wait(due)?;
             return Ok(now_ns().saturating_sub(due));
         }
-        let order = Order { after, stage: stage.clone() };
-        self.orders.send(order).map_err(|_| "the raiser has ended".to_string())?;
+        self.orders.put(Order { after, stage: stage.clone() });
         stage.wait(due)?;
         let now = now_ns();
         Ok(now.saturating_sub(self.stamp.load(SeqCst)))
+    }
+}
+
+impl Drop for Raiser {
+    fn drop(&mut self) {
+        self.orders.close();
     }
 }
 

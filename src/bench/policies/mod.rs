@@ -5,7 +5,8 @@
 //! Each policy has a process of its own; they follow each other in every round. In it a green thread waits for events
 //! of one source while others compute ([`workload`]), in windows with events and windows without, in turns
 //! ([`window`]), after a first one that is not counted (policies learn). What an event costs, all told, is its `score`
-//! ([`score`]); `score_ratio` compares its median with that of the best fixed policy, and workload `all` is the geometric mean of these over the workloads.
+//! ([`score`]); `score_ratio` compares its median with that of the best fixed policy, and workload `all` is
+//! the geometric mean of these.
 //!
 //! The claim that is printed, whether it holds or not: the adaptive policy is within 10 % of the best fixed one on each
 //! workload, and better than every fixed one over all of them.
