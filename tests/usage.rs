@@ -139,6 +139,16 @@ fn topo_shows_the_cores_that_are_allowed() {
 }
 
 #[test]
+fn doctor_says_what_files_go_by_and_the_way_out() {
+    let output = mad(&["doctor", "--json"]).env("PIOM_URING", "0").output().unwrap();
+    let said = out(&output);
+    let line = said.lines().find(|line| line.contains("\"io_uring\"")).unwrap();
+    for word in ["lacking", "not in use", "PIOM_URING=0", "kernel.io_uring_disabled=0"] {
+        assert!(line.contains(word), "{line}");
+    }
+}
+
+#[test]
 fn doctor_gives_a_finding_per_check() {
     let output = run(&["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(0));

@@ -52,13 +52,13 @@ pub(crate) static SPARE_LWP: Knob = Knob {
               are only polled",
 };
 
-/// Files and children by io_uring.
+/// Files by io_uring.
 pub(crate) static URING: Knob = Knob {
     name: "PIOM_URING",
     kind: Kind::Bool,
     default: "1",
     unit: "",
-    meaning: "0: calls on files and children are made by kernel threads that block, even where io_uring could",
+    meaning: "0: calls on files are made by kernel threads that block, even where there is io_uring",
 };
 
 /// Statistics.

@@ -9,13 +9,17 @@
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
 //! | [`Manager::wait`], [`Task::wait`] | blocks | goes on; polls or sleeps in the kernel when it has nothing to run | blocks |
+//! | what reads, writes, syncs or waits in [`fs`] and [`process`] | blocks | goes on | blocks |
+//! | [`time::Timer::wait`], [`time::Interval::tick`], [`Transfer::wait`] | blocks | goes on | blocks |
+//! | [`fs::File::start_read_at`] and its like, [`time::timeout`] | goes on | goes on | goes on |
 //! | [`Manager::poll`], [`Manager::left_pending`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
 //! The invariant of detection: `manager`. The mixed wait: `wait`. Who chooses the method of
 //! detection: [`policy`]. What the scheduler calls: `manager/hooks.rs`. Sleeping in
 //! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
-//! `sync`.
+//! `sync`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`], `source/timer`. Children:
+//! [`process`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]

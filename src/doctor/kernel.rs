@@ -189,7 +189,7 @@ pub(super) fn real_time() -> Finding {
 /// Asynchronous system calls: what files of green threads go by, tried as they do it.
 pub(super) fn io_uring() -> Finding {
     const CHECK: &str = "io_uring";
-    const ADVICE: &str = "files and children of green threads go by kernel threads that block instead (two wake-ups a call). \
+    const ADVICE: &str = "files of green threads go by kernel threads that block instead (two wake-ups a call). \
                           To allow it: PIOM_URING=1, sysctl kernel.io_uring_disabled=0, in a container a seccomp profile \
                           with io_uring_setup, io_uring_enter and io_uring_register";
     let manager = match pioman::Manager::here() {
