@@ -11,7 +11,7 @@ use marcel::trace::Kind;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::read::Trace;
+use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
 /// Numbers from here on are nobody's: the kernel's are smaller.
@@ -71,9 +71,7 @@ impl<'a> Out<'a> {
 /// One JSON document of several processes' traces.
 pub(crate) fn json(traces: &[Trace]) -> String {
     let all: Vec<_> = traces.iter().map(|trace| (trace, walk::tracks(trace))).collect();
-    let times = all.iter().flat_map(|(trace, _)| &trace.rings).flat_map(|ring| &ring.events);
-    let start = times.map(|event| event.at).min().unwrap_or(0);
-    let mut out = Out { events: Vec::new(), start, pid: 0, tid: 0 };
+    let mut out = Out { events: Vec::new(), start: start(traces), pid: 0, tid: 0 };
     let mut flow = 0;
     for (trace, tracks) in &all {
         out.pid = trace.process;
@@ -91,7 +89,7 @@ fn category(what: What) -> &'static str {
         What::Rest | What::Sleep => "idle",
         What::Tick | What::Poll | What::Block => "detection",
         What::Wait | What::Call => "kernel",
-        What::Task | What::Callback => "task",
+        What::Task => "task",
     }
 }
 

@@ -87,6 +87,12 @@ impl Trace {
     }
 }
 
+/// When the first thing happened that any of them tells.
+pub(crate) fn start(traces: &[Trace]) -> i64 {
+    let events = traces.iter().flat_map(|trace| &trace.rings).flat_map(|ring| &ring.events);
+    events.map(|event| event.at).min().unwrap_or(0)
+}
+
 struct Reader<'a>(&'a [u8]);
 
 type Read<T> = Result<T, String>;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use marcel::trace::Kind;
 
-use super::read::Trace;
+use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 use crate::out;
 
@@ -29,7 +29,7 @@ fn place(what: What) -> Place {
         What::Thread | What::Call => Place::Computing,
         What::Rest => Place::Scheduling,
         What::Sleep | What::Wait | What::Block => Place::Sleeping,
-        What::Tick | What::Poll | What::Task | What::Callback => Place::Polling,
+        What::Tick | What::Poll | What::Task => Place::Polling,
     }
 }
 
@@ -71,6 +71,8 @@ fn times(track: &Track) -> Times {
 /// The tables, as text.
 pub(crate) fn table(traces: &[Trace]) -> String {
     let mut text = String::new();
+    // As in the picture.
+    let start = start(traces);
     for trace in traces {
         let tracks = walk::tracks(trace);
         let written: u64 = trace.rings.iter().map(|ring| ring.lost).sum();
@@ -80,7 +82,7 @@ pub(crate) fn table(traces: &[Trace]) -> String {
         };
         text += &format!("{}{overwritten}\n{}\n", trace.label(), per_track(&tracks));
         text += &sources(trace, &tracks);
-        text += &wakes(trace, &tracks);
+        text += &wakes(trace, &tracks, start);
     }
     text
 }
@@ -142,7 +144,7 @@ fn sources(trace: &Trace, tracks: &[Track]) -> String {
 }
 
 /// From the wake-up to the run; and the slowest of all, with the place where to look for them.
-fn wakes(trace: &Trace, tracks: &[Track]) -> String {
+fn wakes(trace: &Trace, tracks: &[Track], start: i64) -> String {
     let mut wakes = walk::wakes(tracks);
     if wakes.is_empty() {
         return String::new();
@@ -157,14 +159,13 @@ fn wakes(trace: &Trace, tracks: &[Track]) -> String {
         us(at(0.99)),
         us(at(1.0))
     );
-    let start = trace.rings.iter().flat_map(|ring| &ring.events).map(|event| event.at).min();
     for wake in wakes.iter().rev().take(3) {
         text += &format!(
             "  {} after {}: woken on {} at {} ms, ran on {}\n",
             trace.thread(wake.thread, 0),
             us(wake),
             tracks[wake.from].owner.label(),
-            ms(wake.at - start.unwrap_or(0)),
+            ms(wake.at - start),
             tracks[wake.to].owner.label(),
         );
     }

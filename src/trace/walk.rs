@@ -27,7 +27,6 @@ pub(crate) enum What {
     /// In the watch.
     Block,
     Task,
-    Callback,
 }
 
 /// One thing on a track. Times never decrease.
@@ -189,7 +188,7 @@ impl<'a> Walker<'a> {
             Kind::WaitPoll => self.begin(event, What::Poll, "polls".into(), None),
             Kind::WaitPollEnd => {
                 let end = if event.a & 1 == 1 { "complete" } else { "in vain" };
-                self.end(at, What::Poll, Some(format!("{end} after {} polls", event.b)));
+                self.end(at, What::Poll, Some(end.into()));
             }
             Kind::Block => {
                 let watch = if event.a == 0 { "front watch" } else { "spare watch" };
@@ -198,11 +197,6 @@ impl<'a> Walker<'a> {
             Kind::BlockEnd => self.end(at, What::Block, Some(format!("{} events", event.a))),
             Kind::Task => self.begin(event, What::Task, format!("task {}", name(event.a)), None),
             Kind::TaskEnd => self.end(at, What::Task, None),
-            Kind::Callback => {
-                let what = format!("{}: {}", name(event.a), name(event.b));
-                self.begin(event, What::Callback, what, None);
-            }
-            Kind::CallbackEnd => self.end(at, What::Callback, None),
             Kind::Owner | Kind::OwnerName => {}
             _ => {
                 let name = mark(self.trace, event);
@@ -222,12 +216,10 @@ fn mark(trace: &Trace, event: &Event) -> String {
         Kind::Hit => format!("event of {} ({})", name(event.a), point(event.b as u8)),
         Kind::WaitSleep => "goes to sleep for a request".into(),
         Kind::WaitEnd => "a wait is over".into(),
-        Kind::Complete => "a request is complete".into(),
         Kind::Method => {
-            let [from, to] = [method(event.b as u8), method((event.b >> 8) as u8)];
-            format!("{}: {from} → {to} ({})", name(event.a), name(event.b >> 32))
+            let method = method(event.b as u8);
+            format!("policy for {}: {method}, {}", name(event.a), name(event.b >> 32))
         }
-        Kind::Spare => "the spare thread gets the watch".into(),
         kind => format!("{kind:?}"),
     }
 }

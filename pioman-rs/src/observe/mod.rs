@@ -1,11 +1,13 @@
 //! What the manager has done so far, in numbers: [`Manager::counters`](crate::Manager::counters), or a table at the
 //! end of the process (`PIOM_STATS=1`).
 //!
-//! `counts`: what is counted on the progress path, and how. `histogram`: times. `report`: the table at the end.
+//! `counts`: what is counted on the progress path, and how. `histogram`: times. `report`: the table at the end. `trace`:
+//! what waits tell the trace.
 
 pub(crate) mod counts;
 pub(crate) mod histogram;
 pub(crate) mod report;
+pub(crate) mod trace;
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;

@@ -15,6 +15,7 @@ use marcel::Latch;
 use crate::manager::Core;
 use crate::manager::point::Point;
 use crate::manager::registry::Pinned;
+use crate::observe::trace;
 use crate::policy::ask::Question;
 pub(crate) use crate::policy::hints::Hint;
 use crate::policy::hints::Hints;
@@ -67,7 +68,10 @@ impl Core {
         let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
         let mut wait = Wait { completion, question, deadline, start: None };
         loop {
-            let choice = match self.poll_for(&mut wait) {
+            let polling = trace::polls(completion);
+            let part = self.poll_for(&mut wait);
+            polling.end(matches!(part, Part::Done));
+            let choice = match part {
                 Part::Done => return true,
                 Part::Expired => return false,
                 Part::Sleep(choice) => choice,
@@ -79,6 +83,8 @@ impl Core {
                 return true;
             }
             let _ = wait.look();
+            let source = wait.question.slot.map_or(0, |slot| self.registry.counts().name(slot));
+            let sleeping = trace::sleeps(completion, source, &choice);
             if !self.progresses() {
                 self.waiting.fetch_add(1, SeqCst);
             }
@@ -94,6 +100,7 @@ impl Core {
             if !self.progresses() {
                 self.waiting.fetch_sub(1, SeqCst);
             }
+            drop(sleeping);
             let expired = wait.look();
             if done {
                 // When it was complete: the wake-up came after.

@@ -67,7 +67,7 @@ kinds! {
     Hit = 32,
     /// A thread waits for request `a` and polls.
     WaitPoll = 33,
-    /// …has stopped polling: `b` polls, and the lowest bit of `a` says whether the request is complete.
+    /// …has stopped polling; the lowest bit of `a` says whether the request is complete.
     WaitPollEnd = 34,
     /// It goes to sleep until request `a` completes.
     WaitSleep = 35,
@@ -81,17 +81,9 @@ kinds! {
     Task = 39,
     /// …it has returned.
     TaskEnd = 40,
-    /// A callback of the event server called `a`; `b`: which one, a name.
-    Callback = 41,
-    /// …it has returned.
-    CallbackEnd = 42,
-    /// Request `a` is complete, and its waiter is woken.
-    Complete = 43,
-    /// The method for a request of the source called `a` changes: from the lowest eight bits of `b` to the next eight,
-    /// because of the name in the upper half.
+    /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest eight
+    /// bits the method that it has chosen, in the upper half why, a name.
     Method = 44,
-    /// The spare kernel thread is given the watch.
-    Spare = 45,
 }
 
 impl Kind {
@@ -115,6 +107,6 @@ mod tests {
         for number in 0..=u16::MAX {
             assert!(Kind::from_number(number).is_none_or(|kind| kind as u16 == number));
         }
-        assert_eq!(Kind::from_number(Kind::Spare as u16), Some(Kind::Spare));
+        assert_eq!(Kind::from_number(Kind::Method as u16), Some(Kind::Method));
     }
 }

@@ -9,10 +9,12 @@ fn what_is_read_was_written_so() {
     let rings = Rings::new(64).unwrap();
     let stop = AtomicBool::new(false);
     let slots = Mutex::new(Vec::new());
+    let both = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 slots.lock().unwrap().push(crate::slot::current().unwrap());
+                both.wait(); // else the second could get the slot of the first
                 for i in 0..200_000u64 {
                     ring::put(&rings, i, Kind::Task, 0, i * 3, i * 7);
                 }
