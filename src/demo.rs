@@ -2,7 +2,7 @@
 //!
 //! Figure 3 of 2007 over shared memory and over TCP (how long the sender's call takes while the receiver
 //! computes 20 ms, without progress outside calls, with ticks, with idle cores), then reactivity on a full
-//! machine, then the price of waiting. The sentences below the tables are made from the figures, whatever
+//! machine, then the price of waiting, how soon an event is noticed, and what that costs by policy. The sentences below the tables are made from the figures, whatever
 //! they say.
 
 use std::time::Duration;
@@ -22,7 +22,8 @@ use crate::out::{self, Exit, Outcome, print};
 Example:
   cargo run --release -- demo
 
-The same figures with all their percentiles: mad bench overlap, mad bench reactivity, mad bench idle.")]
+The same figures with all their percentiles: mad bench overlap, mad bench reactivity, mad bench idle,
+mad bench detect, mad bench policies.")]
 pub(crate) struct DemoArgs {}
 
 const COMPUTE_US: u64 = 20_000;
@@ -52,6 +53,19 @@ fn parts() -> Vec<Part> {
         overlap("mono", "1"),
         Part { bench: "reactivity", given: vec![("threads", "8")], effort: effort(4000, 2) },
         Part { bench: "idle", given: vec![("seconds", "2")], effort: effort(1, 1) },
+        Part {
+            bench: "detect",
+            given: vec![("source", "shm"), ("library", "pioman,kernel"), ("threads", "0,1x,16x")],
+            effort: effort(60, 2),
+        },
+        Part {
+            bench: "policies",
+            given: vec![
+                ("policy", "always-poll,always-block,adaptive"),
+                ("workload", "pingpong,silence"),
+            ],
+            effort: effort(1, 2),
+        },
     ]
 }
 
@@ -73,7 +87,7 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
         results.push(drive::measure(bench, points, &effort, &bar).inspect_err(|_| abandon(&bar))?);
     }
     bar.finish_and_clear();
-    let [smp, mono, reactivity, idle] = &results[..] else {
+    let [smp, mono, reactivity, idle, detect, policies] = &results[..] else {
         return Err(Exit::Failed("demo: a part is missing".into()));
     };
     let figure3 = Figure3 { smp, mono };
@@ -84,6 +98,8 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
     }
     print(&reactivity_words(reactivity))?;
     print(&idle_words(idle))?;
+    print(&detect_words(detect))?;
+    print(&policy_words(policies))?;
     print("\nMore: mad bench --list, mad doctor, mad run --help")
 }
 
@@ -238,6 +254,47 @@ fn idle_words(results: &Results) -> String {
                 time(wall)
             ));
         }
+    }
+    text
+}
+
+fn detect_words(results: &Results) -> String {
+    let mut text =
+        String::from("\nDetection: from an event in shared memory to the waiting thread\n");
+    let mut loads: Vec<u64> = results.points.iter().map(|c| c.number("threads")).collect();
+    loads.sort_unstable();
+    loads.dedup();
+    for threads in loads {
+        let of = |library: &str| {
+            results.stats("detect_time", |c| {
+                c.text("library") == library && c.number("threads") == threads
+            })
+        };
+        if let (Some(own), Some(kernel)) = (of("pioman"), of("kernel")) {
+            text.push_str(&format!(
+                "  {threads} computing threads: median {}, p90 {}; a kernel thread that blocks: {}, {}.\n",
+                time(own.median),
+                time(own.p90),
+                time(kernel.median),
+                time(kernel.p90),
+            ));
+        }
+    }
+    text
+}
+
+fn policy_words(results: &Results) -> String {
+    let mut text = String::from("\nPolicies: what an event costs (see mad bench policies)\n");
+    let workloads =
+        [("pingpong", "answers while every core computes"), ("silence", "after a long silence")];
+    for (workload, words) in workloads {
+        let each = results.points.iter().filter(|c| c.text("workload") == workload);
+        let each = each.filter_map(|point| {
+            let score = results.median("score", |c| c == point)?;
+            Some(format!("{} {}", point.text("policy"), time(score)))
+        });
+        let each: Vec<String> = each.collect();
+        text.push_str(&format!("  {words}: {}.\n", each.join(", ")));
     }
     text
 }

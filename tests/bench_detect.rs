@@ -10,7 +10,7 @@ use measured::bench;
 fn detect() {
     let objects = bench("detect", &["--iters", "3", "--rounds", "1", "--threads", "0,2x"]);
     let cores = objects[0]["config"]["vps"].as_u64().unwrap();
-    for source in ["shm", "eventfd", "tcp", "pipe", "uring"] {
+    for source in ["shm", "eventfd", "tcp", "pipe", "uring", "timer", "child"] {
         for (library, metrics) in [("pioman", 3), ("kernel", 1), ("kernel-short", 1)] {
             for threads in [0, 2 * cores] {
                 let found = objects.iter().filter(|o| {
@@ -117,7 +117,7 @@ fn people_are_told_whether_the_promise_of_the_policies_holds() {
 
 #[test]
 fn an_idle_wait_for_every_source() {
-    let sources = "shm,eventfd,tcp,pipe,uring";
+    let sources = "shm,eventfd,tcp,pipe,uring,timer,child";
     let objects = bench("idle", &["--seconds", "1", "--rounds", "1", "--source", sources]);
     for source in sources.split(',') {
         let of = |metric: &str| {

@@ -42,7 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
 const MESSAGE: &str = "message";
 const SOURCE: Key = Key {
     name: "source",
-    takes: Takes::Words(&[MESSAGE, "shm", "eventfd", "tcp", "pipe", "uring"]),
+    takes: Takes::Words(&[MESSAGE, "shm", "eventfd", "tcp", "pipe", "uring", "timer", "child"]),
     default: MESSAGE,
     help: "what is waited for: a message of the driver, or an event as in bench detect",
 };

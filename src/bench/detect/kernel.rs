@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
+use super::child;
 use super::stage::Stage;
 
 /// The stage whose waiter blocks in the kernel for an event of this source.
@@ -26,6 +27,7 @@ pub(crate) fn stage(source: &str) -> Result<Arc<dyn Stage>, String> {
             let (near, far) = std::io::pipe().map_err(|e| format!("a pipe: {e}"))?;
             Arc::new(Ends { near, far, bytes: 1, what: "a pipe" })
         }
+        "child" => child::kernel(),
         _ => Arc::new(Blocked(EventFd::new(0)?)),
     })
 }

@@ -3,13 +3,16 @@
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::child;
 use super::kernel::{Ends, EventFd, connection};
 use super::stage::Stage;
+use crate::clock::now_ns;
 
 /// Names of these sources.
 #[cfg(test)]
-pub(crate) const NAMES: [&str; 3] = ["tcp", "pipe", "uring"];
+pub(crate) const NAMES: [&str; 5] = ["tcp", "pipe", "uring", "timer", "child"];
 
 /// A stage whose waiter reads; `None`: there is no such source.
 ///
@@ -23,6 +26,8 @@ pub(crate) fn stage(source: &str) -> Option<Result<Arc<dyn Stage>, String>> {
         "tcp" => tcp(),
         "pipe" => pipe(),
         "uring" => uring(),
+        "timer" => Ok(Arc::new(Deadline)),
+        "child" => Ok(child::pioman()),
         _ => return None,
     })
 }
@@ -45,4 +50,19 @@ fn uring() -> Result<Arc<dyn Stage>, String> {
         fd.try_clone().map_err(|e| format!("an event descriptor: {e}"))?.into();
     let near = pioman::fs::File::from(fd);
     Ok(Arc::new(Ends { near, far, bytes: 8, what: "an event descriptor" }))
+}
+
+/// A timer.
+struct Deadline;
+
+impl Stage for Deadline {
+    fn is_timed(&self) -> bool {
+        true
+    }
+    fn wait(&self, due: u64) -> Result<(), String> {
+        let left = Duration::from_nanos(due.saturating_sub(now_ns()));
+        let timer = pioman::time::Timer::at(Instant::now() + left);
+        timer.map_err(|e| format!("a timer: {e}"))?.wait();
+        Ok(())
+    }
 }

@@ -12,6 +12,7 @@
 //! Loads: `threads` 0 (idle cores), a multiple of the cores (every core computes), and `vps` 2x (more virtual
 //! processors than cores). A lost event is one that is waited for until the job's time limit.
 
+mod child;
 pub(crate) mod kernel;
 pub(crate) mod library;
 pub(crate) mod sources;
@@ -60,16 +61,16 @@ const VPS: Key = Key {
 };
 const SOURCE: Key = Key {
     name: "source",
-    takes: Takes::Words(&["shm", "eventfd", "tcp", "pipe", "uring"]),
-    default: "shm,eventfd,tcp,pipe,uring",
+    takes: Takes::Words(&["shm", "eventfd", "tcp", "pipe", "uring", "timer", "child"]),
+    default: "shm,eventfd,tcp,pipe,uring,timer,child",
     help: "where events come from: a word in memory with a bell, an event descriptor (sources that the bench brings \
-           along); a socket, a pipe, a read by io_uring",
+           along); a socket, a pipe, a read by io_uring, a deadline, the end of a child process",
 };
 const METHOD: Key = Key {
     name: "method",
     takes: Takes::Words(&[AUTO, "poll", "block", "tick", "dedicated"]),
     default: AUTO,
-    help: "how events are looked for; auto: as the policy says (the only one for tcp, pipe, uring); kernel threads: \
+    help: "how events are looked for; auto: as the policy says (the only one but for shm and eventfd); kernel threads: \
            always block",
 };
 const LIBRARY: Key = Key {
