@@ -52,6 +52,17 @@ pub(crate) static SPARE_LWP: Knob = Knob {
               are only polled",
 };
 
+/// Kernel threads that do nothing but poll.
+pub(crate) static DEDICATED: Knob = Knob {
+    name: "PIOM_DEDICATED",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "kernel threads that poll, each on a core of its own, while something is pending for which the policy \
+              chooses so: their number (the last allowed cores are taken), or core:NUMBER[:NUMBER...] of the \
+              cores; 0: none; unset: one as soon as a policy wants it",
+};
+
 /// Files by io_uring.
 pub(crate) static URING: Knob = Knob {
     name: "PIOM_URING",
@@ -73,4 +84,4 @@ pub(crate) static STATS: Knob = Knob {
 
 /// Every knob of this crate, for `mad knobs`.
 pub static KNOBS: &[Knob] =
-    &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, URING, STATS];
+    &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, DEDICATED, URING, STATS];

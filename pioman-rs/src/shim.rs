@@ -14,3 +14,12 @@ pub(crate) use std::{
     sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
+
+/// A full fence after a sequentially consistent read-modify-write, which is one already on some machines.
+#[inline(always)]
+pub(crate) fn fence_after_rmw() {
+    #[cfg(all(not(loom), any(target_arch = "x86_64", target_arch = "x86")))]
+    return std::sync::atomic::compiler_fence(Ordering::SeqCst);
+    #[cfg(not(all(not(loom), any(target_arch = "x86_64", target_arch = "x86"))))]
+    fence(Ordering::SeqCst);
+}

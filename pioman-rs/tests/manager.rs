@@ -256,7 +256,8 @@ fn cpu_time() -> Duration {
 
 #[test]
 fn a_long_kernel_wait_burns_no_cpu() {
-    let manager = Manager::builder().mode(Mode::NoThread).build().unwrap();
+    let policy = pioman::policy::by_name("load-aware").unwrap();
+    let manager = Manager::builder().mode(Mode::NoThread).policy(policy).build().unwrap();
     let mailbox = Mailbox::new(1);
     let _source = manager.add_source(mailbox.clone()).unwrap();
     mailbox.submitted.store(1, SeqCst);
@@ -281,7 +282,8 @@ fn compute_until(stop: &AtomicBool) {
 
 /// Whether a request completes within `limit` while every virtual processor computes and nobody waits for it.
 fn completes_within(limit: Duration, mode: Mode, points: Points) -> bool {
-    let manager = Manager::builder().mode(mode).points(points).build().unwrap();
+    let policy = pioman::policy::by_name("load-aware").unwrap();
+    let manager = Manager::builder().mode(mode).points(points).policy(policy).build().unwrap();
     let runtime = Runtime::builder().mode(mode).vps(1).hooks(manager.clone()).build().unwrap();
     let mailbox = Mailbox::new(1);
     let _source = manager.add_source(mailbox.clone()).unwrap();

@@ -9,7 +9,9 @@ use crate::manager::point::Point;
 use crate::manager::registry::Pinned;
 use crate::manager::{Core, Manager};
 use crate::policy::ask::Question;
+use crate::policy::hints::Hint;
 use crate::policy::{Asker, Method};
+use crate::watch::pollers::bits;
 
 /// A tick that finds a transfer under way goes on polling until nothing has come for this long (a peer that
 /// has to be woken first answers within 5–10 µs, one that shares the core within a short slice of 100 µs)…
@@ -56,12 +58,20 @@ unsafe impl Hooks for Manager {
         deadline: Option<Instant>,
         last_look: &dyn Fn() -> bool,
     ) -> bool {
+        self.core.stop_idle(vp);
         self.core.sleep_vp(vp, sleeper, deadline, last_look)
     }
 
-    fn busy(&self, _: &Vp) {}
+    fn busy(&self, vp: &Vp) {
+        if self.core.stop_idle(vp) {
+            self.core.left_pending();
+        }
+    }
 
     fn ended(&self, vp: &Vp) {
+        if self.core.stop_idle(vp) {
+            self.core.left_pending();
+        }
         let reactive = u32::from(vp.kind() == Kind::Reactive) << 31;
         self.core.registry.counts().ended(vp.index() as u32 | reactive);
         if let Ok(fd) = vp.sleeper().fd() {
@@ -80,45 +90,72 @@ impl Core {
             return Idle::Found;
         }
         let sources = self.registry.pin();
-        if !sources.pending() || self.spinners.load(Relaxed) > 0 || self.spun.swap(false, Relaxed) {
+        let pending = sources.pending_of(u64::MAX);
+        if pending == 0 || self.spun.swap(false, Relaxed) {
             return Idle::Sleep;
         }
-        if self.idle_spinner.load(Relaxed) || self.idle_spinner.swap(true, Acquire) {
+        let mine = self.idle_poller.load(Relaxed) == address(vp);
+        if !mine && self.pollers.seems_unpolled(pending) == 0 {
             return Idle::Sleep;
         }
-        let polls = self.chosen(&sources, Asker::Idle, since.elapsed(), Method::Poll);
-        let found = polls != 0 && sources.poll_these(Point::Idle, polls);
-        self.idle_spinner.store(false, Release);
-        if found {
-            Idle::Found
-        } else if polls != 0 {
-            Idle::Again
-        } else {
-            Idle::Sleep
+        let polls = self.polled_by_idle(&sources, pending, since.elapsed());
+        if polls == 0 || !mine && !self.start_idle(vp) {
+            return Idle::Sleep;
+        }
+        let before = self.idle_mask.load(Relaxed);
+        if polls != before {
+            self.idle_mask.store(polls, Relaxed);
+            self.pollers.join(polls & !before);
+            if before & !polls != 0 {
+                self.pollers.leave(before & !polls);
+                self.cover(Point::Idle, &sources);
+            }
+        }
+        match sources.poll_these(Point::Idle, polls) {
+            true => Idle::Found,
+            false => Idle::Again,
         }
     }
 
-    /// The sources, a bit each, in which something pends and for which the policy chooses `method`.
-    fn chosen(&self, sources: &Pinned<'_>, asker: Asker, waited: Duration, method: Method) -> u64 {
+    /// The sources, a bit each, that an idle virtual processor is to poll.
+    fn polled_by_idle(&self, sources: &Pinned<'_>, pending: u64, waited: Duration) -> u64 {
         let load = self.snapshot();
-        let mut mask = 0;
-        for (slot, _) in sources.each().filter(|(_, slot)| slot.source.pending()) {
-            let choice = self.ask(sources, &Question::of(slot, asker, waited), &load);
-            mask |= u64::from(choice.method == method) << slot;
+        let polls = |slot: &usize| {
+            let question = Question::of(*slot, Asker::Idle, Hint::Short, waited);
+            self.ask(sources, &question, &load).method == Method::Poll
+        };
+        bits(pending).filter(polls).fold(0, |mask, slot| mask | 1 << slot)
+    }
+
+    /// One idle virtual processor polls at a time; true if it is this one now.
+    fn start_idle(&self, vp: &Vp) -> bool {
+        let poller = &self.idle_poller;
+        poller.load(Relaxed) == 0
+            && poller.compare_exchange(0, address(vp), Acquire, Relaxed).is_ok()
+    }
+
+    /// The virtual processor does not poll any more; true if it did. The caller sees to what is pending.
+    #[inline]
+    fn stop_idle(&self, vp: &Vp) -> bool {
+        if self.idle_poller.load(Relaxed) != address(vp) {
+            return false;
         }
-        mask
+        let mask = self.idle_mask.swap(0, Relaxed);
+        self.idle_poller.store(0, Release);
+        self.pollers.leave(mask);
+        true
     }
 
     fn switch(&self, vp: &Vp) {
         // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
         let sources = self.registry.pin();
-        if !sources.pending() || self.spinners.load(SeqCst) > 0 || !vp.has_work() {
+        let pending = sources.pending_of(u64::MAX);
+        if pending == 0 || self.pollers.unpolled(pending) == 0 || !vp.has_work() {
             return;
         }
         if self.points.switch {
             self.tasks.run(vp.cpu(), self);
-            let polls = self.chosen(&sources, Asker::Passing, Duration::ZERO, Method::Poll);
-            sources.poll_these(Point::Switch, polls);
+            sources.poll_these(Point::Switch, pending & self.passed.load(Relaxed));
         }
         drop(sources);
         // The thread that ran last may have stopped polling to wait, and the next one may compute for long.
@@ -128,16 +165,18 @@ impl Core {
     /// In a signal handler: sources only. Light tasks are safe code, which may be in the middle of anything.
     fn tick(&self) {
         let sources = self.registry.pin();
-        if !self.points.tick || !sources.pending() {
-            return;
-        }
-        if !sources.poll(Point::Tick) {
+        let looks = self.ticking() | self.passed.load(Relaxed);
+        if !self.points.tick || !sources.poll_these(Point::Tick, sources.pending_of(looks)) {
             return;
         }
         let start = Instant::now();
         let mut last = start;
-        while sources.pending() {
-            let found = sources.poll(Point::Tick);
+        loop {
+            let pending = sources.pending_of(looks);
+            if pending == 0 {
+                break;
+            }
+            let found = sources.poll_these(Point::Tick, pending);
             let now = Instant::now();
             if found {
                 last = now;
@@ -172,36 +211,69 @@ impl Core {
             return true;
         }
         let sources = self.registry.pin();
-        // A thread that polls makes sure, when it stops, that somebody watches.
-        if !sources.pending() || self.spinners.load(SeqCst) > 0 {
+        // Whoever polls makes sure, when it stops, that somebody watches.
+        let open = self.unpolled(&sources);
+        if open == 0 {
             return false;
         }
-        if self.may_watch(vp) && self.front.take_role() {
-            let armed = self.front.arm(&sources);
-            if armed {
-                self.spare.disarm(&sources);
-            }
-            drop(sources); // whoever removes a source waits for pins
-            if armed {
-                sleeper.sleep_in(last_look, || self.front.sleep(deadline));
-            }
+        let plan = self.plan(&sources, open);
+        let paced = plan.tick != 0 && self.take_ticker();
+        let soon = paced.then(|| Instant::now() + self.tick_period);
+        let until = [deadline, soon].into_iter().flatten().min();
+        let slept = if plan.block != 0 && self.may_watch(vp) && self.front.take_role() {
+            self.sleep_in_front(sources, plan.block, sleeper, until, last_look);
             let sources = self.registry.pin();
             // Up to the first thread that can run: if more is pending, `leave_front` looks again, armed.
             for _ in 0..MAX_POLLS {
                 // Progress may be off outside waits, and the wait that we slept for over.
-                if last_look() || !self.may_progress() || !sources.poll(Point::Idle) {
+                if last_look()
+                    || !self.may_progress()
+                    || !sources.poll_these(Point::Idle, self.awaited())
+                {
                     break;
                 }
             }
             self.leave_front(&sources);
             true
+        } else if plan.block != 0 && !self.watch_over(&sources, plan.block) {
+            // It sleeps on the futex, but not before somebody watches.
+            self.drain(Point::Idle, &sources, plan.block);
+            true
         } else {
-            // Sleep on the futex, but not before somebody watches.
-            if !self.watch_over(&sources) {
-                self.drain(Point::Idle, &sources);
-                return true;
+            drop(sources);
+            if paced {
+                sleeper.sleep(until, last_look);
             }
-            false
+            paced
+        };
+        if paced {
+            // It comes here again, or has ticks.
+            self.release_ticker(Point::Idle, &self.registry.pin());
+        }
+        slept
+    }
+
+    /// Sleeps in the front watch, whose role the caller has, until one of these sources has something.
+    pub(crate) fn sleep_in_front(
+        &self,
+        sources: Pinned<'_>,
+        these: u64,
+        sleeper: &Sleeper,
+        until: Option<Instant>,
+        last_look: impl FnOnce() -> bool,
+    ) {
+        let armed = self.front.arm(&sources, these);
+        if armed {
+            self.spare.disarm(&sources, these);
+        }
+        drop(sources); // whoever removes a source waits for pins
+        if armed {
+            sleeper.sleep_in(last_look, || self.front.sleep(until));
         }
     }
+}
+
+/// What tells one virtual processor from another.
+fn address(vp: &Vp) -> usize {
+    std::ptr::from_ref(vp).addr()
 }

@@ -20,6 +20,7 @@
 //! Rejected: handing the watch over by waking the next sleeper (a wake-up for each message of a ping-pong);
 //! one `epoll` set that several threads sleep in (the kernel would wake the wrong one half of the time).
 
+pub(crate) mod cover;
 pub(crate) mod current;
 pub(crate) mod hooks;
 pub(crate) mod point;
@@ -27,7 +28,7 @@ pub(crate) mod registry;
 pub(crate) mod runtime;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -42,13 +43,16 @@ use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
 use crate::observe::{Counters, SourceCounters, report};
 use crate::policy::hints::Hints;
 use crate::policy::history::History;
-use crate::policy::select::Selection;
+use crate::policy::select::{self, Selection};
+use crate::policy::wake_up::WakeUp;
 use crate::policy::{Limit, Policy};
 use crate::source::Source;
 use crate::source::builtin::Builtin;
 use crate::source::uring::Uring;
 use crate::sync::completion::Completion;
 use crate::watch::candidates::Candidates;
+use crate::watch::dedicated::{Dedicated, Threads};
+use crate::watch::pollers::Pollers;
 use crate::watch::set::Watch;
 use crate::watch::spare::Spare;
 
@@ -176,13 +180,21 @@ impl Builder {
             spare: Watch::new(1).map_err(os("making an epoll set"))?,
             candidates: Candidates::default(),
             load: OnceLock::new(),
-            spinners: AtomicUsize::new(0),
+            pollers: Pollers::new(),
+            passed: AtomicU64::new(0),
+            ticked: AtomicU64::new(0),
+            blocked: AtomicU64::new(0),
+            ticker: AtomicBool::new(false),
+            broken: AtomicU64::new(0),
+            dedicated: Dedicated::default(),
+            wake_up: WakeUp::new(),
             tick_period,
             lwps: OnceLock::new(),
             watcher: OnceLock::new(),
             waiting: AtomicUsize::new(0),
             spun: AtomicBool::new(false),
-            idle_spinner: AtomicBool::new(false),
+            idle_poller: AtomicUsize::new(0),
+            idle_mask: AtomicU64::new(0),
             tasks: Tree::new().map_err(Error::Topology)?,
             hits: Hits::default(),
             wants_uring,
@@ -194,7 +206,11 @@ impl Builder {
             report::expect(&core);
         }
         let spare = Spare::new(core.clone(), lwps);
-        Ok(Arc::new(Manager { core, spare }))
+        let (number, cores) = select::dedicated()?;
+        let dedicated = Threads::new(core.clone(), cores);
+        let os = os("starting a dedicated kernel thread");
+        dedicated.set(number.unwrap_or(0)).map_err(os)?;
+        Ok(Arc::new(Manager { core, spare, dedicated, on_demand: number.is_none() }))
     }
 }
 
@@ -203,6 +219,9 @@ impl Builder {
 pub struct Manager {
     pub(crate) core: Arc<Core>,
     pub(crate) spare: Spare,
+    dedicated: Threads,
+    /// A dedicated thread is started when a policy wants one.
+    on_demand: bool,
 }
 
 /// What the manager shares with its spare kernel threads.
@@ -225,8 +244,20 @@ pub(crate) struct Core {
     /// Kernel threads that wait without a watch.
     pub(crate) candidates: Candidates,
     pub(crate) load: OnceLock<Load>,
-    /// Threads that poll inside a wait: each makes sure, when it stops, that somebody watches.
-    pub(crate) spinners: AtomicUsize,
+    /// Who polls what: each makes sure, when it stops, that somebody watches.
+    pub(crate) pollers: Pollers<MAX>,
+    /// A bit for each source that is looked at by those who look for others.
+    pub(crate) passed: AtomicU64,
+    /// A bit for each source that was last left to ticks…
+    pub(crate) ticked: AtomicU64,
+    /// …and for each that was left to a kernel thread that sleeps on it.
+    pub(crate) blocked: AtomicU64,
+    /// A bit for each source whose policy has panicked.
+    pub(crate) broken: AtomicU64,
+    /// Somebody who is idle looks at the pace of the tick.
+    pub(crate) ticker: AtomicBool,
+    pub(crate) dedicated: Dedicated,
+    pub(crate) wake_up: WakeUp,
     /// Period of the tick, and of tasks that cannot block while everything is idle.
     pub(crate) tick_period: Duration,
     /// The pool for blocking alternatives, once a task has needed it.
@@ -237,8 +268,9 @@ pub(crate) struct Core {
     pub(crate) waiting: AtomicUsize,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
     pub(crate) spun: AtomicBool,
-    /// An idle virtual processor polls: the others sleep.
-    pub(crate) idle_spinner: AtomicBool,
+    /// The idle virtual processor that polls (its address), and what: the others sleep.
+    pub(crate) idle_poller: AtomicUsize,
+    pub(crate) idle_mask: AtomicU64,
     pub(crate) tasks: Tree,
     pub(crate) hits: Hits,
     pub(crate) wants_uring: bool,
@@ -304,7 +336,38 @@ impl Manager {
                 return Err(error);
             }
         }
+        self.policy_is_new(slot).inspect_err(|_| self.core.remove_source(slot))?;
         Ok(slot)
+    }
+
+    /// A source has got its policy.
+    fn policy_is_new(&self, slot: usize) -> io::Result<()> {
+        self.core.broken.fetch_and(!(1 << slot), SeqCst);
+        let sources = self.core.registry.pin();
+        self.core.refresh(&sources, slot);
+        if self.on_demand
+            && self.core.dedicated.on() == 0
+            && self.core.wants_dedicated(&sources, slot)
+        {
+            drop(sources);
+            self.dedicated.set(1)?;
+        }
+        self.core.left_pending();
+        Ok(())
+    }
+
+    /// How many dedicated kernel threads poll, from now on (`PIOM_DEDICATED`; 16 at the most). What is pending changes its
+    /// method, if its policy says so.
+    ///
+    /// # Context
+    /// Not the progress path.
+    ///
+    /// # Errors
+    /// The kernel gives no thread.
+    pub fn set_dedicated(&self, threads: usize) -> io::Result<()> {
+        self.dedicated.set(threads)?;
+        self.core.left_pending();
+        Ok(())
     }
 
     /// Looks for events once. True if something was done.
@@ -386,10 +449,10 @@ impl Core {
     }
 
     /// Polls until nothing is left (events coalesce: DESIGN §4.3), within bounds.
-    pub(crate) fn drain(&self, point: Point, sources: &Pinned<'_>) -> bool {
+    pub(crate) fn drain(&self, point: Point, sources: &Pinned<'_>, these: u64) -> bool {
         let mut found = false;
         for _ in 0..1000 {
-            if !sources.poll(point) {
+            if !sources.poll_these(point, these) {
                 break;
             }
             found = true;
@@ -409,30 +472,6 @@ impl Core {
         self.points != Points::NONE
     }
 
-    /// Whether somebody other than a caller may look for events now: always, or only on behalf of a wait.
-    pub(crate) fn may_progress(&self) -> bool {
-        self.progresses() || self.waiting.load(SeqCst) > 0
-    }
-
-    /// Whether busy virtual processors need ticks: something pends that no spare thread watches.
-    pub(crate) fn wants_ticks(&self) -> bool {
-        self.points.tick && !self.points.block && self.registry.pin().pending()
-    }
-
-    pub(crate) fn left_pending(&self) {
-        if !self.may_progress() {
-            return;
-        }
-        let sources = self.registry.pin();
-        self.keep_watched(Point::Library, &sources);
-        drop(sources);
-        if self.wants_ticks()
-            && let Some(load) = self.load.get()
-        {
-            load.arm_ticks();
-        }
-    }
-
     /// A task was submitted: wakes an idle virtual processor, or the spare watcher. With neither, it runs when a
     /// virtual processor next looks for something to run, or in a wait (2007, 3.3: "when it is safe").
     pub(crate) fn call_for_tasks(&self) {
@@ -442,37 +481,6 @@ impl Core {
         if let Some(sleeper) = self.watcher.get() {
             sleeper.notify();
         }
-    }
-
-    /// Makes sure that somebody who sleeps is woken by the next event; false if one is there already, or may
-    /// be: then poll, and try again. Whoever stops here with false has left nobody armed.
-    pub(crate) fn watch_over(&self, sources: &Pinned<'_>) -> bool {
-        if self.front.has_sleeper() {
-            self.front.arm(sources)
-        } else if self.points.block {
-            self.spare.arm(sources)
-        } else {
-            self.appoint();
-            true
-        }
-    }
-
-    /// Without a spare thread: wakes somebody who sleeps without a watch, to take the front role. If there
-    /// is nobody, ticks and calls have to do.
-    fn appoint(&self) -> bool {
-        self.candidates.wake_one() || self.load.get().is_some_and(Load::wake_one)
-    }
-
-    /// Gives up the front role, and hands the watch on.
-    pub(crate) fn leave_front(&self, sources: &Pinned<'_>) {
-        self.front.release_role();
-        if !self.points.block {
-            if sources.pending() && self.may_progress() {
-                self.appoint();
-            }
-            return;
-        }
-        self.keep_watched(Point::Wait, sources);
     }
 
     fn remove_source(&self, slot: usize) {
@@ -486,12 +494,8 @@ impl Core {
                 self.spare.remove_source(slot, fd);
             }
         });
-    }
-
-    /// Until nothing is pending, somebody polls (who will do the same when it stops), or whoever sleeps is armed.
-    fn keep_watched(&self, point: Point, sources: &Pinned<'_>) {
-        while sources.pending() && self.spinners.load(SeqCst) == 0 && !self.watch_over(sources) {
-            self.drain(point, sources);
+        for mask in [&self.passed, &self.ticked, &self.blocked] {
+            mask.fetch_and(!(1 << slot), SeqCst);
         }
     }
 }
@@ -513,10 +517,13 @@ impl SourceHandle {
     ///
     /// # Context
     /// Not the progress path.
-    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> Option<Arc<dyn Policy>> {
+    ///
+    /// # Errors
+    /// The policy wants a dedicated kernel thread, and the kernel gives none. It is in force all the same.
+    pub fn set_policy(&self, policy: Arc<dyn Policy>) -> io::Result<Option<Arc<dyn Policy>>> {
         let before = self.manager.core.registry.set_policy(self.slot, policy);
-        self.manager.left_pending();
-        before
+        self.manager.policy_is_new(self.slot)?;
+        Ok(before)
     }
 }
 

@@ -18,12 +18,21 @@ pub enum Point {
     Wait,
     /// A call into a library, such as a test.
     Library,
+    /// A dedicated kernel thread.
+    Dedicated,
 }
 
 impl Point {
     /// All points, in the order of their counters.
-    pub const ALL: [Point; 6] =
-        [Point::Idle, Point::Switch, Point::Tick, Point::Block, Point::Wait, Point::Library];
+    pub const ALL: [Point; 7] = [
+        Point::Idle,
+        Point::Switch,
+        Point::Tick,
+        Point::Block,
+        Point::Wait,
+        Point::Library,
+        Point::Dedicated,
+    ];
 }
 
 impl fmt::Display for Point {
@@ -35,6 +44,7 @@ impl fmt::Display for Point {
             Point::Block => "block",
             Point::Wait => "wait",
             Point::Library => "library",
+            Point::Dedicated => "dedicated",
         })
     }
 }

@@ -16,6 +16,7 @@ use crate::policy::Policy;
 use crate::policy::hints::Hint;
 use crate::policy::history::History;
 use crate::source::Source;
+use crate::watch::pollers::bits;
 
 /// Most sources that one manager takes.
 pub(crate) const MAX: usize = 64;
@@ -172,22 +173,22 @@ pub(crate) struct Pinned<'a> {
 }
 
 impl Pinned<'_> {
+    /// Those of `mask` that there are.
+    #[inline]
+    pub(crate) fn of(&self, mask: u64) -> u64 {
+        self.mask & mask
+    }
+
     /// The sources with their slots.
     #[inline]
     pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &Registered)> {
-        let mut mask = self.mask;
-        std::iter::from_fn(move || {
-            loop {
-                if mask == 0 {
-                    return None;
-                }
-                let index = mask.trailing_zeros() as usize;
-                mask &= mask - 1;
-                if let Some(registered) = self.get(index) {
-                    return Some((index, registered));
-                }
-            }
-        })
+        self.these(u64::MAX)
+    }
+
+    /// Those whose bit is set, with their slots.
+    #[inline]
+    pub(crate) fn these(&self, mask: u64) -> impl Iterator<Item = (usize, &Registered)> {
+        bits(self.mask & mask).filter_map(|index| Some((index, self.get(index)?)))
     }
 
     /// One of them.
@@ -217,17 +218,17 @@ impl Pinned<'_> {
     /// Polls those whose bit is set; true if any did something.
     #[inline]
     pub(crate) fn poll_these(&self, point: Point, mask: u64) -> bool {
-        let these = self.each().filter(|(index, _)| mask >> index & 1 == 1);
         let counts = &self.registry.counts;
-        these.fold(false, |found, (index, registered)| {
+        self.these(mask).fold(false, |found, (index, registered)| {
             counts.poll(self.slot, point, index, &*registered.source) | found
         })
     }
 
-    /// Whether any has requests outstanding.
+    /// Those of `mask` that have requests outstanding.
     #[inline]
-    pub(crate) fn pending(&self) -> bool {
-        self.each().any(|(_, slot)| slot.source.pending())
+    pub(crate) fn pending_of(&self, mask: u64) -> u64 {
+        let pending = self.these(mask).filter(|(_, slot)| slot.source.pending());
+        pending.fold(0, |mask, (slot, _)| mask | 1 << slot)
     }
 }
 

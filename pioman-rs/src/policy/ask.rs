@@ -1,14 +1,15 @@
 //! The manager asks a source's policy.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::manager::Core;
-use crate::manager::registry::Pinned;
+use crate::manager::registry::{MAX, Pinned};
 use crate::policy::hints::{Hint, Hints};
 use crate::policy::history::History;
 use crate::policy::load_aware::LoadAware;
-use crate::policy::{Asker, Choice, Policy, Request, Snapshot};
+use crate::policy::{Asker, Choice, Method, Policy, Request, Snapshot};
 
 /// What is asked for: a wait, or any request of a source.
 #[derive(Clone, Copy)]
@@ -22,8 +23,8 @@ pub(crate) struct Question {
 
 impl Question {
     /// About whatever pends in a source.
-    pub(crate) fn of(slot: usize, asker: Asker, waited: Duration) -> Question {
-        Question { slot: Some(slot), asker, hints: Hints::new(Hint::Short), waited }
+    pub(crate) fn of(slot: usize, asker: Asker, hint: Hint, waited: Duration) -> Question {
+        Question { slot: Some(slot), asker, hints: Hints::new(hint), waited }
     }
 }
 
@@ -39,9 +40,9 @@ impl Core {
             loaded: self.is_loaded(),
             runnable: marcel::others_runnable(),
             limit: self.limit,
-            wake_up: Duration::from_micros(5),
+            wake_up: self.wake_up.cost(),
             spare: self.points.block,
-            dedicated: 0,
+            dedicated: if self.progresses() { self.dedicated.on() } else { 0 },
         }
     }
 
@@ -74,6 +75,35 @@ impl Core {
             self.with_policy(sources, question, |policy, request| policy.completed(request, &load));
     }
 
+    /// Sees whether those who poll for others are to look here.
+    pub(crate) fn refresh(&self, sources: &Pinned<'_>, slot: usize) {
+        let question = Question::of(slot, Asker::Passing, Hint::Short, Duration::ZERO);
+        match self.ask(sources, &question, &self.snapshot()).method {
+            Method::Poll => self.passed.fetch_or(1 << slot, Relaxed),
+            _ => self.passed.fetch_and(!(1 << slot), Relaxed),
+        };
+    }
+
+    /// Whether the policy of a source would have a dedicated thread, if there was one.
+    pub(crate) fn wants_dedicated(&self, sources: &Pinned<'_>, slot: usize) -> bool {
+        let load = Snapshot { dedicated: 1, ..self.snapshot() };
+        [Asker::Leaving, Asker::Waiter].into_iter().any(|asker| {
+            let question = Question::of(slot, asker, Hint::Short, Duration::ZERO);
+            self.ask(sources, &question, &load).method == Method::Dedicated
+        })
+    }
+
+    /// The policy's own words.
+    pub(crate) fn detail(
+        &self,
+        sources: &Pinned<'_>,
+        question: &Question,
+        load: &Snapshot,
+    ) -> String {
+        self.with_policy(sources, question, |policy, request| policy.explain(request, load))
+            .unwrap_or_default()
+    }
+
     /// Calls a policy, which is a user's safe code: it may panic.
     fn with_policy<'a, T>(
         &'a self,
@@ -93,6 +123,16 @@ impl Core {
             waited: question.waited,
             history: self.history(question),
         };
-        catch_unwind(AssertUnwindSafe(|| f(policy, &request))).map_err(|_| request)
+        // Slot 63, the last one to be given away, goes with those that have none.
+        let bit = question.slot.map_or(1 << (MAX - 1), |slot| 1 << (slot % MAX));
+        if self.broken.load(Relaxed) & bit != 0 {
+            return Err(request);
+        }
+        catch_unwind(AssertUnwindSafe(|| f(policy, &request))).map_err(|_| {
+            self.broken.fetch_or(bit, Relaxed);
+            let (policy, source) = (policy.name(), request.source);
+            eprintln!("pioman: policy \"{policy}\" of source \"{source}\" panicked; load-aware takes its place");
+            request
+        })
     }
 }

@@ -9,8 +9,7 @@
 //!
 //! A policy only chooses. That something pending is never forgotten is the manager's affair, whatever the answers: see
 //! the invariant in `manager`. Where the chosen method cannot be had (no spare kernel thread in mode mono, no
-//! dedicated one started), the nearest one serves. (Ticks and dedicated kernel threads are not there yet: whoever is to
-//! use them sleeps in the kernel.)
+//! dedicated one started), the nearest one serves ([`crate::Manager::explain`] says which).
 //!
 //! | name | a waiter | an idle virtual processor | who passes | left pending |
 //! |---|---|---|---|---|
@@ -26,11 +25,13 @@
 
 pub(crate) mod adaptive;
 pub(crate) mod ask;
+pub(crate) mod explain;
 pub(crate) mod fixed;
 pub(crate) mod hints;
 pub(crate) mod history;
 pub(crate) mod load_aware;
 pub(crate) mod select;
+pub(crate) mod wake_up;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +40,7 @@ use marcel::Mode;
 
 use crate::policy::hints::{Hint, Priority};
 
+pub use crate::policy::explain::{Answer, Explanation, OfSource};
 pub use crate::policy::history::{History, Spin};
 
 /// How events of a request are looked for, from now on.
@@ -165,7 +167,7 @@ pub trait Policy: Send + Sync {
         let _ = (request, load);
     }
 
-    /// The present numbers and what follows from them.
+    /// The present numbers and what follows from them, for [`crate::Manager::explain`].
     fn explain(&self, request: &Request<'_>, load: &Snapshot) -> String {
         let _ = (request, load);
         String::new()

@@ -6,6 +6,35 @@ use marcel::knob::KnobError;
 
 use crate::knobs;
 use crate::policy::{NAMES, Policy, by_name};
+use crate::watch::dedicated::MOST;
+
+/// How many dedicated kernel threads there are to be, if the user says so, and on which cores (`PIOM_DEDICATED`).
+pub(crate) fn dedicated() -> Result<(Option<usize>, Vec<usize>), KnobError> {
+    let text = knobs::DEDICATED.text()?;
+    let allowed = marcel::topology::allowed_cpus();
+    parse_dedicated(&text, &allowed).ok_or_else(|| KnobError {
+        name: knobs::DEDICATED.name,
+        value: text,
+        accepts: format!(
+            "a number up to {MOST}, or core:NUMBER[:NUMBER...] of allowed cores, {allowed:?}"
+        ),
+    })
+}
+
+fn parse_dedicated(text: &str, allowed: &[usize]) -> Option<(Option<usize>, Vec<usize>)> {
+    let last = || allowed.iter().rev().copied().collect();
+    if text.is_empty() {
+        return Some((None, last()));
+    }
+    if let Some(cores) = text.strip_prefix("core:") {
+        let cores: Vec<usize> =
+            cores.split(':').map(|core| core.trim().parse().ok()).collect::<Option<_>>()?;
+        let fits = cores.len() <= MOST && cores.iter().all(|core| allowed.contains(core));
+        return fits.then_some((Some(cores.len()), cores));
+    }
+    let number = text.parse().ok().filter(|number| *number <= MOST)?;
+    Some((Some(number), last()))
+}
 
 /// The policies of a manager.
 pub(crate) struct Selection {
@@ -61,6 +90,18 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dedicated_threads_are_counted_or_named_by_their_cores() {
+        let of = |text| parse_dedicated(text, &[0, 2, 5]);
+        assert_eq!(of(""), Some((None, vec![5, 2, 0])));
+        assert_eq!(of("2"), Some((Some(2), vec![5, 2, 0])));
+        assert_eq!(of("core:2"), Some((Some(1), vec![2])));
+        assert_eq!(of("core:0:5"), Some((Some(2), vec![0, 5])));
+        for wrong in ["-1", "17", "core:", "core:1", "core:0:x", "all"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn a_source_may_have_another_policy_than_the_process() {

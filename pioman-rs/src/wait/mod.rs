@@ -10,11 +10,11 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use marcel::Latch;
+use marcel::{Latch, Sleeper};
 
 use crate::manager::Core;
 use crate::manager::point::Point;
-use crate::manager::registry::Pinned;
+use crate::manager::registry::{MAX, Pinned};
 use crate::observe::trace;
 use crate::policy::ask::Question;
 pub(crate) use crate::policy::hints::Hint;
@@ -25,6 +25,10 @@ use crate::sync::completion::Completion;
 /// Polls between two looks at the clock, which costs about as much as one poll.
 const POLLS_PER_LOOK: u32 = 8;
 
+/// A green thread that polls for longer gives way to threads that never ran.
+const PATIENCE: Duration = Duration::from_micros(200);
+const TURN: Duration = Duration::from_millis(5);
+
 /// A wait that goes on.
 struct Wait<'a> {
     completion: &'a Completion,
@@ -32,6 +36,10 @@ struct Wait<'a> {
     deadline: Option<Instant>,
     /// When it began; a wait that ends before the first look at the clock has none.
     start: Option<Instant>,
+    /// A kernel thread that gave up the front role has chosen this one to take it over.
+    appointed: bool,
+    /// A green thread that polls lets the scheduler look after this time.
+    turn: Duration,
 }
 
 /// How a part of a wait has ended.
@@ -40,6 +48,8 @@ enum Part {
     Expired,
     /// It is to sleep now.
     Sleep(Choice),
+    /// It would poll on, but other threads want its virtual processor: what is waited for may be up to them.
+    GiveWay,
 }
 
 impl Wait<'_> {
@@ -48,6 +58,23 @@ impl Wait<'_> {
         let now = Instant::now();
         self.question.waited = now - *self.start.get_or_insert(now);
         self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Whether other green threads want its virtual processor: those that have run at once, and after a while those that
+    /// have not, too, which another virtual processor might have taken. The scheduler itself, which may have to stop,
+    /// has its turn now and then.
+    fn hinders_others(&mut self) -> bool {
+        if marcel::others_runnable() {
+            return true;
+        }
+        if self.question.waited < PATIENCE || !marcel::is_green() {
+            return false;
+        }
+        let turn = self.question.waited > self.turn;
+        if turn {
+            self.turn = self.question.waited + TURN;
+        }
+        turn || marcel::current_vp().is_some_and(marcel::Vp::has_work)
     }
 }
 
@@ -66,60 +93,82 @@ impl Core {
     fn wait_for(&self, completion: &Completion, hints: Hints, deadline: Option<Instant>) -> bool {
         let slot = hints.source.map(|source| usize::from(source.0));
         let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
-        let mut wait = Wait { completion, question, deadline, start: None };
+        let mut wait =
+            Wait { completion, question, deadline, start: None, appointed: false, turn: TURN };
         loop {
             let polling = trace::polls(completion);
             let part = self.poll_for(&mut wait);
             polling.end(matches!(part, Part::Done));
             let choice = match part {
                 Part::Done => return true,
-                Part::Expired => return false,
-                Part::Sleep(choice) => choice,
+                Part::Expired => return completion.is_done(),
+                Part::Sleep(choice) => {
+                    // The library has looked before it called, or we have polled: whoever sleeps for us looks once
+                    // more, armed. What is saved here is a system call per look and source.
+                    self.spun.store(true, Relaxed);
+                    choice
+                }
+                // Its virtual processor polls, when the others have nothing to do.
+                Part::GiveWay => Choice::new(Method::Block, "others first").again(PATIENCE),
             };
-            // The library has looked before it called, or we have polled: whoever sleeps for us looks once more,
-            // armed. What is saved here is a system call per look and source.
-            self.spun.store(true, Relaxed);
             if completion.is_done() {
                 return true;
             }
-            let _ = wait.look();
-            let source = wait.question.slot.map_or(0, |slot| self.registry.counts().name(slot));
-            let sleeping = trace::sleeps(completion, source, &choice);
-            if !self.progresses() {
-                self.waiting.fetch_add(1, SeqCst);
+            if wait.look() {
+                return completion.is_done();
             }
-            let again = choice.again.map(|time| Instant::now() + time);
-            let until = [deadline, again].into_iter().flatten().min();
-            let done = completion.latch().alone(|latch| {
-                if marcel::is_green() {
-                    self.sleep_green(latch, until);
-                } else {
-                    self.sleep_kernel(latch, until);
-                }
-            });
-            if !self.progresses() {
-                self.waiting.fetch_sub(1, SeqCst);
-            }
-            drop(sleeping);
-            let expired = wait.look();
-            if done {
-                // When it was complete: the wake-up came after.
-                let wake_up = self.snapshot().wake_up;
-                wait.question.waited = wait.question.waited.saturating_sub(wake_up);
-                self.tell(&self.registry.pin(), &wait.question);
+            if self.sleep(&mut wait, choice) {
                 return true;
-            }
-            if expired {
-                return false;
             }
         }
     }
 
+    /// Sleeps once, as the policy has chosen; true if the completion is complete.
+    fn sleep(&self, wait: &mut Wait<'_>, choice: Choice) -> bool {
+        let before = Instant::now();
+        let again = choice.again.map(|time| before + time);
+        let until = [wait.deadline, again].into_iter().flatten().min();
+        let source = wait.question.slot.map_or(0, |slot| self.registry.counts().name(slot));
+        let sleeping = trace::sleeps(wait.completion, source, &choice);
+        if !self.progresses() {
+            self.waiting.fetch_add(1, SeqCst);
+        }
+        let done = wait.completion.latch().alone(|latch| match marcel::is_green() {
+            true => self.sleep_green(latch, until),
+            false => self.sleep_kernel(latch, wait, choice.method, until),
+        });
+        if !self.progresses() {
+            self.waiting.fetch_sub(1, SeqCst);
+        }
+        drop(sleeping);
+        if done {
+            self.wake_up.woken(before);
+            // The wake-up came after the end that it was for.
+            let _ = wait.look();
+            let waited = wait.question.waited.saturating_sub(self.wake_up.cost());
+            wait.question.waited = waited;
+            let sources = self.registry.pin();
+            self.tell(&sources, &wait.question);
+            if let Some(slot) = wait.question.slot {
+                self.refresh(&sources, slot);
+            }
+        }
+        done
+    }
+
     /// The source of a wait that does not name one: the only one in which anything pends.
     fn attribute(&self, sources: &Pinned<'_>) -> Option<usize> {
-        let mut pending = sources.each().filter(|(_, slot)| slot.source.pending());
-        let first = pending.next();
-        first.filter(|_| pending.next().is_none()).map(|(slot, _)| slot)
+        let pending = sources.pending_of(u64::MAX);
+        pending.is_power_of_two().then(|| pending.trailing_zeros() as usize)
+    }
+
+    /// What somebody who polls looks at: its own source, and those of others who like that. Where nobody can sleep in
+    /// the kernel on behalf of the rest, everything.
+    fn polled_for(&self, slot: Option<usize>) -> u64 {
+        if !self.points.block {
+            return u64::MAX;
+        }
+        self.passed.load(Relaxed) | slot.map_or(0, |slot| 1 << (slot % MAX))
     }
 
     /// Polls as long as the policy says.
@@ -128,42 +177,54 @@ impl Core {
         if wait.question.slot.is_none() {
             wait.question.slot = self.attribute(&sources);
         }
-        let mut choice = self.ask(&sources, &wait.question, &self.snapshot());
+        let choice = self.ask(&sources, &wait.question, &self.snapshot());
         if choice.method != Method::Poll {
             return Part::Sleep(choice);
         }
-        self.spinners.fetch_add(1, SeqCst);
-        sources.each().for_each(|(_, slot)| slot.source.disarm());
-        let mut until = choice.again;
+        let mut polls = sources.of(self.polled_for(wait.question.slot));
+        self.pollers.join(polls);
+        sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
+        let mut until = choice.again.map(|time| wait.question.waited + time);
         let part = loop {
-            if self.poll_some(wait.completion, &sources) {
+            if self.poll_some(wait.completion, &sources, polls) {
                 self.tell(&sources, &wait.question);
                 break Part::Done;
             }
             if wait.look() {
                 break Part::Expired;
             }
-            if until.is_some_and(|time| wait.question.waited >= time) || marcel::others_runnable() {
-                choice = self.ask(&sources, &wait.question, &self.snapshot());
+            let others = wait.hinders_others();
+            if others || until.is_some_and(|time| wait.question.waited >= time) {
+                let choice = self.ask(&sources, &wait.question, &self.snapshot());
                 if choice.method != Method::Poll {
                     break Part::Sleep(choice);
+                }
+                if others {
+                    break Part::GiveWay;
                 }
                 until = choice.again.map(|time| wait.question.waited + time);
             }
             // Whoever removes a source waits for pins; one that is new is polled, too.
             drop(sources);
             sources = self.registry.pin();
+            let now = sources.of(self.polled_for(wait.question.slot));
+            if now != polls {
+                self.pollers.join(now & !polls);
+                self.pollers.leave(polls & !now);
+                polls = now;
+                self.cover(Point::Wait, &sources);
+            }
         };
         drop(sources);
-        self.spinners.fetch_sub(1, SeqCst);
+        self.pollers.leave(polls);
         part
     }
 
     /// True if the completion is complete.
     #[inline]
-    fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>) -> bool {
+    fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
         for _ in 0..POLLS_PER_LOOK {
-            let _ = sources.poll(Point::Wait) | self.run_tasks();
+            let _ = sources.poll_these(Point::Wait, polls) | self.run_tasks();
             if completion.is_done() {
                 return true;
             }
@@ -171,85 +232,96 @@ impl Core {
         }
         false
     }
+
     /// A thread that waits runs light tasks as an idle virtual processor would.
     #[inline]
     fn run_tasks(&self) -> bool {
         self.tasks.pending() && self.tasks.run_all(self)
     }
 
-    /// Sleeps until `latch`, with which the caller is registered, is set, or until the deadline.
-    fn sleep_green(&self, latch: &Latch, deadline: Option<Instant>) {
-        while !latch.is_set() {
-            if deadline.is_some_and(|d| Instant::now() >= d) {
-                return;
-            }
-            if marcel::is_stopping() {
-                // The runtime stops: no virtual processor polls for us any more.
-                self.poll(Point::Wait);
-                self.run_tasks();
-                std::thread::yield_now();
-                continue;
-            }
-            marcel::park_until("I/O", deadline);
+    /// Sleeps once: until `latch`, with which the caller is registered, is set, until the deadline, or for no reason.
+    fn sleep_green(&self, latch: &Latch, until: Option<Instant>) {
+        if marcel::is_stopping() {
+            // The runtime stops: no virtual processor polls for us any more.
+            self.poll(Point::Wait);
+            self.run_tasks();
+            std::thread::yield_now();
+        } else if !latch.is_set() {
+            marcel::park_until("I/O", until);
         }
     }
 
     /// As [`Core::sleep_green`].
-    fn sleep_kernel(&self, latch: &Latch, deadline: Option<Instant>) {
+    fn sleep_kernel(
+        &self,
+        latch: &Latch,
+        wait: &mut Wait<'_>,
+        method: Method,
+        until: Option<Instant>,
+    ) {
         let Some(sleeper) = marcel::current_sleeper() else { return };
-        let me = marcel::current();
         let _shown = marcel::diagnosis::waiting("I/O");
-        while !latch.is_set() {
-            if deadline.is_some_and(|d| Instant::now() >= d) {
-                return;
+        let period = || Instant::now() + self.tick_period;
+        // Tasks that no virtual processor runs: at the pace of the tick.
+        self.run_tasks();
+        let tasks = self.tasks.pending().then(period);
+        let ticks = (method == Method::Tick).then(period);
+        let until = [until, tasks, ticks].into_iter().flatten().min();
+        let watches = method == Method::Block || std::mem::take(&mut wait.appointed);
+        let can_watch = watches && sleeper.fd().is_ok();
+        if can_watch && self.front.take_role() {
+            let added = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
+            let sources = self.registry.pin();
+            let own = wait.question.slot.map_or(0, |slot| 1 << (slot % MAX));
+            let plan = self.plan(&sources, self.unpolled(&sources) | sources.of(own));
+            if plan.tick != 0 {
+                self.call_ticker();
             }
-            // Tasks that no virtual processor runs: at the pace of the tick.
-            self.run_tasks();
-            let deadline = if self.tasks.pending() {
-                let soon = Instant::now() + self.tick_period;
-                Some(deadline.map_or(soon, |d| d.min(soon)))
-            } else {
-                deadline
-            };
-            let watched = sleeper.fd().is_ok();
-            if watched && self.front.take_role() {
-                let added = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
-                let sources = self.registry.pin();
-                let armed = added && self.front.arm(&sources);
-                if armed {
-                    self.spare.disarm(&sources);
-                }
-                drop(sources); // whoever removes a source waits for pins
-                if armed {
-                    sleeper.sleep_in(|| latch.is_set(), || self.front.sleep(deadline));
-                }
-                let sources = self.registry.pin();
-                // Out of the set again: a kernel thread may wait with another manager next, and whoever sleeps
-                // here would empty its counter (a lost wake-up).
-                if let Ok(fd) = sleeper.fd() {
-                    self.front.remove_sleeper(fd);
-                }
-                self.drain(Point::Wait, &sources);
-                self.leave_front(&sources);
-            } else {
-                // Our own spin has disarmed the sources, and another one sleeps on them.
-                self.left_pending();
-                let place = self.candidates.enter(me);
-                // Without a place nobody wakes us to take over: look again soon.
-                let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));
-                let until = [deadline, soon].into_iter().flatten().min();
-                sleeper.sleep(until, || latch.is_set() || watched && !self.front.has_sleeper());
-                if let Some(place) = place
-                    && !self.candidates.leave(place, me)
-                    && latch.is_set()
-                {
-                    // Chosen to take over, but done: the next one, then.
-                    self.candidates.wake_one();
-                }
-                if self.points.block || !self.progresses() {
-                    self.poll(Point::Wait);
-                }
+            if added {
+                let these = plan.block | own;
+                self.sleep_in_front(sources, these, sleeper, until, || latch.is_set());
+            }
+            let sources = self.registry.pin();
+            // Out of the set again: a kernel thread may wait with another manager next, and whoever sleeps
+            // here would empty its counter (a lost wake-up).
+            if let Ok(fd) = sleeper.fd() {
+                self.front.remove_sleeper(fd);
+            }
+            self.drain(Point::Wait, &sources, self.awaited() | own);
+            self.leave_front(&sources);
+        } else {
+            // Our own spin has disarmed the sources, and another one sleeps on them.
+            self.left_pending();
+            wait.appointed = self.sleep_beside(latch, sleeper, until, can_watch);
+            let polls = self.polled_for(wait.question.slot);
+            if method != Method::Dedicated
+                && (self.points.block || !self.progresses() || ticks.is_some())
+            {
+                self.registry.pin().poll_these(Point::Wait, polls);
             }
         }
+    }
+
+    /// A kernel thread sleeps while somebody else looks; `takes_over`: but not if nobody has the front role. True if
+    /// it has been chosen to take that.
+    fn sleep_beside(
+        &self,
+        latch: &Latch,
+        sleeper: &Sleeper,
+        until: Option<Instant>,
+        takes_over: bool,
+    ) -> bool {
+        let me = marcel::current();
+        let place = self.candidates.enter(me);
+        // Without a place nobody wakes us to take over: look again soon.
+        let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));
+        let until = [until, soon].into_iter().flatten().min();
+        sleeper.sleep(until, || latch.is_set() || takes_over && !self.front.has_sleeper());
+        let chosen = place.is_some_and(|place| !self.candidates.leave(place, me));
+        if chosen && latch.is_set() {
+            // Chosen, but done: the next one, then.
+            self.candidates.wake_one();
+        }
+        chosen
     }
 }

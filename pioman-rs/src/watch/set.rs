@@ -94,12 +94,12 @@ impl Watch {
         self.arming[slot].reset();
     }
 
-    /// Arms every source's descriptor here and then the sources themselves. False if one has an event already,
+    /// Arms the descriptors of these sources here and then the sources themselves. False if one has an event already,
     /// or could not be armed: poll, and try again. Progress path, but not in a signal handler: a few system
     /// calls that do not block, none for what is armed.
-    pub(crate) fn arm(&self, sources: &Pinned<'_>) -> bool {
+    pub(crate) fn arm(&self, sources: &Pinned<'_>, these: u64) -> bool {
         let mut quiet = true;
-        for (slot, registered) in sources.each() {
+        for (slot, registered) in sources.these(these) {
             if let Some(fd) = registered.fd {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
                 quiet &= self.turn(slot, fd, true, wanted);
@@ -110,8 +110,8 @@ impl Watch {
     }
 
     /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
-    pub(crate) fn disarm(&self, sources: &Pinned<'_>) {
-        for (slot, registered) in sources.each() {
+    pub(crate) fn disarm(&self, sources: &Pinned<'_>, these: u64) {
+        for (slot, registered) in sources.these(these) {
             if let Some(fd) = registered.fd
                 && self.arming[slot].is_on()
             {

@@ -85,23 +85,26 @@ impl Shared {
     fn watch(&self) {
         prefer_current_thread();
         let core = &self.core;
+        core.wake_up.probe();
         while !self.stopping.load(SeqCst) {
+            // Without a runtime there are no ticks but these.
+            let ticks = core.load.get().is_none() && core.take_ticker();
             // Tasks that nobody else has run for a tick's time are run here.
-            let soon = core.tasks.pending().then(|| Instant::now() + core.tick_period);
+            let paced = ticks || core.tasks.pending();
+            let soon = paced.then(|| Instant::now() + core.tick_period);
             self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
+            core.wake_up.found();
             if core.is_loaded() {
                 core.tasks.run_all(core);
             }
             let sources = core.registry.pin();
-            loop {
-                core.drain(Point::Block, &sources);
-                // Nothing more comes, or somebody polls, or whoever sleeps is armed. (Armed *again* if that
-                // is somebody else: what woke us may have been meant for both, and is gone now.)
-                if !sources.pending() || core.spinners.load(SeqCst) > 0 || core.watch_over(&sources)
-                {
-                    break;
-                }
+            core.drain(Point::Block, &sources, core.awaited());
+            if ticks {
+                core.release_ticker(Point::Tick, &sources);
             }
+            // Nothing more comes, or somebody polls, or whoever sleeps is armed. (Armed *again* if that is somebody
+            // else: what woke us may have been meant for both, and is gone now.)
+            core.cover(Point::Block, &sources);
         }
     }
 }

@@ -144,7 +144,7 @@ impl<S: Look + 'static> Waited<S> {
         let source = Arc::new(source);
         let handle = manager.add_source(source.clone()).map_err(|e| e.to_string())?;
         if let Some(policy) = policy_of(method) {
-            handle.set_policy(policy);
+            handle.set_policy(policy).map_err(|error| error.to_string())?;
         }
         Ok(Arc::new(Waited { source, manager: manager.clone(), handle }))
     }

@@ -1,0 +1,369 @@
+//! Every policy in every mode, from green and kernel threads, idle and loaded, and switched while requests pend: every
+//! request completes. The source is an eventfd that a kernel thread writes.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::policy::{Asker, Choice, Method, NAMES, Policy, Request, Snapshot, by_name};
+use pioman::{Completion, Hint, Hints, Manager, Point, Priority, Runtime, Source, SourceHandle};
+
+/// Completes request `i` when the counter of its eventfd has reached more than `i`.
+struct Mailbox {
+    fd: OwnedFd,
+    arrived: AtomicU64,
+    requests: Vec<Completion>,
+    done: AtomicUsize,
+    submitted: AtomicUsize,
+}
+
+impl Mailbox {
+    fn new(requests: usize) -> Arc<Mailbox> {
+        // SAFETY: no pointers; the descriptor is ours.
+        let fd = unsafe {
+            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
+        };
+        Arc::new(Mailbox {
+            fd,
+            arrived: AtomicU64::new(0),
+            requests: (0..requests).map(|_| Completion::new()).collect(),
+            done: AtomicUsize::new(0),
+            submitted: AtomicUsize::new(0),
+        })
+    }
+
+    fn deliver(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+    }
+}
+
+// SAFETY: reads of an eventfd, atomics and completions.
+unsafe impl Source for Mailbox {
+    fn name(&self) -> &str {
+        "mailbox"
+    }
+    fn poll(&self) -> bool {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes; then the error of this thread, put back: a tick may have interrupted it.
+        let n = unsafe {
+            let errno = *libc::__errno_location();
+            let n = libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8);
+            *libc::__errno_location() = errno;
+            n
+        };
+        if n != 8 {
+            return false;
+        }
+        let new = u64::from_ne_bytes(counter);
+        let before = self.arrived.fetch_add(new, SeqCst);
+        for i in before..before + new {
+            self.done.fetch_add(1, SeqCst);
+            self.requests[i as usize].complete();
+        }
+        true
+    }
+    fn pending(&self) -> bool {
+        self.done.load(SeqCst) < self.submitted.load(SeqCst)
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+}
+
+const MODES: [Mode; 3] = [Mode::NoThread, Mode::Mono, Mode::Smp];
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn policy(name: &str) -> Arc<dyn Policy> {
+    by_name(name).unwrap()
+}
+
+fn runtime(mode: Mode, name: &str) -> Runtime {
+    let manager = Manager::builder().mode(mode).policy(policy(name));
+    Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap()
+}
+
+/// Delivers as many events as there are requests, now at once and now after a while.
+fn deliver_all(mailbox: &Arc<Mailbox>) -> std::thread::JoinHandle<()> {
+    let mailbox = mailbox.clone();
+    std::thread::spawn(move || {
+        for i in 0..mailbox.requests.len() {
+            match i % 4 {
+                0 => std::thread::sleep(Duration::from_micros(500)),
+                1 => std::thread::yield_now(),
+                _ => {}
+            }
+            mailbox.deliver();
+        }
+    })
+}
+
+/// Waits for every `step`th request from `first` on.
+fn wait_for_some(manager: &Manager, mailbox: &Mailbox, first: usize, step: usize, hints: Hints) {
+    for request in mailbox.requests.iter().skip(first).step_by(step) {
+        mailbox.submitted.fetch_add(1, SeqCst);
+        manager.wait(request, hints);
+    }
+}
+
+/// Green and kernel threads wait for all requests of a mailbox, while `meanwhile` is called again and again.
+fn all_complete(
+    runtime: &Runtime,
+    hints: Hints,
+    loaded: bool,
+    mut meanwhile: impl FnMut(&SourceHandle) + Send,
+) {
+    const WAITERS: usize = 4;
+    let manager = runtime.manager().clone();
+    let mailbox = Mailbox::new(48);
+    let source = manager.add_source(mailbox.clone()).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let waiter = |i: usize| {
+        let (manager, mailbox) = (manager.clone(), mailbox.clone());
+        move || wait_for_some(&manager, &mailbox, i, WAITERS, hints)
+    };
+    let mut kernel: Vec<_> = (0..2).map(|i| std::thread::spawn(waiter(i))).collect();
+    let threads = runtime.threads();
+    let mut green = Vec::new();
+    if manager.mode() == Mode::NoThread {
+        kernel.extend((2..WAITERS).map(|i| std::thread::spawn(waiter(i))));
+    } else {
+        green.extend((2..WAITERS).map(|i| threads.spawn(waiter(i))));
+        let computing = if loaded { 3 } else { 0 };
+        green.extend((0..computing).map(|_| {
+            let stop = stop.clone();
+            threads.spawn(move || {
+                while !stop.load(SeqCst) {
+                    (0..5000).for_each(|_| std::hint::spin_loop());
+                    marcel::yield_now(); // or the waiters, once started, would never have the virtual processor again
+                }
+            })
+        }));
+    }
+    let sender = deliver_all(&mailbox);
+    let limit = Instant::now() + LIMIT;
+    while mailbox.requests.iter().any(|request| !request.is_done()) {
+        if Instant::now() > limit {
+            let done = mailbox.requests.iter().filter(|request| request.is_done()).count();
+            eprintln!(
+                "{done} of {} after {LIMIT:?}\n{}",
+                mailbox.requests.len(),
+                manager.explain()
+            );
+            std::process::abort(); // the threads that wait could not be joined
+        }
+        meanwhile(&source);
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    stop.store(true, SeqCst);
+    sender.join().unwrap();
+    kernel.into_iter().for_each(|thread| thread.join().unwrap());
+    green.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+fn every_mode_and_load(mut f: impl FnMut(Mode, bool)) {
+    for mode in MODES {
+        for loaded in [false, true] {
+            f(mode, loaded);
+        }
+    }
+}
+
+#[test]
+fn every_request_completes_under_every_policy() {
+    for name in NAMES {
+        every_mode_and_load(|mode, loaded| {
+            let runtime = runtime(mode, name);
+            all_complete(&runtime, Hint::Short.into(), loaded, |_| {});
+        });
+    }
+}
+
+#[test]
+fn every_request_completes_whatever_is_said_of_it() {
+    let short = Hints::new(Hint::Short);
+    let all = [
+        short.poll_only(),
+        short.block_only(),
+        short.priority(Priority::High),
+        short.priority(Priority::Low),
+        Hints::new(Hint::Expected(Duration::from_micros(3))),
+        Hints::new(Hint::Expected(Duration::from_secs(3))),
+        Hints::new(Hint::Long),
+    ];
+    for (name, hints) in ["adaptive", "timer-only"].into_iter().flat_map(|n| all.map(|h| (n, h))) {
+        for mode in MODES {
+            all_complete(&runtime(mode, name), hints, false, |_| {});
+        }
+    }
+}
+
+/// The policy of the source changes all the time while its requests pend, and the dedicated thread goes on and off.
+#[test]
+fn every_request_completes_although_its_method_changes_meanwhile() {
+    every_mode_and_load(|mode, loaded| {
+        for round in 0..5 {
+            let runtime = runtime(mode, "load-aware");
+            let manager = runtime.manager().clone();
+            let mut turn = round;
+            all_complete(&runtime, Hint::Short.into(), loaded, |source| {
+                turn = turn * 5 + 1; // all names in turn, in an order that differs from round to round
+                source.set_policy(policy(NAMES[turn % NAMES.len()])).unwrap();
+                manager.set_dedicated(turn / 7 % 2).unwrap();
+                turn %= 1 << 20;
+            });
+        }
+    });
+}
+
+/// A thread that sleeps in the kernel is found by who polls from now on, and the other way round.
+#[test]
+fn a_pending_request_is_found_by_the_method_that_it_is_switched_to() {
+    for (from, to) in [("always-block", "dedicated"), ("dedicated", "always-block")] {
+        let runtime = runtime(Mode::Smp, from);
+        let manager = runtime.manager().clone();
+        let mailbox = Mailbox::new(1);
+        let source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(1, SeqCst);
+        let waiter = {
+            let (manager, mailbox) = (manager.clone(), mailbox.clone());
+            std::thread::spawn(move || manager.wait(&mailbox.requests[0], Hint::Short))
+        };
+        std::thread::sleep(Duration::from_millis(5));
+        source.set_policy(policy(to)).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        let dedicated = manager.hits(Point::Dedicated);
+        mailbox.deliver();
+        waiter.join().unwrap();
+        assert_eq!(dedicated, 0);
+        if to == "always-block" {
+            assert_eq!(manager.hits(Point::Dedicated), 0, "the dedicated thread went on");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_is_left_to_ticks_is_found_without_anybody_who_polls_or_sleeps_on_it() {
+    let runtime = runtime(Mode::Smp, "timer-only");
+    let manager = runtime.manager().clone();
+    let mailbox = Mailbox::new(20);
+    let _source = manager.add_source(mailbox.clone()).unwrap();
+    runtime.run(|| {
+        for request in &mailbox.requests {
+            mailbox.submitted.fetch_add(1, SeqCst);
+            manager.left_pending();
+            mailbox.deliver();
+            let limit = Instant::now() + LIMIT;
+            while !request.is_done() {
+                assert!(Instant::now() < limit);
+                std::hint::spin_loop();
+            }
+        }
+    });
+    assert_eq!(manager.hits(Point::Block), 0);
+    assert_eq!(manager.hits(Point::Wait), 0);
+}
+
+/// CPU time of the process so far.
+fn cpu_time() -> Duration {
+    // SAFETY: an all-zero rusage is valid, and is filled in.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage
+    };
+    let of = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// Only `always-poll` burns the core of a kernel thread that waits long.
+#[test]
+fn a_long_wait_burns_no_cpu_unless_that_is_the_policy() {
+    for name in NAMES {
+        let manager = Manager::builder().mode(Mode::NoThread).policy(policy(name)).build().unwrap();
+        let mailbox = Mailbox::new(1);
+        let _source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(1, SeqCst);
+        let before = cpu_time();
+        let soon = Instant::now() + Duration::from_millis(400);
+        assert!(!manager.wait_until(&mailbox.requests[0], Hint::Short, soon));
+        let burnt = cpu_time() - before;
+        // A spin of 50 or 100 µs, or a hundred looks: an eighth of the time waited would be a bug.
+        assert!(name == "always-poll" || burnt < Duration::from_millis(50), "{name}: {burnt:?}");
+    }
+}
+
+/// Panics whenever it is asked.
+struct Broken;
+
+impl Policy for Broken {
+    fn name(&self) -> &str {
+        "broken"
+    }
+    fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
+        panic!("a policy is a user's code");
+    }
+}
+
+#[test]
+fn a_policy_that_panics_harms_nobody() {
+    let manager = Manager::builder().mode(Mode::Smp).policy(Arc::new(Broken));
+    let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap();
+    all_complete(&runtime, Hint::Short.into(), false, |_| {});
+}
+
+/// Answers anything, and counts who has asked.
+struct Random([AtomicUsize; 4]);
+
+impl Policy for Random {
+    fn name(&self) -> &str {
+        "random"
+    }
+    fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
+        let n = self.0[request.asker as usize].fetch_add(1, SeqCst);
+        let methods = [Method::Poll, Method::Block, Method::Tick, Method::Dedicated];
+        let choice = Choice::new(methods[n.wrapping_mul(7) / 3 % 4], "any");
+        if n.is_multiple_of(2) { choice.again(Duration::from_micros(100)) } else { choice }
+    }
+}
+
+#[test]
+fn whatever_a_policy_answers_every_request_completes() {
+    every_mode_and_load(|mode, loaded| {
+        let random = Arc::new(Random(Default::default()));
+        let manager = Manager::builder().mode(mode).policy(random.clone());
+        let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap();
+        all_complete(&runtime, Hint::Short.into(), loaded, |_| {});
+        assert!(random.0[Asker::Waiter as usize].load(SeqCst) > 0);
+    });
+}
+
+#[test]
+fn what_is_chosen_is_explained() {
+    let runtime = runtime(Mode::Mono, "adaptive");
+    let manager = runtime.manager();
+    let mailbox = Mailbox::new(40);
+    let source = manager.add_source(mailbox.clone()).unwrap();
+    runtime.run(|| {
+        let sender = deliver_all(&mailbox);
+        let hints = Hints::new(Hint::Short).on(source.id());
+        wait_for_some(manager, &mailbox, 0, 1, hints);
+        sender.join().unwrap();
+    });
+    let explanation = manager.explain();
+    assert_eq!(explanation.sources[0].source, "mailbox");
+    let text = explanation.to_string();
+    for part in ["mode mono, policy adaptive", "cost(x) = ", "waits so far", "x = "] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    source.set_policy(policy("always-block")).unwrap();
+    let text = manager.explain().to_string();
+    assert!(text.contains("mailbox: policy always-block"), "{text}");
+}
