@@ -163,9 +163,7 @@ fn process<'a>(out: &mut Out<'a>, trace: &'a Trace, tracks: &'a [Track], flow: &
                         let instant = out.put(*at, "i", "mark", name.as_str());
                         instant.s = Some("t");
                         if kind == Kind::Hit {
-                            instant
-                                .args
-                                .insert("polls in vain before".into(), (event.b >> 8).into());
+                            instant.args.insert("looks before".into(), (event.b >> 8).into());
                         }
                     }
                 },

@@ -135,7 +135,7 @@ fn sources(trace: &Trace, tracks: &[Track]) -> String {
     }
     let mut rows: Vec<_> = found.into_iter().collect();
     rows.sort_by_key(|(_, (hits, _))| std::cmp::Reverse(*hits));
-    let mut table = out::table(&["source", "found at", "times", "looks in vain before"]);
+    let mut table = out::table(&["source", "found at", "times", "looks before"]);
     for ((source, point), (hits, vain)) in rows {
         let name = trace.name(source).unwrap_or("?").to_owned();
         table.add_row(vec![name, walk::point(point), hits.to_string(), vain.to_string()]);

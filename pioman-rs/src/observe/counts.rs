@@ -149,14 +149,15 @@ impl Counts {
         found
     }
 
-    /// The trace is told of polls in vain by their number. In a wait, most ends tell it as well: every hit there would
-    /// cost a twentieth of a message.
+    /// The trace is told of the polls since the last hit that it was told of by their number.
     #[cold]
     #[inline(never)]
     fn tell(&self, cell: &Cell, point: Point, index: usize) {
         let polls = cell.polls.get();
-        let vain = polls.saturating_sub(cell.told.swap(polls, Relaxed) + 1);
-        trace::often(Kind::Hit, self.name(index).into(), point as u64 | vain << 8);
+        let vain = polls.saturating_sub(cell.told.load(Relaxed) + 1);
+        if trace::often(Kind::Hit, self.name(index).into(), point as u64 | vain << 8) {
+            cell.told.store(polls, Relaxed);
+        }
     }
 
     /// A wait for a source is over, and took this long.

@@ -62,8 +62,8 @@ kinds! {
     /// …has made it.
     CallEnd = 17,
 
-    /// A look for events found some at the source called `a`. `b`: the point in the lowest eight bits, above them how many
-    /// looks there have found nothing since the last one that did.
+    /// A look for events found some at the source called `a`. `b`: the point in the lowest eight bits, above them how often
+    /// the kernel thread has looked there since it last recorded such a look.
     Hit = 32,
     /// A thread waits for request `a` and polls.
     WaitPoll = 33,
