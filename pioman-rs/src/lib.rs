@@ -9,6 +9,8 @@
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
 //! | [`Manager::wait`], [`Task::wait`] | blocks | goes on; polls or sleeps in the kernel when it has nothing to run | blocks |
+//! | [`Manager::wait_any`], [`Manager::wait_all`], [`Cond::wait`], [`Semaphore::acquire`] | as [`Manager::wait`] | | |
+//! | [`Completion::complete`], [`Cond::signal`], [`Semaphore::release`], [`Notifier::notify`] | goes on, in a handler too | goes on | goes on |
 //! | what reads, writes, syncs or waits in [`fs`] and [`process`] | blocks | goes on | blocks |
 //! | [`time::Timer::wait`], [`time::Interval::tick`], [`Transfer::wait`] | blocks | goes on | blocks |
 //! | [`fs::File::start_read_at`] and its like, [`time::timeout`] | goes on | goes on | goes on |

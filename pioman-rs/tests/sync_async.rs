@@ -189,3 +189,69 @@ fn no_event_is_lost_on_an_event_loop() {
         }
     });
 }
+
+/// Completes its request when it is polled after `come`.
+struct Once {
+    come: std::sync::atomic::AtomicBool,
+    done: Completion,
+}
+
+// SAFETY: an atomic and a completion.
+unsafe impl pioman::Source for Once {
+    fn name(&self) -> &str {
+        "once"
+    }
+    fn poll(&self) -> bool {
+        let found = self.come.swap(false, SeqCst);
+        if found {
+            self.done.complete();
+        }
+        found
+    }
+    fn pending(&self) -> bool {
+        !self.done.is_done()
+    }
+    fn fd(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+}
+
+/// The only virtual processor computes, so only the tick's handler finds the event: the callback, which allocates and
+/// says where it is, is called on another kernel thread, while the computation goes on.
+#[test]
+fn a_callback_of_what_a_handler_finds_is_called_outside_of_it() {
+    use marcel::Mode;
+    use pioman::{Manager, Points, Runtime};
+    let points = Points { tick: true, ..Points::NONE };
+    let manager = Manager::builder().mode(Mode::Mono).points(points);
+    let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(1)).unwrap();
+    let manager = runtime.manager();
+    for _ in 0..20 {
+        let source = Arc::new(Once { come: false.into(), done: Completion::new() });
+        let _registered = manager.add_source(source.clone()).unwrap();
+        let (tx, rx) = std::sync::mpsc::channel();
+        let _callback = source.done.on_complete(move || {
+            tx.send((marcel::in_handler(), std::thread::current().id())).unwrap();
+        });
+        let come = &source.come;
+        let (in_handler, thread, own) = runtime.run(move || {
+            manager.left_pending();
+            come.store(true, SeqCst);
+            let start = std::time::Instant::now();
+            // Computes: no call that would let anybody poll.
+            let called = loop {
+                if let Ok(called) = rx.try_recv() {
+                    break called;
+                }
+                assert!(start.elapsed() < LONG, "never called");
+                std::hint::spin_loop();
+            };
+            (called.0, called.1, std::thread::current().id())
+        });
+        assert!(!in_handler && thread != own);
+    }
+}

@@ -16,7 +16,7 @@
 #[cfg(not(loom))]
 use std::time::Instant;
 
-use crate::shim::{AtomicBool, AtomicUsize, Ordering::*, yield_now};
+use crate::shim::{AtomicU8, AtomicUsize, Ordering::*, yield_now};
 use crate::sync::completion::Completion;
 use crate::sync::node::{After, Node};
 use crate::sync::waitable::Waitable;
@@ -53,7 +53,8 @@ struct Member {
     node: Node,
     group: *const Group,
     index: usize,
-    fired: AtomicBool,
+    /// 1 when it is.
+    fired: AtomicU8,
 }
 
 impl Member {
@@ -63,12 +64,28 @@ impl Member {
             unsafe {
                 let member = node.cast::<Member>();
                 (*(*member).group).count((*member).index);
-                (*member).fired.store(true, Release);
+                (*member).fired.store(1, Release);
             }
             None
         }
         // SAFETY: two stores and a completion.
-        Member { node: unsafe { Node::new(fire) }, group, index, fired: AtomicBool::new(false) }
+        Member { node: unsafe { Node::new(fire) }, group, index, fired: AtomicU8::new(0) }
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Member {
+    /// Stands for the end of the memory: loom reports a touch that may come later.
+    fn drop(&mut self) {
+        self.fired.with_mut(|_| ());
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Group {
+    /// As for a member.
+    fn drop(&mut self) {
+        self.fired.with_mut(|_| ());
     }
 }
 
@@ -93,8 +110,8 @@ impl Drop for Listed<'_, '_> {
     fn drop(&mut self) {
         for (index, member) in self.members[..self.len].iter().enumerate() {
             let what = &self.what[index];
-            let left = !member.fired.load(Acquire) && what.leave((&raw const *member).cast());
-            while !left && !member.fired.load(Acquire) {
+            let left = member.fired.load(Acquire) == 0 && what.leave((&raw const *member).cast());
+            while !left && member.fired.load(Acquire) == 0 {
                 yield_now(); // somebody is about to
             }
             let kept = match self.keep {
@@ -129,7 +146,7 @@ fn wait_for(
         // SAFETY: the member stays until `listed` has seen to it.
         if !unsafe { what.enlist((&raw const members[index]).cast()) } {
             group.count(index);
-            members[index].fired.store(true, Release);
+            members[index].fired.store(1, Release);
         }
         listed.len = index + 1;
         if group.done.is_done() {
