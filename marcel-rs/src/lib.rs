@@ -90,6 +90,7 @@ pub use crate::{
     thread::local_key::{AccessError, LocalKey},
     thread::scope::{Scope, ScopedJoinHandle, scope},
     thread::spawn::{Builder, spawn},
+    vp::local::in_handler as in_tick,
     vp::policy::{self, Priority},
     vp::processor::{Kind, Vp},
 };

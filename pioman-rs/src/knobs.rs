@@ -82,6 +82,25 @@ pub(crate) static STATS: Knob = Knob {
               times makes every poll some 30 ns longer",
 };
 
+/// From when on a callback takes too long.
+pub(crate) static LONG_CALLBACK_USEC: Knob = Knob {
+    name: "PIOM_LONG_CALLBACK_USEC",
+    kind: Kind::Int(0, 1_000_000_000),
+    default: "1000",
+    unit: "µs",
+    meaning: "callbacks (light tasks and the like) that take longer are named on standard error, since nothing \
+              else progresses meanwhile where they run; 0: none is",
+};
+
 /// Every knob of this crate, for `mad knobs`.
-pub static KNOBS: &[Knob] =
-    &[ENABLE_PROGRESSION, POINTS, POLICY, BUSY_WAIT_USEC, SPARE_LWP, DEDICATED, URING, STATS];
+pub static KNOBS: &[Knob] = &[
+    ENABLE_PROGRESSION,
+    POINTS,
+    POLICY,
+    BUSY_WAIT_USEC,
+    SPARE_LWP,
+    DEDICATED,
+    URING,
+    STATS,
+    LONG_CALLBACK_USEC,
+];

@@ -29,6 +29,8 @@
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+mod fault;
+#[cfg(not(loom))]
 pub mod fd;
 #[cfg(not(loom))]
 pub mod fs;
@@ -49,6 +51,8 @@ pub mod pipe;
 pub mod policy;
 #[cfg(not(loom))]
 pub mod process;
+#[cfg_attr(loom, allow(unreachable_pub))]
+pub mod server;
 mod shim;
 #[cfg_attr(loom, allow(unused_imports))]
 mod source;
@@ -62,6 +66,7 @@ mod watch;
 #[cfg(not(loom))]
 pub use crate::{
     error::Error,
+    fault::faults,
     knobs::KNOBS,
     ltask::{Progress, Task, TaskBuilder},
     manager::current::{Entered, current},

@@ -66,9 +66,13 @@ pub(crate) fn set_in_scheduler(yes: bool) {
     LOCAL.with(|l| l.in_scheduler.set(yes));
 }
 
-/// Whether a tick's handler runs on this kernel thread right now.
+/// Whether the handler of a virtual processor's tick runs on this kernel thread right now: what is called then has to keep
+/// to what signal handlers may do.
+///
+/// # Context
+/// Anywhere, signal handlers included.
 #[inline(never)]
-pub(crate) fn in_handler() -> bool {
+pub fn in_handler() -> bool {
     anew();
     LOCAL.with(|l| l.in_handler.get())
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::manager::Manager;
 use crate::manager::registry::SourceId;
+use crate::server::hub::Hub;
 use crate::source::Source;
 use crate::source::fd::FdSource;
 use crate::source::timer::Timers;
@@ -14,6 +15,7 @@ use crate::source::timer::Timers;
 pub(crate) struct Builtin {
     pub(crate) fds: Lazy<FdSource>,
     pub(crate) timers: Lazy<Timers>,
+    pub(crate) servers: Lazy<Hub>,
 }
 
 /// A source, and by what name hints know it.

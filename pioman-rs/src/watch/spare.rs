@@ -20,6 +20,7 @@ pub(crate) struct Spare {
     shared: Arc<Shared>,
     watcher: Mutex<Option<JoinHandle<()>>>,
     lwps: Arc<LwpPool>,
+    most: usize,
     reserved: AtomicUsize,
 }
 
@@ -44,6 +45,7 @@ impl Spare {
             shared,
             watcher: Mutex::new(None),
             lwps: Arc::new(LwpPool::new(lwps)),
+            most: lwps,
             reserved: AtomicUsize::new(0),
         }
     }
@@ -57,6 +59,16 @@ impl Spare {
         }
         self.shared.core.lwps.get_or_init(|| self.lwps.clone());
         started
+    }
+
+    /// The pool of spare kernel threads.
+    pub(crate) fn pool(&self) -> &Arc<LwpPool> {
+        &self.lwps
+    }
+
+    /// How many threads it may have (`PIOM_SPARE_LWP`).
+    pub(crate) fn most(&self) -> usize {
+        self.most
     }
 
     /// A blocking task has ended.
@@ -114,7 +126,10 @@ impl Drop for Spare {
         self.shared.stopping.store(true, SeqCst);
         self.shared.sleeper.notify();
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = watcher {
+        // The manager's last owner may be a value that the watcher has just dropped: it does not wait for itself.
+        if let Some(thread) = watcher
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }
