@@ -264,6 +264,24 @@ fn errors_and_options_are_those_of_the_standard_library() {
     }
 }
 
+/// A read of a pipe ends with what is there, however much was asked for.
+#[test]
+fn a_pipe_gives_what_it_has() {
+    for (which, runtime) in runtimes() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut file = fs::File::from(std::os::fd::OwnedFd::from(reader));
+        runtime.run(|| {
+            let mut buffer = [0; 64];
+            for _ in 0..50 {
+                writer.write_all(b"some").unwrap();
+                assert_eq!(file.read(&mut buffer).unwrap(), 4, "{which}");
+            }
+            drop(writer);
+            assert_eq!(file.read(&mut buffer).unwrap(), 0, "{which}");
+        });
+    }
+}
+
 #[test]
 fn names_folders_and_copies() {
     for (which, runtime) in runtimes() {

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! # How
-//! In a green thread: opening, reading, writing and syncing by the manager's `io_uring` ([`crate::Manager::file_engine`]);
-//! an operation that need not wait for a disk has then ended at once. What has to do with names and metadata, and
+//! In a green thread: what a read finds in the page cache it takes at once, by a system call that does not wait. Else,
+//! opening, reading, writing and syncing go by the manager's `io_uring` ([`crate::Manager::file_engine`]). What has to do with names and metadata, and
 //! everything where there is no ring, is made by [`marcel::blocking()`]. A plain kernel thread makes the system call: it
 //! blocks nobody else. [`File::start_read_at`] and its like do not wait at all: from any thread, by the ring.
 //!

@@ -141,15 +141,25 @@ impl Call {
         (n >= 0).then_some(n as i32)
     }
 
-    /// What is left of a read of which `n` bytes have come; `None`: nothing, or it was the end of the file.
+    /// What is left of a read of which `n` bytes have come; `None`: nothing, or it was the end of the file, or there is
+    /// nothing to wait for: a pipe gives what it has.
     pub(crate) fn rest(&self, n: i32) -> Option<Call> {
         let n = n as u32;
         match *self {
-            Call::Read { fd, to, len, offset } if 0 < n && n < len => {
+            Call::Read { fd, to, len, offset } if 0 < n && n < len && is_regular(fd) => {
                 let offset = if offset == POSITION { offset } else { offset + n as u64 };
                 Some(Call::Read { fd, to: to.wrapping_add(n as usize), len: len - n, offset })
             }
             _ => None,
         }
+    }
+}
+
+fn is_regular(fd: RawFd) -> bool {
+    let mut stat = std::mem::MaybeUninit::<libc::stat64>::uninit();
+    // SAFETY: room for the answer, which is there when the call succeeds.
+    unsafe {
+        libc::fstat64(fd, stat.as_mut_ptr()) == 0
+            && stat.assume_init().st_mode & libc::S_IFMT == libc::S_IFREG
     }
 }

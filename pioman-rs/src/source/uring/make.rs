@@ -39,6 +39,24 @@ unsafe fn attempt(call: Call, hint: Hint) -> i32 {
         // SAFETY: the caller's promise.
         return unsafe { call.run() };
     }
+    // What is in the page cache costs less than a ring, and much less than another thread.
+    // SAFETY: the caller's promise.
+    match unsafe { call.run_at_once() } {
+        // SAFETY: as above.
+        None => unsafe { elsewhere(call, hint) },
+        Some(n) => match call.rest(n) {
+            None => n,
+            // SAFETY: as above. (An error will come again, alone.)
+            Some(rest) => n + unsafe { elsewhere(rest, hint) }.max(0),
+        },
+    }
+}
+
+/// By the ring, else by the pool.
+///
+/// # Safety
+/// As [`make`].
+unsafe fn elsewhere(call: Call, hint: Hint) -> i32 {
     if let Ok(manager) = Manager::here()
         && let Some(ring) = manager.uring()
         && ring.knows(&call)
@@ -47,15 +65,7 @@ unsafe fn attempt(call: Call, hint: Hint) -> i32 {
         return unsafe { by_ring(ring, &manager, &call, hint) };
     }
     // SAFETY: the caller's promise.
-    match unsafe { call.run_at_once() } {
-        // SAFETY: as above.
-        None => unsafe { by_pool(call) },
-        Some(n) => match call.rest(n) {
-            None => n,
-            // SAFETY: as above. (An error will come again, alone.)
-            Some(rest) => n + unsafe { by_pool(rest) }.max(0),
-        },
-    }
+    unsafe { by_pool(call) }
 }
 
 /// # Safety
