@@ -19,6 +19,7 @@ Examples:
   mad knobs
   PIOM_TIMER_PERIOD=1000 mad knobs --json
   mad knobs --markdown > knobs.md
+  PIOM_POLICY=adaptive mad knobs --explain
 
 Exit status: 1 when a variable of the environment holds a value that its knob does not accept.")]
 pub(crate) struct KnobsArgs {
@@ -28,6 +29,10 @@ pub(crate) struct KnobsArgs {
     /// A Markdown table of names, values and meanings: the documentation is made of it
     #[arg(long)]
     markdown: bool,
+    /// How events would be looked for with these knobs, and why: the policy's answers, and the formula for the time to
+    /// poll with what a wake-up by the kernel costs on this machine now
+    #[arg(long, conflicts_with_all = ["json", "markdown"])]
+    explain: bool,
 }
 
 /// The knobs of every crate, with the crate's name.
@@ -58,8 +63,19 @@ fn in_force(knob: &Knob) -> (&'static str, Result<String, String>) {
     }
 }
 
+/// What a manager with these knobs would do. A running program says it of its own by `pioman::Manager::explain`.
+fn explain() -> Outcome {
+    let manager = pioman::Manager::builder().build().map_err(|e| Exit::Failed(e.to_string()))?;
+    let measured = manager.measure_wake_up();
+    measured.map_err(|e| Exit::Failed(format!("measuring a wake-up by the kernel: {e}")))?;
+    out::print(&manager.explain().to_string())
+}
+
 /// Prints the table.
 pub(crate) fn run(args: &KnobsArgs) -> Outcome {
+    if args.explain {
+        return explain();
+    }
     let mut wrong = Vec::new();
     let mut text = String::new();
     let mut table = out::table(&["knob", "value", "from", "accepts", "meaning"]);
