@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
+use marcel::JoinHandle;
 use pioman::net::{TcpListener, TcpStream};
 
 /// An echo server with a green thread for each connection, and a client that measures it.
@@ -86,15 +87,19 @@ fn ask(
     Ok(times)
 }
 
+/// Starts a green thread. Those that do little but wait and answer are *reactive*: an event wakes them without a detour,
+/// and they run at once although every core computes.
+fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
+    marcel::Builder::new().reactive(true).spawn(f)
+}
+
 fn serve(address: &str) -> io::Result<()> {
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr()?);
     loop {
         match listener.accept() {
             Ok((stream, peer)) => {
-                marcel::spawn(move || {
-                    report(peer, stream.set_nodelay(true).and_then(|()| echo(stream)))
-                });
+                spawn(move || report(peer, stream.set_nodelay(true).and_then(|()| echo(stream))))?;
             }
             Err(error) => {
                 eprintln!("echo: {error}");
@@ -193,12 +198,12 @@ fn run(options: Options) -> Result<(), Box<dyn Error>> {
                 }
                 let start = Instant::now();
                 let threads = streams.into_iter().map(|mut stream| {
-                    marcel::spawn(move || {
+                    spawn(move || {
                         let times = ask(&mut stream, requests, size);
                         (stream, times)
                     })
                 });
-                let threads: Vec<_> = threads.collect();
+                let threads = threads.collect::<io::Result<Vec<_>>>()?;
                 let all: Vec<_> =
                     threads.into_iter().map(|t| t.join().expect("it does not panic")).collect();
                 summary(&all, start.elapsed())?;

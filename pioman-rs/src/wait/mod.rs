@@ -224,9 +224,12 @@ impl Core {
     #[inline]
     fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
         for _ in 0..POLLS_PER_LOOK {
-            let _ = sources.poll_these(Point::Wait, polls) | self.run_tasks();
+            let found = sources.poll_these(Point::Wait, polls) | self.run_tasks();
             if completion.is_done() {
                 return true;
+            }
+            if found && marcel::others_runnable() {
+                return false; // it was for a thread that waits for our virtual processor now
             }
             std::hint::spin_loop();
         }
