@@ -103,6 +103,14 @@ impl LwpPool {
         Ok(())
     }
 
+    /// Number of its threads.
+    ///
+    /// # Context
+    /// Not the progress path.
+    pub fn threads(&self) -> usize {
+        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Hands a job to the pool; an idle thread takes it, or the next that becomes idle.
     ///
     /// # Context

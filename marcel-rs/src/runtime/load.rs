@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::runtime::mode::Mode;
 use crate::runtime::shared::Shared;
-use crate::vp::processor::Kind;
+use crate::vp::processor::{Kind, Vp};
 
 /// A view of how loaded a runtime is, for the I/O manager. Cheap to clone.
 #[derive(Clone)]
@@ -31,6 +31,18 @@ impl Load {
     /// False if none sleeps. Progress path.
     pub fn wake_one(&self) -> bool {
         self.0.wake_sleeper(Kind::Compute) || self.0.wake_sleeper(Kind::Reactive)
+    }
+
+    /// As [`Load::wake_one`], one that stands on one of the cores that `wanted` accepts: a compute one. Progress path.
+    pub fn wake_on(&self, wanted: &dyn Fn(usize) -> bool) -> bool {
+        self.0.wake_sleeper_on(wanted)
+    }
+
+    /// Whether every compute virtual processor on one of the cores that `wanted` accepts runs a thread now; true if
+    /// there is none.
+    pub fn busy_on(&self, wanted: &dyn Fn(usize) -> bool) -> bool {
+        let there = |vp: &&&Vp| vp.place.core.is_some_and(wanted);
+        self.0.vps(Kind::Compute).iter().filter(there).all(|vp| vp.is_busy())
     }
 
     /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.

@@ -239,6 +239,14 @@ impl Shared {
         self.wake_after_fence(kind, None)
     }
 
+    /// As [`Shared::wake_sleeper`], a compute one on one of the cores that `wanted` accepts.
+    pub(crate) fn wake_sleeper_on(&self, wanted: &dyn Fn(usize) -> bool) -> bool {
+        let kind = Kind::Compute;
+        let among = |index: usize| self.vps(kind)[index].place.core.is_some_and(wanted);
+        fence(SeqCst);
+        self.wake_after_fence(kind, Some(&among))
+    }
+
     /// The caller's fence comes after what the woken one is to see.
     #[inline]
     fn wake_after_fence(&self, kind: Kind, among: Option<&dyn Fn(usize) -> bool>) -> bool {
