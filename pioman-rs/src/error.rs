@@ -38,3 +38,9 @@ impl From<KnobError> for Error {
         Error::Knob(error)
     }
 }
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        io::Error::other(error)
+    }
+}

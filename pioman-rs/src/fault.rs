@@ -43,6 +43,24 @@ pub(crate) fn is_too_long(took: Duration) -> bool {
     took > limit()
 }
 
+/// Tells of a call that has taken `took`, if that is too long.
+#[inline]
+pub(crate) fn check_time(kind: &str, name: &str, took: Duration) {
+    if is_too_long(took) {
+        too_long(kind, name, took);
+    }
+}
+
+#[cold]
+fn too_long(kind: &str, name: &str, took: Duration) {
+    let limit = limit();
+    report(
+        kind,
+        name,
+        format_args!("took {took:?}: nothing else progresses there meanwhile (limit {limit:?})"),
+    );
+}
+
 /// The longest time that a callback may take without being told of.
 #[inline]
 fn limit() -> Duration {

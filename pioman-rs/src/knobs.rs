@@ -92,6 +92,17 @@ pub(crate) static LONG_CALLBACK_USEC: Knob = Knob {
               else progresses meanwhile where they run; 0: none is",
 };
 
+/// Which nodes of the topology have queues of light tasks.
+pub(crate) static BINDING_LEVEL: Knob = Knob {
+    name: "PIOM_BINDING_LEVEL",
+    kind: Kind::Word(&["all", "machine", "package", "numa", "cache", "core"]),
+    default: "all",
+    unit: "",
+    meaning: "which nodes of the topology have queues of light tasks, beside the machine: those of this level, or \
+              all; a task is in the nearest queue whose node holds its cores. Fewer queues are looked at faster, \
+              and shared by more cores",
+};
+
 /// Every knob of this crate, for `mad knobs`.
 pub static KNOBS: &[Knob] = &[
     ENABLE_PROGRESSION,
@@ -103,4 +114,5 @@ pub static KNOBS: &[Knob] = &[
     URING,
     STATS,
     LONG_CALLBACK_USEC,
+    BINDING_LEVEL,
 ];

@@ -36,7 +36,6 @@ pub mod fd;
 pub mod fs;
 #[cfg(not(loom))]
 mod knobs;
-#[cfg(not(loom))]
 mod ltask;
 #[cfg(not(loom))]
 mod manager;
@@ -68,7 +67,10 @@ pub use crate::{
     error::Error,
     fault::faults,
     knobs::KNOBS,
-    ltask::{Progress, Task, TaskBuilder},
+    ltask::{
+        Polling, Progress, Task, TaskBuilder, TaskCounts, TaskError, Tasklet, TaskletBuilder,
+        TaskletType,
+    },
     manager::current::{Entered, current},
     manager::point::{Point, Points},
     manager::registry::SourceId,

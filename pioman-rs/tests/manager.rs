@@ -371,8 +371,8 @@ fn light_tasks_run_once_or_until_they_are_done() {
                         .unwrap()
                 })
                 .collect();
-            for (i, mut task) in tasks.into_iter().enumerate() {
-                task.wait();
+            for (i, task) in tasks.into_iter().enumerate() {
+                task.wait().unwrap();
                 assert_eq!(runs[i].load(SeqCst), i + 1, "{mode}");
             }
         });
@@ -385,13 +385,13 @@ fn tasks_go_on_while_a_lone_kernel_thread_sleeps() {
     let manager =
         Manager::builder().mode(Mode::NoThread).spin(Some(Duration::ZERO)).build().unwrap();
     let left = AtomicUsize::new(5);
-    let mut task = TaskBuilder::new()
+    let task = TaskBuilder::new()
         .submit(&manager, move || match left.fetch_sub(1, SeqCst) {
             1 => Progress::Done,
             _ => Progress::Again,
         })
         .unwrap();
-    task.wait();
+    task.wait().unwrap();
 }
 
 #[test]
@@ -428,11 +428,11 @@ fn a_task_that_can_block_is_exported_when_every_vp_computes() {
         let before = manager.hits(Point::Block);
         let blocked = Arc::new(AtomicBool::new(false));
         let mark = blocked.clone();
-        let mut task = TaskBuilder::new()
+        let task = TaskBuilder::new()
             .blocking(move || mark.store(true, SeqCst))
             .submit(&manager, || Progress::Again)
             .unwrap();
-        task.wait();
+        task.wait().unwrap();
         assert!(blocked.load(SeqCst));
         assert!(manager.hits(Point::Block) > before);
         stop.store(true, SeqCst);

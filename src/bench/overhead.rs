@@ -122,8 +122,8 @@ fn measure(spec: &Spec, manager: &Arc<Manager>) -> Worked {
                 Ok(())
             })?,
             "task" => batches(spec.iters / 10 + 1, || {
-                let mut task = TaskBuilder::new().submit(manager, || Progress::Done)?;
-                task.wait();
+                let task = TaskBuilder::new().submit(manager, || Progress::Done)?;
+                task.wait()?;
                 Ok(())
             })?,
             _ => blocking(spec.iters, manager)?,
@@ -186,11 +186,11 @@ fn exported(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
     let mut times = Vec::new();
     for _ in 0..samples {
         let start = now_ns();
-        let mut task = TaskBuilder::new()
+        let task = TaskBuilder::new()
             .blocking(|| ())
             .submit(manager, || Progress::Again)
             .map_err(|e| e.to_string())?;
-        task.wait();
+        task.wait().map_err(|e| e.to_string())?;
         times.push((now_ns() - start) as f64);
     }
     let made = manager.hits(Point::Block) - before;

@@ -31,6 +31,7 @@ unsafe impl Hooks for Manager {
                 let _ = self.core.front.add_sleeper(fd);
             }
         }
+        self.core.tasks.serve(vps);
         let _ = self.core.load.set(load);
     }
 
@@ -63,12 +64,14 @@ unsafe impl Hooks for Manager {
     }
 
     fn busy(&self, vp: &Vp) {
+        self.core.tasks_when_busy();
         if self.core.stop_idle(vp) {
             self.core.left_pending();
         }
     }
 
     fn ended(&self, vp: &Vp) {
+        self.core.tasks.lose();
         if self.core.stop_idle(vp) {
             self.core.left_pending();
         }
@@ -86,21 +89,22 @@ impl Core {
         if !progresses {
             return Idle::Sleep;
         }
-        if self.tasks.run(vp.cpu(), self) {
-            return Idle::Found;
+        let tasks = self.tasks_at_idle(vp);
+        if tasks == Idle::Found {
+            return tasks;
         }
         let sources = self.registry.pin();
         let pending = sources.pending_of(u64::MAX);
         if pending == 0 || self.spun.swap(false, Relaxed) {
-            return Idle::Sleep;
+            return tasks;
         }
         let mine = self.idle_poller.load(Relaxed) == address(vp);
         if !mine && self.pollers.seems_unpolled(pending) == 0 {
-            return Idle::Sleep;
+            return tasks;
         }
         let polls = self.polled_by_idle(&sources, pending, since.elapsed());
         if polls == 0 || !mine && !self.start_idle(vp) {
-            return Idle::Sleep;
+            return tasks;
         }
         let before = self.idle_mask.load(Relaxed);
         if polls != before {
@@ -147,6 +151,7 @@ impl Core {
     }
 
     fn switch(&self, vp: &Vp) {
+        self.tasks_at_switch(vp);
         // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
         let sources = self.registry.pin();
         let pending = sources.pending_of(u64::MAX);
@@ -154,7 +159,6 @@ impl Core {
             return;
         }
         if self.points.switch {
-            self.tasks.run(vp.cpu(), self);
             sources.poll_these(Point::Switch, pending & self.passed.load(Relaxed));
         }
         drop(sources);
@@ -204,12 +208,23 @@ impl Core {
         if !self.may_progress() {
             return false;
         }
-        if self.tasks.pending() && self.points.idle {
-            // Tasks that are to be called again and cannot block: at the pace of the tick.
-            let soon = Instant::now() + self.tick_period;
-            sleeper.sleep(Some(deadline.map_or(soon, |d| d.min(soon))), last_look);
-            return true;
+        let tasks = self.tasks_before_sleep(vp);
+        let until = [deadline, tasks].into_iter().flatten().min();
+        let slept = self.sleep_watching(vp, sleeper, until, last_look);
+        if !slept && tasks.is_some() {
+            sleeper.sleep(until, last_look);
         }
+        slept || tasks.is_some()
+    }
+
+    /// As [`Hooks::sleep`].
+    fn sleep_watching(
+        &self,
+        vp: &Vp,
+        sleeper: &Sleeper,
+        deadline: Option<Instant>,
+        last_look: &dyn Fn() -> bool,
+    ) -> bool {
         let sources = self.registry.pin();
         // Whoever polls makes sure, when it stops, that somebody watches.
         let open = self.unpolled(&sources);

@@ -37,6 +37,7 @@ use marcel::{Load, Mode, Sleeper};
 
 use crate::error::Error;
 use crate::knobs;
+use crate::ltask::TaskCounts;
 use crate::ltask::tree::Tree;
 use crate::manager::point::{Hits, Point, Points};
 use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
@@ -56,12 +57,17 @@ use crate::watch::pollers::Pollers;
 use crate::watch::set::Watch;
 use crate::watch::spare::Spare;
 
+/// How long idle virtual processors poll for light tasks that wait for something, unless the knob says.
+const TASKS_SPIN: Duration = Duration::from_micros(50);
+
 /// Configures a [`Manager`]; what is not set comes from the knobs.
 #[derive(Default)]
 pub struct Builder {
     mode: Option<Mode>,
     points: Option<Points>,
     spin: Option<Option<Duration>>,
+    #[cfg(test)]
+    pub(crate) tasks: Option<Tree>,
     policy: Option<Arc<dyn Policy>>,
     uring: Option<bool>,
     times: Option<bool>,
@@ -167,6 +173,15 @@ impl Builder {
             marcel::Error::Knob(knob) => Error::Knob(knob),
             other => Error::Os { doing: "MARCEL_TRACE", source: io::Error::other(other) },
         })?;
+        knobs::LONG_CALLBACK_USEC.int()?; // told here, used by `fault`
+        let spin = match limit {
+            Limit::For(time) => Some(time),
+            Limit::Never => None,
+            Limit::Auto => Some(TASKS_SPIN),
+        };
+        let tasks = Tree::new(tick_period, spin)?;
+        #[cfg(test)]
+        let tasks = self.tasks.unwrap_or(tasks);
         let core = Core {
             mode,
             points,
@@ -195,7 +210,7 @@ impl Builder {
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
             idle_mask: AtomicU64::new(0),
-            tasks: Tree::new().map_err(Error::Topology)?,
+            tasks,
             hits: Hits::default(),
             wants_uring,
             uring: OnceLock::new(),
@@ -425,6 +440,11 @@ impl Manager {
         self.core.counters()
     }
 
+    /// How many light tasks there were, and what has become of them.
+    pub fn tasks(&self) -> TaskCounts {
+        self.core.tasks.counts.get()
+    }
+
     /// The points that are on.
     pub fn points(&self) -> Points {
         self.core.points
@@ -470,17 +490,6 @@ impl Core {
     /// Whether progress outside calls is on at all.
     pub(crate) fn progresses(&self) -> bool {
         self.points != Points::NONE
-    }
-
-    /// A task was submitted: wakes an idle virtual processor, or the spare watcher. With neither, it runs when a
-    /// virtual processor next looks for something to run, or in a wait (2007, 3.3: "when it is safe").
-    pub(crate) fn call_for_tasks(&self) {
-        if self.points.idle && self.load.get().is_some_and(Load::wake_one) {
-            return;
-        }
-        if let Some(sleeper) = self.watcher.get() {
-            sleeper.notify();
-        }
     }
 
     fn remove_source(&self, slot: usize) {

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use marcel::{Latch, Sleeper};
 
+use crate::ltask::inside::deny_waiting;
 use crate::manager::Core;
 use crate::manager::point::Point;
 use crate::manager::registry::{MAX, Pinned};
 use crate::observe::trace;
 use crate::policy::ask::Question;
-pub(crate) use crate::policy::hints::Hint;
 use crate::policy::hints::Hints;
 use crate::policy::{Asker, Choice, Method};
 use crate::sync::completion::Completion;
@@ -91,6 +91,9 @@ impl Core {
     }
 
     fn wait_for(&self, completion: &Completion, hints: Hints, deadline: Option<Instant>) -> bool {
+        if self.tasks.pending() {
+            deny_waiting();
+        }
         let slot = hints.source.map(|source| usize::from(source.0));
         let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
         let mut wait =
@@ -206,6 +209,7 @@ impl Core {
             }
             // Whoever removes a source waits for pins; one that is new is polled, too.
             drop(sources);
+            self.tasks_in_wait(false);
             sources = self.registry.pin();
             let now = sources.of(self.polled_for(wait.question.slot));
             if now != polls {
@@ -224,22 +228,19 @@ impl Core {
     #[inline]
     fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
         for _ in 0..POLLS_PER_LOOK {
-            let found = sources.poll_these(Point::Wait, polls) | self.run_tasks();
+            let found = sources.poll_these(Point::Wait, polls);
             if completion.is_done() {
                 return true;
             }
             if found && marcel::others_runnable() {
                 return false; // it was for a thread that waits for our virtual processor now
             }
+            if self.tasks.pending() {
+                break; // they are called with no source pinned
+            }
             std::hint::spin_loop();
         }
         false
-    }
-
-    /// A thread that waits runs light tasks as an idle virtual processor would.
-    #[inline]
-    fn run_tasks(&self) -> bool {
-        self.tasks.pending() && self.tasks.run_all(self)
     }
 
     /// Sleeps once: until `latch`, with which the caller is registered, is set, until the deadline, or for no reason.
@@ -247,7 +248,7 @@ impl Core {
         if marcel::is_stopping() {
             // The runtime stops: no virtual processor polls for us any more.
             self.poll(Point::Wait);
-            self.run_tasks();
+            self.tasks_in_wait(true);
             std::thread::yield_now();
         } else if !latch.is_set() {
             marcel::park_until("I/O", until);
@@ -266,7 +267,7 @@ impl Core {
         let _shown = marcel::diagnosis::waiting("I/O");
         let period = || Instant::now() + self.tick_period;
         // Tasks that no virtual processor runs: at the pace of the tick.
-        self.run_tasks();
+        self.tasks_in_wait(true);
         let tasks = self.tasks.pending().then(period);
         let ticks = (method == Method::Tick).then(period);
         let until = [until, tasks, ticks].into_iter().flatten().min();

@@ -5,7 +5,7 @@
 //! again, armed if something is still pending and nobody else watches.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -21,7 +21,6 @@ pub(crate) struct Spare {
     watcher: Mutex<Option<JoinHandle<()>>>,
     lwps: Arc<LwpPool>,
     most: usize,
-    reserved: AtomicUsize,
 }
 
 struct Shared {
@@ -41,24 +40,14 @@ impl Spare {
     pub(crate) fn new(core: Arc<Core>, lwps: usize) -> Spare {
         let sleeper = Box::leak(Box::new(Sleeper::new()));
         let shared = Arc::new(Shared { core, stopping: AtomicBool::new(false), sleeper });
-        Spare {
-            shared,
-            watcher: Mutex::new(None),
-            lwps: Arc::new(LwpPool::new(lwps)),
-            most: lwps,
-            reserved: AtomicUsize::new(0),
-        }
+        Spare { shared, watcher: Mutex::new(None), lwps: Arc::new(LwpPool::new(lwps)), most: lwps }
     }
 
-    /// Makes sure that there is a spare thread for one more blocking task (up to the bound of the pool).
-    pub(crate) fn reserve(&self) -> io::Result<()> {
-        let wanted = self.reserved.fetch_add(1, SeqCst) + 1;
-        let started = self.lwps.ensure(wanted);
-        if started.is_err() {
-            self.release();
-        }
+    /// Tries to have `n` spare threads for requests that block, up to the bound of the pool; how many there are.
+    pub(crate) fn provide(&self, n: usize) -> usize {
+        let _ = self.lwps.ensure(n); // refused: who asks makes do with what there is
         self.shared.core.lwps.get_or_init(|| self.lwps.clone());
-        started
+        self.lwps.threads()
     }
 
     /// The pool of spare kernel threads.
@@ -69,11 +58,6 @@ impl Spare {
     /// How many threads it may have (`PIOM_SPARE_LWP`).
     pub(crate) fn most(&self) -> usize {
         self.most
-    }
-
-    /// A blocking task has ended.
-    pub(crate) fn release(&self) {
-        self.reserved.fetch_sub(1, SeqCst);
     }
 
     /// Starts the watcher, if it does not run.
@@ -101,14 +85,11 @@ impl Shared {
         while !self.stopping.load(SeqCst) {
             // Without a runtime there are no ticks but these.
             let ticks = core.load.get().is_none() && core.take_ticker();
-            // Tasks that nobody else has run for a tick's time are run here.
-            let paced = ticks || core.tasks.pending();
+            // Tasks that nobody else runs are run here; as long as there are any, at the tick's pace.
+            let paced = core.tasks.visit_by_watcher(core) || ticks;
             let soon = paced.then(|| Instant::now() + core.tick_period);
             self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
             core.wake_up.found();
-            if core.is_loaded() {
-                core.tasks.run_all(core);
-            }
             let sources = core.registry.pin();
             core.drain(Point::Block, &sources, core.awaited());
             if ticks {

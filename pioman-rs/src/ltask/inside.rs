@@ -1,0 +1,88 @@
+//! Which task a thread is in the middle of, so that a wait there is an error instead of a deadlock.
+//!
+//! A kernel thread knows the task that it has called last; the task knows who called it: a thread, or a virtual
+//! processor between two threads. Both, because a task may (it should not) yield: then another green thread runs on the
+//! same kernel thread, and is in no task.
+
+use std::cell::Cell;
+use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use crate::ltask::block::Ltask;
+
+std::thread_local! {
+    static LAST: Cell<Option<&'static Ltask>> = const { Cell::new(None) };
+}
+
+/// Not inlined: a green thread may have moved, and compilers keep the address of a thread-local.
+#[inline(never)]
+fn last() -> Option<&'static Ltask> {
+    LAST.with(Cell::get)
+}
+
+#[inline(never)]
+fn set_last(task: Option<&'static Ltask>) {
+    LAST.with(|last| last.set(task));
+}
+
+/// Who calls a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller(*mut ());
+
+impl Caller {
+    /// A virtual processor between two threads: nobody else runs on its kernel thread meanwhile.
+    pub(crate) const SCHEDULER: Caller = Caller(without_provenance_mut(1));
+
+    /// The calling thread, green or kernel.
+    pub(crate) fn thread() -> Caller {
+        Caller(marcel::current().into_raw())
+    }
+}
+
+/// Part of a task: by whom it is being called.
+#[derive(Default)]
+pub(super) struct CalledBy(AtomicPtr<()>);
+
+/// A task is being called, until this is dropped.
+pub(super) struct Inside {
+    task: &'static Ltask,
+    before: Option<&'static Ltask>,
+}
+
+impl Inside {
+    pub(super) fn enter(task: &'static Ltask, caller: Caller) -> Inside {
+        task.called_by.0.store(caller.0, Relaxed);
+        let before = last();
+        set_last(Some(task));
+        Inside { task, before }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.task.called_by.0.store(null_mut(), Relaxed);
+        set_last(self.before);
+    }
+}
+
+/// The task that the calling thread is in the middle of.
+pub(super) fn inside() -> Option<&'static Ltask> {
+    let task = last()?;
+    let caller = task.called_by.0.load(Relaxed);
+    let here =
+        caller == Caller::SCHEDULER.0 || !caller.is_null() && Caller(caller) == Caller::thread();
+    here.then_some(task)
+}
+
+/// For who is about to wait.
+///
+/// # Panics
+/// In the middle of a light task, which it names.
+pub(crate) fn deny_waiting() {
+    if let Some(task) = inside() {
+        panic!(
+            "light task {:?} waits: it holds up whoever runs it, perhaps the one it waits for",
+            task.name()
+        );
+    }
+}
