@@ -25,12 +25,16 @@ const WORTH: u32 = 20;
 /// What a sleep costs where every core computes, in wake-ups: one for the delay, two for the work.
 const WORTH_FULL: u32 = 3;
 
+/// A wake-up that takes longer is somebody else's doing (other processes, a virtual machine's timers): polling twenty
+/// times as long would add to it.
+const LONGEST_WAKE_UP: Duration = Duration::from_micros(8);
+
 /// See the module's description.
 pub(crate) struct Adaptive;
 
 /// The price of a sleep.
 fn price(load: &Snapshot) -> Duration {
-    load.wake_up * if load.loaded { WORTH_FULL } else { WORTH }
+    load.wake_up.min(LONGEST_WAKE_UP) * if load.loaded { WORTH_FULL } else { WORTH }
 }
 
 fn limit(load: &Snapshot) -> Duration {
@@ -104,7 +108,7 @@ impl Policy for Adaptive {
             us(limit),
             us(price),
             if load.loaded { WORTH_FULL } else { WORTH },
-            us(load.wake_up),
+            us(load.wake_up.min(LONGEST_WAKE_UP)),
             match load.loaded {
                 true => "every core computes: the delay, and the work that a sleep is",
                 false => "that much of an idle core is accepted for the delay",
