@@ -49,7 +49,8 @@ fn soon<T: std::fmt::Debug>(since: Instant, result: Result<T, Error>) {
         other => panic!("{other:?}"),
     }
     let took = since.elapsed();
-    assert!(took < Duration::from_secs(2), "noticed after {took:?}");
+    // Far from the network's own time-outs, and from what a busy machine does to two processes.
+    assert!(took < Duration::from_secs(10), "noticed after {took:?}");
 }
 
 fn in_recv(session: &Session) -> Result<(), Error> {

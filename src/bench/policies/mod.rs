@@ -174,7 +174,6 @@ fn derive(results: &mut Results) {
         });
         let best = best.fold(f64::INFINITY, f64::min);
         let own = median(&results.all(index, "score"));
-        // On a machine that does other things, what computation loses may be drowned in noise: no ratio to nothing.
         if let Some(own) = own.filter(|&own| own > 0.0 && best.is_finite() && best > 0.0) {
             results.add(index, "score_ratio", 0, &[own / best]);
         }

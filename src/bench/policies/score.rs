@@ -31,9 +31,10 @@ pub(super) const BURNT: f64 = 1.0 / 20.0;
 /// Policies that do the same whatever happens.
 pub(super) const FIXED: [&str; 4] = ["always-poll", "always-block", "timer-only", "dedicated"];
 
-/// The score of an event: µs of waiting, of computation lost and of CPU burnt.
+/// The score of an event: µs of waiting, of computation lost and of CPU burnt. What is lost and burnt are differences of
+/// measured times; less than nothing is noise, and counts as nothing.
 pub(super) fn score(waiting: f64, lost: f64, burnt: f64) -> f64 {
-    WAITING * waiting + LOST * lost + BURNT * burnt
+    WAITING * waiting + LOST * lost.max(0.0) + BURNT * burnt.max(0.0)
 }
 
 /// The geometric mean; `None` of nothing, or when something is not positive.
@@ -51,6 +52,7 @@ mod tests {
         let (wake_up, poll) = (5.0, 0.0);
         assert_eq!(score(wake_up, 0.0, 0.0), score(poll, 0.0, 20.0 * wake_up));
         assert!(score(poll, wake_up * 1.1, 0.0) > score(wake_up, 0.0, 0.0));
+        assert_eq!(score(wake_up, -wake_up, -wake_up), wake_up, "nobody gains by noise");
     }
 
     #[test]
