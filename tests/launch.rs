@@ -148,7 +148,8 @@ fn processes_that_were_there_before_are_left_alone() {
     let mark = format!("MAD_TEST_MARK=before-{}", std::process::id());
     let (name, value) = mark.split_once('=').unwrap();
     let mad_path = env!("CARGO_BIN_EXE_mad");
-    let script = format!("sleep 601 >/dev/null 2>&1 & exec {mad_path} run -n 2 sh -c 'sleep 602 & exit 0'");
+    let script =
+        format!("sleep 601 >/dev/null 2>&1 & exec {mad_path} run -n 2 sh -c 'sleep 602 & exit 0'");
     let status =
         std::process::Command::new("sh").args(["-c", &script]).env(name, value).status().unwrap();
     assert!(status.success());

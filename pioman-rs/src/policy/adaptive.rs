@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::policy::hints::Hint;
 use crate::policy::history::Spin;
-use crate::policy::load_aware::{LONG_SPIN, poll_for, too_loaded};
+use crate::policy::load_aware::{LONG_SPIN, in_vain, poll_for, too_loaded};
 use crate::policy::{Asker, Choice, Limit, Method, Policy, Request, Snapshot};
 
 /// What a µs of delay is worth, in µs of an otherwise idle core.
@@ -85,6 +85,11 @@ impl Policy for Adaptive {
             Asker::Waiter | Asker::Idle => {}
         }
         if let Some(choice) = hopeless(request, load) {
+            return choice;
+        }
+        if load.limit == Limit::Auto
+            && let Some(choice) = in_vain(request)
+        {
             return choice;
         }
         let spin = spin(request, load);

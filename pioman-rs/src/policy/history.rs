@@ -20,6 +20,14 @@
 //! a slip being the longest time ever polled plus `2 C`. (Karlin, Manasse, McGeoch, Owicki 1994 prove e/(e−1) for
 //! randomised times; a bound that holds whatever happens is worth more here than 0.42 on average.)
 //!
+//! Polling may also be in vain *because* one polls: when whoever is waited for shares the core, it runs when the poller
+//! sleeps and not before. Times do not show that (asleep at once, the same waits are short; so history would send one
+//! back to polling). So the *luck* of those that did poll is kept as well: after [`IN_VAIN`] polls in a row that found
+//! nothing before they had to sleep, the next waits sleep at once, twice as many each time, up to [`MOST_SKIPPED`]; then
+//! one tries again, and when it is lucky all do. (Two processes of an echo on one core: 128 µs a round with polls of
+//! 50 µs on either side, 22 µs without. Rejected: `sched_yield` between polls, which on a busy machine hands the core to
+//! somebody else for milliseconds, where a sleeper is woken at once.)
+//!
 //! All of it is relaxed loads and stores: counts that two waits write at once may be lost, and nothing but the choice of a
 //! duration hangs on them.
 
@@ -34,6 +42,11 @@ const WINDOW: u32 = 64;
 /// With fewer than this nothing is concluded.
 const ENOUGH: u32 = 8;
 
+/// Polls in vain, one after the other, after which some waits do not poll.
+const IN_VAIN: u32 = 3;
+/// Most waits that sleep at once, until one polls again.
+const MOST_SKIPPED: u32 = 128;
+
 /// How long the waits for one source have taken; see the module's description.
 #[derive(Debug, Default)]
 pub struct History {
@@ -43,6 +56,10 @@ pub struct History {
     ever: AtomicU64,
     paid_ns: AtomicU64,
     least_ns: AtomicU64,
+    /// Polls since the last one that found what it was for.
+    vain: AtomicU32,
+    /// Waits that are still to sleep at once.
+    skips: AtomicU32,
 }
 
 /// What [`History::best_spin`] has concluded.
@@ -88,8 +105,43 @@ impl History {
 
     /// Forgets everything.
     pub(crate) fn clear(&self) {
-        self.counts.iter().chain([&self.total]).for_each(|count| count.store(0, Relaxed));
+        self.counts
+            .iter()
+            .chain([&self.total, &self.vain, &self.skips])
+            .for_each(|count| count.store(0, Relaxed));
         [&self.ever, &self.paid_ns, &self.least_ns].into_iter().for_each(|n| n.store(0, Relaxed));
+    }
+
+    /// A wait has polled, and it was over before it had to sleep, or not.
+    #[inline]
+    pub(crate) fn polled(&self, lucky: bool) {
+        let vain = self.vain.load(Relaxed);
+        if lucky && vain == 0 {
+            return;
+        }
+        let vain = if lucky { 0 } else { vain.saturating_add(1) };
+        let skips = match vain.checked_sub(IN_VAIN) {
+            None => 0,
+            Some(more) => 2u32.saturating_pow(more + 1).min(MOST_SKIPPED),
+        };
+        self.vain.store(vain, Relaxed);
+        self.skips.store(skips, Relaxed);
+    }
+
+    /// Whether the polls of late give hope for another one.
+    #[inline]
+    pub(crate) fn is_hopeful(&self) -> bool {
+        self.skips.load(Relaxed) == 0
+    }
+
+    /// As [`History::is_hopeful`], by a wait that will do as is said here: some that do without, and one tries again.
+    #[inline]
+    pub(crate) fn tries(&self) -> bool {
+        let skips = self.skips.load(Relaxed);
+        if skips > 0 {
+            self.skips.store(skips - 1, Relaxed);
+        }
+        skips == 0
     }
 
     fn halve(&self) {
@@ -223,6 +275,24 @@ mod tests {
         assert!((us(1)..us(4)).contains(&mixed.best_spin(us(5), us(50)).time));
         // Never longer than allowed.
         assert_eq!(short.best_spin(us(5), us(1)).time, Duration::ZERO);
+    }
+
+    #[test]
+    fn polls_in_vain_make_waits_sleep_at_once_until_one_is_lucky() {
+        let history = History::default();
+        let polls = |lucky: bool| {
+            let tries = history.tries();
+            if tries {
+                history.polled(lucky);
+            }
+            tries
+        };
+        assert!((0..100).all(|i| polls(i % 3 == 0)), "two of three in vain");
+        let tries = (0..1000).filter(|_| polls(false)).count();
+        assert!((8..30).contains(&tries), "{tries} of 1000, all in vain");
+        let skipped = (0..=MOST_SKIPPED).position(|_| polls(true));
+        assert!(skipped.is_some(), "it tries again");
+        assert!((0..100).all(|_| polls(true)));
     }
 
     #[test]

@@ -45,6 +45,11 @@ impl Policy for LoadAware {
             (Some(spin), Hint::Expected(time)) if time > spin => Some(LONG_SPIN.min(spin)),
             (spin, _) => spin,
         };
+        if load.limit == Limit::Auto
+            && let Some(choice) = in_vain(request)
+        {
+            return choice;
+        }
         poll_for(spin, request.waited, "a core is idle")
     }
 }
@@ -63,6 +68,18 @@ pub(crate) fn too_loaded(request: &Request<'_>, load: &Snapshot) -> Option<Choic
         return block("the request is not urgent");
     }
     None
+}
+
+/// Why not to poll although a core is idle: those who did lately have had to sleep all the same.
+#[inline]
+pub(crate) fn in_vain(request: &Request<'_>) -> Option<Choice> {
+    let polls = match request.asker {
+        Asker::Waiter if request.waited.is_zero() => request.history.tries(),
+        Asker::Idle => request.history.is_hopeful(),
+        _ => true,
+    };
+    (!polls)
+        .then(|| Choice::new(Method::Block, "those who polled lately had to sleep all the same"))
 }
 
 /// Polls until `spin` of waiting is over, seeing now and then whether the load has changed.

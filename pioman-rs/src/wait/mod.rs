@@ -191,6 +191,7 @@ impl Core {
         let part = loop {
             if self.poll_some(wait.completion, &sources, polls) {
                 self.tell(&sources, &wait.question);
+                self.history(&wait.question).polled(true);
                 break Part::Done;
             }
             if wait.look() {
@@ -200,6 +201,9 @@ impl Core {
             if others || until.is_some_and(|time| wait.question.waited >= time) {
                 let choice = self.ask(&sources, &wait.question, &self.snapshot());
                 if choice.method != Method::Poll {
+                    if !others {
+                        self.history(&wait.question).polled(false);
+                    }
                     break Part::Sleep(choice);
                 }
                 if others {
