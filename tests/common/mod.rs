@@ -46,7 +46,7 @@ pub fn example(name: &str) -> PathBuf {
 
 /// Waits until `done`, for at most 10 s; true if it came.
 pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(30);
     while !done() {
         if Instant::now() > until {
             return false;
