@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use marcel::trace::Stamp;
+
 use crate::knobs;
 
 /// Lines in a second.
@@ -41,6 +43,12 @@ pub(crate) fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
 #[inline]
 pub(crate) fn is_too_long(took: Duration) -> bool {
     took > limit()
+}
+
+/// Whether a call from `start` to `end` may have been too long; a question that costs nothing.
+#[inline]
+pub(crate) fn may_be_long(start: Stamp, end: Stamp) -> bool {
+    !start.is_surely_within(limit(), end)
 }
 
 /// Tells of a call that has taken `took`, if that is too long.

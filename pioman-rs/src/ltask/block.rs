@@ -14,9 +14,10 @@ use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use marcel::lwp::{JobNode, LwpJob};
+use marcel::trace::Stamp;
 
 use crate::fault;
 use crate::ltask::inside::{CalledBy, Caller, Inside};
@@ -28,10 +29,8 @@ use crate::ltask::tree::{Ran, Tree, Visitor};
 use crate::ltask::{Progress, TaskError};
 use crate::manager::point::Point;
 use crate::manager::{Core, Manager};
-use crate::sync::cond::Cond;
-
-/// The bit of `done` that waiters wait for.
-const DONE: u64 = 1;
+use crate::policy::hints::Hint;
+use crate::sync::completion::Completion;
 
 pub(super) type Run = Box<dyn FnMut() -> Progress + Send>;
 pub(super) type Callback = Box<dyn FnOnce(&Result<(), TaskError>) + Send>;
@@ -71,13 +70,13 @@ pub(crate) struct Ltask {
     pub(super) state: State,
     /// The last visit that has seen it.
     pub(super) visit: AtomicU64,
-    /// When it was queued last, by the tree's clock.
-    pub(super) queued: AtomicU64,
+    /// When somebody first saw it in its queue who may not call it, by the tree's clock; 0: nobody.
+    pub(super) missed: AtomicU64,
     pub(super) called_by: CalledBy,
     fixed: UnsafeCell<Fixed>,
     work: UnsafeCell<Option<Work>>,
     failure: UnsafeCell<Option<Arc<str>>>,
-    done: Cond,
+    done: UnsafeCell<Completion>,
     job: OnceLock<JobNode>,
 }
 
@@ -104,8 +103,8 @@ impl Ltask {
             *block.fixed.get() = fixed;
             *block.work.get() = Some(work);
             *block.failure.get() = None;
+            (*block.done.get()).reset();
         }
-        block.done.clear(DONE);
         block.state.renew();
         block
     }
@@ -119,12 +118,12 @@ impl Ltask {
             link: AtomicU64::new(0),
             state: State::new(),
             visit: AtomicU64::new(0),
-            queued: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
             called_by: CalledBy::default(),
             fixed: UnsafeCell::new(fixed),
             work: UnsafeCell::new(None),
             failure: UnsafeCell::new(None),
-            done: Cond::new(),
+            done: UnsafeCell::new(Completion::new()),
             job: OnceLock::new(),
         }));
         assert!(Stack::fits(block), "addresses of more than 48 bits");
@@ -145,6 +144,12 @@ impl Ltask {
 
     pub(super) fn name(&self) -> &str {
         &self.fixed().name
+    }
+
+    /// By those who have a handle, or end the task.
+    fn done(&self) -> &Completion {
+        // SAFETY: changed only by who owns the block alone.
+        unsafe { &*self.done.get() }
     }
 
     pub(super) fn place(&self) -> &Place {
@@ -204,16 +209,16 @@ impl Ltask {
         if self.may_export(core, visitor) && self.export(core) {
             return core.tasks.forget(Ran::Useful);
         }
-        let start = Instant::now();
+        let start = Stamp::now();
         let result = {
             let _inside = Inside::enter(self, visitor.caller);
             // SAFETY: RUNNING is ours.
             let work = unsafe { (*self.work.get()).as_mut() };
             catch_unwind(AssertUnwindSafe(|| work.map_or(Progress::Done, |work| (work.run)())))
         };
-        let took = start.elapsed();
-        if result.is_ok() {
-            fault::check_time(self.kind(), self.name(), took);
+        let end = Stamp::now();
+        if result.is_ok() && fault::may_be_long(start, end) {
+            fault::check_time(self.kind(), self.name(), start.until(end));
         }
         let tasklet = self.fixed().exclusion.is_some();
         match result {
@@ -230,7 +235,7 @@ impl Ltask {
                 resume_unwind(panic)
             }
             Err(panic) => {
-                let message = self.tell_panic(&*panic, took);
+                let message = self.tell_panic(&*panic, start, end);
                 if tasklet {
                     core.tasks.counts.note(Outcome::Failed);
                     return self.after(self.state.rest(), core, visitor, Ran::Useful);
@@ -246,8 +251,13 @@ impl Ltask {
         if self.fixed().exclusion.is_some() { "tasklet" } else { "light task" }
     }
 
-    fn tell_panic<'a>(&self, panic: &'a (dyn std::any::Any + Send), took: Duration) -> &'a str {
-        let message = fault::message(panic);
+    fn tell_panic<'a>(
+        &self,
+        panic: &'a (dyn std::any::Any + Send),
+        start: Stamp,
+        end: Stamp,
+    ) -> &'a str {
+        let (message, took) = (fault::message(panic), start.until(end));
         fault::report(self.kind(), self.name(), format_args!("panicked after {took:?}: {message}"));
         message
     }
@@ -295,9 +305,9 @@ impl Ltask {
             let work = unsafe { (*self.work.get()).take() };
             if let Some(mut work) = work {
                 let callback = work.callback.take();
-                let start = Instant::now();
+                let start = Stamp::now();
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-                    self.tell_panic(&*panic, start.elapsed());
+                    self.tell_panic(&*panic, start, Stamp::now());
                 }
                 if let Some(callback) = callback {
                     self.call_back(callback, outcome);
@@ -305,7 +315,7 @@ impl Ltask {
             }
         }
         self.state.tell(outcome);
-        self.done.signal(DONE);
+        self.done().complete();
         if self.state.told() {
             self.recycle();
         }
@@ -322,11 +332,15 @@ impl Ltask {
                 Err(TaskError::Panicked { name: name(), message: message.to_owned() })
             }
         };
-        let start = Instant::now();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(&result))) {
-            self.tell_panic(&*panic, start.elapsed());
+        let start = Stamp::now();
+        let panic = catch_unwind(AssertUnwindSafe(|| callback(&result))).err();
+        let end = Stamp::now();
+        if let Some(panic) = panic {
+            self.tell_panic(&*panic, start, end);
+        } else if fault::may_be_long(start, end) {
+            let took = start.until(end);
+            fault::check_time("completion callback of light task", self.name(), took);
         }
-        fault::check_time("completion callback of light task", self.name(), start.elapsed());
     }
 
     /// Asks for its end; true unless it has an outcome, or is about to.
@@ -360,8 +374,8 @@ impl Ltask {
     /// Waits for its end, or `deadline`, or less. By who has the handle.
     pub(super) fn wait(&self, manager: &Manager, deadline: Option<Instant>) {
         match deadline {
-            None => self.done.wait(manager, DONE),
-            Some(deadline) => drop(self.done.wait_until(manager, DONE, deadline)),
+            None => manager.wait(self.done(), Hint::Short),
+            Some(deadline) => drop(manager.wait_until(self.done(), Hint::Short, deadline)),
         }
     }
 
@@ -407,11 +421,11 @@ impl LwpJob for Ltask {
         let outcome = if this.state.is_cancelled() {
             Outcome::Cancelled
         } else {
-            let start = Instant::now();
+            let start = Stamp::now();
             match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(()) => Outcome::Completed,
                 Err(panic) => {
-                    let message = this.tell_panic(&*panic, start.elapsed());
+                    let message = this.tell_panic(&*panic, start, Stamp::now());
                     // SAFETY: as above.
                     unsafe { *this.failure.get() = Some(message.into()) };
                     Outcome::Failed

@@ -1,6 +1,10 @@
 //! How many light tasks there were, and how they have ended.
+//!
+//! A row for each kernel thread, as in [`crate::observe`]: counting is a plain addition.
 
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{Ordering::*, fence};
+
+use marcel::slot::{Counter, SLOTS};
 
 use crate::ltask::state::Outcome;
 
@@ -25,28 +29,56 @@ impl TaskCounts {
     }
 }
 
+/// What one kernel thread counts.
+#[derive(Default)]
+#[repr(align(64))]
+struct Row {
+    submitted: Counter,
+    ended: [Counter; 3],
+}
+
 /// The counters. An end is counted before anybody is told of it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Counts {
-    submitted: AtomicU64,
-    ended: [AtomicU64; 3],
+pub(crate) struct Counts(Box<[Row]>);
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts((0..=SLOTS).map(|_| Row::default()).collect())
+    }
 }
 
 impl Counts {
+    #[inline]
+    fn count(&self, of: impl Fn(&Row) -> &Counter, change: u64) {
+        match marcel::slot::current() {
+            Some(slot) => of(&self.0[slot]).add(change),
+            None => of(&self.0[SLOTS]).add_shared(change),
+        }
+    }
+
+    /// One is, or is not (-1) after all. Sums wrap, and come out right.
     pub(super) fn submitted(&self, change: i64) {
-        self.submitted.fetch_add(change as u64, Relaxed);
+        self.count(|row| &row.submitted, change as u64);
     }
 
     pub(super) fn note(&self, outcome: Outcome) {
-        self.ended[outcome as usize].fetch_add(1, Release);
+        self.count(|row| &row.ended[outcome as usize], 1);
     }
 
     /// Ends first, then submissions: there are never more of the former.
     pub(crate) fn get(&self) -> TaskCounts {
-        let ended = |outcome: Outcome| self.ended[outcome as usize].load(Acquire);
+        let sum = |of: &dyn Fn(&Row) -> &Counter| {
+            self.0.iter().fold(0, |sum: u64, row| sum.wrapping_add(of(row).get()))
+        };
+        let ended = |outcome: Outcome| sum(&|row| &row.ended[outcome as usize]);
         let (completed, cancelled) = (ended(Outcome::Completed), ended(Outcome::Cancelled));
         let failed = ended(Outcome::Failed);
-        TaskCounts { submitted: self.submitted.load(Relaxed), completed, cancelled, failed }
+        fence(Acquire);
+        TaskCounts { submitted: sum(&|row| &row.submitted), completed, cancelled, failed }
+    }
+}
+
+impl std::fmt::Debug for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.get().fmt(f)
     }
 }

@@ -84,12 +84,14 @@ impl Task {
     /// # Panics
     /// Inside a light task, which it names.
     pub fn wait(&self) -> Result<(), TaskError> {
+        if let Some(result) = self.look() {
+            return result;
+        }
         loop {
+            self.block.wait(&self.manager, None);
             if let Some(result) = self.result() {
                 return result;
             }
-            deny_waiting();
-            self.block.wait(&self.manager, None);
         }
     }
 
@@ -98,11 +100,21 @@ impl Task {
     /// # Context, Blocking, Panics
     /// As [`Task::wait`].
     pub fn wait_until(&self, deadline: Instant) -> Option<Result<(), TaskError>> {
-        if !self.is_done() {
-            deny_waiting();
-            self.block.wait(&self.manager, Some(deadline));
+        if let Some(result) = self.look() {
+            return Some(result);
         }
+        self.block.wait(&self.manager, Some(deadline));
         self.result()
+    }
+
+    /// Whether it has ended, perhaps in a visit made here: that is what a wait begins with, and a short task spares all
+    /// the rest of it.
+    fn look(&self) -> Option<Result<(), TaskError>> {
+        self.result().or_else(|| {
+            deny_waiting();
+            self.manager.core.tasks_in_wait(false);
+            self.result()
+        })
     }
 
     /// Asks for an early end: it is not called any more after the call that may be under way. If that call does the

@@ -44,6 +44,7 @@ use std::time::{Duration, Instant};
 
 use marcel::Vp;
 use marcel::topology::{Topology, allowed_cpus, restrict_current_thread};
+use marcel::trace::Stamp;
 
 use crate::error::Error;
 use crate::knobs;
@@ -101,7 +102,9 @@ pub(crate) struct Tree {
     news: AtomicU64,
     /// For the first queue of each path, the news that it was last visited after.
     seen: Box<[AtomicU64]>,
-    /// When something last happened, by `clock`.
+    /// Something has happened since somebody idle last looked at the clock.
+    stirred: AtomicBool,
+    /// When somebody idle first saw that something had happened, by `clock`.
     active: AtomicU64,
     start: Instant,
     late_after: Duration,
@@ -134,6 +137,7 @@ impl Tree {
 
     fn over(plan: Plan, late_after: Duration, spin: Option<Duration>) -> Tree {
         let queues = plan.queues();
+        Stamp::now(); // the first one has to find out about the clock
         Tree {
             plan,
             queues: (0..queues).map(|_| Queue::new()).collect(),
@@ -141,6 +145,7 @@ impl Tree {
             visits: AtomicU64::new(0),
             news: AtomicU64::new(0),
             seen: (0..queues).map(|_| AtomicU64::new(0)).collect(),
+            stirred: AtomicBool::new(false),
             active: AtomicU64::new(0),
             start: Instant::now(),
             late_after,
@@ -194,20 +199,15 @@ impl Tree {
     pub(super) fn push_again(&self, task: &'static Ltask, core: &Core) {
         // Once it is queued it may come to its end, and its block be another's.
         let cores = task.place().cores.clone();
-        let now = self.clock();
-        self.active.store(now, Relaxed);
-        self.push(task, now);
+        self.stir();
+        self.requeue(task);
         self.news.fetch_add(1, SeqCst);
         core.call_for_tasks(cores.as_ref());
     }
 
     /// Queues a task that was just called.
     pub(super) fn requeue(&self, task: &'static Ltask) {
-        self.push(task, self.clock());
-    }
-
-    fn push(&self, task: &'static Ltask, now: u64) {
-        task.queued.store(now, Relaxed);
+        task.missed.store(0, Relaxed);
         self.put(task);
     }
 
@@ -250,9 +250,20 @@ impl Tree {
         self.blocking.fetch_sub(1, AcqRel);
     }
 
-    /// Whether something has happened within the time that waits spin.
+    /// Something happens. Who submits and calls does not look at the clock, which costs as much as the rest of it.
+    fn stir(&self) {
+        if !self.stirred.load(Relaxed) {
+            self.stirred.store(true, Relaxed);
+        }
+    }
+
+    /// Whether something has happened within the time that waits spin; asked by those who are idle.
     pub(crate) fn is_active(&self) -> bool {
-        let idle = self.clock().saturating_sub(self.active.load(Relaxed));
+        let now = self.clock();
+        if self.stirred.load(Relaxed) && self.stirred.swap(false, Relaxed) {
+            self.active.store(now, Relaxed);
+        }
+        let idle = now.saturating_sub(self.active.load(Relaxed));
         self.spin.is_none_or(|spin| idle < spin.as_nanos() as u64)
     }
 
@@ -295,7 +306,7 @@ impl Tree {
             self.seen[path[0]].store(news, Relaxed);
         }
         if ran == Ran::Useful {
-            self.active.store(self.clock(), Relaxed);
+            self.stir();
         }
         ran
     }
@@ -365,10 +376,21 @@ impl Tree {
         }
     }
 
+    /// Whether it has been waiting for a tick's time since somebody first missed those who may call it. The task was just
+    /// taken out of its queue.
     fn is_late(&self, task: &Ltask) -> bool {
-        self.is_orphan(task)
-            || self.clock().saturating_sub(task.queued.load(Relaxed))
-                >= self.late_after.as_nanos() as u64
+        if self.is_orphan(task) {
+            return true;
+        }
+        let now = self.clock().max(1);
+        let first = match task.missed.load(Relaxed) {
+            0 => {
+                task.missed.store(now, Relaxed);
+                now
+            }
+            first => first,
+        };
+        now.saturating_sub(first) >= self.late_after.as_nanos() as u64
     }
 
     /// Whether no virtual processor of its cores has room for it.

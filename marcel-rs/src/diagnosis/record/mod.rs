@@ -28,6 +28,7 @@ mod kind;
 mod limit;
 mod names;
 mod ring;
+mod stamp;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ pub use kind::Kind;
 pub(crate) use limit::Limiter;
 pub use names::{intern, intern_static};
 pub(crate) use ring::owner_of;
+pub use stamp::Stamp;
 
 use self::ring::Rings;
 
