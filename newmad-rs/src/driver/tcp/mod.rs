@@ -7,7 +7,8 @@
 //!
 //! Readiness: the sockets are in one edge-triggered epoll descriptor, which is what sleepers watch. With a
 //! single peer a round is one attempt to read and the descriptor is only emptied before a sleep; with several
-//! it is asked which sockets are worth reading. A short read means that a socket is empty.
+//! it is asked which sockets are worth reading. A short read means that a socket is empty, unless its end was announced
+//! with what was read.
 //!
 //! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
 //! peer's small socket is taken out while it is only ever polled, and put back by whoever arms.
@@ -21,6 +22,8 @@ use crate::span::Span;
 use crate::sys::{self, errno};
 
 pub(crate) mod connect;
+#[cfg(test)]
+mod tests;
 
 /// Most payload bytes of one packet on the small track.
 const MTU: usize = 64 * 1024;
@@ -32,6 +35,8 @@ const SHORT_MESSAGE: usize = 256;
 const PIECE: usize = 1 << 20;
 /// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.
 const STEADY: u32 = 4096;
+/// One edge may stand for data and the end behind it.
+const ENDS: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
 const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 /// The piece that is being sent on the large track.
@@ -53,6 +58,8 @@ pub(crate) struct Peer {
     tx_start: usize,
     tx_end: usize,
     small_ready: bool,
+    /// The peer sends nothing more: to be read to the end, since no other edge will come.
+    small_ends: bool,
     large_ready: bool,
     outgoing: Option<Outgoing>,
     head: [u8; LONG],
@@ -74,6 +81,7 @@ impl Peer {
             tx_start: 0,
             tx_end: 0,
             small_ready: true,
+            small_ends: false,
             large_ready: true,
             outgoing: None,
             head: [0; LONG],
@@ -129,7 +137,7 @@ impl Peer {
         // SAFETY: the slice is writable for its length.
         match unsafe { receive(socket, room.as_mut_ptr(), room.len()) } {
             Got::Some(got) => {
-                self.small_ready = got == room.len();
+                self.small_ready = got == room.len() || self.small_ends;
                 self.rx_end += got;
                 true
             }
@@ -309,7 +317,10 @@ impl Tcp {
         for event in sys::ready(&self.epoll, &mut events) {
             if let Some(Some(peer)) = self.peers.get_mut(event.u64 as usize / 2) {
                 match event.u64 % 2 {
-                    0 => peer.small_ready = true,
+                    0 => {
+                        peer.small_ready = true;
+                        peer.small_ends |= event.events & ENDS as u32 != 0;
+                    }
                     _ => peer.large_ready = true,
                 }
             }
