@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use common::*;
 use serde_json::Value;
@@ -96,6 +97,54 @@ fn each_process_tells_what_its_manager_did() {
     for wanted in ["pioman: rank 0", "pioman: rank 1", "newmad", "library", "sleeps:"] {
         assert!(told.contains(wanted), "{wanted} is not in\n{told}");
     }
+}
+
+/// One manager in this process: what it runs and calls has its name in the picture.
+#[test]
+fn light_tasks_callbacks_and_completions_are_seen() {
+    use pioman::server::{Outcome, Server};
+    use pioman::{Completion, Progress, TaskBuilder, TaskletBuilder};
+
+    let dir = fresh("tasks");
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("one");
+    marcel::trace::start(1 << 16).unwrap();
+    let manager = pioman::Manager::builder().mode(marcel::Mode::NoThread).build().unwrap();
+    let done = Arc::new(Completion::new());
+    let completer = done.clone();
+    let name = format!("made up {}", 1); // not a constant
+    let task = TaskBuilder::new().name(name).submit_once(&manager, move || completer.complete());
+    assert_eq!(task.unwrap().wait(), Ok(()));
+    assert!(done.is_done());
+    let mut left = 3;
+    let constant = TaskBuilder::new().name("constant").submit(&manager, move || {
+        left -= 1;
+        if left == 0 { panic!("on purpose") } else { Progress::Again }
+    });
+    assert!(constant.unwrap().wait().is_err());
+    let tasklet = TaskletBuilder::new().name("tasklet").build(&manager, || ()).unwrap();
+    tasklet.schedule();
+    let builder = Server::builder(&manager, "disk").poll_one(|request: &_| {
+        let request: &pioman::server::Pending<()> = request;
+        request.complete(7);
+    });
+    let server = builder.start().unwrap();
+    assert_eq!(server.submit(()).unwrap().wait(), Outcome::Completed(7));
+    TaskBuilder::new().submit_once(&manager, || ()).unwrap().wait().unwrap(); // visits the tasklet
+    marcel::trace::save(&file).unwrap();
+    let output = run(&["trace", text(&file)]);
+    assert!(output.status.success(), "{}", err(&output));
+    let events = events(&out(&output));
+    let begun = |wanted: &str| count(&events, "B", |name| name == wanted);
+    assert_eq!(begun("task made up 1"), 1);
+    // Others may follow each other too fast for each to be recorded.
+    for wanted in ["task constant", "task tasklet", "server disk: poll one"] {
+        assert!(begun(wanted) >= 1, "{wanted}");
+    }
+    assert!(count(&events, "i", |name| name == "a request completes") >= 1);
+    let output = run(&["trace", "--summary", text(&file)]);
+    assert!(output.status.success(), "{}", err(&output));
+    std::fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]

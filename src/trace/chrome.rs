@@ -90,6 +90,7 @@ fn category(what: What) -> &'static str {
         What::Tick | What::Poll | What::Block => "detection",
         What::Wait | What::Call => "kernel",
         What::Task => "task",
+        What::Callback => "server",
     }
 }
 
@@ -164,6 +165,9 @@ fn process<'a>(out: &mut Out<'a>, trace: &'a Trace, tracks: &'a [Track], flow: &
                         instant.s = Some("t");
                         if kind == Kind::Hit {
                             instant.args.insert("looks before".into(), (event.b >> 8).into());
+                        }
+                        if kind == Kind::Complete {
+                            instant.args.insert("request".into(), format!("{:#x}", event.a).into());
                         }
                     }
                 },

@@ -29,7 +29,7 @@ fn place(what: What) -> Place {
         What::Thread | What::Call => Place::Computing,
         What::Rest => Place::Scheduling,
         What::Sleep | What::Wait | What::Block => Place::Sleeping,
-        What::Tick | What::Poll | What::Task => Place::Polling,
+        What::Tick | What::Poll | What::Task | What::Callback => Place::Polling,
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum What {
     /// In the watch.
     Block,
     Task,
+    /// A server's callback.
+    Callback,
 }
 
 /// One thing on a track. Times never decrease.
@@ -197,6 +199,11 @@ impl<'a> Walker<'a> {
             Kind::BlockEnd => self.end(at, What::Block, Some(format!("{} events", event.a))),
             Kind::Task => self.begin(event, What::Task, format!("task {}", name(event.a)), None),
             Kind::TaskEnd => self.end(at, What::Task, None),
+            Kind::Callback => {
+                let name = format!("server {}: {}", name(event.a), name(event.b));
+                self.begin(event, What::Callback, name, None);
+            }
+            Kind::CallbackEnd => self.end(at, What::Callback, None),
             Kind::Owner | Kind::OwnerName => {}
             _ => {
                 let name = mark(self.trace, event);
@@ -214,6 +221,7 @@ fn mark(trace: &Trace, event: &Event) -> String {
         Kind::Unpark => format!("wakes {}", trace.thread(event.a as u32, 0)),
         Kind::Steal => format!("steals {}", trace.thread(event.a as u32, 0)),
         Kind::Hit => format!("event of {} ({})", name(event.a), point(event.b as u8)),
+        Kind::Complete => "a request completes".into(),
         Kind::WaitSleep => "goes to sleep for a request".into(),
         Kind::WaitEnd => "a wait is over".into(),
         Kind::Method => {

@@ -29,6 +29,7 @@ use crate::ltask::tree::{Ran, Tree, Visitor};
 use crate::ltask::{Progress, TaskError};
 use crate::manager::point::Point;
 use crate::manager::{Core, Manager};
+use crate::observe::trace;
 use crate::policy::hints::Hint;
 use crate::sync::completion::Completion;
 
@@ -55,6 +56,8 @@ pub(super) struct Work {
 /// What stays the same from submission to recycling.
 pub(super) struct Fixed {
     pub(super) name: Cow<'static, str>,
+    /// The name in traces.
+    pub(super) label: trace::Label,
     pub(super) place: Place,
     pub(super) lane: usize,
     /// It has a blocking alternative.
@@ -112,8 +115,14 @@ impl Ltask {
     #[cold]
     fn make() -> &'static Ltask {
         let place = Place::default();
-        let fixed =
-            Fixed { name: Cow::Borrowed(""), place, lane: 0, can_block: false, exclusion: None };
+        let fixed = Fixed {
+            name: Cow::Borrowed(""),
+            label: trace::Label::Number(0),
+            place,
+            lane: 0,
+            can_block: false,
+            exclusion: None,
+        };
         let block: &'static Ltask = Box::leak(Box::new(Ltask {
             link: AtomicU64::new(0),
             state: State::new(),
@@ -212,6 +221,7 @@ impl Ltask {
         let start = Stamp::now();
         let result = {
             let _inside = Inside::enter(self, visitor.caller);
+            let _told = self.tell_call();
             // SAFETY: RUNNING is ours.
             let work = unsafe { (*self.work.get()).as_mut() };
             catch_unwind(AssertUnwindSafe(|| work.map_or(Progress::Done, |work| (work.run)())))
@@ -245,6 +255,10 @@ impl Ltask {
                 self.end(Outcome::Failed, core, visitor)
             }
         }
+    }
+
+    fn tell_call(&self) -> trace::Call {
+        trace::Call::task(self.fixed().label)
     }
 
     fn kind(&self) -> &'static str {
@@ -422,6 +436,7 @@ impl LwpJob for Ltask {
             Outcome::Cancelled
         } else {
             let start = Stamp::now();
+            let _told = this.tell_call();
             match catch_unwind(AssertUnwindSafe(call)) {
                 Ok(()) => Outcome::Completed,
                 Err(panic) => {

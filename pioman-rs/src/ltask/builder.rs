@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use marcel::Priority;
 use marcel::topology::Object;
+use marcel::trace;
 
 use crate::error::Error;
 use crate::ltask::Progress;
@@ -17,6 +18,7 @@ use crate::ltask::state::{After, Schedule};
 use crate::ltask::task::{Task, TaskError};
 use crate::ltask::tree::Visitor;
 use crate::manager::{Core, Manager};
+use crate::observe::trace::Label;
 
 /// When a light task is polled (PIOMan's `poll_level`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,8 +184,10 @@ impl TaskBuilder {
             core: weak(),
             held: None,
         });
+        let name = self.name.unwrap_or(Cow::Borrowed("unnamed"));
         let fixed = Fixed {
-            name: self.name.unwrap_or(Cow::Borrowed("unnamed")),
+            label: Label::of(&name, trace::is_on()),
+            name,
             place,
             lane: lane(self.priority, self.polling),
             can_block,

@@ -123,6 +123,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
     pub fn start(self) -> io::Result<Server<R>> {
         let (hub, source) = Hub::of(&self.manager)?;
         let shared = Arc::new_cyclic(|me| Shared {
+            number: marcel::trace::intern(&self.name),
             name: self.name,
             core: self.manager.core.clone(),
             pool: self.manager.spare.pool().clone(),

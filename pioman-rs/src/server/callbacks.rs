@@ -2,13 +2,16 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use marcel::trace::Stamp;
 
 use super::counters::Common;
 use super::kinds::{Kind, Kinds};
 use super::request::{Group, Pending};
 use super::word::Outcome;
 use crate::fault;
+use crate::observe::trace;
 
 pub(super) type OnOne<R> = Box<dyn Fn(&Pending<R>) + Send + Sync>;
 pub(super) type OnOneTimeout<R> = Box<dyn Fn(&Pending<R>, Duration) + Send + Sync>;
@@ -50,6 +53,8 @@ impl<R> Default for Callbacks<R> {
 #[derive(Clone, Copy)]
 pub(super) struct Whose<'a> {
     pub(super) name: &'a str,
+    /// The name in traces.
+    pub(super) number: u32,
     pub(super) common: &'a Common,
 }
 
@@ -127,17 +132,19 @@ fn run<F: ?Sized>(callback: &Option<Box<F>>, f: impl FnOnce(&F)) {
 impl Whose<'_> {
     /// Calls a closure of the library's; false if it panicked. Panics are named and end here; so is one that should be
     /// `short` and is not.
-    fn guarded(&self, what: &str, short: bool, call: impl FnOnce()) -> bool {
+    fn guarded(&self, what: &'static str, short: bool, call: impl FnOnce()) -> bool {
         let stopping = marcel::is_stopping();
-        let start = Instant::now();
+        let start = Stamp::now();
+        let told = trace::Call::callback(self.number, what);
         let result = catch_unwind(AssertUnwindSafe(call));
-        let time = start.elapsed();
+        drop(told);
+        let end = Stamp::now();
         match result {
             // Not a panic: the thread waited in the callback, and is unwound because its runtime stops.
             Err(payload) if !stopping && marcel::is_stopping() => resume_unwind(payload),
             Err(payload) => {
                 self.common.panics.fetch_add(1, Relaxed);
-                let text = fault::message(&*payload);
+                let (text, time) = (fault::message(&*payload), start.until(end));
                 fault::report(
                     "server",
                     self.name,
@@ -146,7 +153,11 @@ impl Whose<'_> {
                 false
             }
             Ok(()) => {
-                if short && fault::is_too_long(time) {
+                if !short || !fault::may_be_long(start, end) {
+                    return true;
+                }
+                let time = start.until(end);
+                if fault::is_too_long(time) {
                     self.common.too_long.fetch_add(1, Relaxed);
                     let text = "nothing else progresses there meanwhile";
                     fault::report(

@@ -16,6 +16,7 @@ use super::shared::Shared;
 use super::waiters::Waiters;
 use super::word::{Outcome, Word};
 use crate::manager::Manager;
+use crate::observe::trace::completes;
 
 /// The code with which a request is cancelled that is dropped while it is pending.
 pub const DROPPED: i32 = i32::MIN;
@@ -104,6 +105,7 @@ impl<R: Send + Sync + 'static> Pending<R> {
         if !node.word.end(outcome) {
             return false;
         }
+        completes(node);
         node.common.ended(outcome);
         if marcel::in_tick() {
             node.common.dirty.store(true, SeqCst);

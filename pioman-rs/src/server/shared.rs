@@ -124,6 +124,8 @@ impl<R> std::fmt::Debug for State<R> {
 /// A server, without the rights of its owner. See the module's description.
 pub(super) struct Shared<R> {
     pub(super) name: Box<str>,
+    /// The name in traces.
+    pub(super) number: u32,
     pub(super) core: Arc<Core>,
     pub(super) hub: Arc<Hub>,
     /// The hub's name, for waits.
@@ -170,7 +172,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
     }
 
     pub(super) fn whose(&self) -> Whose<'_> {
-        Whose { name: &self.name, common: &self.common }
+        Whose { name: &self.name, number: self.number, common: &self.common }
     }
 
     /// Whether its requests can be found by polling.

@@ -29,6 +29,8 @@ impl Completion {
     /// Anywhere, the tick's handler included. # Wakes: every thread that waits for it.
     #[inline]
     pub fn complete(&self) {
+        #[cfg(not(loom))]
+        crate::observe::trace::completes(self);
         self.0.set();
     }
 

@@ -81,6 +81,12 @@ kinds! {
     Task = 39,
     /// …it has returned.
     TaskEnd = 40,
+    /// A callback of the event server called `a` is called; `b`: which one, a name.
+    Callback = 41,
+    /// …it has returned.
+    CallbackEnd = 42,
+    /// Request `a` completes.
+    Complete = 43,
     /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest eight
     /// bits the method that it has chosen, in the upper half why, a name.
     Method = 44,

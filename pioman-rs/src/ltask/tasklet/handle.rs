@@ -16,6 +16,7 @@ use crate::ltask::place::Wanted;
 use crate::ltask::state::Schedule;
 use crate::ltask::task::{mask, unmask, wait_for_call};
 use crate::manager::{Core, Manager};
+use crate::observe::trace::Label;
 
 /// A type of tasklets: those of one type exclude each other. Cheap to clone.
 #[derive(Clone)]
@@ -108,8 +109,10 @@ impl TaskletBuilder {
             let _ = manager.spare.start(); // as in `TaskBuilder::submit`
         }
         core.tasks.clear_away(core);
+        let name = self.name.unwrap_or(Cow::Borrowed("unnamed"));
         let fixed = Fixed {
-            name: self.name.unwrap_or(Cow::Borrowed("unnamed")),
+            label: Label::of(&name, true),
+            name,
             place,
             lane: lane(Priority::High, Polling::Always),
             can_block: false,
