@@ -20,8 +20,9 @@
 //! The invariant of detection: `manager`. The mixed wait: `wait`. Who chooses the method of
 //! detection: [`policy`]. What the scheduler calls: `manager/hooks.rs`. Sleeping in
 //! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
-//! `sync`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`], `source/timer`. Children:
-//! [`process`].
+//! `sync`. Libraries that have something to detect, and to block on: [`server`]. Sockets, pipes and other descriptors:
+//! [`net`], [`pipe`], [`fd`], `source/fd`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`],
+//! `source/timer`. Children: [`process`]. Who has looked where, and with what success: [`observe`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
