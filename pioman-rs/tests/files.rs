@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
-use pioman::{FileEngine, Manager, Runtime, fs};
+use pioman::{FileEngine, Manager, Runtime, TaskBuilder, fs};
 use proptest::prelude::*;
 
 /// A runtime of each mode, with each engine.
@@ -460,6 +460,113 @@ fn a_runtime_that_stops_leaves_no_read_behind() {
         let mut all = [0; 64];
         assert_eq!((&*file).read(&mut all).unwrap(), 64);
         assert_eq!(all, [9; 64]);
+    }
+}
+
+/// Threads are dropping transfers, which waits for their ends, when the runtime goes: no drop is cut short, or the kernel
+/// would write to memory that is another's by then (a debug build looks).
+#[test]
+fn a_runtime_that_stops_cuts_no_drop_short() {
+    for _ in 0..20 {
+        let policy = pioman::policy::by_name("always-block").unwrap();
+        let manager = Manager::builder().mode(Mode::Smp).uring(true).policy(policy);
+        let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let file = Arc::new(fs::File::from(std::os::fd::OwnedFd::from(reader)));
+        let dropped = Arc::new(AtomicU64::new(0));
+        for _ in 0..8 {
+            let (file, dropped) = (file.clone(), dropped.clone());
+            let _detached = runtime.threads().spawn(move || {
+                loop {
+                    drop(file.start_read(vec![0; 64]));
+                    dropped.fetch_add(1, SeqCst);
+                    marcel::yield_now();
+                }
+            });
+        }
+        while dropped.load(SeqCst) < 50 {
+            std::thread::yield_now();
+        }
+        drop(runtime);
+    }
+}
+
+/// Threads that share a file share its position: what one read gives is in one piece, and nobody else gets it. The page
+/// cache holds every other page only, so that a read finds a part at once.
+#[test]
+fn a_read_at_a_shared_position_is_in_one_piece() {
+    const PAGE: usize = 4096;
+    const PAGES: usize = 512;
+    for (which, runtime) in runtimes().filter(|(_, r)| r.manager().mode() != Mode::NoThread) {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let path = folder.path().join("shared");
+        let words: Vec<u8> = (0..(PAGES * PAGE / 8) as u64).flat_map(u64::to_le_bytes).collect();
+        std::fs::write(&path, &words).unwrap();
+        let plain = std::fs::File::open(&path).unwrap();
+        plain.sync_all().unwrap();
+        // SAFETY: advice: nothing of it is kept, and nothing is read ahead.
+        unsafe {
+            libc::posix_fadvise(plain.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED);
+            libc::posix_fadvise(plain.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM);
+        }
+        for page in (0..PAGES).step_by(2) {
+            plain.read_exact_at(&mut [0; 8], (page * PAGE) as u64).unwrap();
+        }
+        let file = Arc::new(fs::File::from(plain));
+        let mut starts = runtime.run(|| {
+            let read = |_| {
+                let file = file.clone();
+                move || {
+                    let (mut starts, mut some) = (Vec::new(), vec![0; 3 * PAGE]);
+                    loop {
+                        let n = (&*file).read(&mut some).unwrap();
+                        if n == 0 {
+                            return starts;
+                        }
+                        let word =
+                            |at: usize| u64::from_le_bytes(some[at..at + 8].try_into().unwrap());
+                        let piece = (0..n as u64 / 8).all(|i| word(8 * i as usize) == word(0) + i);
+                        assert!(piece, "a read of {n} bytes has holes");
+                        starts.push((word(0), n as u64 / 8));
+                    }
+                }
+            };
+            let threads: Vec<_> = (0..8).map(read).map(marcel::spawn).collect();
+            threads.into_iter().flat_map(|t| t.join().unwrap()).collect::<Vec<_>>()
+        });
+        starts.sort();
+        let end = starts.iter().fold(0, |end, &(start, n)| {
+            assert_eq!(start, end, "{which}: words that were given twice, or to nobody");
+            start + n
+        });
+        assert_eq!(end, words.len() as u64 / 8, "{which}");
+    }
+}
+
+/// A light task must not wait. What it reads it reads on the spot, and a transfer that it drops is over then.
+#[test]
+fn a_light_task_reads_and_drops_transfers() {
+    for (which, runtime) in runtimes() {
+        let manager = runtime.manager().clone();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let file = Arc::new(fs::File::from(std::os::fd::OwnedFd::from(reader)));
+        let started = has_ring(&runtime).then(|| file.start_read(vec![0; 8]));
+        let folder = folder();
+        let path = folder.path().join("written");
+        let task = TaskBuilder::new().submit_once(&manager, {
+            let path = path.clone();
+            move || {
+                drop(started);
+                fs::write(&path, "by a light task").unwrap();
+                assert_eq!(fs::read(&path).unwrap(), b"by a light task");
+            }
+        });
+        let result = runtime.run(|| task.unwrap().wait());
+        assert_eq!(result, Ok(()), "{which}");
+        writer.write_all(&[7; 8]).unwrap();
+        let mut all = [0; 8];
+        (&*file).read_exact(&mut all).unwrap();
+        assert_eq!(all, [7; 8], "{which}");
     }
 }
 

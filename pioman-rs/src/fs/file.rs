@@ -7,9 +7,12 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use marcel::sync::Mutex;
+
 use super::OpenOptions;
+use crate::ltask::inside::is_inside;
 use crate::policy::hints::Hint;
-use crate::source::uring::call::{Call, MAX_LEN, POSITION};
+use crate::source::uring::call::{Call, MAX_LEN, POSITION, is_regular};
 use crate::source::uring::make::make;
 use crate::source::uring::transfer::Transfer;
 
@@ -27,7 +30,12 @@ const MAX_VECTORS: usize = 1024;
 /// The green thread, or the kernel thread. Only [`File::try_clone`], [`Seek`] and dropping make their system call
 /// at once: they do not wait for a disk.
 #[derive(Debug)]
-pub struct File(Arc<std::fs::File>);
+pub struct File {
+    file: Arc<std::fs::File>,
+    /// Of a regular file: held by whoever reads or writes at the position, or moves it. The kernel's own calls do that by
+    /// themselves, a ring's do not. Clones share it, as they share the position.
+    position: Option<Arc<Mutex<()>>>,
+}
 
 impl File {
     /// Opens a file for reading.
@@ -100,7 +108,7 @@ impl File {
     /// # Errors
     /// As [`std::fs::File::set_len`].
     pub fn set_len(&self, size: u64) -> io::Result<()> {
-        marcel::blocking(|| self.0.set_len(size))
+        marcel::blocking(|| self.file.set_len(size))
     }
 
     /// What is known of the file.
@@ -108,7 +116,7 @@ impl File {
     /// # Errors
     /// As [`std::fs::File::metadata`].
     pub fn metadata(&self) -> io::Result<Metadata> {
-        marcel::blocking(|| self.0.metadata())
+        marcel::blocking(|| self.file.metadata())
     }
 
     /// Changes the permissions.
@@ -116,7 +124,7 @@ impl File {
     /// # Errors
     /// As [`std::fs::File::set_permissions`].
     pub fn set_permissions(&self, permissions: Permissions) -> io::Result<()> {
-        marcel::blocking(|| self.0.set_permissions(permissions))
+        marcel::blocking(|| self.file.set_permissions(permissions))
     }
 
     /// Changes the times.
@@ -124,7 +132,7 @@ impl File {
     /// # Errors
     /// As [`std::fs::File::set_times`].
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        marcel::blocking(|| self.0.set_times(times))
+        marcel::blocking(|| self.file.set_times(times))
     }
 
     /// Another handle with the same position.
@@ -132,7 +140,7 @@ impl File {
     /// # Errors
     /// As [`std::fs::File::try_clone`].
     pub fn try_clone(&self) -> io::Result<File> {
-        self.0.try_clone().map(File::from)
+        Ok(File { file: Arc::new(self.file.try_clone()?), position: self.position.clone() })
     }
 
     /// Closes it, and says what the last write-back had to say (dropping does not).
@@ -140,7 +148,7 @@ impl File {
     /// # Errors
     /// The kernel's. The file is closed all the same. While transfers use it, they close it when they have ended.
     pub fn close(self) -> io::Result<()> {
-        let Ok(file) = Arc::try_unwrap(self.0) else { return Ok(()) };
+        let Ok(file) = Arc::try_unwrap(self.file) else { return Ok(()) };
         let fd = file.into_raw_fd();
         // SAFETY: the descriptor is ours alone.
         unsafe { make(Call::Close { fd }, Hint::Short) }.map(drop)
@@ -155,10 +163,11 @@ impl File {
         let offset = position(offset);
         let call = |to, len| Call::Read { fd, to, len: clamp(len), offset };
         // SAFETY: that memory, our descriptor.
-        unsafe { Transfer::begin(self.0.clone(), buffer, call) }
+        unsafe { Transfer::begin(self.file.clone(), buffer, call) }
     }
 
-    /// Begins to read up to `buffer.len()` bytes from the position on; of a pipe, when some come.
+    /// Begins to read up to `buffer.len()` bytes from the position on; of a pipe, when some come. Who reads or writes at
+    /// the position of a file meanwhile may use the same one.
     ///
     /// # Blocking
     /// As [`File::start_read_at`].
@@ -166,7 +175,7 @@ impl File {
         let fd = self.as_raw_fd();
         let call = |to, len| Call::Read { fd, to, len: clamp(len), offset: POSITION };
         // SAFETY: that memory, our descriptor.
-        unsafe { Transfer::begin(self.0.clone(), buffer, call) }
+        unsafe { Transfer::begin(self.file.clone(), buffer, call) }
     }
 
     /// Begins to write `buffer` at `offset`.
@@ -178,7 +187,7 @@ impl File {
         let offset = position(offset);
         let call = |from: *mut u8, len| Call::Write { fd, from, len: clamp(len), offset };
         // SAFETY: that memory, our descriptor.
-        unsafe { Transfer::begin(self.0.clone(), buffer, call) }
+        unsafe { Transfer::begin(self.file.clone(), buffer, call) }
     }
 
     /// Begins to bring data and metadata to the disk.
@@ -189,7 +198,10 @@ impl File {
         let fd = self.as_raw_fd();
         // SAFETY: our descriptor.
         unsafe {
-            Transfer::begin(self.0.clone(), Vec::new(), |_, _| Call::Sync { fd, data_only: false })
+            Transfer::begin(self.file.clone(), Vec::new(), |_, _| Call::Sync {
+                fd,
+                data_only: false,
+            })
         }
     }
 
@@ -198,7 +210,16 @@ impl File {
     /// # Errors
     /// Of duplicating.
     pub fn into_std(self) -> io::Result<std::fs::File> {
-        Arc::try_unwrap(self.0).or_else(|shared| shared.try_clone())
+        Arc::try_unwrap(self.file).or_else(|shared| shared.try_clone())
+    }
+
+    /// Does something at the position, which nobody moves meanwhile.
+    fn at_position<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _held = self.position.as_ref().and_then(|position| match is_inside() {
+            true => position.try_lock(), // a light task must not wait
+            false => Some(position.lock()),
+        });
+        work()
     }
 
     fn read_from(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -245,7 +266,7 @@ impl FileExt for File {
 
 impl Read for &File {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read_from(buffer, POSITION)
+        self.at_position(|| self.read_from(buffer, POSITION))
     }
 
     fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -253,13 +274,13 @@ impl Read for &File {
         let to = buffers.as_mut_ptr().cast();
         let call = Call::Readv { fd: self.as_raw_fd(), to, n, offset: POSITION };
         // SAFETY: an `IoSliceMut` is an `iovec`; the borrow lasts until this returns or unwinds.
-        unsafe { make(call, Hint::Short) }
+        self.at_position(|| unsafe { make(call, Hint::Short) })
     }
 }
 
 impl Write for &File {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        self.write_to(data, POSITION)
+        self.at_position(|| self.write_to(data, POSITION))
     }
 
     fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -267,7 +288,7 @@ impl Write for &File {
         let from = buffers.as_ptr().cast();
         let call = Call::Writev { fd: self.as_raw_fd(), from, n, offset: POSITION };
         // SAFETY: an `IoSlice` is an `iovec`; the borrow lasts until this returns or unwinds.
-        unsafe { make(call, Hint::Short) }
+        self.at_position(|| unsafe { make(call, Hint::Short) })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -277,7 +298,7 @@ impl Write for &File {
 
 impl Seek for &File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        (&*self.0).seek(to)
+        self.at_position(|| (&*self.file).seek(to))
     }
 }
 
@@ -313,7 +334,8 @@ impl Seek for File {
 
 impl From<std::fs::File> for File {
     fn from(file: std::fs::File) -> File {
-        File(Arc::new(file))
+        let position = is_regular(file.as_raw_fd()).then(Arc::default);
+        File { file: Arc::new(file), position }
     }
 }
 
@@ -325,12 +347,12 @@ impl From<OwnedFd> for File {
 
 impl AsFd for File {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.file.as_fd()
     }
 }
 
 impl AsRawFd for File {
     fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+        self.file.as_raw_fd()
     }
 }

@@ -74,6 +74,11 @@ pub(super) fn inside() -> Option<&'static Ltask> {
     here.then_some(task)
 }
 
+/// Whether the calling thread is in the middle of a light task, and so must not wait.
+pub(crate) fn is_inside() -> bool {
+    inside().is_some()
+}
+
 /// For who is about to wait.
 ///
 /// # Panics

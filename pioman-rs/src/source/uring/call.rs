@@ -155,7 +155,8 @@ impl Call {
     }
 }
 
-fn is_regular(fd: RawFd) -> bool {
+/// Whether a descriptor is that of a regular file.
+pub(crate) fn is_regular(fd: RawFd) -> bool {
     let mut stat = std::mem::MaybeUninit::<libc::stat64>::uninit();
     // SAFETY: room for the answer, which is there when the call succeeds.
     unsafe {

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use super::Uring;
 use super::call::Call;
 use super::slot::Slot;
+use crate::ltask::inside::is_inside;
 use crate::manager::Manager;
 use crate::policy::hints::Hint;
 use crate::source::Source;
 
 /// Makes a call: by the ring of the caller's manager, else on the blocking pool. A plain kernel thread, which blocks
-/// nobody but itself, makes the system call; so does a thread in a runtime that stops.
+/// nobody but itself, makes the system call; so does a thread in a runtime that stops, and a light task, which must not
+/// wait.
 ///
 /// # Safety
 /// What `call` refers to stays in place, and is touched by nobody, until this returns or unwinds.
@@ -35,7 +37,7 @@ pub(crate) unsafe fn make(call: Call, hint: Hint) -> io::Result<usize> {
 /// # Safety
 /// As [`make`].
 unsafe fn attempt(call: Call, hint: Hint) -> i32 {
-    if !marcel::is_green() || marcel::is_stopping() {
+    if !marcel::is_green() || marcel::is_stopping() || is_inside() {
         // SAFETY: the caller's promise.
         return unsafe { call.run() };
     }

@@ -13,6 +13,7 @@ use std::time::Instant;
 use super::Uring;
 use super::call::Call;
 use super::slot::Slot;
+use crate::ltask::inside::is_inside;
 use crate::manager::Manager;
 use crate::manager::point::Point;
 use crate::policy::hints::{Hint, Hints};
@@ -32,6 +33,12 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        debug_assert!(self.slot.done().is_done(), "the kernel may still use this memory");
+    }
+}
+
 /// Who makes the call.
 enum By {
     /// A ring, whose permit is to be given back.
@@ -42,7 +49,8 @@ enum By {
 
 /// A read, write or sync of a [`crate::fs::File`] that is under way.
 ///
-/// Dropping it cancels it and waits for its end: what it has done by then is done.
+/// Dropping it cancels it and waits for its end: what it has done by then is done. (In a light task, which must not wait,
+/// a call that is made by the pool is left to it.)
 #[must_use = "dropping it cancels it"]
 pub struct Transfer {
     inner: Arc<Inner>,
@@ -180,13 +188,33 @@ impl Transfer {
             (None, _) => unreachable!("without a manager the call is made at once"),
         }
     }
+
+    /// Waits for the end, whatever happens: a ring has done with the memory when this returns or unwinds.
+    fn to_the_end(&self) {
+        struct Again<'a>(&'a Transfer);
+        impl Drop for Again<'_> {
+            fn drop(&mut self) {
+                self.0.until(None); // nothing, unless the first wait was unwound (a runtime that stops)
+            }
+        }
+        if !is_inside() {
+            let _again = Again(self);
+            self.until(None);
+        } else if let (By::Ring(_), Some(manager)) = (&self.by, &self.manager) {
+            // A light task must not wait. (What others make keeps its memory by itself.)
+            while !self.has_ended() {
+                manager.poll(Point::Library);
+                std::thread::yield_now();
+            }
+        }
+    }
 }
 
 impl Drop for Transfer {
     fn drop(&mut self) {
         if !self.inner.slot.done().is_done() {
             self.cancel();
-            self.until(None);
+            self.to_the_end();
         }
         if let By::Ring(ring) = &self.by {
             ring.permits().release();
