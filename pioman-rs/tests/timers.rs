@@ -157,6 +157,28 @@ fn a_time_out_and_an_event_complete_one_thing() {
     }
 }
 
+/// It is called by whoever looks at the timers, who holds nothing that they need.
+#[test]
+fn a_callback_may_make_the_next_timer_and_drop_another() {
+    for runtime in runtimes() {
+        let manager = runtime.manager().clone();
+        runtime.run(|| {
+            let (done, second) = (Arc::new(Completion::new()), Arc::new(Completion::new()));
+            let far = Instant::now() + Duration::from_secs(3600);
+            let other = Timer::with(&manager, far).unwrap();
+            let (next, its) = (second.clone(), manager.clone());
+            let _callback = done.on_complete(move || {
+                drop(other);
+                assert!(Timer::with(&its, far).unwrap().cancel());
+                next.complete();
+            });
+            let _limit = timeout(MS, done.clone()).unwrap();
+            manager.wait(&done, Hint::Short);
+            manager.wait(&second, Hint::Short);
+        });
+    }
+}
+
 /// Timers pend in threads that are unwound, and in others that are not.
 #[test]
 fn a_runtime_that_stops_takes_its_timers_back() {

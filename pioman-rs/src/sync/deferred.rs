@@ -157,6 +157,33 @@ pub(crate) fn settle() {
     }
 }
 
+#[cfg(not(loom))]
+std::thread_local! {
+    /// How many [`Held`] the kernel thread has.
+    static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// The caller holds a lock that wakers may want: until this is dropped, and it is free again, they are not called here.
+/// Progress path; nobody switches threads meanwhile.
+#[cfg(not(loom))]
+#[must_use]
+pub(crate) fn hold() -> Held {
+    HELD.set(HELD.get() + 1);
+    Held(std::marker::PhantomData)
+}
+
+/// See [`hold`].
+#[cfg(not(loom))]
+pub(crate) struct Held(std::marker::PhantomData<*const ()>);
+
+#[cfg(not(loom))]
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+        settle();
+    }
+}
+
 #[cold]
 pub(crate) fn settle_now() {
     #[cfg(not(loom))]
@@ -164,6 +191,8 @@ pub(crate) fn settle_now() {
         if let Some(helper) = HELPER.get() {
             helper.unpark();
         }
+        return;
+    } else if HELD.get() > 0 {
         return;
     }
     deferred().drain();

@@ -14,6 +14,7 @@ use crate::source::builtin::Made;
 use crate::source::fork::Birth;
 use crate::source::limit::explain;
 use crate::sync::completion::Completion;
+use crate::sync::deferred;
 
 /// Deadlines that one look takes at most.
 const BATCH: usize = 64;
@@ -143,14 +144,18 @@ unsafe impl Source for Timers {
         if now < earliest || self.locked.swap(true, Acquire) {
             return false;
         }
-        self.locked(|heap| {
+        // Callbacks may make and drop timers: they are called when the lock is free again.
+        let held = deferred::hold();
+        let found = self.locked(|heap| {
             for taken in 0..BATCH {
                 let Some(target) = heap.due(now) else { return taken > 0 };
                 // SAFETY: in place until it is complete, or `remove` has had the lock: this is the last touch.
                 unsafe { &*target }.complete();
             }
             true
-        })
+        });
+        drop(held);
+        found
     }
 
     fn pending(&self) -> bool {
