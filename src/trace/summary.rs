@@ -75,8 +75,10 @@ pub(crate) fn table(traces: &[Trace]) -> String {
     let start = start(traces);
     for trace in traces {
         let tracks = walk::tracks(trace);
-        let written: u64 = trace.rings.iter().map(|ring| ring.lost).sum();
-        let overwritten = match written + trace.lost {
+        // (Damaged files have any number.)
+        let written =
+            trace.rings.iter().fold(trace.lost, |sum, ring| sum.saturating_add(ring.lost));
+        let overwritten = match written {
             0 => String::new(),
             lost => format!("; {lost} older records were overwritten (MARCEL_TRACE_RECORDS)"),
         };
@@ -195,5 +197,13 @@ mod tests {
         let expected = Times { ns: [190, 120, 10, 700], resumed: 2, slept: 1 };
         assert_eq!(times(&walk::tracks(&trace)[0]), expected);
         assert!(table(&[trace]).contains("vp0"));
+    }
+
+    #[test]
+    fn numbers_of_a_damaged_file_are_added_up() {
+        let mut trace = read(&file(&[], &[(12, 1, Vec::new()), (13, 0, Vec::new())])).unwrap();
+        trace.lost = u64::MAX;
+        trace.rings.iter_mut().for_each(|ring| ring.lost = u64::MAX);
+        assert!(table(&[trace]).contains(&u64::MAX.to_string()));
     }
 }

@@ -78,7 +78,8 @@ impl Command {
         self
     }
 
-    /// The standard library's command, for what is not here.
+    /// The standard library's command, for what is not here. Where input, output and errors go is set by the methods above:
+    /// of what is set here [`Command::output`] does not know.
     pub fn as_std_mut(&mut self) -> &mut std::process::Command {
         &mut self.command
     }

@@ -115,7 +115,10 @@ impl Drop for Threads {
         for sleeper in self.core.dedicated.sleepers.iter().filter_map(OnceLock::get) {
             sleeper.notify();
         }
-        started.drain(..).for_each(|thread| drop(thread.join()));
+        // The manager's last owner may be a value that one of them has just dropped: it does not wait for itself.
+        let me = std::thread::current().id();
+        let others = started.drain(..).filter(|thread| thread.thread().id() != me);
+        others.for_each(|thread| drop(thread.join()));
     }
 }
 
