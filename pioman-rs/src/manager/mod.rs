@@ -509,7 +509,8 @@ impl Core {
     }
 }
 
-/// A registered source; dropping it unregisters the source and returns when nobody uses it any more.
+/// A registered source; dropping it unregisters the source and returns when nobody uses it any more. So it is not dropped
+/// by what is called while somebody looks for events (a source, a waker, a callback): that would wait for itself.
 #[derive(Debug)]
 pub struct SourceHandle {
     manager: Arc<Manager>,
@@ -525,7 +526,7 @@ impl SourceHandle {
     /// From now on this policy chooses, also for what is pending. The one before is returned.
     ///
     /// # Context
-    /// Not the progress path.
+    /// Not the progress path, nor a waker or callback: it waits for those who look for events.
     ///
     /// # Errors
     /// The policy wants a dedicated kernel thread, and the kernel gives none. It is in force all the same.

@@ -130,6 +130,10 @@ impl TcpStream {
 
     /// How long the kernel goes on sending after the socket has been closed (`SO_LINGER`).
     ///
+    /// # Blocking
+    /// No; but with a time that is not zero, *dropping* the last handle blocks the kernel thread, and so the virtual
+    /// processor, until everything is sent or the time is over.
+    ///
     /// # Errors
     /// The kernel's refusal.
     pub fn set_linger(&self, time: Option<Duration>) -> io::Result<()> {

@@ -85,8 +85,9 @@ impl Threads {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         while started.len() < number {
             let (core, index) = (self.core.clone(), started.len());
-            let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper::new()));
-            let _ = core.dedicated.sleepers[index].set(sleeper);
+            // The same one, if the kernel has refused the thread before: it is this one that is notified.
+            let sleeper: &'static Sleeper =
+                core.dedicated.sleepers[index].get_or_init(|| Box::leak(Box::new(Sleeper::new())));
             let place = self.cores.get(index % self.cores.len().max(1)).copied();
             let thread = std::thread::Builder::new()
                 .name(format!("pioman-poll{index}"))
