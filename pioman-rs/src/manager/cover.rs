@@ -83,7 +83,11 @@ impl Core {
             if plan.block == 0 || self.watch_over(sources, plan.block) {
                 return;
             }
-            self.drain(point, sources, plan.block);
+            if !self.drain(point, sources, plan.block) {
+                // Somebody holds what is needed to arm, or the event that is there. If the kernel has taken its core
+                // away, perhaps for us, it gets it back sooner.
+                std::thread::yield_now();
+            }
         }
     }
 

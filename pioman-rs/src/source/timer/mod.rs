@@ -2,9 +2,12 @@
 //!
 //! Whoever polls looks at the clock (only while there are timers: else it is one load); whoever sleeps in the kernel has a
 //! `timerfd` set for the earliest deadline (`alarm`). The deadlines are in a heap under a lock that is held for some tens of
-//! nanoseconds: pollers only try it, and whoever holds it has changed the earliest deadline before it unlocks; a poller
-//! that misses an expired one finds it at its next look, and nobody can arm before: [`Alarm::arm`] says no as long as a
-//! deadline is over.
+//! nanoseconds, and for the wake-ups of what has ended (callbacks come after it): pollers only try it, and whoever holds it
+//! has changed the earliest deadline before it unlocks; a poller that misses an expired one finds it at its next look, and
+//! nobody can arm before: [`Alarm::arm`] says no as long as a deadline is over.
+//!
+//! Two whose deadlines are over are completed in order, but which of their threads the kernel lets run first is its own
+//! affair: on a machine that is full for so long, the one with the earlier deadline may go on last.
 //!
 //! Rejected: a timing wheel (its steps would be the accuracy of detection, or its cascades unbounded work); `io_uring`
 //! time-outs (the ring may be missing, and they are no cheaper: a system call each); the kernel's clock signals.
