@@ -24,8 +24,9 @@
 //! The block belongs to nobody, and may be used for another task, when it is ENDED with none of `LINKED`, `HANDLE` and
 //! `TELLING`: the transition that makes it so answers *free* to its caller, and there is one such transition.
 //!
-//! Every transition is one read-modify-write of the word (or a load, when it changes nothing), so for each race one
-//! side is first, and the other sees it. What a transition returns says what its caller has to do now. The races of
+//! Every transition is one read-modify-write of the word (or a load, when it changes nothing, but for `schedule`, which
+//! passes on what was written before it), so for each race one side is first, and the other sees it. What a transition
+//! returns says what its caller has to do now. The races of
 //! claim, again, cancel, mask, schedule, export and end are model-checked below.
 
 use crate::shim::{AtomicU32, Ordering::*};
@@ -152,10 +153,15 @@ impl State {
 
     /// One transition: `to` gives the new word and the answer.
     fn step<T>(&self, to: impl Fn(u32) -> (u32, T)) -> T {
+        self.step_unless(|old, new| old == new, to)
+    }
+
+    /// As [`State::step`]; a load is enough if `load` says so of the old word and the new.
+    fn step_unless<T>(&self, load: impl Fn(u32, u32) -> bool, to: impl Fn(u32) -> (u32, T)) -> T {
         let mut old = self.0.load(Acquire);
         loop {
             let (new, answer) = to(old);
-            if new == old {
+            if load(old, new) {
                 return answer;
             }
             match self.0.compare_exchange_weak(old, new, AcqRel, Acquire) {
@@ -167,15 +173,20 @@ impl State {
 
     /// It is to run: submitted, or scheduled.
     pub(super) fn schedule(&self) -> Schedule {
-        self.step(|word| match word & PHASE {
-            RESTING if word & MASKED != 0 => (with(word, PARKED), Schedule::Later),
-            RESTING => (with(word, QUEUED) | LINKED, Schedule::Push),
-            RUNNING | BLOCKING if word & (AGAIN | CANCELLED) == 0 => {
-                (word | AGAIN, Schedule::Later)
-            }
-            ENDING | ENDED => (word, Schedule::Refused),
-            _ => (word, Schedule::Merged),
-        })
+        // One that merges is a read-modify-write, too: a load might see that it is queued when it has been claimed
+        // already, by somebody who has not seen what the caller wrote before.
+        self.step_unless(
+            |_, _| false,
+            |word| match word & PHASE {
+                RESTING if word & MASKED != 0 => (with(word, PARKED), Schedule::Later),
+                RESTING => (with(word, QUEUED) | LINKED, Schedule::Push),
+                RUNNING | BLOCKING if word & (AGAIN | CANCELLED) == 0 => {
+                    (word | AGAIN, Schedule::Later)
+                }
+                ENDING | ENDED => (word, Schedule::Refused),
+                _ => (word, Schedule::Merged),
+            },
+        )
     }
 
     /// A new task goes to a spare kernel thread without having been in a queue: it is the caller's to run.

@@ -246,6 +246,39 @@ fn scheduled_while_it_runs_it_runs_once_more() {
     });
 }
 
+/// What was written before it was scheduled is seen by a run that comes after, even if the scheduling merged with one
+/// that was there already.
+#[test]
+fn a_run_sees_what_came_before_a_schedule_that_merged() {
+    fn look(world: &World, letter: &AtomicBool) -> bool {
+        if !world.queue.swap(false, AcqRel) {
+            return false;
+        }
+        assert_eq!(world.state.claim(), Claim::Run);
+        let seen = letter.load(Relaxed);
+        world.after(world.state.rest());
+        seen
+    }
+    loom::model(|| {
+        let world = World::new();
+        let letter = Arc::new(AtomicBool::new(false));
+        world.submit();
+        let other = {
+            let (world, letter) = (world.clone(), letter.clone());
+            thread::spawn(move || {
+                letter.store(true, Relaxed);
+                world.submit();
+            })
+        };
+        let mut seen = look(&world, &letter);
+        other.join().unwrap();
+        seen |= look(&world, &letter);
+        assert!(seen, "no run comes any more, and none has seen it");
+        world.cancel();
+        world.finish(usize::MAX);
+    });
+}
+
 #[test]
 fn a_tasklet_is_scheduled_and_cancelled() {
     model(usize::MAX, &[|world| world.submit(), |world| drop(world.cancel())], |_| {});
