@@ -19,6 +19,8 @@ pub enum Error {
         /// The kernel's answer.
         source: io::Error,
     },
+    /// This was made for another manager.
+    OtherManager(&'static str),
 }
 
 impl fmt::Display for Error {
@@ -27,6 +29,7 @@ impl fmt::Display for Error {
             Error::Knob(error) => error.fmt(f),
             Error::Topology(error) => error.fmt(f),
             Error::Os { doing, source } => write!(f, "pioman: {doing}: {source}"),
+            Error::OtherManager(what) => write!(f, "pioman: {what} is another manager's"),
         }
     }
 }

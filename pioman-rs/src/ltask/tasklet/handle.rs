@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use marcel::Priority;
 use marcel::topology::Object;
@@ -18,29 +18,45 @@ use crate::ltask::task::{mask, unmask, wait_for_call};
 use crate::manager::{Core, Manager};
 use crate::observe::trace::Label;
 
-/// A type of tasklets: those of one type exclude each other. Cheap to clone.
+/// A type of tasklets: those of one type exclude each other. All of them are one manager's. Cheap to clone.
 #[derive(Clone)]
 pub struct TaskletType(Arc<Exclusion>);
 
 /// What the tasklets of a type share.
-pub(crate) struct Exclusion(Gate<Ltask>);
+pub(crate) struct Exclusion {
+    gate: Gate<Ltask>,
+    /// Whose tasklets they are: who leaves queues the next ones in the queues of its own manager.
+    manager: Mutex<Weak<Core>>,
+}
 
 impl Exclusion {
+    /// # Errors
+    /// There are tasklets of another manager.
+    fn serve(&self, core: &Arc<Core>) -> Result<(), Error> {
+        let mut manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
+        let ours = Arc::downgrade(core);
+        if manager.strong_count() > 0 && !manager.ptr_eq(&ours) {
+            return Err(Error::OtherManager("the type of this tasklet"));
+        }
+        *manager = ours;
+        Ok(())
+    }
+
     /// A tasklet was taken out of its queue; false if it does not run now.
     pub(crate) fn enter(&self, tasklet: &'static Ltask, core: &Core) -> bool {
-        self.0.enter(tasklet, |next| core.tasks.push_again(next, core))
+        self.gate.enter(tasklet, |next| core.tasks.push_again(next, core))
     }
 
     /// It has run.
     pub(crate) fn leave(&self, core: &Core) {
-        self.0.leave(|next| core.tasks.push_again(next, core));
+        self.gate.leave(|next| core.tasks.push_again(next, core));
     }
 }
 
 impl TaskletType {
     /// A new type.
     pub fn new() -> TaskletType {
-        TaskletType(Arc::new(Exclusion(Gate::new())))
+        TaskletType(Arc::new(Exclusion { gate: Gate::new(), manager: Mutex::default() }))
     }
 }
 
@@ -97,7 +113,7 @@ impl TaskletBuilder {
     /// Makes it; nothing runs until it is scheduled.
     ///
     /// # Errors
-    /// No core that this process may use is among those asked for.
+    /// No core that this process may use is among those asked for; the type has tasklets of another manager.
     pub fn build(
         self,
         manager: &Arc<Manager>,
@@ -105,6 +121,7 @@ impl TaskletBuilder {
     ) -> Result<Tasklet, Error> {
         let core = &manager.core;
         let place = core.tasks.place(&self.wanted)?;
+        self.class.0.serve(core)?;
         if core.points.block {
             let _ = manager.spare.start(); // as in `TaskBuilder::submit`
         }
