@@ -367,3 +367,53 @@ fn what_is_chosen_is_explained() {
     let text = manager.explain().to_string();
     assert!(text.contains("mailbox: policy always-block"), "{text}");
 }
+
+/// Always the same choice, and what is to be done when the policy goes.
+struct Fixed(Choice, Option<Box<dyn Fn() + Send + Sync>>);
+
+impl Policy for Fixed {
+    fn name(&self) -> &str {
+        "fixed"
+    }
+    fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
+        self.0
+    }
+}
+
+impl Drop for Fixed {
+    fn drop(&mut self) {
+        if let Some(last) = &self.1 {
+            last();
+        }
+    }
+}
+
+#[test]
+fn a_choice_for_longer_than_there_is_time_is_for_good() {
+    for method in [Method::Poll, Method::Block] {
+        let choice = Choice::new(method, "a test").again(Duration::MAX);
+        let builder = Manager::builder().policy(Arc::new(Fixed(choice, None)));
+        let runtime = Runtime::build(builder, marcel::Runtime::builder().vps(2)).unwrap();
+        all_complete(&runtime, Hint::Short.into(), false, |_| ());
+    }
+}
+
+/// A policy stays in its source's place until another source has that; its destructor may do what others may.
+#[test]
+fn a_policy_that_goes_may_add_sources() {
+    let manager = Manager::builder().build().unwrap();
+    let added = Arc::new(AtomicUsize::new(0));
+    let last = {
+        let (manager, added) = (manager.clone(), added.clone());
+        move || {
+            drop(manager.add_source(Mailbox::new(1)).unwrap());
+            added.fetch_add(1, SeqCst);
+        }
+    };
+    let choice = Choice::new(Method::Block, "a test");
+    let source = manager.add_source(Mailbox::new(1)).unwrap();
+    source.set_policy(Arc::new(Fixed(choice, Some(Box::new(last))))).unwrap();
+    drop(source);
+    let _again = manager.add_source(Mailbox::new(1)).unwrap();
+    assert_eq!(added.load(SeqCst), 1);
+}

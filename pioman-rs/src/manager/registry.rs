@@ -95,10 +95,12 @@ impl Registry {
         let slot = &self.slots[index];
         slot.histories.iter().for_each(History::clear);
         self.counts.begin(index, registered.source.name());
-        drop(self.replace_policy(slot, policy));
+        let before = self.replace_policy(slot, policy);
         // SAFETY: inactive, nobody has pinned it, and no other writer.
         unsafe { *slot.registered.get() = Some(registered) };
         self.active.fetch_or(1 << index, Release);
+        drop(free);
+        drop(before); // its destructor is safe code, which may add or remove sources itself
         Some(index)
     }
 

@@ -129,7 +129,7 @@ impl Core {
     /// Sleeps once, as the policy has chosen; true if the completion is complete.
     fn sleep(&self, wait: &mut Wait<'_>, choice: Choice) -> bool {
         let before = Instant::now();
-        let again = choice.again.map(|time| before + time);
+        let again = choice.again.and_then(|time| before.checked_add(time));
         let until = [wait.deadline, again].into_iter().flatten().min();
         let source = wait.question.slot.map_or(0, |slot| self.registry.counts().name(slot));
         let sleeping = trace::sleeps(wait.completion, source, &choice);
@@ -187,7 +187,7 @@ impl Core {
         let mut polls = sources.of(self.polled_for(wait.question.slot));
         self.pollers.join(polls);
         sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
-        let mut until = choice.again.map(|time| wait.question.waited + time);
+        let mut until = choice.again.and_then(|time| wait.question.waited.checked_add(time));
         let part = loop {
             if self.poll_some(wait.completion, &sources, polls) {
                 self.tell(&sources, &wait.question);
@@ -209,7 +209,7 @@ impl Core {
                 if others {
                     break Part::GiveWay;
                 }
-                until = choice.again.map(|time| wait.question.waited + time);
+                until = choice.again.and_then(|time| wait.question.waited.checked_add(time));
             }
             // Whoever removes a source waits for pins; one that is new is polled, too.
             drop(sources);
