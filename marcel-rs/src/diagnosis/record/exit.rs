@@ -7,15 +7,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use super::{MADE, RECORDS, file, save, start};
 use crate::diagnosis::service;
 use crate::error::Error;
 use crate::knobs;
 
-/// Where it goes, and whose it is: not that of a child that was forked off.
-static TARGET: Mutex<Option<(PathBuf, u32)>> = Mutex::new(None);
+/// Where it goes.
+static TARGET: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// Whose it is, 0 before there is one: not that of a child that was forked off, which perhaps cannot even lock the
+/// target, for another thread held it then.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Records written when it was last saved.
 static SAVED: AtomicU64 = AtomicU64::new(0);
 
@@ -34,7 +37,8 @@ pub fn from_env() -> Result<(), Error> {
     let os = |source| Error::Os { doing: "starting to record (MARCEL_TRACE)", source };
     let file = file_for(&path, file::rank(), std::process::id()).map_err(os)?;
     start(records).map_err(os)?;
-    *target = Some((file, std::process::id()));
+    *target = Some(file);
+    PROCESS.store(std::process::id(), Relaxed);
     // SAFETY: a function without arguments, which may run at any time after.
     unsafe { libc::atexit(at_exit) };
     Ok(())
@@ -63,10 +67,13 @@ extern "C" fn at_exit() {
 
 /// Writes the trace that was asked for, if there is something new. Failure is said on standard error.
 pub(crate) fn save_now() {
+    if PROCESS.load(Relaxed) != std::process::id() {
+        return;
+    }
     let target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
-    let Some((path, process)) = &*target else { return };
+    let Some(path) = &*target else { return };
     let written = MADE.lock().unwrap_or_else(|e| e.into_inner()).map_or(0, |rings| rings.written());
-    if *process != std::process::id() || SAVED.swap(written, Relaxed) == written {
+    if SAVED.swap(written, Relaxed) == written {
         return;
     }
     if let Err(error) = save(path) {
