@@ -736,3 +736,62 @@ fn chaos() {
         until("each end is told", told);
     }
 }
+
+/// Who leaves a type queues those that wait for it with its own manager.
+#[test]
+fn a_type_of_tasklets_is_one_manager_s() {
+    let (first, second) = (runtime(Mode::Mono), runtime(Mode::Mono));
+    let class = TaskletType::new();
+    let tasklet = || TaskletBuilder::new().of(&class);
+    let one = tasklet().build(first.manager(), || ()).unwrap();
+    assert!(matches!(
+        tasklet().build(second.manager(), || ()),
+        Err(pioman::Error::OtherManager(_))
+    ));
+    tasklet().build(first.manager(), || ()).unwrap();
+    drop((one, first));
+    tasklet().build(second.manager(), || ()).unwrap();
+}
+
+#[test]
+fn a_blocking_alternative_that_is_for_never_is_not_used() {
+    let runtime = smp(1);
+    let mut calls = 0;
+    let task = TaskBuilder::new()
+        .blocking(|| unreachable!("it is never time for it"))
+        .blocking_after(Duration::MAX)
+        .submit(runtime.manager(), move || {
+            calls += 1;
+            if calls < 50 { Progress::Waiting } else { Progress::Done }
+        });
+    assert_eq!(task.unwrap().wait(), Ok(()));
+}
+
+/// The runtime stops, a destructor on the unwound stack waits, and calls a task that panics: the end of that task, and
+/// of nothing else.
+#[test]
+fn a_task_that_panics_while_its_caller_is_unwound_has_failed() {
+    type End = Arc<Mutex<Option<Result<(), TaskError>>>>;
+    struct Waits(Arc<Manager>, End);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            let late = TaskBuilder::new().name("late");
+            let task = late.submit_once(&self.0, || panic!("by itself")).unwrap();
+            *self.1.lock().unwrap() = Some(task.wait());
+        }
+    }
+    let runtime = runtime(Mode::Mono);
+    let end = End::default();
+    let waits = Waits(runtime.manager().clone(), end.clone());
+    let there = Arc::new(AtomicBool::new(false));
+    let seen = there.clone();
+    let _never = runtime.threads().spawn(move || {
+        let waits = waits;
+        seen.store(true, SeqCst);
+        waits.0.wait(&Completion::new(), Hint::Long);
+    });
+    until("it waits", || there.load(SeqCst));
+    drop(runtime);
+    let end = end.lock().unwrap().take();
+    assert!(matches!(end, Some(Err(TaskError::Panicked { .. }))), "{end:?}");
+}

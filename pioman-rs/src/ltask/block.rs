@@ -188,15 +188,13 @@ impl Ltask {
         {
             return Ran::Nothing;
         }
-        let ran = match self.state.claim() {
+        // Left by unwinding, too: see `call`.
+        let _entered = exclusion.map(|exclusion| Entered { exclusion, core });
+        match self.state.claim() {
             Claim::Run => self.call(core, visitor),
             Claim::Parked => core.tasks.forget(Ran::Nothing),
             ended => self.left_queue(ended, &core.tasks),
-        };
-        if let Some(exclusion) = exclusion {
-            exclusion.leave(core);
         }
-        ran
     }
 
     /// It has ended, and was just taken out of its queue.
@@ -219,6 +217,7 @@ impl Ltask {
             return core.tasks.forget(Ran::Useful);
         }
         let start = Stamp::now();
+        let was_stopping = marcel::is_stopping();
         let result = {
             let _inside = Inside::enter(self, visitor.caller);
             let _told = self.tell_call();
@@ -239,8 +238,9 @@ impl Ltask {
             Ok(Progress::Done) => self.end(Outcome::Completed, core, visitor),
             Ok(Progress::Again) => self.after(self.state.again(), core, visitor, Ran::Useful),
             Ok(Progress::Waiting) => self.after(self.state.again(), core, visitor, Ran::Waiting),
-            Err(panic) if marcel::is_stopping() => {
-                // Not a fault: the green thread that called it is unwound, since its runtime stops.
+            Err(panic) if !was_stopping && marcel::is_stopping() => {
+                // Not a fault: the task has waited for something, and the green thread that called it is unwound
+                // there, since its runtime stops. (When that had begun before, a panic is the task's own.)
                 self.end(Outcome::Cancelled, core, visitor);
                 resume_unwind(panic)
             }
@@ -422,6 +422,18 @@ impl Ltask {
         }
         lwps.submit(job);
         true
+    }
+}
+
+/// The type of a tasklet, which is left when this is dropped.
+struct Entered<'a> {
+    exclusion: Arc<Exclusion>,
+    core: &'a Core,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.exclusion.leave(self.core);
     }
 }
 

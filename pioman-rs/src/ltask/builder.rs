@@ -170,13 +170,15 @@ impl TaskBuilder {
             // Without it (no kernel thread to be had) visitors run what is late.
             let _ = manager.spare.start();
         }
-        let can_block = self.block.is_some() && core.points.block;
+        // Later than any time there is: never.
+        let after = Instant::now().checked_add(self.delay);
+        let can_block = self.block.is_some() && core.points.block && after.is_some();
         if can_block {
             // With fewer than needed, or none, the task is polled.
             tree.has_spares(manager.spare.provide(tree.can_block(1)));
         }
         tree.clear_away(core);
-        let after = (!self.delay.is_zero()).then(|| Instant::now() + self.delay);
+        let after = after.filter(|_| !self.delay.is_zero());
         let weak = || Arc::downgrade(core);
         let blocking = self.block.filter(|_| can_block).map(|call| Blocking {
             call,

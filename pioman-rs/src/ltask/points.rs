@@ -65,7 +65,10 @@ impl Core {
     #[inline]
     pub(crate) fn tasks_when_busy(&self) {
         if self.tasks.pending() && !self.tasks.is_paced() && !self.call_watcher() {
-            while self.load.get().is_some_and(Load::wake_one) {}
+            // As many as there are, not for as long as one goes back to sleep meanwhile.
+            let Some(load) = self.load.get() else { return };
+            let vps = load.compute_vps() + load.reactive_vps();
+            (0..vps).take_while(|_| load.wake_one()).for_each(drop);
         }
     }
 

@@ -264,7 +264,7 @@ impl Tree {
             self.active.store(now, Relaxed);
         }
         let idle = now.saturating_sub(self.active.load(Relaxed));
-        self.spin.is_none_or(|spin| idle < spin.as_nanos() as u64)
+        self.spin.is_none_or(|spin| u128::from(idle) < spin.as_nanos())
     }
 
     /// Whether the spare watcher looks at the tick's pace.

@@ -114,11 +114,25 @@ impl Deferred {
         while let Some(waker) = self.pop() {
             let Some(waker) = waker else { continue };
             // A panic is the executor's fault, and others wait behind it.
-            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
-                eprintln!("pioman: a waker or callback panicked; what it was to wake may sleep on");
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                tell(&*panic);
             }
         }
     }
+}
+
+fn tell(panic: &(dyn std::any::Any + Send)) {
+    #[cfg(not(loom))]
+    crate::fault::report(
+        "waker or callback",
+        "of a future",
+        format_args!(
+            "panicked: {}; what it was to wake may sleep on",
+            crate::fault::message(panic)
+        ),
+    );
+    #[cfg(loom)]
+    let _ = panic;
 }
 
 impl Fifo {
