@@ -236,11 +236,18 @@ fn manager() -> io::Result<std::sync::Arc<Manager>> {
 /// `WouldBlock` unless `poll` finds one of the events, an error or the end.
 fn is_ready(fd: BorrowedFd<'_>, events: libc::c_short) -> io::Result<()> {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    // SAFETY: one valid entry, which is looked at without waiting.
-    match unsafe { libc::poll(&mut poll, 1, 0) } {
-        0 => Err(io::ErrorKind::WouldBlock.into()),
-        1 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    loop {
+        // SAFETY: one valid entry, which is looked at without waiting.
+        match unsafe { libc::poll(&mut poll, 1, 0) } {
+            0 => return Err(io::ErrorKind::WouldBlock.into()),
+            1 => return Ok(()),
+            _ => {}
+        }
+        let error = io::Error::last_os_error();
+        // It does not wait, but a tick that is due is enough.
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
 }
 
