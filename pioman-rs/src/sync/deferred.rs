@@ -112,27 +112,37 @@ impl Deferred {
     /// Calls every waker that is due.
     fn drain(&self) {
         while let Some(waker) = self.pop() {
-            let Some(waker) = waker else { continue };
-            // A panic is the executor's fault, and others wait behind it.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                tell(&*panic);
+            if let Some(waker) = waker {
+                call(waker);
             }
         }
     }
 }
 
-fn tell(panic: &(dyn std::any::Any + Send)) {
-    #[cfg(not(loom))]
-    crate::fault::report(
-        "waker or callback",
-        "of a future",
-        format_args!(
-            "panicked: {}; what it was to wake may sleep on",
-            crate::fault::message(panic)
-        ),
-    );
-    #[cfg(loom)]
-    let _ = panic;
+/// A panic is the executor's fault, and others wait behind it, as they do while it takes its time.
+#[cfg(not(loom))]
+fn call(waker: Waker) {
+    use crate::fault;
+    let (kind, name) = ("waker", "of a future or callback");
+    let start = std::time::Instant::now();
+    let result = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    let took = start.elapsed();
+    match result {
+        Ok(()) => fault::check_time(kind, name, took),
+        Err(panic) => {
+            let said = fault::message(&*panic);
+            fault::report(
+                kind,
+                name,
+                format_args!("panicked after {took:?}: {said}; what it was to wake may sleep on"),
+            );
+        }
+    }
+}
+
+#[cfg(loom)]
+fn call(waker: Waker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
 impl Fifo {
