@@ -22,6 +22,7 @@ use marcel::lwp::LwpPool;
 use crate::manager::Manager;
 use crate::manager::registry::SourceId;
 use crate::source::Source;
+use crate::source::fork::Birth;
 
 /// How long somebody who is about to poll may take to begin.
 const MOMENT: Duration = Duration::from_micros(50);
@@ -70,6 +71,7 @@ pub(crate) struct Hub {
     fires: Mutex<Option<Instant>>,
     pace: Duration,
     start: Instant,
+    birth: Birth,
 }
 
 impl Hub {
@@ -95,6 +97,7 @@ impl Hub {
             fires: Mutex::new(None),
             pace,
             start: Instant::now(),
+            birth: Birth::here(),
         })
     }
 
@@ -103,6 +106,12 @@ impl Hub {
         let make = || Hub::new(manager.spare.most(), manager.core.tick_period);
         let made = manager.core.builtin.servers.get(manager, make)?;
         Ok((made.source.clone(), made.id))
+    }
+
+    /// In the tick's handler, which may have interrupted who holds a lock; or in a child of fork, where that thread is not
+    /// there.
+    fn is_out_of_bounds(&self) -> bool {
+        marcel::in_tick() || !self.birth.is_here()
     }
 
     fn servers(&self) -> Servers {
@@ -209,7 +218,8 @@ unsafe impl Source for Hub {
     }
 
     fn poll(&self) -> bool {
-        if self.pending.load(Relaxed) == 0 && !self.is_set.load(Relaxed) || marcel::in_tick() {
+        let idle = self.pending.load(Relaxed) == 0 && !self.is_set.load(Relaxed);
+        if idle || self.is_out_of_bounds() {
             return false;
         }
         if self.is_set.load(Relaxed) {
@@ -229,7 +239,7 @@ unsafe impl Source for Hub {
     /// True always: what has come already is seen by the blocking callbacks, which return at once then, or by the next
     /// round.
     fn arm(&self) -> bool {
-        if marcel::in_tick() {
+        if self.is_out_of_bounds() {
             return true;
         }
         let arming = self.armings.fetch_add(1, SeqCst) + 1;
@@ -244,7 +254,7 @@ unsafe impl Source for Hub {
     }
 
     fn disarm(&self) {
-        if self.is_set.load(Relaxed) && !marcel::in_tick() {
+        if self.is_set.load(Relaxed) && !self.is_out_of_bounds() {
             self.let_sleep(self.armings.load(SeqCst));
         }
     }
