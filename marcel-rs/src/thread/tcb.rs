@@ -335,6 +335,8 @@ impl Drop for KernelThread {
     fn drop(&mut self) {
         self.0.own.locals.finish();
         local::set_tcb(None);
+        // The block may be a green thread's next, which has no use for the eventfd.
+        self.0.sleeper.retire();
         self.0.recycle();
     }
 }

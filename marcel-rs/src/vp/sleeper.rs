@@ -127,8 +127,8 @@ impl Sleeper {
         }
     }
 
-    /// The owner will not sleep any more. Its eventfd is in nobody's set.
-    pub(crate) fn retire(&self) {
+    /// The owner will not sleep any more: its eventfd, which is in nobody's set, becomes another sleeper's.
+    pub fn retire(&self) {
         let fd = self.fd.swap(-1, AcqRel);
         if fd >= 0 {
             shim::spare_eventfd(fd);
