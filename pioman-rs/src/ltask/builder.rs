@@ -168,7 +168,7 @@ impl TaskBuilder {
         let place = tree.place(&self.wanted)?;
         if core.points.block {
             // Without it (no kernel thread to be had) visitors run what is late.
-            let _ = manager.spare.start();
+            manager.spare.start();
         }
         // Later than any time there is: never.
         let after = Instant::now().checked_add(self.delay);

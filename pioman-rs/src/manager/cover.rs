@@ -27,10 +27,16 @@ impl Core {
         self.progresses() || self.waiting.load(SeqCst) > 0
     }
 
+    /// Whether a spare kernel thread is there to sleep on sources: it is wanted, and the kernel has given one.
+    #[inline]
+    pub(crate) fn has_watcher(&self) -> bool {
+        self.points.block && self.watcher.get().is_some()
+    }
+
     /// The sources that busy virtual processors look at when they tick: those that are to be found so, and without a
     /// spare kernel thread all.
     pub(crate) fn ticking(&self) -> u64 {
-        match (self.points.tick, self.points.block) {
+        match (self.points.tick, self.has_watcher()) {
             (false, _) => 0,
             (true, true) => self.ticked.load(Relaxed),
             (true, false) => u64::MAX,
@@ -176,7 +182,7 @@ impl Core {
     pub(crate) fn watch_over(&self, sources: &Pinned<'_>, these: u64) -> bool {
         if self.front.has_sleeper() {
             self.front.arm(sources, these)
-        } else if self.points.block {
+        } else if self.has_watcher() {
             self.spare.arm(sources, these)
         } else {
             self.appoint();

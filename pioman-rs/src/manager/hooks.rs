@@ -26,9 +26,14 @@ const MAX_POLLS: usize = 1000;
 unsafe impl Hooks for Manager {
     fn started(&self, load: Load, vps: &[&'static Vp]) {
         for vp in vps {
-            // Without its eventfd in the set a virtual processor sleeps on its futex.
-            if let Ok(fd) = vp.sleeper().fd() {
-                let _ = self.core.front.add_sleeper(fd);
+            let added = vp.sleeper().fd().and_then(|fd| self.core.front.add_sleeper(fd));
+            // It could not be called out of the set: it looks around by itself.
+            if let Err(error) = added
+                && !self.core.blind.swap(true, SeqCst)
+            {
+                eprintln!(
+                    "pioman: no eventfd for a virtual processor ({error}): it wakes up at the pace of ticks"
+                );
             }
         }
         self.core.tasks.serve(vps);
@@ -195,7 +200,7 @@ impl Core {
     /// compute one, bound to a core that another process may be using, would be woken too late. Where no spare
     /// kernel thread watches either, late is better than never.
     fn may_watch(&self, vp: &Vp) -> bool {
-        vp.kind() == Kind::Reactive || !self.points.block
+        vp.kind() == Kind::Reactive || !self.has_watcher()
     }
 
     fn sleep_vp(
@@ -277,6 +282,8 @@ impl Core {
         until: Option<Instant>,
         last_look: impl FnOnce() -> bool,
     ) {
+        let blind = self.blind.load(Relaxed).then(|| Instant::now() + self.tick_period);
+        let until = [until, blind].into_iter().flatten().min();
         let armed = self.front.arm(&sources, these);
         if armed {
             self.spare.disarm(&sources, these);

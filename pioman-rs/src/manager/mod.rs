@@ -206,6 +206,7 @@ impl Builder {
             tick_period,
             lwps: OnceLock::new(),
             watcher: OnceLock::new(),
+            blind: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
@@ -279,6 +280,8 @@ pub(crate) struct Core {
     pub(crate) lwps: OnceLock<Arc<LwpPool>>,
     /// Where the spare watcher sleeps, once it runs.
     pub(crate) watcher: OnceLock<&'static Sleeper>,
+    /// A virtual processor has no eventfd that would get it out of the front watch.
+    pub(crate) blind: AtomicBool,
     /// Threads inside a wait; counted only when progress outside calls is off.
     pub(crate) waiting: AtomicUsize,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
@@ -320,7 +323,8 @@ impl Manager {
     /// Not the progress path.
     ///
     /// # Errors
-    /// The manager has 64 sources already; the kernel refuses the descriptor or a spare thread.
+    /// The manager has 64 sources already; the kernel refuses the descriptor. (Without a spare or dedicated kernel thread
+    /// events are found in other ways, which is told on standard error.)
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
         let slot = self.register(source)?;
         Ok(SourceHandle { manager: self.clone(), slot })
@@ -337,7 +341,7 @@ impl Manager {
     fn register(&self, source: Arc<dyn Source>) -> io::Result<usize> {
         let fd = source.fd();
         if self.core.points.block {
-            self.spare.start()?;
+            self.spare.start();
         }
         let policy = self.core.policies.of(source.name()).clone();
         let Some(slot) = self.core.registry.add(Registered { source, fd }, policy) else {
@@ -351,7 +355,9 @@ impl Manager {
                 return Err(error);
             }
         }
-        self.policy_is_new(slot).inspect_err(|_| self.core.remove_source(slot))?;
+        if let Err(error) = self.policy_is_new(slot) {
+            self.dedicated.tell_of(&error);
+        }
         Ok(slot)
     }
 
@@ -365,8 +371,11 @@ impl Manager {
             && self.core.wants_dedicated(&sources, slot)
         {
             drop(sources);
-            self.dedicated.set(1)?;
+            let set = self.dedicated.set(1);
+            self.core.left_pending();
+            return set;
         }
+        drop(sources);
         self.core.left_pending();
         Ok(())
     }

@@ -41,7 +41,7 @@ impl Core {
             runnable: marcel::others_runnable(),
             limit: self.limit,
             wake_up: self.wake_up.cost(),
-            spare: self.points.block,
+            spare: self.has_watcher(),
             dedicated: if self.progresses() { self.dedicated.on() } else { 0 },
         }
     }

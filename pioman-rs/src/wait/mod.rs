@@ -168,7 +168,7 @@ impl Core {
     /// What somebody who polls looks at: its own source, and those of others who like that. Where nobody can sleep in
     /// the kernel on behalf of the rest, everything.
     fn polled_for(&self, slot: Option<usize>) -> u64 {
-        if !self.points.block {
+        if !self.has_watcher() {
             return u64::MAX;
         }
         self.passed.load(Relaxed) | slot.map_or(0, |slot| 1 << (slot % MAX))
@@ -273,10 +273,11 @@ impl Core {
         // Tasks that no virtual processor runs: at the pace of the tick.
         self.tasks_in_wait(true);
         let tasks = self.tasks.pending().then(period);
-        let ticks = (method == Method::Tick).then(period);
-        let until = [until, tasks, ticks].into_iter().flatten().min();
         let watches = method == Method::Block || std::mem::take(&mut wait.appointed);
+        // Without an eventfd nobody could call us out of the watch.
         let can_watch = watches && sleeper.fd().is_ok();
+        let ticks = (method == Method::Tick || watches && !can_watch).then(period);
+        let until = [until, tasks, ticks].into_iter().flatten().min();
         if can_watch && self.front.take_role() {
             let added = sleeper.fd().and_then(|fd| self.front.add_sleeper(fd)).is_ok();
             let sources = self.registry.pin();

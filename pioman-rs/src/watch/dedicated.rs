@@ -7,7 +7,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -79,13 +79,23 @@ impl Threads {
         Threads { core, cores, started: Mutex::new(Vec::new()) }
     }
 
+    /// The kernel gives no thread where the policy of a source wants one.
+    pub(crate) fn tell_of(&self, error: &io::Error) {
+        static TOLD: Once = Once::new();
+        TOLD.call_once(|| {
+            eprintln!(
+                "pioman: no dedicated kernel thread ({error}): events are looked for as without one"
+            );
+        });
+    }
+
     /// Switches so many on, and the others off; what is pending is seen to.
     pub(crate) fn set(&self, number: usize) -> io::Result<()> {
         let number = number.min(MOST);
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
         while started.len() < number {
             let (core, index) = (self.core.clone(), started.len());
-            // The same one, if the kernel has refused the thread before: it is this one that is notified.
+            // That of an attempt for which the kernel gave no thread is used again.
             let sleeper: &'static Sleeper =
                 core.dedicated.sleepers[index].get_or_init(|| Box::leak(Box::new(Sleeper::new())));
             let place = self.cores.get(index % self.cores.len().max(1)).copied();

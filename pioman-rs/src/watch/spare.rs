@@ -6,7 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -60,8 +60,20 @@ impl Spare {
         self.most
     }
 
-    /// Starts the watcher, if it does not run.
-    pub(crate) fn start(&self) -> io::Result<()> {
+    /// Starts the watcher, if it does not run. Where the kernel gives no thread for it, that is told, and others look for
+    /// events (see [`Core::has_watcher`]) until a later call has more luck.
+    pub(crate) fn start(&self) {
+        static TOLD: Once = Once::new();
+        if let Err(error) = self.try_start() {
+            TOLD.call_once(|| {
+                eprintln!(
+                    "pioman: no spare kernel thread ({error}): idle virtual processors, waits and ticks look for events"
+                );
+            });
+        }
+    }
+
+    fn try_start(&self) -> io::Result<()> {
         let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
         if watcher.is_none() {
             self.shared.core.spare.add_sleeper(self.shared.sleeper.fd()?)?;
@@ -112,6 +124,10 @@ impl Drop for Spare {
             && thread.thread().id() != std::thread::current().id()
         {
             let _ = thread.join();
+            if let Ok(fd) = self.shared.sleeper.fd() {
+                self.shared.core.spare.remove_sleeper(fd);
+                self.shared.sleeper.retire();
+            }
         }
     }
 }

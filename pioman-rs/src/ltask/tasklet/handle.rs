@@ -123,7 +123,7 @@ impl TaskletBuilder {
         let place = core.tasks.place(&self.wanted)?;
         self.class.0.serve(core)?;
         if core.points.block {
-            let _ = manager.spare.start(); // as in `TaskBuilder::submit`
+            manager.spare.start(); // as in `TaskBuilder::submit`
         }
         core.tasks.clear_away(core);
         let name = self.name.unwrap_or(Cow::Borrowed("unnamed"));
