@@ -178,7 +178,8 @@ impl Core {
     }
 
     /// Makes sure that somebody who sleeps is woken by the next event; false if one is there already, or may
-    /// be: then poll, and try again. Whoever stops here with false has left nobody armed.
+    /// be: then poll, and try again. Whoever stops here with false has left nobody armed, although others may rely on
+    /// that (`watch::arming`).
     pub(crate) fn watch_over(&self, sources: &Pinned<'_>, these: u64) -> bool {
         if self.front.has_sleeper() {
             self.front.arm(sources, these)

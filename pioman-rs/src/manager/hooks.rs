@@ -258,6 +258,7 @@ impl Core {
         } else if plan.block != 0 && !self.watch_over(&sources, plan.block) {
             // It sleeps on the futex, but not before somebody watches.
             self.drain(Point::Idle, &sources, plan.block);
+            self.cover(Point::Idle, &sources); // others may rely on our attempt
             true
         } else {
             drop(sources);

@@ -120,15 +120,15 @@ impl Watch {
         }
     }
 
-    /// Arms or disarms a descriptor; true if it is as wanted now.
+    /// Arms or disarms a descriptor; true if it is as wanted now, or somebody else goes on until it is. Whoever gets false
+    /// when it arms tries again: others may rely on it.
     fn turn(&self, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
         match self.arming[slot].begin(on) {
-            Begin::Already => true,
+            Begin::Already | Begin::Others => true,
             Begin::Busy => false,
             Begin::Yours => {
                 let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
-                self.arming[slot].end(on == done);
-                done
+                self.arming[slot].end(on, done)
             }
         }
     }
