@@ -7,6 +7,7 @@
 use std::any::Any;
 use std::fmt;
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -78,6 +79,35 @@ fn limit() -> Duration {
         // A wrong value is an error of `Builder::build`.
         _ => Duration::MAX,
     })
+}
+
+/// Calls foreign code; a panic in it is told of and ends here.
+pub(crate) fn guard(kind: &str, name: &str, call: impl FnOnce()) -> Called {
+    let start = Stamp::now();
+    let result = catch_unwind(AssertUnwindSafe(call));
+    let end = Stamp::now();
+    if let Err(panic) = result {
+        let (took, text) = (start.until(end), message(&*panic));
+        let what = "what waits for it may sleep on";
+        report(kind, name, format_args!("panicked after {took:?}: {text}; {what}"));
+        return Called { start, end: start };
+    }
+    Called { start, end }
+}
+
+/// What [`guard`] has called.
+pub(crate) struct Called {
+    start: Stamp,
+    end: Stamp,
+}
+
+impl Called {
+    /// Tells of it if it took too long. (If it panicked, that was told.)
+    pub(crate) fn check_time(self, kind: &str, name: &str) {
+        if may_be_long(self.start, self.end) {
+            check_time(kind, name, self.start.until(self.end));
+        }
+    }
 }
 
 /// What a panic said.

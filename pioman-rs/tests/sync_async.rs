@@ -108,8 +108,10 @@ fn callbacks_are_called_once_or_taken_back() {
     let called = completion.on_complete(call());
     let panics = completion.on_complete(|| panic!("a callback that panics, in a test"));
     drop(completion.on_complete(call()));
+    let faults = pioman::faults();
     completion.complete();
     completion.complete();
+    assert!(pioman::faults() > faults, "a panic is reported");
     assert_eq!(calls.load(SeqCst), 1, "the other one was taken back");
     let at_once = completion.on_complete(call());
     assert_eq!(calls.load(SeqCst), 2);

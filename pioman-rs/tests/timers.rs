@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use marcel::Mode;
 use pioman::time::{Interval, Timer, timeout};
-use pioman::{Completion, Hint, Manager, Points, Runtime};
+use pioman::{Completion, Hint, Manager, Point, Points, Runtime};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -230,5 +230,27 @@ fn a_far_deadline_costs_nothing() {
         Timer::after(300 * MS).unwrap().wait();
         let used = cpu() - before;
         assert!(used < 100 * MS, "{used:?} of 300 ms");
+    });
+}
+
+/// The times of detection count from the deadline, not from the poll before.
+#[test]
+fn how_late_a_timer_is_found_is_known_exactly() {
+    let manager = Manager::builder().mode(Mode::NoThread).times(true);
+    let runtime = Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+    runtime.run(|| {
+        let manager = pioman::current().unwrap();
+        let deadline = Instant::now() + 300 * MS;
+        let timer = Timer::at(deadline).unwrap();
+        manager.poll(Point::Library); // in vain
+        std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        manager.poll(Point::Library);
+        let late = deadline.elapsed();
+        assert!(timer.is_done());
+        let found =
+            manager.counters().source("timer").unwrap().detect[Point::Library as usize].clone();
+        assert_eq!(found.count(), 1);
+        // The limit of a histogram's bucket is twice as much at the most. Since the poll before: 300 ms.
+        assert!(found.within(1.0).unwrap() <= 2 * late.max(MS), "{found}, and late by {late:?}");
     });
 }

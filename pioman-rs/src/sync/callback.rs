@@ -1,7 +1,7 @@
 //! A function that is called when something completes.
 //!
 //! It is a future of its own whose waker calls the function: so it is called where wakers are, never in the tick's
-//! handler (see `deferred`), and a panic in it is caught there. What has to run on the progress path itself is a
+//! handler (see `deferred`), and a panic in it is told of and ends here. What has to run on the progress path itself is a
 //! [`marcel::LatchNode`], which is unsafe.
 
 use std::future::Future;
@@ -9,17 +9,23 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
+#[cfg(not(loom))]
+use crate::fault;
 use crate::sync::completion::Completion;
 use crate::sync::future::Wait;
 use crate::sync::waitable::Waitable;
 
 type Function = Box<dyn FnOnce() + Send>;
 
-struct Once(Mutex<Option<Function>>);
+struct Once {
+    function: Mutex<Option<Function>>,
+    /// That of the function's type, which says where it was written.
+    name: &'static str,
+}
 
 impl Once {
     fn call(&self) {
-        let function = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let function = self.function.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(function) = function {
             function();
         }
@@ -28,6 +34,10 @@ impl Once {
 
 impl Wake for Once {
     fn wake(self: Arc<Self>) {
+        #[cfg(not(loom))]
+        fault::guard("completion callback", self.name, || self.call())
+            .check_time("completion callback", self.name);
+        #[cfg(loom)]
         self.call();
     }
 }
@@ -54,8 +64,11 @@ impl<'a> Waitable<'a> {
     ///
     /// # Panics
     /// When `function` does, if it is called at once; later panics are reported and end there.
-    pub fn on_ready(self, function: impl FnOnce() + Send + 'static) -> Callback<'a> {
-        let once = Arc::new(Once(Mutex::new(Some(Box::new(function)))));
+    pub fn on_ready<F: FnOnce() + Send + 'static>(self, function: F) -> Callback<'a> {
+        let once = Arc::new(Once {
+            function: Mutex::new(Some(Box::new(function))),
+            name: std::any::type_name::<F>(),
+        });
         let waker = Waker::from(once.clone());
         let mut wait = Box::pin(Wait::new(self));
         if wait.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {

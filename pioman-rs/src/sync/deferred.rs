@@ -16,10 +16,11 @@
 //! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 use std::task::Waker;
 
+#[cfg(not(loom))]
+use crate::fault;
 use crate::shim::{AtomicPtr, Mutex, MutexGuard, Ordering::*};
 use crate::sync::future::{FIRED, LISTED, QUEUED, Slot};
 
@@ -112,37 +113,14 @@ impl Deferred {
     /// Calls every waker that is due.
     fn drain(&self) {
         while let Some(waker) = self.pop() {
-            if let Some(waker) = waker {
-                call(waker);
-            }
+            let Some(waker) = waker else { continue };
+            // A panic is the executor's fault, and others wait behind it. (A callback's ends before: `Once`.)
+            #[cfg(not(loom))]
+            fault::guard("waker", "of a future", || waker.wake());
+            #[cfg(loom)]
+            waker.wake();
         }
     }
-}
-
-/// A panic is the executor's fault, and others wait behind it, as they do while it takes its time.
-#[cfg(not(loom))]
-fn call(waker: Waker) {
-    use crate::fault;
-    let (kind, name) = ("waker", "of a future or callback");
-    let start = std::time::Instant::now();
-    let result = catch_unwind(AssertUnwindSafe(|| waker.wake()));
-    let took = start.elapsed();
-    match result {
-        Ok(()) => fault::check_time(kind, name, took),
-        Err(panic) => {
-            let said = fault::message(&*panic);
-            fault::report(
-                kind,
-                name,
-                format_args!("panicked after {took:?}: {said}; what it was to wake may sleep on"),
-            );
-        }
-    }
-}
-
-#[cfg(loom)]
-fn call(waker: Waker) {
-    let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
 }
 
 impl Fifo {

@@ -33,6 +33,8 @@ pub(crate) struct Timers {
     heap: UnsafeCell<Heap>,
     /// Of the heap; changed under the lock.
     earliest: AtomicU64,
+    /// The earliest deadline that the last look found over.
+    found: AtomicU64,
     fd: OwnedFd,
     alarm: Alarm,
     /// The same moment on both clocks.
@@ -63,6 +65,7 @@ impl Timers {
             locked: AtomicBool::new(false),
             heap: UnsafeCell::default(),
             earliest: AtomicU64::new(NEVER),
+            found: AtomicU64::new(NEVER),
             // SAFETY: ours.
             fd: unsafe { OwnedFd::from_raw_fd(fd) },
             alarm: Alarm::new(),
@@ -147,6 +150,7 @@ unsafe impl Source for Timers {
         // Callbacks may make and drop timers: they are called when the lock is free again.
         let held = deferred::hold();
         let found = self.locked(|heap| {
+            self.found.store(heap.earliest().unwrap_or(NEVER), Relaxed);
             for taken in 0..BATCH {
                 let Some(target) = heap.due(now) else { return taken > 0 };
                 // SAFETY: in place until it is complete, or `remove` has had the lock: this is the last touch.
@@ -160,6 +164,14 @@ unsafe impl Source for Timers {
 
     fn pending(&self) -> bool {
         self.earliest.load(Relaxed) != NEVER
+    }
+
+    /// Of several that one look has found, the one that was over first. (Another kernel thread's look may have come
+    /// between: then it is that one's.)
+    fn happened(&self) -> Option<Instant> {
+        let (instant, ns) = self.epoch;
+        let after = self.found.load(Relaxed).checked_sub(ns)?;
+        instant.checked_add(Duration::from_nanos(after))
     }
 
     fn fd(&self) -> Option<RawFd> {
