@@ -32,6 +32,7 @@
 //! Rejected: a counter per source (two read-modify-writes a source and look); hazard pointers (need the same fence);
 //! epochs of `crossbeam` (its pin is a fence, it allocates, and a thread must be registered to use it).
 
+use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::atomic::compiler_fence;
 
@@ -52,7 +53,7 @@ struct Record {
 
 /// See the module's description.
 pub(crate) struct Pins {
-    records: Box<[Record]>,
+    records: Arc<[Record]>,
     phase: AtomicU64,
     /// `membarrier` serves.
     asymmetric: bool,
@@ -60,11 +61,10 @@ pub(crate) struct Pins {
 
 impl Pins {
     pub(crate) fn new() -> Pins {
-        Pins {
-            records: (0..=SLOTS).map(|_| Record::default()).collect(),
-            phase: AtomicU64::new(0),
-            asymmetric: barrier::is_to_be_had(),
-        }
+        let records: Arc<[Record]> = (0..=SLOTS).map(|_| Record::default()).collect();
+        #[cfg(not(loom))]
+        everywhere::add(&records);
+        Pins { records, phase: AtomicU64::new(0), asymmetric: barrier::is_to_be_had() }
     }
 
     /// A reader comes: what it looks at from now on stays until [`Pins::end`], to which it gives the answer.
@@ -125,6 +125,44 @@ impl Pins {
         }
     }
 }
+
+/// The pins of all managers.
+#[cfg(not(loom))]
+mod everywhere {
+    use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+    use super::{Counter, Record};
+
+    static ALL: Mutex<Vec<Weak<[Record]>>> = Mutex::new(Vec::new());
+
+    pub(super) fn add(records: &Arc<[Record]>) {
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|records| records.strong_count() > 0);
+        all.push(Arc::downgrade(records));
+    }
+
+    /// Whether the calling kernel thread is in the middle of a pin: its own counts differ. (Pins are not held across a
+    /// switch of green threads.) Not known of one without a slot: false.
+    ///
+    /// Not in a signal handler.
+    pub(crate) fn is_pinning() -> bool {
+        let Some(slot) = marcel::slot::current() else { return false };
+        let sum = |counters: &[Counter; 2]| counters[0].get().wrapping_add(counters[1].get());
+        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).any(|records| {
+            let record = &records[slot];
+            loop {
+                let (came, left) = (sum(&record.locks), sum(&record.unlocks));
+                // A tick in between has come and left.
+                if came == sum(&record.locks) {
+                    break came != left;
+                }
+            }
+        })
+    }
+}
+#[cfg(not(loom))]
+pub(crate) use everywhere::is_pinning;
 
 /// `membarrier(2)`, private expedited.
 #[cfg(not(loom))]

@@ -368,6 +368,30 @@ fn what_is_chosen_is_explained() {
     assert!(text.contains("mailbox: policy always-block"), "{text}");
 }
 
+/// A callback is called by who has found its event, but when nobody looks at sources any more.
+#[test]
+fn a_callback_may_remove_the_source_that_calls_it() {
+    let manager = Manager::builder().build().unwrap();
+    let mailbox = Mailbox::new(2);
+    mailbox.submitted.store(2, SeqCst);
+    let source = std::sync::Mutex::new(Some(manager.add_source(mailbox.clone()).unwrap()));
+    let removed = Arc::new(AtomicBool::new(false));
+    let seen = removed.clone();
+    let remove = move || {
+        drop(source.lock().unwrap().take());
+        seen.store(true, SeqCst);
+    };
+    let _callback = mailbox.requests[0].on_complete(remove);
+    mailbox.deliver();
+    manager.poll(Point::Library);
+    let limit = Instant::now() + LIMIT;
+    while !removed.load(SeqCst) {
+        assert!(Instant::now() < limit, "never called"); // by whoever has found it: the spare watcher, perhaps
+        std::thread::yield_now();
+    }
+    assert!(!manager.poll(Point::Library));
+}
+
 /// Always the same choice, and what is to be done when the policy goes.
 struct Fixed(Choice, Option<Box<dyn Fn() + Send + Sync>>);
 

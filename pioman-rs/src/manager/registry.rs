@@ -16,6 +16,7 @@ use crate::policy::Policy;
 use crate::policy::hints::Hint;
 use crate::policy::history::History;
 use crate::source::Source;
+use crate::sync::deferred;
 use crate::watch::pollers::bits;
 
 /// Most sources that one manager takes.
@@ -239,6 +240,7 @@ impl Drop for Pinned<'_> {
     fn drop(&mut self) {
         if let Some(phase) = self.phase {
             self.registry.pins.end(marcel::slot::current(), phase);
+            deferred::settle();
         }
     }
 }

@@ -56,8 +56,7 @@ impl std::fmt::Debug for Callback<'_> {
 
 impl<'a> Waitable<'a> {
     /// Has `function` called when it is there: at once, if it is there already; or else once, by whoever makes it so, or
-    /// by a kernel thread of the library's. It must not block: others wait behind it. (To drop a [`crate::SourceHandle`]
-    /// waits for those who look for events, of whom one may be calling it.) A permit is the function's.
+    /// by a kernel thread of the library's. It must not block: others wait behind it. A permit is the function's.
     ///
     /// # Context
     /// Not the progress path (it allocates).

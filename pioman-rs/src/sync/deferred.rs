@@ -1,8 +1,8 @@
 //! Futures whose event has come, and whose wakers are still to be called.
 //!
 //! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while a
-//! list is being told, but afterwards: by whoever has told it, or by a kernel thread of the library's if that was a
-//! handler. This is the one exception to "nothing is allocated or freed on the progress path", and programs without
+//! list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by whoever
+//! has told it, or by a kernel thread of the library's if that was a handler. This is the one exception to "nothing is allocated or freed on the progress path", and programs without
 //! futures and callbacks never meet it.
 //!
 //! ```text
@@ -196,6 +196,10 @@ pub(crate) fn settle_now() {
         return;
     } else if HELD.get() > 0 {
         return;
+    }
+    #[cfg(not(loom))]
+    if crate::pins::is_pinning() {
+        return; // until the pin ends, which calls this again
     }
     deferred().drain();
 }
