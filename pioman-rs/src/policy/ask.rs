@@ -65,14 +65,13 @@ impl Core {
 
     /// Tells it that a wait is over.
     #[inline]
-    pub(crate) fn tell(&self, sources: &Pinned<'_>, question: &Question) {
+    pub(crate) fn tell(&self, sources: &Pinned<'_>, question: &Question, load: &Snapshot) {
         self.history(question).note(question.waited);
         if let Some(slot) = question.slot {
             self.registry.counts().waited(slot, question.waited);
         }
-        let load = self.snapshot();
         let _ =
-            self.with_policy(sources, question, |policy, request| policy.completed(request, &load));
+            self.with_policy(sources, question, |policy, request| policy.completed(request, load));
     }
 
     /// Sees whether those who poll for others are to look here.

@@ -151,7 +151,7 @@ impl Core {
             let waited = wait.question.waited.saturating_sub(self.wake_up.cost());
             wait.question.waited = waited;
             let sources = self.registry.pin();
-            self.tell(&sources, &wait.question);
+            self.tell(&sources, &wait.question, &self.snapshot());
             if let Some(slot) = wait.question.slot {
                 self.refresh(&sources, slot);
             }
@@ -180,7 +180,9 @@ impl Core {
         if wait.question.slot.is_none() {
             wait.question.slot = self.attribute(&sources);
         }
-        let choice = self.ask(&sources, &wait.question, &self.snapshot());
+        // Also for what is told at the end: a fresh one costs as much as the rest of a short wait.
+        let mut load = self.snapshot();
+        let choice = self.ask(&sources, &wait.question, &load);
         if choice.method != Method::Poll {
             return Part::Sleep(choice);
         }
@@ -190,7 +192,7 @@ impl Core {
         let mut until = choice.again.and_then(|time| wait.question.waited.checked_add(time));
         let part = loop {
             if self.poll_some(wait.completion, &sources, polls) {
-                self.tell(&sources, &wait.question);
+                self.tell(&sources, &wait.question, &load);
                 self.history(&wait.question).polled(true);
                 break Part::Done;
             }
@@ -199,7 +201,8 @@ impl Core {
             }
             let others = wait.hinders_others();
             if others || until.is_some_and(|time| wait.question.waited >= time) {
-                let choice = self.ask(&sources, &wait.question, &self.snapshot());
+                load = self.snapshot();
+                let choice = self.ask(&sources, &wait.question, &load);
                 if choice.method != Method::Poll {
                     if !others {
                         self.history(&wait.question).polled(false);
