@@ -1,76 +1,15 @@
 //! The manager with a real source (an eventfd that a kernel thread writes), in every mode and from every kind
 //! of thread.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+mod common;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use common::Mailbox;
 use marcel::{Mode, Runtime};
-use pioman::{Completion, Cond, Hint, Manager, Point, Points, Progress, Source, TaskBuilder};
-
-/// Completes request `i` when the counter of its eventfd has reached more than `i`.
-struct Mailbox {
-    fd: OwnedFd,
-    arrived: AtomicU64,
-    requests: Vec<Completion>,
-    done: AtomicUsize,
-    submitted: AtomicUsize,
-}
-
-impl Mailbox {
-    fn new(requests: usize) -> Arc<Mailbox> {
-        // SAFETY: no pointers; the descriptor is ours.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
-        };
-        Arc::new(Mailbox {
-            fd,
-            arrived: AtomicU64::new(0),
-            requests: (0..requests).map(|_| Completion::new()).collect(),
-            done: AtomicUsize::new(0),
-            submitted: AtomicUsize::new(0),
-        })
-    }
-
-    fn deliver(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
-    }
-}
-
-// SAFETY: reads of an eventfd, atomics and completions.
-unsafe impl Source for Mailbox {
-    fn name(&self) -> &str {
-        "mailbox"
-    }
-    fn poll(&self) -> bool {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        let n = unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
-        if n != 8 {
-            return false;
-        }
-        let before = self.arrived.fetch_add(u64::from_ne_bytes(counter), SeqCst);
-        let after = before + u64::from_ne_bytes(counter);
-        for i in before..after {
-            self.done.fetch_add(1, SeqCst);
-            self.requests[i as usize].complete();
-        }
-        true
-    }
-    fn pending(&self) -> bool {
-        self.done.load(SeqCst) < self.submitted.load(SeqCst)
-    }
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.fd.as_raw_fd())
-    }
-    fn arm(&self) -> bool {
-        true
-    }
-    fn disarm(&self) {}
-}
+use pioman::{Cond, Hint, Manager, Point, Points, Progress, TaskBuilder};
 
 fn modes() -> [Mode; 3] {
     [Mode::NoThread, Mode::Mono, Mode::Smp]

@@ -1,82 +1,16 @@
 //! Every policy in every mode, from green and kernel threads, idle and loaded, and switched while requests pend: every
 //! request completes. The source is an eventfd that a kernel thread writes.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+mod common;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use common::Mailbox;
 use marcel::Mode;
 use pioman::policy::{Asker, Choice, Method, NAMES, Policy, Request, Snapshot, by_name};
-use pioman::{Completion, Hint, Hints, Manager, Point, Priority, Runtime, Source, SourceHandle};
-
-/// Completes request `i` when the counter of its eventfd has reached more than `i`.
-struct Mailbox {
-    fd: OwnedFd,
-    arrived: AtomicU64,
-    requests: Vec<Completion>,
-    done: AtomicUsize,
-    submitted: AtomicUsize,
-}
-
-impl Mailbox {
-    fn new(requests: usize) -> Arc<Mailbox> {
-        // SAFETY: no pointers; the descriptor is ours.
-        let fd = unsafe {
-            OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
-        };
-        Arc::new(Mailbox {
-            fd,
-            arrived: AtomicU64::new(0),
-            requests: (0..requests).map(|_| Completion::new()).collect(),
-            done: AtomicUsize::new(0),
-            submitted: AtomicUsize::new(0),
-        })
-    }
-
-    fn deliver(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
-    }
-}
-
-// SAFETY: reads of an eventfd, atomics and completions.
-unsafe impl Source for Mailbox {
-    fn name(&self) -> &str {
-        "mailbox"
-    }
-    fn poll(&self) -> bool {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes; then the error of this thread, put back: a tick may have interrupted it.
-        let n = unsafe {
-            let errno = *libc::__errno_location();
-            let n = libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8);
-            *libc::__errno_location() = errno;
-            n
-        };
-        if n != 8 {
-            return false;
-        }
-        let new = u64::from_ne_bytes(counter);
-        let before = self.arrived.fetch_add(new, SeqCst);
-        for i in before..before + new {
-            self.done.fetch_add(1, SeqCst);
-            self.requests[i as usize].complete();
-        }
-        true
-    }
-    fn pending(&self) -> bool {
-        self.done.load(SeqCst) < self.submitted.load(SeqCst)
-    }
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.fd.as_raw_fd())
-    }
-    fn arm(&self) -> bool {
-        true
-    }
-    fn disarm(&self) {}
-}
+use pioman::{Hint, Hints, Manager, Point, Priority, Runtime, SourceHandle};
 
 const MODES: [Mode; 3] = [Mode::NoThread, Mode::Mono, Mode::Smp];
 const LIMIT: Duration = Duration::from_secs(60);
