@@ -636,36 +636,50 @@ fn a_child_of_fork_gets_an_error_where_it_would_wait() {
 }
 
 /// A ring of pipes: each of many threads passes on what it gets, plus one.
+/// Numbers go round a ring of pipes, each through all of so many threads.
+fn ring(manager: pioman::Builder, threads: u32) {
+    let runtime = Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+    runtime.run(|| {
+        let (first, mut into) = pipe().unwrap();
+        let mut last = first;
+        for _ in 0..threads {
+            let (next, mut out) = pipe().unwrap();
+            let mut from = std::mem::replace(&mut last, next);
+            marcel::spawn(move || {
+                let mut number = [0; 4];
+                while from.read_exact(&mut number).is_ok() {
+                    out.write_all(&(u32::from_ne_bytes(number) + 1).to_ne_bytes()).unwrap();
+                }
+            });
+        }
+        let mut number = [0; 4];
+        for start in 0..10u32 {
+            into.write_all(&start.to_ne_bytes()).unwrap();
+        }
+        for start in 0..10u32 {
+            last.read_exact(&mut number).unwrap();
+            assert_eq!(u32::from_ne_bytes(number), start + threads);
+        }
+        drop(into);
+        assert_eq!(last.read(&mut number).unwrap(), 0);
+    });
+}
+
 #[test]
 fn a_thousand_threads_in_a_ring_of_pipes() {
-    const THREADS: u32 = 1000;
     for mode in [Mode::Mono, Mode::Smp] {
-        let runtime =
-            Runtime::build(Manager::builder().mode(mode), marcel::Runtime::builder()).unwrap();
-        runtime.run(|| {
-            let (first, mut into) = pipe().unwrap();
-            let mut last = first;
-            for _ in 0..THREADS {
-                let (next, mut out) = pipe().unwrap();
-                let mut from = std::mem::replace(&mut last, next);
-                marcel::spawn(move || {
-                    let mut number = [0; 4];
-                    while from.read_exact(&mut number).is_ok() {
-                        out.write_all(&(u32::from_ne_bytes(number) + 1).to_ne_bytes()).unwrap();
-                    }
-                });
-            }
-            let mut number = [0; 4];
-            for start in 0..10u32 {
-                into.write_all(&start.to_ne_bytes()).unwrap();
-            }
-            for start in 0..10u32 {
-                last.read_exact(&mut number).unwrap();
-                assert_eq!(u32::from_ne_bytes(number), start + THREADS);
-            }
-            drop(into);
-            assert_eq!(last.read(&mut number).unwrap(), 0);
-        });
+        ring(Manager::builder().mode(mode), 1000);
+    }
+}
+
+/// A thread that polls gives way to the one whose work it waits for.
+#[test]
+fn a_ring_goes_round_under_every_policy() {
+    for name in pioman::policy::NAMES {
+        for mode in [Mode::Mono, Mode::Smp] {
+            let policy = pioman::policy::by_name(name).unwrap();
+            ring(Manager::builder().mode(mode).policy(policy), 50);
+        }
     }
 }
 

@@ -28,6 +28,9 @@ const POLLS_PER_LOOK: u32 = 8;
 /// A green thread that polls for longer gives way to threads that never ran.
 const PATIENCE: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_millis(5);
+/// One that has given way looks again after [`PATIENCE`], then after twice that, up to this: a thousand that poll would
+/// else do nothing but take turns. Its virtual processor polls for it when nobody wants to run.
+const MOST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// A wait that goes on.
 struct Wait<'a> {
@@ -40,6 +43,8 @@ struct Wait<'a> {
     appointed: bool,
     /// A green thread that polls lets the scheduler look after this time.
     turn: Duration,
+    /// How long it gives way next.
+    patience: Duration,
 }
 
 /// How a part of a wait has ended.
@@ -96,8 +101,15 @@ impl Core {
         }
         let slot = hints.source.map(|source| usize::from(source.0));
         let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
-        let mut wait =
-            Wait { completion, question, deadline, start: None, appointed: false, turn: TURN };
+        let mut wait = Wait {
+            completion,
+            question,
+            deadline,
+            start: None,
+            appointed: false,
+            turn: TURN,
+            patience: PATIENCE,
+        };
         loop {
             let polling = trace::polls(completion);
             let part = self.poll_for(&mut wait);
@@ -112,7 +124,11 @@ impl Core {
                     choice
                 }
                 // Its virtual processor polls, when the others have nothing to do.
-                Part::GiveWay => Choice::new(Method::Block, "others first").again(PATIENCE),
+                Part::GiveWay => {
+                    let patience = wait.patience;
+                    wait.patience = (2 * patience).min(MOST_PATIENCE);
+                    Choice::new(Method::Block, "others first").again(patience)
+                }
             };
             if completion.is_done() {
                 return true;
