@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::Mailbox;
 use marcel::{Mode, Runtime};
-use pioman::{Cond, Hint, Manager, Point, Points, Progress, TaskBuilder};
+use pioman::{Cond, Hint, Manager, Point, Points, Progress, SourceRemoved, TaskBuilder};
 
 fn modes() -> [Mode; 3] {
     [Mode::NoThread, Mode::Mono, Mode::Smp]
@@ -48,6 +48,44 @@ fn waits_end_in_every_mode_with_every_spin_time() {
             sender.join().unwrap();
         });
         drop(source);
+    }
+}
+
+/// Green and kernel threads, several on one request; one request is over before.
+#[test]
+fn who_waits_for_a_removed_source_is_told() {
+    for mode in modes() {
+        let manager = Manager::builder().mode(mode).build().unwrap();
+        let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build().unwrap();
+        let mailbox = Mailbox::new(2);
+        let source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(2, SeqCst);
+        mailbox.deliver();
+        let wait = |request: usize| {
+            let (manager, mailbox, removed) = (manager.clone(), mailbox.clone(), source.removed());
+            move || manager.wait_unless_removed(&mailbox.requests[request], &removed)
+        };
+        let kernel: Vec<_> = [0, 1, 1].map(|i| std::thread::spawn(wait(i))).into();
+        let green: Vec<_> = match mode {
+            Mode::NoThread => Vec::new(),
+            _ => [0, 1, 1].map(|i| runtime.spawn(wait(i))).into(),
+        };
+        while !mailbox.requests[0].is_done() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        let removed = source.removed();
+        assert!(!removed.is_removed());
+        drop(source);
+        assert!(removed.is_removed());
+        let ended = kernel.into_iter().map(|thread| thread.join().unwrap());
+        let ended = ended.chain(green.into_iter().map(|thread| thread.join().unwrap()));
+        let ended: Vec<_> = ended.collect();
+        for three in ended.chunks(3) {
+            assert_eq!(three, [Ok(()), Err(SourceRemoved), Err(SourceRemoved)], "{mode}");
+        }
+        assert_eq!(manager.wait_unless_removed(&mailbox.requests[1], &removed), Err(SourceRemoved));
+        assert_eq!(manager.wait_unless_removed(&mailbox.requests[0], &removed), Ok(()));
     }
 }
 

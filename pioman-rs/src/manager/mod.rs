@@ -327,7 +327,7 @@ impl Manager {
     /// events are found in other ways, which is told on standard error.)
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
         let slot = self.register(source)?;
-        Ok(SourceHandle { manager: self.clone(), slot })
+        Ok(SourceHandle { manager: self.clone(), slot, removed: Removed::default() })
     }
 
     /// Registers a source of the manager's own, which goes with it.
@@ -434,6 +434,30 @@ impl Manager {
         self.core.wait(completion, hints.into(), Some(deadline))
     }
 
+    /// As [`Manager::wait`], for what only this source will find. A library's handle ([`SourceHandle`]) may be dropped while
+    /// its users wait.
+    ///
+    /// ```
+    /// # use pioman::{Completion, Manager, Source, SourceHandle};
+    /// fn wait(done: &Completion, source: &SourceHandle) -> Result<(), pioman::SourceRemoved> {
+    ///     Manager::here().expect("a manager").wait_unless_removed(done, &source.removed())
+    /// }
+    /// ```
+    ///
+    /// # Context, Blocking
+    /// As [`Manager::wait`].
+    ///
+    /// # Errors
+    /// The source was removed, now or before, and `completion` is not complete.
+    pub fn wait_unless_removed(
+        &self,
+        completion: &Completion,
+        source: &Removed,
+    ) -> Result<(), SourceRemoved> {
+        self.wait_any(&[completion.into(), (&*source.0).into()]);
+        if completion.is_done() { Ok(()) } else { Err(SourceRemoved) }
+    }
+
     /// How often a point has found something so far.
     pub fn hits(&self, point: Point) -> u64 {
         let by_source = self.core.counters().sources;
@@ -524,12 +548,41 @@ impl Core {
 pub struct SourceHandle {
     manager: Arc<Manager>,
     slot: usize,
+    removed: Removed,
 }
+
+/// The end of a source, for those who wait for what it was to find: see [`Manager::wait_unless_removed`].
+#[derive(Clone, Debug, Default)]
+pub struct Removed(Arc<Completion>);
+
+impl Removed {
+    /// Whether the source has been removed.
+    pub fn is_removed(&self) -> bool {
+        self.0.is_done()
+    }
+}
+
+/// The source was removed before it had found what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceRemoved;
+
+impl std::fmt::Display for SourceRemoved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the source of the event was removed")
+    }
+}
+
+impl std::error::Error for SourceRemoved {}
 
 impl SourceHandle {
     /// What waits name it by ([`Hints::on`]).
     pub fn id(&self) -> SourceId {
         SourceId(self.slot as u8)
+    }
+
+    /// For those who wait for its events, and are to be told when it is removed.
+    pub fn removed(&self) -> Removed {
+        self.removed.clone()
     }
 
     /// From now on this policy chooses, also for what is pending. The one before is returned.
@@ -549,5 +602,7 @@ impl SourceHandle {
 impl Drop for SourceHandle {
     fn drop(&mut self) {
         self.manager.core.remove_source(self.slot);
+        // It finds nothing any more: who still waits, waits in vain.
+        self.removed.0.complete();
     }
 }
