@@ -1,8 +1,9 @@
 //! The rule of the progress path (DESIGN §4.1): an allocator that aborts when it is called from there. Each test sets
 //! a source to work, and looks for its events with [`poll`], as a tick would.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+#[path = "common/strict.rs"]
+mod strict;
+
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,42 +13,7 @@ use marcel::Mode;
 use pioman::pipe::pipe;
 use pioman::time::Timer;
 use pioman::{FileEngine, Manager, Point, Points, fs};
-
-thread_local! {
-    static FORBIDDEN: Cell<bool> = const { Cell::new(false) };
-}
-
-struct Strict;
-
-impl Strict {
-    fn check() {
-        if FORBIDDEN.try_with(Cell::get).unwrap_or(false) {
-            let text = b"the progress path called the allocator\n";
-            // SAFETY: a constant text; then the process ends.
-            unsafe {
-                libc::write(2, text.as_ptr().cast(), text.len());
-                libc::abort();
-            }
-        }
-    }
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Strict {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Strict::check();
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        Strict::check();
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static STRICT: Strict = Strict;
+use strict::FORBIDDEN;
 
 /// A manager whose only polls are those of the test.
 fn manager() -> Arc<Manager> {
