@@ -32,21 +32,31 @@ impl Drop for Census {
     }
 }
 
-/// Counts a green-thread-local value. Now and then its destructor waits.
-struct Tracked(Arc<World>);
+/// Counts a green-thread-local value until its destructor has ended, which waits now and then.
+struct Tracked {
+    world: Arc<World>,
+    number: usize,
+}
 
 impl Tracked {
     fn new(world: &Arc<World>) -> Tracked {
-        world.made.fetch_add(1, SeqCst);
-        Tracked(world.clone())
+        Tracked { world: world.clone(), number: world.made.fetch_add(1, SeqCst) }
     }
 }
 
 impl Drop for Tracked {
     fn drop(&mut self) {
-        if self.0.destroyed.fetch_add(1, SeqCst).is_multiple_of(8) {
+        /// Counts however the destructor ends: a thread may be unwound in its waits.
+        struct Destroyed<'a>(&'a World);
+        impl Drop for Destroyed<'_> {
+            fn drop(&mut self) {
+                self.0.destroyed.fetch_add(1, SeqCst);
+            }
+        }
+        let _destroyed = Destroyed(&self.world);
+        if self.number.is_multiple_of(8) {
             marcel::yield_now();
-            drop(self.0.section(0));
+            drop(self.world.section(0));
         }
     }
 }

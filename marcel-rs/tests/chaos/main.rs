@@ -102,13 +102,15 @@ fn start(runtime: &Runtime, world: &Arc<World>, random: &mut Random) {
     }
 }
 
-/// Waits until every thread has ended.
+/// Waits until every thread has ended, and its thread-local values with it: they are destroyed after its closure has
+/// returned, so after the census has counted it.
 fn settle(world: &World, seed: u64) {
     let limit = Instant::now() + PATIENCE;
-    while world.alive() > 0 {
+    while world.alive() > 0 || world.values() > 0 {
         if Instant::now() > limit {
             let _ = marcel::diagnosis::dump(&mut std::io::stderr());
-            panic!("{} threads have not ended; MARCEL_CHAOS_SEED={seed}", world.alive());
+            let (threads, values) = (world.alive(), world.values());
+            panic!("{threads} threads, {values} values have not ended; MARCEL_CHAOS_SEED={seed}");
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -109,6 +109,12 @@ impl World {
         self.started.load(SeqCst) - finished
     }
 
+    /// Green-thread-local values that are not destroyed yet.
+    pub(crate) fn values(&self) -> usize {
+        let destroyed = self.destroyed.load(SeqCst);
+        self.made.load(SeqCst) - destroyed
+    }
+
     pub(crate) fn goes_on(&self) -> bool {
         !self.over.load(SeqCst) && Instant::now() < self.end
     }
