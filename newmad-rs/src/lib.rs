@@ -23,15 +23,14 @@
 //! | closing it | blocks | goes on (**blocks** while the process manager answers) | blocks |
 //!
 //! # Where to look
-//! Requests: `request`. Collect: `collect` (submission list). Optimise: `strategy`. Transfer: `transfer`,
-//! `driver`. Matching: `matching`, `pool`. What arrives: `incoming`. Large messages: `rendezvous`. Deaths and
-//! the end: `gate`. The lock around all that: `engine`. Bytes on the wire: `proto`.
+//! The path of a message: `request` (what the user waits on), `collect` (submission list), `strategy` (what goes into
+//! the next packet), `transfer` (sending, what arrives, rendezvous), `driver` (networks), `matching` (which receive
+//! gets which message). The lock around all that, and the state behind it: `engine`. A peer and its end: `gate`. Bytes
+//! on the wire: `proto`. How processes meet: `session/open.rs`, `bootstrap`, `driver/*/connect.rs`.
 
 #[cfg(not(loom))]
 mod bootstrap;
 mod collect;
-#[cfg(not(loom))]
-mod core;
 #[cfg(not(loom))]
 mod driver;
 #[cfg(not(loom))]
@@ -41,33 +40,19 @@ mod error;
 #[cfg(not(loom))]
 mod gate;
 #[cfg(not(loom))]
-mod handle;
-#[cfg(not(loom))]
-mod incoming;
-#[cfg(not(loom))]
 mod knobs;
 #[cfg(not(loom))]
 mod matching;
 #[cfg(not(loom))]
-mod pool;
-#[cfg(not(loom))]
 mod proto;
-#[cfg(not(loom))]
-mod queue;
-#[cfg(not(loom))]
-mod rendezvous;
 #[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
-mod scope;
-#[cfg(not(loom))]
 mod session;
 #[cfg(all(test, not(loom)))]
 mod simulation;
-#[cfg(not(loom))]
-mod span;
 #[cfg(not(loom))]
 mod strategy;
 mod sync;
@@ -85,13 +70,13 @@ pub use driver::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use error::{Cause, Error};
 #[cfg(not(loom))]
-pub use handle::{RecvRequest, SendRequest};
-#[cfg(not(loom))]
 pub use knobs::KNOBS;
 #[cfg(not(loom))]
-pub use run::run;
+pub use request::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]
-pub use scope::{Scope, ScopedRequest};
+pub use request::scope::{Scope, ScopedRequest};
+#[cfg(not(loom))]
+pub use run::run;
 #[cfg(not(loom))]
 pub use session::{ANY, Builder, Driver, Origin, Session};
 

@@ -6,7 +6,7 @@ use super::shm::Shm;
 use super::tcp::Tcp;
 use super::{Driver, Peek, Post, Refused};
 use crate::proto::Header;
-use crate::span::Span;
+use crate::request::span::Span;
 
 /// One of the drivers.
 pub(crate) enum Any {
@@ -41,8 +41,8 @@ impl Driver for Any {
         each!(self, driver => driver.begin())
     }
     #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
-        each!(self, driver => driver.post_small(to, header, payload))
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+        each!(self, driver => driver.post_small(to, header, parts))
     }
     #[inline]
     fn peek_small(&mut self, from: u32) -> Peek {

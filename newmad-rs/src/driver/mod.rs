@@ -8,13 +8,16 @@ use std::os::fd::RawFd;
 
 use crate::error::Cause;
 use crate::proto::Header;
-use crate::span::Span;
+use crate::request::span::Span;
 
 pub(crate) mod any;
 pub(crate) mod card;
 pub(crate) mod local;
 pub(crate) mod shm;
 pub(crate) mod tcp;
+
+/// Most pieces of memory that one small packet is gathered from.
+pub(crate) const MAX_PARTS: usize = 32;
 
 /// What came on a track.
 #[derive(Clone, Copy)]
@@ -60,8 +63,8 @@ pub(crate) trait Driver: Send {
     /// Looks for what is not seen by looking at the tracks: readiness, deaths. Called before each round.
     fn begin(&mut self) -> bool;
 
-    /// Sends a packet on the small track.
-    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post;
+    /// Sends a packet on the small track. Its payload is gathered from at most [`MAX_PARTS`] parts.
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post;
 
     /// The packet at the head of the small track from `from`. Again the same until `release`.
     fn peek_small(&mut self, from: u32) -> Peek;

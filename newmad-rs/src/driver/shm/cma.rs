@@ -2,7 +2,7 @@
 
 use super::segment::PROBE_VALUE;
 use crate::driver::Refused;
-use crate::span::Span;
+use crate::request::span::Span;
 use crate::sys::errno;
 
 fn refusal() -> Refused {

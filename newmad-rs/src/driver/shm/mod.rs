@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::{Driver, Peek, Post, Refused};
 use crate::error::{Cause, Error};
 use crate::proto::Header;
-use crate::span::Span;
+use crate::request::span::Span;
 use crate::sys;
 
 pub(crate) mod bell;
@@ -223,9 +223,9 @@ impl Driver for Shm {
     }
 
     #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
-        if !peer.small_tx.post(header, payload) {
+        if !peer.small_tx.post(header, parts) {
             return Post::Full;
         }
         peer.ring();
@@ -257,7 +257,7 @@ impl Driver for Shm {
             let piece = data.part(sent, peer.large_tx.mtu());
             let header =
                 Header { len: header.len + sent as u64, payload: piece.len() as u32, ..*header };
-            if !peer.large_tx.post(&header, piece) {
+            if !peer.large_tx.post(&header, &[piece]) {
                 break;
             }
             sent += piece.len();

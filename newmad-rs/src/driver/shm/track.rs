@@ -10,7 +10,7 @@ use super::segment::{Place, Segment};
 use crate::driver::Peek;
 use crate::error::{Cause, Error};
 use crate::proto::{Header, LONG};
-use crate::span::Span;
+use crate::request::span::Span;
 use crate::sync::AtomicU64;
 
 const WORD: usize = 8;
@@ -69,17 +69,20 @@ impl Sender {
 
     /// Puts a packet into the next slot. False: there is none.
     #[inline]
-    pub(crate) fn post(&mut self, header: &Header, payload: Span) -> bool {
-        debug_assert!(payload.len() <= self.mtu());
+    pub(crate) fn post(&mut self, header: &Header, parts: &[Span]) -> bool {
+        debug_assert!(parts.iter().map(|part| part.len()).sum::<usize>() <= self.mtu());
         let Some(index) = self.producer.acquire(&self.slots) else { return false };
         let slot = self.slots.slot(index);
         let mut raw = [0; LONG];
         header.encode(&mut raw);
-        let payload = payload.part(0, self.mtu());
-        // SAFETY: word, longest header and payload fit the slot, which is ours until it is published.
-        unsafe {
-            slot.add(WORD).cast::<[u8; LONG]>().write_unaligned(raw);
-            payload.copy_to(slot.add(WORD + header.kind.header_len()));
+        let (start, mut used) = (WORD + header.kind.header_len(), 0);
+        // SAFETY: word and longest header fit the slot, which is ours until it is published.
+        unsafe { slot.add(WORD).cast::<[u8; LONG]>().write_unaligned(raw) };
+        for part in parts {
+            let part = part.part(0, self.mtu() - used);
+            // SAFETY: `used` never exceeds the room behind the header, so all parts fit the slot.
+            unsafe { part.copy_to(slot.add(start + used)) };
+            used += part.len();
         }
         let next = self.producer.publish(&self.slots);
         prefetch(self.slots.slot(next));

@@ -15,10 +15,10 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::{Driver, Peek, Post, Refused};
+use super::{Driver, MAX_PARTS, Peek, Post, Refused};
 use crate::error::{Cause, Error};
 use crate::proto::{Header, Kind, LONG, SHORT};
-use crate::span::Span;
+use crate::request::span::Span;
 use crate::sys::{self, errno};
 
 pub(crate) mod connect;
@@ -203,6 +203,18 @@ fn send(socket: &OwnedFd, data: &[u8]) -> Sent {
     })
 }
 
+/// Copies the bytes of `parts` from `from` on to `to`, as many as it holds.
+fn gather(parts: &[Span], mut from: usize, mut to: &mut [u8]) {
+    for part in parts {
+        let piece = part.part(from, to.len());
+        from = from.saturating_sub(part.len());
+        let (here, rest) = to.split_at_mut(piece.len());
+        // SAFETY: the slice has the piece's length, and is not user memory.
+        unsafe { piece.copy_to(here.as_mut_ptr()) };
+        to = rest;
+    }
+}
+
 /// Tries until the call is not interrupted.
 #[inline]
 fn sent(call: impl Fn() -> isize) -> Sent {
@@ -364,7 +376,7 @@ impl Driver for Tcp {
     }
 
     #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
         if peer.backlog() && !peer.flush() {
             return Post::Full;
@@ -373,23 +385,24 @@ impl Driver for Tcp {
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let size = header.kind.header_len();
-        let outcome = if payload.len() <= SHORT_MESSAGE {
+        let parts = &parts[..parts.len().min(MAX_PARTS)];
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        let outcome = if len <= SHORT_MESSAGE {
             // One small copy is cheaper than a list of parts.
             let mut packet = [0; LONG + SHORT_MESSAGE];
             packet[..size].copy_from_slice(&raw[..size]);
-            // SAFETY: the array has room for the longest header and a short payload.
-            unsafe { payload.copy_to(packet.as_mut_ptr().add(size)) };
-            send(socket, &packet[..size + payload.len()])
+            gather(parts, 0, &mut packet[size..size + len]);
+            send(socket, &packet[..size + len])
         } else {
-            let mut parts = [
-                libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size },
-                libc::iovec {
-                    iov_base: payload.as_ptr().cast_mut().cast(),
-                    iov_len: payload.len(),
-                },
-            ];
-            // SAFETY: a local and a span, both readable.
-            unsafe { send_parts(socket, &mut parts) }
+            const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+            let mut list = [NOTHING; 1 + MAX_PARTS];
+            list[0] = libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size };
+            for (to, part) in list[1..].iter_mut().zip(parts) {
+                to.iov_base = part.as_ptr().cast_mut().cast();
+                to.iov_len = part.len();
+            }
+            // SAFETY: a local and spans, all readable.
+            unsafe { send_parts(socket, &mut list[..1 + parts.len()]) }
         };
         let sent = match outcome {
             Sent::Some(sent) => sent,
@@ -399,15 +412,14 @@ impl Driver for Tcp {
                 return Post::Full;
             }
         };
-        if sent < size + payload.len() {
+        if sent < size + len {
             let head = &raw[sent.min(size)..size];
-            let rest = payload.part(sent.saturating_sub(size), usize::MAX);
+            let gone = sent.saturating_sub(size);
+            let end = head.len() + len - gone;
             peer.tx[..head.len()].copy_from_slice(head);
-            let kept = &mut peer.tx[head.len()..head.len() + rest.len()];
-            // SAFETY: the slice has the span's length and is our own memory.
-            unsafe { rest.copy_to(kept.as_mut_ptr()) };
+            gather(parts, gone, &mut peer.tx[head.len()..end]);
             peer.tx_start = 0;
-            peer.tx_end = head.len() + rest.len();
+            peer.tx_end = end;
         }
         Post::Posted
     }

@@ -1,10 +1,13 @@
 //! Transfer: gives packets to the driver while its tracks have room.
 
-use crate::core::Core;
+pub(crate) mod incoming;
+pub(crate) mod rendezvous;
+
 use crate::driver::{Driver, Post};
+use crate::engine::core::Core;
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
+use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
-use crate::span::Span;
 use crate::strategy::{Limits, Strategy, wrap};
 
 impl<D: Driver> Core<D> {
@@ -52,7 +55,7 @@ impl<D: Driver> Core<D> {
         let posted = if to == self.rank {
             self.loop_back(header, payload)
         } else {
-            self.driver.post_small(to, header, payload) == Post::Posted
+            self.driver.post_small(to, header, &[payload]) == Post::Posted
         };
         if posted {
             let gate = &mut self.gates[to as usize];

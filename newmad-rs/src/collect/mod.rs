@@ -5,6 +5,9 @@
 //! themselves, so nothing is allocated; nodes are never popped one by one, so there is no ABA problem.
 //! The caller who pushes must then `leave` its work with the lock (DESIGN §4.2): the list alone wakes nobody.
 
+#[cfg(not(loom))]
+pub(crate) mod queue;
+
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 

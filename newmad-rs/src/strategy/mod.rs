@@ -1,9 +1,9 @@
 //! Strategy: what goes into the next packet of a gate when its small track is free.
 
+use crate::collect::queue::Queue;
 use crate::proto::{Header, Kind, SENDER_WAITS};
-use crate::queue::Queue;
 use crate::request::Ref;
-use crate::span::Span;
+use crate::request::span::Span;
 
 /// A packet wrapper: what the transfer layer is given.
 pub(crate) struct Wrapper {

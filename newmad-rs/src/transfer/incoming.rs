@@ -1,12 +1,12 @@
 //! What arrives on the small track: checked, matched, delivered or kept.
 
-use crate::core::Core;
 use crate::driver::Driver;
+use crate::engine::core::Core;
 use crate::gate::Assembly;
-use crate::pool::Content;
+use crate::matching::pool::Content;
 use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
+use crate::request::span::Span;
 use crate::request::{Op, Outcome, Ref};
-use crate::span::Span;
 
 impl<D: Driver> Core<D> {
     /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.

@@ -15,6 +15,10 @@
 //! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
 //! requests with indices (a bound on outstanding requests, or growth in the progress path).
 
+pub(crate) mod handle;
+pub(crate) mod scope;
+pub(crate) mod span;
+
 use core::cell::Cell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +27,7 @@ use pioman::Completion;
 
 use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
-use crate::span::Span;
+use crate::request::span::Span;
 
 /// The source of a receive that takes messages from every rank.
 pub(crate) const ANY_SOURCE: u32 = u32::MAX;

@@ -11,8 +11,8 @@
 //!
 //! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream.
 
-use crate::core::Core;
 use crate::driver::{Driver, Peek, Refused};
+use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::Arrival;
 use crate::proto::{Header, Kind, Malformed, PUSH, TO_RECEIVER};

@@ -4,8 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
 use crate::error::Error;
-use crate::handle::Owned;
 use crate::request::Request;
+use crate::request::handle::Owned;
 use crate::session::Session;
 use crate::{Origin, Status};
 

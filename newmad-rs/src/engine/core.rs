@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
+use crate::collect::queue::Queue;
 use crate::driver::{Driver, Peek};
 use crate::error::Cause;
 use crate::gate::Gate;
 use crate::matching::Matching;
-use crate::queue::Queue;
-use crate::rendezvous::Table;
 use crate::request::{Op, Outcome, Place, Ref, Request};
 use crate::strategy;
+use crate::transfer::rendezvous::Table;
 
 /// Most packets taken from one gate before the others have their turn.
 const BATCH: usize = 64;

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use crate::core::{Core, Signals};
 use crate::driver::{Driver, Peek, Post, Refused};
+use crate::engine::core::{Core, Signals};
 use crate::proto::{Header, LONG};
+use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};
-use crate::span::Span;
 
 const RANKS: u32 = 3;
 const MTU: usize = 50;
@@ -75,7 +75,8 @@ impl Driver for Virtual {
     fn begin(&mut self) -> bool {
         false
     }
-    fn post_small(&mut self, to: u32, header: &Header, payload: Span) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+        let payload: Vec<u8> = parts.iter().flat_map(|&part| bytes(part)).collect();
         assert!(payload.len() <= MTU);
         let mut raw = [0; LONG];
         header.encode(&mut raw);
@@ -84,7 +85,7 @@ impl Driver for Virtual {
             if wire.small.len() >= capacity {
                 return Post::Full;
             }
-            wire.small.push_back((head, bytes(payload)));
+            wire.small.push_back((head, payload));
             Post::Posted
         })
     }

@@ -7,14 +7,14 @@
 //! When a peer has *left*, receives that wait for it and messages that it never asked for end with an error;
 //! what it already asked for goes on. When it is *dead*, everything that needs it ends.
 
-use crate::core::Core;
+use crate::collect::queue::Queue;
 use crate::driver::Driver;
+use crate::engine::core::Core;
 use crate::error::Cause;
-use crate::pool::Content;
+use crate::matching::pool::Content;
 use crate::proto::{Header, Kind};
-use crate::queue::Queue;
+use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
-use crate::span::Span;
 
 /// Whether a peer can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

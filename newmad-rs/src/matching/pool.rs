@@ -7,7 +7,7 @@
 use core::ptr::NonNull;
 
 use crate::request::Ref;
-use crate::span::Span;
+use crate::request::span::Span;
 
 /// The index of no cell.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -6,8 +6,10 @@
 //! (source, tag) for receives from one source, by tag (in order of arrival) for the others. Tables are hashed,
 //! their lists run through the requests and the pool's cells: constant time, nothing allocated.
 
-use crate::pool::{Cell, NONE, Pool};
-use crate::queue::Queue;
+pub(crate) mod pool;
+
+use crate::collect::queue::Queue;
+use crate::matching::pool::{Cell, NONE, Pool};
 use crate::request::{ANY_SOURCE, Place, Ref};
 
 const BUCKETS: usize = 1024;

@@ -3,6 +3,8 @@
 //! Callers try the lock. When it is free and nothing was left by others, a request is begun inline: the
 //! latency path. Otherwise it goes on the submission list and its work is left with the holder (DESIGN §4.2).
 
+pub(crate) mod core;
+
 use std::os::fd::RawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -10,10 +12,10 @@ use std::sync::atomic::Ordering;
 
 use pioman::{Handover, HandoverLock, Hint, Manager, Source};
 
-use crate::core::{Core, Signals};
 use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
+use crate::engine::core::{Core, Signals};
 use crate::request::{Ref, Request};
 use crate::sys::KeepErrno;
 
