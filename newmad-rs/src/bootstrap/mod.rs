@@ -1,25 +1,107 @@
-//! How a process finds the others of its session.
+//! How a process finds the others of its session: what it shares with a process manager, or the lack of one.
+//!
+//! Every process manager that we know of offers the same three things under different names: short texts that one
+//! process *puts* under a key, a *fence* that no process passes before all have come to it, and texts of others
+//! that are *got* afterwards. [`Bootstrap`] is that, and what is common to all of them is written once on top:
+//! [`publish`](Bootstrap::publish) puts a card, [`card_of`](Bootstrap::card_of) gets one when it is needed. So a
+//! session of many processes asks for the cards of those that it talks to.
+//!
+//! ```text
+//!   publish(card) ─▶ fence ─▶ card_of(rank), card_of(rank) … ─▶ finish
+//! ```
+//!
+//! Values are short (1024 bytes in Hydra) and their bytes are not free (blanks and `;` end a value in one protocol or
+//! another). So a card is percent-encoded, cut into pieces, and each piece says by its first byte whether one more
+//! follows (`+`) or not (`.`).
+//!
+//! Rejected: an exchange of everybody's cards when the session opens (n² look-ups for n processes, most of them
+//! for nothing).
+
+mod piece;
+pub(crate) mod pmi1;
 
 use std::time::Instant;
 
 use crate::error::Error;
 
-pub(crate) mod pmi1;
+/// Most pieces of a card.
+const PIECES: usize = 64;
 
-/// A process manager, or the lack of one.
-pub(crate) trait Bootstrap {
+/// A process manager, or the lack of one. Used by one thread at a time, which blocks.
+pub(crate) trait Bootstrap: Send {
     /// Rank of this process.
     fn rank(&self) -> u32;
+
     /// Number of processes.
     fn size(&self) -> u32;
-    /// Publishes this process's card and gives everybody's, by rank.
-    fn exchange(&mut self, card: &str, deadline: Instant) -> Result<Vec<String>, Error>;
+
+    /// Most bytes of a value.
+    fn room(&self) -> usize;
+
+    /// Puts a value that the others can get after the next fence. Each key is put once.
+    fn put(&mut self, key: &str, value: &str, deadline: Instant) -> Result<(), Error>;
+
+    /// Waits until every process has come to its fence.
+    fn fence(&mut self, deadline: Instant) -> Result<(), Error>;
+
+    /// The value that rank `owner` has put.
+    fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error>;
+
     /// Nothing more will be asked.
     fn finish(&mut self) -> Result<(), Error>;
+
+    /// Publishes this process's card; the others can have it after the next [`fence`](Bootstrap::fence).
+    fn publish(&mut self, card: &str, deadline: Instant) -> Result<(), Error> {
+        let pieces = piece::cut(card, self.room());
+        if pieces.len() > PIECES {
+            return Err(Error::Bootstrap(format!(
+                "this process's card has {} bytes, more than the process manager takes ({PIECES} values of {})",
+                card.len(),
+                self.room()
+            )));
+        }
+        let rank = self.rank();
+        for (index, piece) in pieces.iter().enumerate() {
+            self.put(&key(rank, index), piece, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// The card of `rank`, which has published it before the last [`fence`](Bootstrap::fence).
+    fn card_of(&mut self, rank: u32, deadline: Instant) -> Result<String, Error> {
+        let mut whole = String::new();
+        for index in 0..PIECES {
+            let value = self.get(rank, &key(rank, index), deadline)?;
+            match value.split_at_checked(1) {
+                Some(("+", piece)) => whole.push_str(piece),
+                Some((".", piece)) => {
+                    whole.push_str(piece);
+                    return piece::decode(&whole).ok_or_else(|| unsound(rank));
+                }
+                _ => return Err(unsound(rank)),
+            }
+        }
+        Err(unsound(rank))
+    }
+}
+
+/// Under which name a piece of a card is put.
+fn key(rank: u32, piece: usize) -> String {
+    match piece {
+        0 => format!("newmad-{rank}"),
+        piece => format!("newmad-{rank}-{piece}"),
+    }
+}
+
+fn unsound(rank: u32) -> Error {
+    Error::Bootstrap(format!("what rank {rank} has published is not a card of this library"))
 }
 
 /// A session of one.
-pub(crate) struct Alone;
+#[derive(Default)]
+pub(crate) struct Alone {
+    values: Vec<(String, String)>,
+}
 
 impl Bootstrap for Alone {
     fn rank(&self) -> u32 {
@@ -28,8 +110,19 @@ impl Bootstrap for Alone {
     fn size(&self) -> u32 {
         1
     }
-    fn exchange(&mut self, card: &str, _: Instant) -> Result<Vec<String>, Error> {
-        Ok(vec![card.to_owned()])
+    fn room(&self) -> usize {
+        1024
+    }
+    fn put(&mut self, key: &str, value: &str, _: Instant) -> Result<(), Error> {
+        self.values.push((key.to_owned(), value.to_owned()));
+        Ok(())
+    }
+    fn fence(&mut self, _: Instant) -> Result<(), Error> {
+        Ok(())
+    }
+    fn get(&mut self, owner: u32, key: &str, _: Instant) -> Result<String, Error> {
+        let found = self.values.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.clone()).ok_or_else(|| unsound(owner))
     }
     fn finish(&mut self) -> Result<(), Error> {
         Ok(())
@@ -37,9 +130,46 @@ impl Bootstrap for Alone {
 }
 
 /// What the environment offers.
-pub(crate) fn from_environment(deadline: Instant) -> Result<Box<dyn Bootstrap + Send>, Error> {
+pub(crate) fn from_environment(deadline: Instant) -> Result<Box<dyn Bootstrap>, Error> {
     match pmi1::Pmi1::from_environment(deadline)? {
         Some(pmi) => Ok(Box::new(pmi)),
-        None => Ok(Box::new(Alone)),
+        None => Ok(Box::new(Alone::default())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys;
+    use std::time::Duration;
+
+    fn soon() -> Instant {
+        sys::deadline(Duration::from_secs(10))
+    }
+
+    #[test]
+    fn cards_of_any_length_come_back_whole() {
+        for len in [0, 1, 1022, 1023, 1024, 5000, 60_000] {
+            let card: String = "a;b c=d%\n,é".chars().cycle().take(len / 4).collect();
+            let mut alone = Alone::default();
+            alone.publish(&card, soon()).unwrap();
+            alone.fence(soon()).unwrap();
+            assert!(alone.values.iter().all(|(_, value)| value.len() <= alone.room()));
+            assert_eq!(alone.card_of(0, soon()).unwrap(), card);
+        }
+    }
+
+    #[test]
+    fn a_card_without_end_is_refused() {
+        let card = "x".repeat(PIECES * 1024);
+        assert!(Alone::default().publish(&card, soon()).is_err());
+        for first in ["", "x", "+", "é", ".%", ".%zz", ".%ff", "+a"] {
+            let mut alone = Alone::default();
+            for index in 0..2 * PIECES {
+                alone.put(&key(0, index), first, soon()).unwrap();
+            }
+            let error = alone.card_of(0, soon()).unwrap_err().to_string();
+            assert!(error.contains("rank 0"), "{first:?}: {error}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! A client of PMI-1, the text protocol that `mad run`, Hydra and others speak over an inherited descriptor.
 //!
 //! One line per request and answer, `cmd=name key=value ...`. Used once per process: `init`, `get_maxes`,
-//! `get_my_kvsname`, `put`, `barrier_in`, `get` of every card, and `finalize` when the session closes.
+//! `get_my_kvsname`, `put` and `barrier_in` when a session opens, `get` for each peer that it talks to, and `finalize`
+//! when it closes.
 
 use std::os::fd::AsRawFd;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -15,6 +16,9 @@ use crate::sys;
 /// Longest line that is accepted.
 const LINE: usize = 64 * 1024;
 
+/// Longest value that is put, whatever the process manager promises.
+const ROOM: usize = 640;
+
 static USED: AtomicBool = AtomicBool::new(false);
 
 /// See the module.
@@ -23,7 +27,7 @@ pub(crate) struct Pmi1 {
     rank: u32,
     size: u32,
     kvs: String,
-    value_max: usize,
+    room: usize,
     pending: Vec<u8>,
 }
 
@@ -78,12 +82,12 @@ impl Pmi1 {
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         // SAFETY: no memory is passed. Children of this process have no business with it.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
-        let mut pmi =
-            Pmi1 { socket, rank, size, kvs: String::new(), value_max: 0, pending: Vec::new() };
+        let mut pmi = Pmi1 { socket, rank, size, kvs: String::new(), room: 0, pending: Vec::new() };
         pmi.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init", deadline)?;
         let maxes = pmi.ask("cmd=get_maxes", "maxes", deadline)?;
-        pmi.value_max =
-            field(&maxes, "vallen_max").and_then(|value| value.parse().ok()).unwrap_or(1024);
+        // Whatever else a line holds has to fit beside the value: some servers read lines into 1024 bytes.
+        let promised = field(&maxes, "vallen_max").and_then(|value| value.parse().ok());
+        pmi.room = promised.unwrap_or(ROOM).min(ROOM);
         let name = pmi.ask("cmd=get_my_kvsname", "my_kvsname", deadline)?;
         pmi.kvs =
             field(&name, "kvsname").ok_or_else(|| failed("no name in my_kvsname"))?.to_owned();
@@ -152,27 +156,25 @@ impl Bootstrap for Pmi1 {
         self.size
     }
 
-    fn exchange(&mut self, card: &str, deadline: Instant) -> Result<Vec<String>, Error> {
-        if card.len() >= self.value_max {
-            return Err(failed(format_args!(
-                "the process manager takes values of {} bytes, a card has {}",
-                self.value_max,
-                card.len()
-            )));
-        }
-        let kvs = self.kvs.clone();
-        let put = format!("cmd=put kvsname={kvs} key=newmad-{} value={card}", self.rank);
-        self.ask(&put, "put_result", deadline)?;
-        self.ask("cmd=barrier_in", "barrier_out", deadline)?;
-        let mut cards = Vec::new();
-        for rank in 0..self.size {
-            let get = format!("cmd=get kvsname={kvs} key=newmad-{rank}");
-            let answer = self.ask(&get, "get_result", deadline)?;
-            let card = field(&answer, "value")
-                .ok_or_else(|| failed(format_args!("no card of rank {rank}")))?;
-            cards.push(card.to_owned());
-        }
-        Ok(cards)
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    fn put(&mut self, key: &str, value: &str, deadline: Instant) -> Result<(), Error> {
+        let put = format!("cmd=put kvsname={} key={key} value={value}", self.kvs);
+        self.ask(&put, "put_result", deadline).map(drop)
+    }
+
+    fn fence(&mut self, deadline: Instant) -> Result<(), Error> {
+        self.ask("cmd=barrier_in", "barrier_out", deadline).map(drop)
+    }
+
+    fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error> {
+        let get = format!("cmd=get kvsname={} key={key}", self.kvs);
+        let answer = self.ask(&get, "get_result", deadline)?;
+        let value = field(&answer, "value")
+            .ok_or_else(|| failed(format_args!("no value of rank {owner} in {answer:?}")))?;
+        Ok(value.to_owned())
     }
 
     fn finish(&mut self) -> Result<(), Error> {

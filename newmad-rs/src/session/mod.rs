@@ -58,7 +58,7 @@ pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     pub(crate) manager: Arc<Manager>,
     source: Mutex<Option<SourceHandle>>,
-    boot: Mutex<Box<dyn Bootstrap + Send>>,
+    boot: Mutex<Box<dyn Bootstrap>>,
     rank: u32,
     size: u32,
     driver: &'static str,

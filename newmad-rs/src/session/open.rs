@@ -132,7 +132,7 @@ impl Session {
                     threshold,
                     &settings,
                     manager.clone(),
-                    Box::new(Alone),
+                    Box::new(Alone::default()),
                 )
             })
             .collect()
@@ -145,7 +145,7 @@ impl Session {
         threshold: usize,
         settings: &Settings,
         manager: Arc<Manager>,
-        boot: Box<dyn Bootstrap + Send>,
+        boot: Box<dyn Bootstrap>,
     ) -> Result<Session, Error> {
         let name = driver.name();
         let core =

@@ -80,7 +80,10 @@ pub(crate) fn open(
     unsafe { libc::listen(listener.as_raw_fd(), 4096) };
     let address = vec![name, geometry.slots.to_string(), geometry.slot_size.to_string()];
     let card = Card::new("shm", threshold, address)?;
-    let cards = boot.exchange(&card.encode(), deadline)?;
+    boot.publish(&card.encode(), deadline)?;
+    boot.fence(deadline)?;
+    let cards: Vec<String> =
+        (0..size).map(|peer| boot.card_of(peer, deadline)).collect::<Result<_, Error>>()?;
     let mut parsed = Vec::new();
     for (peer, text) in cards.iter().enumerate() {
         let theirs = Card::decode(text, peer as u32, &card)?;

@@ -56,7 +56,10 @@ pub(crate) fn open(
         .local_addr()
         .map_err(|source| Error::Io { doing: "reading the port that the kernel chose", source })?;
     let card = Card::new("tcp", threshold, vec![address.to_string()])?;
-    let cards = boot.exchange(&card.encode(), deadline)?;
+    boot.publish(&card.encode(), deadline)?;
+    boot.fence(deadline)?;
+    let cards: Vec<String> =
+        (0..size).map(|peer| boot.card_of(peer, deadline)).collect::<Result<_, Error>>()?;
     let mut sockets: Vec<[Option<OwnedFd>; 2]> = (0..size).map(|_| [None, None]).collect();
 
     for lower in 0..rank {
