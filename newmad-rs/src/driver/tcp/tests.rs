@@ -1,4 +1,6 @@
 use super::*;
+use crate::error::Cause;
+use crate::proto::{Kind, LONG};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 

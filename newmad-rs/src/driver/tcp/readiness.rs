@@ -1,0 +1,132 @@
+//! Which sockets are worth reading, and what a sleeper watches.
+//!
+//! The sockets are in one edge-triggered epoll descriptor. With a single peer a round is one attempt to read and the
+//! descriptor is only emptied before a sleep; with several it is asked which sockets are worth reading. A short read
+//! means that a socket is empty, unless its end was announced with what was read.
+//!
+//! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
+//! peer's small socket is taken out while it is only ever polled, and put back by whoever arms.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use super::Peer;
+use crate::error::Error;
+use crate::sys;
+
+/// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.
+const STEADY: u32 = 4096;
+/// One edge may stand for data and the end behind it.
+const ENDS: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
+const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+
+/// The gates, by rank.
+pub(super) type Peers = [Option<Peer>];
+
+/// See the module.
+pub(super) struct Readiness {
+    epoll: OwnedFd,
+    /// An event counter in the epoll descriptor, for waking oneself; edge-triggered, so never emptied.
+    wake: OwnedFd,
+    /// At most one peer is connected.
+    pub(super) alone: bool,
+    /// Rounds since somebody armed; up to [`STEADY`], at which the small sockets are not watched.
+    unarmed: u32,
+}
+
+impl Readiness {
+    pub(super) fn new() -> Result<Readiness, Error> {
+        let (epoll, wake) = (sys::epoll()?, sys::eventfd()?);
+        sys::watch(&epoll, wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, u64::MAX)?;
+        Ok(Readiness { epoll, wake, alone: true, unarmed: 0 })
+    }
+
+    /// What a sleeper watches.
+    pub(super) fn fd(&self) -> RawFd {
+        self.epoll.as_raw_fd()
+    }
+
+    /// Makes the descriptor readable.
+    pub(super) fn wake(&self) {
+        sys::ring(self.wake.as_raw_fd());
+    }
+
+    /// A peer was connected: its sockets, and those that were not watched, are watched from now on.
+    pub(super) fn add(&mut self, peers: &Peers, rank: u32) -> Result<(), Error> {
+        if self.steady() {
+            self.watch_small(peers, true);
+        }
+        self.unarmed = 0;
+        self.alone = peers.iter().flatten().filter(|peer| peer.is_connected()).count() <= 1;
+        let Some(peer) = &peers[rank as usize] else { return Ok(()) };
+        for (track, socket) in [&peer.small.socket, &peer.large.socket].into_iter().enumerate() {
+            if let Some(socket) = socket {
+                sys::watch(
+                    &self.epoll,
+                    socket.as_raw_fd(),
+                    EDGES,
+                    u64::from(rank) * 2 + track as u64,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn steady(&self) -> bool {
+        self.unarmed == STEADY
+    }
+
+    /// Counts a round in which nobody armed.
+    #[inline]
+    pub(super) fn polled_again(&mut self, peers: &Peers) {
+        if self.unarmed < STEADY {
+            self.unarmed += 1;
+            if self.steady() {
+                self.watch_small(peers, false);
+            }
+        }
+    }
+
+    #[cold]
+    fn watch_small(&mut self, peers: &Peers, yes: bool) {
+        for (rank, peer) in peers.iter().enumerate() {
+            let Some(socket) = peer.as_ref().and_then(|peer| peer.small.socket.as_ref()) else {
+                continue;
+            };
+            if !yes {
+                sys::unwatch(&self.epoll, socket.as_raw_fd());
+            } else if !sys::rewatch(&self.epoll, socket.as_raw_fd(), EDGES, (rank * 2) as u64) {
+                // Nobody may sleep on it then: every sleep ends at once.
+                self.wake();
+            }
+        }
+    }
+
+    /// Asks which sockets are worth reading.
+    pub(super) fn look_around(&mut self, peers: &mut Peers) {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        for event in sys::ready(&self.epoll, &mut events) {
+            if let Some(Some(peer)) = peers.get_mut(event.u64 as usize / 2) {
+                match event.u64 % 2 {
+                    0 => {
+                        peer.small.ready = true;
+                        peer.small.ends |= event.events & ENDS as u32 != 0;
+                    }
+                    _ => peer.large.ready = true,
+                }
+            }
+        }
+    }
+
+    /// Somebody is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.
+    pub(super) fn arm(&mut self, peers: &mut Peers) {
+        if std::mem::take(&mut self.unarmed) == STEADY {
+            self.watch_small(peers, true);
+        }
+        self.look_around(peers);
+        if self.alone {
+            for peer in peers.iter_mut().flatten() {
+                peer.readable();
+            }
+        }
+    }
+}

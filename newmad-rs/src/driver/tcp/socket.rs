@@ -1,0 +1,94 @@
+//! The calls on sockets: never blocking, tried again when interrupted.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use crate::error::Cause;
+use crate::request::span::Span;
+use crate::sys::errno;
+
+/// What became of bytes to send.
+pub(super) enum Sent {
+    Some(usize),
+    Nothing,
+    Broken,
+}
+
+/// What came.
+pub(super) enum Got {
+    Some(usize),
+    Nothing,
+    End(Cause),
+}
+
+#[inline]
+pub(super) fn send(socket: &OwnedFd, data: &[u8]) -> Sent {
+    // SAFETY: the slice is readable for its length.
+    sent(|| unsafe {
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        libc::send(socket.as_raw_fd(), data.as_ptr().cast(), data.len(), flags)
+    })
+}
+
+/// Copies the bytes of `parts` from `from` on to `to`, as many as it holds.
+pub(super) fn gather(parts: &[Span], mut from: usize, mut to: &mut [u8]) {
+    for part in parts {
+        let piece = part.part(from, to.len());
+        from = from.saturating_sub(part.len());
+        let (here, rest) = to.split_at_mut(piece.len());
+        // SAFETY: the slice has the piece's length, and is not user memory.
+        unsafe { piece.copy_to(here.as_mut_ptr()) };
+        to = rest;
+    }
+}
+
+/// Tries until the call is not interrupted.
+#[inline]
+fn sent(call: impl Fn() -> isize) -> Sent {
+    loop {
+        let sent = call();
+        if sent >= 0 {
+            return Sent::Some(sent as usize);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EAGAIN | libc::ENOBUFS => return Sent::Nothing,
+            _ => return Sent::Broken,
+        }
+    }
+}
+
+/// # Safety
+/// Every part is readable for its length.
+#[inline]
+pub(super) unsafe fn send_parts(socket: &OwnedFd, parts: &mut [libc::iovec]) -> Sent {
+    // SAFETY: plain data for which zero is valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = parts.as_mut_ptr();
+    message.msg_iovlen = parts.len();
+    // SAFETY: the caller's promise; the array lives through the call.
+    sent(|| unsafe {
+        libc::sendmsg(socket.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT)
+    })
+}
+
+/// # Safety
+/// `len` bytes at `to` are writable and exclusive.
+#[inline]
+pub(super) unsafe fn receive(socket: &OwnedFd, to: *mut u8, len: usize) -> Got {
+    loop {
+        // SAFETY: the caller's promise.
+        let got = unsafe { libc::recv(socket.as_raw_fd(), to.cast(), len, libc::MSG_DONTWAIT) };
+        if got > 0 {
+            return Got::Some(got as usize);
+        }
+        if got == 0 {
+            return Got::End(Cause::Vanished);
+        }
+        match errno() {
+            libc::EINTR => {}
+            libc::EAGAIN => return Got::Nothing,
+            libc::ECONNRESET | libc::EPIPE => return Got::End(Cause::Vanished),
+            errno => return Got::End(Cause::Broken(errno)),
+        }
+    }
+}
