@@ -5,17 +5,19 @@
 //! finishing); `transfer.rs` sends, `incoming.rs` treats what arrives, `rendezvous.rs` moves large messages,
 //! `gate.rs` knows about deaths and the end.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
 use crate::collect::queue::Queue;
 use crate::driver::{Driver, Peek};
-use crate::error::Cause;
-use crate::gate::Gate;
+use crate::error::{Cause, Error};
+use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::matching::Matching;
-use crate::request::{Op, Outcome, Place, Ref, Request};
+use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
 use crate::strategy;
+use crate::sys;
 use crate::transfer::rendezvous::Table;
 
 /// Most packets taken from one gate before the others have their turn.
@@ -31,23 +33,69 @@ pub(crate) struct Signals {
     pub(crate) outstanding: AtomicUsize,
     /// Messages stay with the senders for lack of cells: somebody who may allocate should help.
     pub(crate) starved: AtomicBool,
+    /// Links that the porter should open or repair: bit `rail * size + peer`.
+    wanted: Box<[AtomicU64]>,
+    size: usize,
+    /// Written when something is wanted.
+    bell: OwnedFd,
 }
 
 impl Signals {
-    pub(crate) fn new() -> Arc<Signals> {
-        Arc::new(Signals {
+    pub(crate) fn new(size: u32, rails: usize) -> Result<Arc<Signals>, Error> {
+        let size = size as usize;
+        Ok(Arc::new(Signals {
             submissions: Submissions::new(),
             outstanding: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
-        })
+            wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            size,
+            bell: sys::eventfd()?,
+        }))
     }
+
+    /// Asks the porter for a link. Progress path.
+    #[cold]
+    pub(crate) fn want(&self, rail: usize, peer: u32) {
+        let bit = rail * self.size + peer as usize;
+        if let Some(word) = self.wanted.get(bit / 64) {
+            word.fetch_or(1 << (bit % 64), Ordering::Release);
+        }
+        sys::ring(self.bell.as_raw_fd());
+    }
+
+    /// Readable when there is something for the porter in [`Signals::take_wanted`].
+    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
+    pub(crate) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+
+    /// Gives every link that was wanted since the last call to `each`, as (rail, peer). For the porter, which
+    /// empties the bell first.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
+    pub(crate) fn take_wanted(&self, mut each: impl FnMut(usize, u32)) {
+        for (index, word) in self.wanted.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                let bit = index * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                each(bit / self.size, (bit % self.size) as u32);
+            }
+        }
+    }
+}
+
+/// One network. Rails have the same order in all processes, the one of lowest latency first.
+pub(crate) struct Rail<D> {
+    pub(crate) driver: D,
 }
 
 /// See the module.
 pub(crate) struct Core<D> {
     pub(crate) rank: u32,
-    pub(crate) driver: D,
+    pub(crate) rails: Box<[Rail<D>]>,
     pub(crate) gates: Box<[Gate]>,
+    /// Ranks with an open link: those that a round looks at. As long as the number of ranks from the start.
+    pub(crate) connected: Vec<u32>,
     pub(crate) matching: Matching,
     pub(crate) table: Table,
     pub(crate) copies: Queue,
@@ -69,19 +117,20 @@ pub(crate) struct Core<D> {
 unsafe impl<D: Send> Send for Core<D> {}
 
 impl<D: Driver> Core<D> {
-    /// An engine for rank `rank` of `size` over `driver`.
+    /// An engine for rank `rank` of `size` over these drivers (at most [`MAX_RAILS`]), without any link.
     pub(crate) fn new(
         rank: u32,
         size: u32,
-        driver: D,
+        drivers: Vec<D>,
         threshold: usize,
         unexpected_max: usize,
         signals: Arc<Signals>,
     ) -> Core<D> {
         Core {
             rank,
-            driver,
+            rails: drivers.into_iter().take(MAX_RAILS).map(|driver| Rail { driver }).collect(),
             gates: (0..size).map(|_| Gate::new()).collect(),
+            connected: Vec::with_capacity(size as usize),
             matching: Matching::new(threshold, unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
@@ -161,13 +210,33 @@ impl<D: Driver> Core<D> {
         any
     }
 
+    /// Asks the peers to ring from now on.
+    pub(crate) fn arm(&mut self) {
+        for rail in &mut self.rails {
+            rail.driver.arm();
+        }
+    }
+
+    /// Ends the sleep of whoever armed.
+    pub(crate) fn wake_oneself(&mut self) {
+        if let Some(rail) = self.rails.first_mut() {
+            rail.driver.wake_oneself();
+        }
+    }
+
     /// One look at everything.
     pub(crate) fn round(&mut self) -> bool {
-        let mut any = self.driver.begin();
-        for gate in 0..self.gates.len() as u32 {
-            if gate != self.rank && self.gates[gate as usize].is_open() {
-                any |= self.take_from(gate);
+        let mut any = false;
+        for rail in &mut self.rails {
+            any |= rail.driver.begin();
+        }
+        let mut at = 0;
+        while let Some(&peer) = self.connected.get(at) {
+            for rail in rails(self.gates[peer as usize].open) {
+                any |= self.take_from(rail, peer);
             }
+            // Unless it was buried, and another is in its place.
+            at += usize::from(self.connected.get(at) == Some(&peer));
         }
         if !self.copies.is_empty() {
             any |= self.copy_some();
@@ -182,14 +251,14 @@ impl<D: Driver> Core<D> {
     }
 
     #[inline]
-    fn take_from(&mut self, from: u32) -> bool {
+    fn take_from(&mut self, rail: usize, from: u32) -> bool {
         let mut any = false;
         for _ in 0..BATCH {
-            match self.driver.peek_small(from) {
+            match self.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
                 Peek::Packet(header, payload) => match self.incoming(from, &header, payload) {
                     Ok(true) => {
-                        self.driver.release(from);
+                        self.rails[rail].driver.release(from);
                         any = true;
                     }
                     Ok(false) => {
@@ -204,7 +273,7 @@ impl<D: Driver> Core<D> {
                 Peek::Gone(cause) => {
                     // What it sent on the large track before may still be there.
                     let expected = self.gates[from as usize].large_expected > 0;
-                    if !(expected && self.take_large(from)) {
+                    if !(expected && self.take_large(rail, from)) {
                         self.bury(from, cause);
                     }
                     return true;
@@ -212,7 +281,7 @@ impl<D: Driver> Core<D> {
             }
         }
         if self.gates[from as usize].large_expected > 0 {
-            any |= self.take_large(from);
+            any |= self.take_large(rail, from);
         }
         any
     }
@@ -270,6 +339,9 @@ impl<D: Driver> Core<D> {
                     return self.finish(request, Outcome::Died(rank, cause));
                 }
                 self.matching.post(request);
+                if request.peer != ANY_SOURCE && self.gates[request.peer as usize].open == 0 {
+                    self.want(request.peer);
+                }
             }
             Some(cell) => self.take_unexpected(cell, request),
         }

@@ -5,7 +5,7 @@
 
 pub(crate) mod core;
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,8 +16,9 @@ use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
+use crate::error::Error;
 use crate::request::{Ref, Request};
-use crate::sys::KeepErrno;
+use crate::sys::{self, KeepErrno};
 
 /// Requests were left on the submission list.
 const WORK: u64 = 1;
@@ -34,10 +35,10 @@ impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
         if bits & ARM != 0 {
-            self.driver.arm();
+            self.arm();
             if !(0..SETTLE).any(|_| !self.progress()) {
                 // There is more, and whoever asked may sleep already.
-                self.driver.wake_oneself();
+                self.wake_oneself();
             }
         } else if bits & POLL != 0 {
             self.progress();
@@ -51,18 +52,40 @@ impl<D: Driver> Handover for Core<D> {
 pub(crate) struct Engine {
     lock: HandoverLock<Core<Any>>,
     signals: Arc<Signals>,
-    bell: Option<Arc<Bell>>,
+    /// Those of the rails that have one.
+    bells: Box<[Arc<Bell>]>,
     fd: Option<RawFd>,
+    /// What `fd` is when several rails have a descriptor: one that watches theirs.
+    _epoll: Option<OwnedFd>,
 }
 
 impl Engine {
-    pub(crate) fn new(core: Core<Any>) -> Engine {
-        let bell = match &core.driver {
+    pub(crate) fn new(core: Core<Any>) -> Result<Engine, Error> {
+        let bell = |driver: &Any| match driver {
             Any::Shm(shm) => Some(shm.bell().clone()),
             Any::Tcp(_) => None,
         };
-        let (fd, signals) = (core.driver.fd(), core.signals.clone());
-        Engine { lock: HandoverLock::new(core), signals, bell, fd }
+        let bells = core.rails.iter().filter_map(|rail| bell(&rail.driver)).collect();
+        let mut fd = None;
+        let mut epoll = None;
+        for (index, rail) in core.rails.iter().enumerate() {
+            let Some(own) = rail.driver.fd() else { continue };
+            let Some(first) = fd else {
+                fd = Some(own);
+                continue;
+            };
+            if epoll.is_none() {
+                let all = sys::epoll()?;
+                sys::watch(&all, first, libc::EPOLLIN, 0)?;
+                fd = Some(all.as_raw_fd());
+                epoll = Some(all);
+            }
+            if let Some(all) = &epoll {
+                sys::watch(all, own, libc::EPOLLIN, index as u64)?;
+            }
+        }
+        let signals = core.signals.clone();
+        Ok(Engine { lock: HandoverLock::new(core), signals, bells, fd, _epoll: epoll })
     }
 
     /// Hands a request to the engine. It may be finished when this returns.
@@ -252,13 +275,13 @@ unsafe impl Source for Engine {
             self.lock.leave(ARM);
             return true;
         };
-        core.driver.arm();
+        core.arm();
         !core.progress()
     }
 
     #[inline]
     fn disarm(&self) {
-        if let Some(bell) = &self.bell {
+        for bell in &self.bells {
             bell.disarm();
         }
     }

@@ -6,6 +6,10 @@
 //! ```
 //! When a peer has *left*, receives that wait for it and messages that it never asked for end with an error;
 //! what it already asked for goes on. When it is *dead*, everything that needs it ends.
+//!
+//! A gate has one [`Link`] per rail. None is open at first: sends queue up and receives are posted, and the first
+//! send to a peer, or the first receive that names it, asks the porter (`Signals::want`) for all its links. The
+//! porter opens them ([`Core::attach`]) or says that it cannot be done ([`Core::unreachable`]).
 
 use crate::collect::queue::Queue;
 use crate::driver::Driver;
@@ -22,6 +26,21 @@ pub(crate) enum Life {
     Alive,
     Left,
     Dead(Cause),
+}
+
+/// Most rails of a session.
+pub(crate) const MAX_RAILS: usize = 4;
+/// The small track goes over no link.
+pub(crate) const NO_RAIL: usize = usize::MAX;
+
+/// The numbers of the bits that are set.
+#[inline]
+pub(crate) fn rails(mut bits: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let rail = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(rail)
+    })
 }
 
 /// The eager message of several packets that is coming in.
@@ -48,7 +67,14 @@ pub(crate) struct Gate {
     pub(crate) control: Queue,
     pub(crate) streams: Queue,
     pub(crate) assembly: Assembly,
-    pub(crate) arrival: Option<Arrival>,
+    /// By rail.
+    pub(crate) arrivals: [Option<Arrival>; MAX_RAILS],
+    /// Links that can be used: bit by rail.
+    pub(crate) open: u8,
+    /// Links were asked for.
+    wanted: bool,
+    /// The rail of the small track, or [`NO_RAIL`].
+    pub(crate) small: usize,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
     bye_sent: bool,
@@ -64,7 +90,10 @@ impl Gate {
             control: Queue::default(),
             streams: Queue::default(),
             assembly: Assembly::Nothing,
-            arrival: None,
+            arrivals: [None; MAX_RAILS],
+            open: 0,
+            wanted: false,
+            small: NO_RAIL,
             large_expected: 0,
             bye_sent: false,
         }
@@ -88,6 +117,63 @@ impl Gate {
 }
 
 impl<D: Driver> Core<D> {
+    /// Asks the porter for links to `peer`. Progress path.
+    #[cold]
+    pub(crate) fn want(&mut self, peer: u32) {
+        let gate = &mut self.gates[peer as usize];
+        if peer == self.rank
+            || gate.life != Life::Alive
+            || core::mem::replace(&mut gate.wanted, true)
+        {
+            return;
+        }
+        for rail in 0..self.rails.len() {
+            self.signals.want(rail, peer);
+        }
+    }
+
+    /// A link to `peer` is there: `install` gives its connection to the rail's driver. What waited for it is sent.
+    /// Callers' context. After the gate's or the session's end the connection is closed again.
+    pub(crate) fn attach(&mut self, rail: usize, peer: u32, install: impl FnOnce(&mut D)) {
+        let driver = &mut self.rails[rail].driver;
+        install(driver);
+        let gate = &mut self.gates[peer as usize];
+        if self.closed || !gate.is_open() {
+            return driver.bury(peer);
+        }
+        if gate.open == 0 {
+            self.connected.push(peer);
+        }
+        gate.open |= 1 << rail;
+        if gate.small == NO_RAIL {
+            gate.small = rail;
+        }
+        self.flush(peer);
+    }
+
+    /// There is no way to `peer`. Ends what needs it.
+    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
+    pub(crate) fn unreachable(&mut self, peer: u32, cause: Cause) {
+        self.bury(peer, cause);
+    }
+
+    /// Closes every link to `peer`.
+    fn hang_up(&mut self, peer: u32) {
+        let gate = &mut self.gates[peer as usize];
+        for rail in rails(core::mem::take(&mut gate.open)) {
+            self.rails[rail].driver.bury(peer);
+        }
+        gate.small = NO_RAIL;
+        if let Some(at) = self.connected.iter().position(|&other| other == peer) {
+            self.connected.swap_remove(at);
+        }
+    }
+
+    /// The rail over which the memory of `peer` can be reached, if there is one.
+    pub(crate) fn reach(&self, peer: u32) -> Option<usize> {
+        rails(self.gates[peer as usize].open).find(|&rail| self.rails[rail].driver.can_copy(peer))
+    }
+
     /// Whether nothing can come from `peer` any more: who is to blame.
     pub(crate) fn hopeless(&self, peer: u32) -> Option<(u32, Cause)> {
         if peer == ANY_SOURCE {
@@ -135,7 +221,7 @@ impl<D: Driver> Core<D> {
             }
         };
         gate.life = Life::Dead(cause);
-        self.driver.bury(peer);
+        self.hang_up(peer);
         self.clear(peer, Outcome::Died(peer, cause));
         self.fail_any_if_alone();
         if self.closing.is_some() {
@@ -146,7 +232,7 @@ impl<D: Driver> Core<D> {
     /// Ends everything that needs `peer`.
     fn clear(&mut self, peer: u32, outcome: Outcome) {
         let gate = &mut self.gates[peer as usize];
-        gate.arrival = None;
+        gate.arrivals = [None; MAX_RAILS];
         gate.large_expected = 0;
         match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
             Assembly::Nothing => {}
@@ -221,13 +307,23 @@ impl<D: Driver> Core<D> {
                 continue;
             }
             let idle = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
+            if gate.open == 0 {
+                // Nothing was ever sent here; what waits to be sent waits for the link.
+                open |= !idle;
+                continue;
+            }
             let left = gate.life == Life::Left;
             if !gate.bye_sent && idle && !self.copies_with(peer) {
                 let sent = self.post(peer, &mut Header::new(Kind::Bye), Span::EMPTY);
                 self.gates[peer as usize].bye_sent = sent;
             }
-            let heard = left || !self.driver.waits_for_goodbye();
-            let flushed = self.driver.is_flushed(peer);
+            let mut heard = true;
+            let mut flushed = true;
+            for rail in rails(self.gates[peer as usize].open) {
+                let driver = &self.rails[rail].driver;
+                heard &= left || !driver.waits_for_goodbye();
+                flushed &= driver.is_flushed(peer);
+            }
             // A peer that was given the address of a buffer may be writing to it: the buffer is not its owner's
             // again before it has told its end, or its connection has ended.
             let lent = self.gates[peer as usize].large_expected > 0;
@@ -242,7 +338,7 @@ impl<D: Driver> Core<D> {
             self.clear(peer, Outcome::Closed);
             if peer != self.rank && self.gates[peer as usize].is_open() {
                 self.gates[peer as usize].life = Life::Dead(Cause::Left);
-                self.driver.bury(peer);
+                self.hang_up(peer);
             }
         }
         self.fail_posted(|_| true, Outcome::Closed);

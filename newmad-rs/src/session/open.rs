@@ -148,9 +148,13 @@ impl Session {
         boot: Box<dyn Bootstrap>,
     ) -> Result<Session, Error> {
         let name = driver.name();
-        let core =
-            Core::new(rank, size, driver, threshold, settings.unexpected_max, Signals::new());
-        let engine = Arc::new(Engine::new(core));
+        let signals = Signals::new(size, 1)?;
+        let mut core =
+            Core::new(rank, size, vec![driver], threshold, settings.unexpected_max, signals);
+        for peer in (0..size).filter(|&peer| peer != rank) {
+            core.attach(0, peer, |_| ());
+        }
+        let engine = Arc::new(Engine::new(core)?);
         let source = manager
             .add_source(engine.clone())
             .map_err(|_| os("registering with the I/O manager"))?;

@@ -2,7 +2,7 @@
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -25,10 +25,12 @@ struct Wire {
     large: VecDeque<(Header, Vec<u8>)>,
 }
 
-type Wires = Arc<Mutex<HashMap<(u32, u32), Wire>>>;
+/// By rail, sender and receiver.
+type Wires = Arc<Mutex<HashMap<(usize, u32, u32), Wire>>>;
 
 #[derive(Clone, Copy, Debug)]
 struct World {
+    rails: usize,
     capacity: usize,
     copies: bool,
     refuses: bool,
@@ -37,6 +39,7 @@ struct World {
 
 struct Virtual {
     rank: u32,
+    rail: usize,
     wires: Wires,
     world: World,
     shown: HashMap<u32, (Vec<u8>, Vec<u8>)>,
@@ -46,13 +49,35 @@ struct Virtual {
 
 impl Virtual {
     fn wire<T>(&self, from: u32, to: u32, f: impl FnOnce(&mut Wire) -> T) -> T {
-        f(self.wires.lock().unwrap().entry((from, to)).or_default())
+        f(self.wires.lock().unwrap().entry((self.rail, from, to)).or_default())
     }
 
     fn refuses(&mut self) -> bool {
         self.copies += 1;
         self.world.refuses && self.copies.is_multiple_of(3)
     }
+}
+
+fn driver(rank: u32, rail: usize, wires: &Wires, world: World) -> Virtual {
+    let (shown, piece) = (HashMap::new(), HashMap::new());
+    Virtual { rank, rail, wires: wires.clone(), world, shown, piece, copies: 0 }
+}
+
+/// The porter: opens the links that somebody wants.
+fn connect(cores: &mut [Core<Virtual>]) -> bool {
+    let mut wanted = Vec::new();
+    for core in cores.iter() {
+        crate::sys::unring(core.signals.bell().as_raw_fd());
+        core.signals.take_wanted(|rail, peer| wanted.push((core.rank, rail, peer)));
+    }
+    for &(rank, rail, peer) in &wanted {
+        for (here, there) in [(rank, peer), (peer, rank)] {
+            if cores[here as usize].gates[there as usize].open & 1 << rail == 0 {
+                cores[here as usize].attach(rail, there, |_| ());
+            }
+        }
+    }
+    !wanted.is_empty()
 }
 
 fn bytes(span: Span) -> Vec<u8> {
@@ -179,6 +204,7 @@ enum Step {
     Send { from: u32, to: u32, tag: u64, len: usize, waits: bool },
     Recv { rank: u32, from: Option<u32>, tag: u64, room: usize, waits: bool },
     Round { rank: u32 },
+    Connect,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -192,6 +218,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             }
         ),
         3 => (0..RANKS).prop_map(|rank| Step::Round { rank }),
+        1 => Just(Step::Connect),
     ];
     proptest::collection::vec(step, 1..80)
 }
@@ -236,7 +263,7 @@ fn content(from: u32, number: usize, index: usize) -> u8 {
 fn settle(cores: &mut [Core<Virtual>]) {
     let mut quiet = 0;
     for _ in 0..200_000 {
-        let mut any = false;
+        let mut any = connect(cores);
         for core in cores.iter_mut() {
             any |= core.progress();
             if core.signals.starved.load(std::sync::atomic::Ordering::Relaxed) {
@@ -255,15 +282,9 @@ fn run(world: World, steps: Vec<Step>) {
     let wires = Wires::default();
     let mut cores: Vec<_> = (0..RANKS)
         .map(|rank| {
-            let driver = Virtual {
-                rank,
-                wires: wires.clone(),
-                world,
-                shown: HashMap::new(),
-                piece: HashMap::new(),
-                copies: 0,
-            };
-            Core::new(rank, RANKS, driver, THRESHOLD, 1 << 20, Signals::new())
+            let signals = Signals::new(RANKS, world.rails).unwrap();
+            let drivers = (0..world.rails).map(|rail| driver(rank, rail, &wires, world)).collect();
+            Core::new(rank, RANKS, drivers, THRESHOLD, 1 << 20, signals)
         })
         .collect();
     let mut sends: Vec<Asked> = Vec::new();
@@ -293,6 +314,9 @@ fn run(world: World, steps: Vec<Step>) {
             }
             Step::Round { rank } => {
                 cores[rank as usize].progress();
+            }
+            Step::Connect => {
+                connect(&mut cores);
             }
         }
     }
@@ -367,20 +391,23 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
     fn every_message_reaches_its_receive_whole_and_in_order(
-        capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200, steps in steps(),
+        rails in 1usize..4, capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200,
+        steps in steps(),
     ) {
-        run(World { capacity, copies, refuses, piece }, steps);
+        run(World { rails, capacity, copies, refuses, piece }, steps);
     }
 }
 
 fn pair() -> (Vec<Core<Virtual>>, Wires) {
     let wires = Wires::default();
-    let world = World { capacity: 4, copies: true, refuses: false, piece: 64 };
+    let world = World { rails: 1, capacity: 4, copies: true, refuses: false, piece: 64 };
     let cores = (0..2)
         .map(|rank| {
-            let (shown, piece) = (HashMap::new(), HashMap::new());
-            let driver = Virtual { rank, wires: wires.clone(), world, shown, piece, copies: 0 };
-            Core::new(rank, 2, driver, THRESHOLD, 1 << 20, Signals::new())
+            let signals = Signals::new(2, 1).unwrap();
+            let drivers = vec![driver(rank, 0, &wires, world)];
+            let mut core = Core::new(rank, 2, drivers, THRESHOLD, 1 << 20, signals);
+            core.attach(0, 1 - rank, |_| ());
+            core
         })
         .collect();
     (cores, wires)
@@ -421,7 +448,7 @@ proptest! {
                 continue;
             }
             seq += u32::from(next);
-            wires.lock().unwrap().entry((1, 0)).or_default()
+            wires.lock().unwrap().entry((0, 1, 0)).or_default()
                 .small.push_back((raw[..kind.header_len()].to_vec(), payload));
             core.progress();
         }
@@ -449,14 +476,14 @@ fn a_message_is_streamed_or_pushed_but_not_both() {
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let head = raw[..header.kind.header_len()].to_vec();
-        wires.lock().unwrap().entry((1, 0)).or_default().small.push_back((head, Vec::new()));
+        wires.lock().unwrap().entry((0, 1, 0)).or_default().small.push_back((head, Vec::new()));
     };
     inject(Header { flags: SENDER_WAITS, len: 1000, id: 5, addr: 1, ..Header::new(Kind::Rts) });
     core.progress();
     let data = Header { len: 0, payload: 1000, id: 1, ..Header::new(Kind::Data) };
-    wires.lock().unwrap().entry((1, 0)).or_default().large.push_back((data, vec![1; 1000]));
+    wires.lock().unwrap().entry((0, 1, 0)).or_default().large.push_back((data, vec![1; 1000]));
     core.progress();
-    assert!(core.gates[1].arrival.is_some());
+    assert!(core.gates[1].arrivals[0].is_some());
     inject(Header { flags: TO_RECEIVER, seq: 1, id: 1, ..Header::new(Kind::Fin) });
     core.progress();
     // SAFETY: boxed by `ask`; finished by the gate's end.
@@ -466,5 +493,44 @@ fn a_message_is_streamed_or_pushed_but_not_both() {
         ended,
         Err(crate::Error::PeerDied { rank: 1, cause: crate::Cause::Malformed })
     ));
-    assert!(core.gates[1].arrival.is_none());
+    assert!(core.gates[1].arrivals[0].is_none());
+}
+
+/// Sends to a rank that is not connected wait; they end with an error when it turns out that it cannot be.
+#[test]
+fn what_waits_for_a_link_ends_when_there_is_no_way() {
+    let signals = Signals::new(3, 2).unwrap();
+    let world = World { rails: 2, capacity: 4, copies: false, refuses: false, piece: 64 };
+    let wires = Wires::default();
+    let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
+    let mut core = Core::new(0, 3, drivers, THRESHOLD, 1 << 20, signals.clone());
+    let (data, mut buffer) = (vec![1; 1000], vec![0; 10]);
+    // SAFETY: the buffers outlive the requests, which end below.
+    let asked = unsafe {
+        [
+            ask(&mut core, Request::send(1, 0, &raw const data[..10], false)),
+            ask(&mut core, Request::send(1, 0, &raw const data[..], false)),
+            ask(&mut core, Request::recv(2, 0, &raw mut buffer[..], false)),
+            ask(&mut core, Request::recv(ANY_SOURCE, 1, &raw mut buffer[..], false)),
+        ]
+    };
+    core.progress();
+    let mut wanted = Vec::new();
+    signals.take_wanted(|rail, peer| wanted.push((rail, peer)));
+    assert_eq!(wanted, [(0, 1), (0, 2), (1, 1), (1, 2)]);
+    core.unreachable(1, crate::Cause::Vanished);
+    let over = |core: &Core<Virtual>| {
+        // SAFETY: freed below.
+        let over = asked.map(|request| unsafe { request.as_ref() }.is_finished());
+        (over, core.outstanding())
+    };
+    assert_eq!(over(&core), ([true, true, false, false], 2));
+    core.unreachable(2, crate::Cause::Vanished);
+    assert_eq!(over(&core), ([true; 4], 0));
+    assert_eq!(core.backlog, 0);
+    for request in asked {
+        // SAFETY: boxed by `ask`, finished.
+        let request = unsafe { Box::from_raw(request.as_ptr()) };
+        assert!(matches!(request.result(), Err(crate::Error::PeerDied { .. })));
+    }
 }

@@ -5,6 +5,7 @@ pub(crate) mod rendezvous;
 
 use crate::driver::{Driver, Post};
 use crate::engine::core::Core;
+use crate::gate::NO_RAIL;
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
@@ -13,7 +14,10 @@ use crate::strategy::{Limits, Strategy, wrap};
 impl<D: Driver> Core<D> {
     #[inline]
     fn limits(&self, to: u32) -> Limits {
-        let mtu = if to == self.rank { usize::MAX } else { self.driver.mtu(to) };
+        let mtu = match self.rails.get(self.gates[to as usize].small) {
+            Some(rail) => rail.driver.mtu(to),
+            None => usize::MAX,
+        };
         Limits { mtu, threshold: self.threshold }
     }
 
@@ -55,7 +59,10 @@ impl<D: Driver> Core<D> {
         let posted = if to == self.rank {
             self.loop_back(header, payload)
         } else {
-            self.driver.post_small(to, header, &[payload]) == Post::Posted
+            match self.rails.get_mut(self.gates[to as usize].small) {
+                Some(rail) => rail.driver.post_small(to, header, &[payload]) == Post::Posted,
+                None => false,
+            }
         };
         if posted {
             let gate = &mut self.gates[to as usize];
@@ -96,16 +103,24 @@ impl<D: Driver> Core<D> {
     /// Flushes every gate.
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
-        for peer in 0..self.gates.len() as u32 {
-            any |= self.flush(peer);
+        for at in 0..self.connected.len() {
+            if let Some(&peer) = self.connected.get(at) {
+                any |= self.flush(peer);
+            }
         }
-        any
+        any | self.flush(self.rank)
     }
 
     /// Sends what waits for a peer, as far as its tracks have room.
     pub(crate) fn flush(&mut self, to: u32) -> bool {
         let mut any = false;
-        if !self.gates[to as usize].is_open() {
+        let gate = &self.gates[to as usize];
+        if !gate.is_open() {
+            return false;
+        }
+        let small = gate.small;
+        if small == NO_RAIL && to != self.rank {
+            self.want(to);
             return false;
         }
         let limits = self.limits(to);
@@ -149,8 +164,10 @@ impl<D: Driver> Core<D> {
                 len: moved as u64,
                 ..Header::new(Kind::Data)
             };
-            let sent =
-                self.driver.post_large(to, &header, request.span().part(moved, left)).min(left);
+            let sent = self.rails[small]
+                .driver
+                .post_large(to, &header, request.span().part(moved, left))
+                .min(left);
             request.moved.set(moved + sent);
             any |= sent > 0;
             if sent < left {

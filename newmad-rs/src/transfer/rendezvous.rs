@@ -113,7 +113,7 @@ impl<D: Driver> Core<D> {
         self.table.insert(request);
         if request.total.get() == 0 {
             self.owe(request, Owes::FinToSender);
-        } else if from != self.rank && !self.driver.can_copy(from) {
+        } else if from != self.rank && self.reach(from).is_none() {
             self.ask_for_data(request);
         } else if from == self.rank || request.is_waiting() || !sender_waits {
             self.copies.push(request, Place::Copies);
@@ -143,7 +143,7 @@ impl<D: Driver> Core<D> {
         request.moved.set(0);
         request.remote.set(header.addr);
         request.remote_id.set(header.tag);
-        if header.flags & PUSH != 0 && self.driver.can_copy(from) {
+        if header.flags & PUSH != 0 && self.reach(from).is_some() {
             self.copies.push(request, Place::Copies);
         } else {
             self.stream(from, request);
@@ -162,7 +162,8 @@ impl<D: Driver> Core<D> {
         if op == Op::Recv && (request.owes.get() != Owes::CtsPush || request.moved.get() > 0) {
             return Err(Malformed);
         }
-        if self.gates[from as usize].arrival.is_some_and(|arrival| arrival.request == request) {
+        let mut arrivals = self.gates[from as usize].arrivals.iter().flatten();
+        if arrivals.any(|arrival| arrival.request == request) {
             return Err(Malformed);
         }
         self.end_rendezvous(request);
@@ -197,10 +198,17 @@ impl<D: Driver> Core<D> {
                 };
                 Ok(piece)
             }
-            // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
-            Op::Recv => unsafe { self.driver.pull(peer, remote, request.at(moved), piece) },
-            // SAFETY: the peer asked for `total` bytes at that address.
-            _ => unsafe { self.driver.push(peer, remote, request.span().part(moved, piece)) },
+            op => match self.reach(peer).and_then(|rail| self.rails.get_mut(rail)) {
+                None => Err(Refused::Unable),
+                // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
+                Some(rail) if op == Op::Recv => unsafe {
+                    rail.driver.pull(peer, remote, request.at(moved), piece)
+                },
+                // SAFETY: the peer asked for `total` bytes at that address.
+                Some(rail) => unsafe {
+                    rail.driver.push(peer, remote, request.span().part(moved, piece))
+                },
+            },
         };
         match result {
             Ok(copied) => {
@@ -239,12 +247,12 @@ impl<D: Driver> Core<D> {
     }
 
     /// Reads what came on the large track.
-    pub(crate) fn take_large(&mut self, from: u32) -> bool {
+    pub(crate) fn take_large(&mut self, rail: usize, from: u32) -> bool {
         let mut any = false;
         for _ in 0..BATCH {
-            let arrival = match self.gates[from as usize].arrival.take() {
+            let arrival = match self.gates[from as usize].arrivals[rail].take() {
                 Some(arrival) => arrival,
-                None => match self.driver.peek_large(from) {
+                None => match self.rails[rail].driver.peek_large(from) {
                     Peek::Empty => return any,
                     Peek::Gone(cause) => {
                         self.bury(from, cause);
@@ -263,11 +271,13 @@ impl<D: Driver> Core<D> {
             let moved = request.moved.get();
             // SAFETY: `piece` checked that `left` bytes fit at `moved`; the buffer is the engine's until the
             // request is finished.
-            let read = unsafe { self.driver.read_large(from, request.at(moved), left) }.min(left);
+            let read = unsafe { self.rails[rail].driver.read_large(from, request.at(moved), left) }
+                .min(left);
             request.moved.set(moved + read);
             any |= read > 0;
             if read < left {
-                self.gates[from as usize].arrival = Some(Arrival { request, left: left - read });
+                self.gates[from as usize].arrivals[rail] =
+                    Some(Arrival { request, left: left - read });
                 if read == 0 {
                     return any;
                 }
