@@ -82,6 +82,8 @@ pub use crate::{
     source::uring::{FileEngine, transfer::Transfer},
 };
 #[cfg(not(loom))]
+pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers};
+#[cfg(not(loom))]
 pub use sync::notifier::{Notifier, Watched};
 pub use sync::{
     callback::Callback,

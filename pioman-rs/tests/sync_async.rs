@@ -95,6 +95,32 @@ fn a_waker_may_drop_the_futures_that_are_told_with_it() {
     assert_eq!(count.get(), 10);
 }
 
+/// What a callback brings about is called after it, not inside it.
+#[test]
+fn a_chain_of_callbacks_needs_no_stack() {
+    const LINKS: usize = 20_000;
+    let links: &'static [Completion] =
+        Box::leak((0..LINKS).map(|_| Completion::new()).collect::<Vec<_>>().into_boxed_slice());
+    let over: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(0)));
+    let callbacks: Vec<_> = links
+        .iter()
+        .enumerate()
+        .map(|(index, link)| {
+            link.on_complete(move || {
+                over.fetch_add(1, SeqCst);
+                if let Some(next) = links.get(index + 1) {
+                    next.complete();
+                }
+            })
+        })
+        .collect();
+    links[0].complete();
+    while over.load(SeqCst) < LINKS {
+        std::thread::yield_now(); // a part of it may be called by another thread
+    }
+    drop(callbacks);
+}
+
 #[test]
 fn callbacks_are_called_once_or_taken_back() {
     let calls = Arc::new(AtomicUsize::new(0));

@@ -2,15 +2,18 @@
 //!
 //! Callers try the lock. When it is free and nothing was left by others, a request is begun inline: the
 //! latency path. Otherwise it goes on the submission list and its work is left with the holder (DESIGN §4.2).
+//!
+//! Wakers and callbacks of requests that end may use the engine. So they are held back while a caller has the lock (from
+//! the first request on that has one); when the I/O manager polls, it holds them back.
 
 pub(crate) mod core;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use pioman::{Handover, HandoverLock, Hint, Manager, Source};
+use pioman::{Handover, HandoverLock, Hint, Manager, Source, hold_wakers};
 
 use crate::driver::Driver;
 use crate::driver::any::Any;
@@ -57,6 +60,8 @@ pub(crate) struct Engine {
     fd: Option<RawFd>,
     /// What `fd` is when several rails have a descriptor: one that watches theirs.
     _epoll: Option<OwnedFd>,
+    /// Whether requests have, or had, wakers.
+    watching: AtomicBool,
 }
 
 impl Engine {
@@ -85,7 +90,8 @@ impl Engine {
             }
         }
         let signals = core.signals.clone();
-        Ok(Engine { lock: HandoverLock::new(core), signals, bells, fd, _epoll: epoll })
+        let (lock, watching) = (HandoverLock::new(core), AtomicBool::new(false));
+        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching })
     }
 
     /// Hands a request to the engine. It may be finished when this returns.
@@ -116,7 +122,9 @@ impl Engine {
 
     #[inline]
     unsafe fn begin(&self, request: NonNull<Request>, look: bool) -> bool {
+        let _held; // dropped after the lock
         let Some(mut core) = self.lock.try_lock() else { return false };
+        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         if self.signals.starved.load(Ordering::Relaxed) {
             core.grow();
@@ -132,6 +140,7 @@ impl Engine {
 
     #[cold]
     unsafe fn leave(&self, request: NonNull<Request>) {
+        let _held = hold_wakers();
         // SAFETY: the caller's promise; the request was in no list.
         unsafe { self.signals.submissions.push(request) };
         self.lock.leave(WORK);
@@ -139,6 +148,7 @@ impl Engine {
 
     /// Runs `f` with the engine, waiting for it if need be. Callers' context only.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core<Any>) -> T) -> T {
+        let _held = hold_wakers();
         let mut tries = 0u32;
         let mut core = loop {
             if let Some(core) = self.lock.try_lock() {
@@ -186,9 +196,31 @@ impl Engine {
         });
     }
 
+    /// Somebody is to be woken by this request, or nudged: if the engine needs memory now, it gets it now.
+    pub(crate) fn watched(&self, request: &Request) {
+        if !request.set_watched() {
+            return;
+        }
+        if !self.watching.load(Ordering::Relaxed) {
+            // With the lock: nobody is left who holds it and did not look.
+            self.with(|_| self.watching.store(true, Ordering::Relaxed));
+        }
+        if self.signals.starved.load(Ordering::SeqCst) {
+            self.feed();
+        }
+    }
+
+    #[cold]
+    fn feed(&self) {
+        self.with(|core| {
+            core.grow();
+            core.progress();
+        });
+    }
+
     /// The engine needs memory, and woke the owner of this request to get it.
     #[cold]
-    fn nudged(&self, request: NonNull<Request>) {
+    pub(crate) fn nudged(&self, request: NonNull<Request>) {
         self.with(|core| {
             // SAFETY: the owner keeps it alive while it is here.
             let request = unsafe { Ref::new(request) };
@@ -216,10 +248,7 @@ impl Unfinished<'_> {
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         loop {
             if self.engine.signals.starved.load(Ordering::SeqCst) {
-                self.engine.with(|core| {
-                    core.grow();
-                    core.progress();
-                });
+                self.engine.feed();
             }
             self.manager.wait(&request.done, hint);
             if request.is_finished() {

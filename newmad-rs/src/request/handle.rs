@@ -1,21 +1,35 @@
 //! Requests that own their buffers: what `isend` and `irecv` return.
 
+use std::cell::Cell;
+use std::future::Future;
 use std::mem::ManuallyDrop;
+use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use pioman::Point;
 
 use crate::Status;
 use crate::error::Error;
 use crate::request::Request;
+use crate::request::errand::Errand;
 use crate::session::Inner;
+
+/// What a request that nobody has a handle to calls at its end.
+type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
 
 /// A request in a box of its own. Dropping it waits for the request (or takes back a receive that nothing has
 /// matched); forgetting it leaks it with everything it needs.
 pub(crate) struct Owned {
-    request: NonNull<Request>,
+    boxed: NonNull<Boxed>,
     session: Arc<Inner>,
+}
+
+#[repr(C)]
+struct Boxed {
+    errand: Errand,
+    end: Cell<Option<End>>,
 }
 
 // SAFETY: the handle's own accesses are atomic, or follow the end of the request.
@@ -30,19 +44,28 @@ impl Owned {
     /// The memory that the request names stays valid and untouched until the request is finished, even if the
     /// handle is forgotten.
     pub(crate) unsafe fn submit(request: Request, session: &Arc<Inner>) -> Owned {
-        let request = NonNull::from(Box::leak(Box::new(request)));
+        let boxed = Boxed { errand: Errand::new(&session.engine, request), end: Cell::new(None) };
+        let boxed = NonNull::from(Box::leak(Box::new(boxed)));
+        let owned = Owned { boxed, session: session.clone() };
         // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
-        unsafe { session.engine.submit(request) };
-        let owned = Owned { request, session: session.clone() };
+        unsafe { session.engine.submit(owned.pointer()) };
         if !owned.is_finished() {
             session.manager.left_pending();
         }
         owned
     }
 
+    fn errand(&self) -> &Errand {
+        // SAFETY: freed by `drop`, or given up by `detach`, only.
+        unsafe { &self.boxed.as_ref().errand }
+    }
+
+    fn pointer(&self) -> NonNull<Request> {
+        Errand::pointer(self.boxed.cast())
+    }
+
     fn is_finished(&self) -> bool {
-        // SAFETY: freed by `drop` only.
-        unsafe { self.request.as_ref() }.is_finished()
+        self.errand().request().is_finished()
     }
 
     /// Whether it is over, after a look for events if it is not.
@@ -53,10 +76,48 @@ impl Owned {
     /// Waits for its end.
     pub(crate) fn wait(&self) -> Result<Status, Error> {
         // SAFETY: we are its owner, and it lives until `drop`.
-        unsafe {
-            self.session.engine.wait(self.request, &self.session.manager);
-            self.request.as_ref().result()
+        unsafe { self.session.engine.wait(self.pointer(), &self.session.manager) };
+        self.errand().result()
+    }
+
+    /// Whether it is over; if not, the waker is called when it is worth another look.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Status, Error>> {
+        // SAFETY: the borrow is exclusive, and the box stays until it is over.
+        match unsafe { self.errand().poll(context) } {
+            true => Poll::Ready(self.errand().result()),
+            false => Poll::Pending,
         }
+    }
+
+    /// Gives the request up; `end` is called when it is over, at once if it is. Without a handle it does not keep its
+    /// session open.
+    pub(crate) fn detach(self, end: End) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: not used again.
+        let session = unsafe { core::ptr::read(&raw const this.session) };
+        // SAFETY: boxed in `submit`; nobody has a handle any more; `ended` frees it.
+        unsafe {
+            this.boxed.as_ref().end.set(Some(end));
+            // What the waker of a future waited for is not asked for any more.
+            Errand::forget_waker(this.boxed.cast());
+            if Errand::watch(this.boxed.cast(), &session.manager, ended) {
+                ended(this.boxed.cast());
+            }
+        }
+    }
+}
+
+/// A detached request is over.
+///
+/// # Safety
+/// As [`crate::request::errand::Then`]; the errand is the first field of a `Boxed`.
+unsafe fn ended(errand: NonNull<Errand>) {
+    // SAFETY: boxed in `submit`, given up by `detach`.
+    let boxed = unsafe { Box::from_raw(errand.cast::<Boxed>().as_ptr()) };
+    let (result, end) = (boxed.errand.result(), boxed.end.take());
+    drop(boxed);
+    if let Some(end) = end {
+        end(result);
     }
 }
 
@@ -65,12 +126,12 @@ impl Drop for Owned {
         if !self.is_finished() {
             // SAFETY: we are its owner.
             unsafe {
-                self.session.engine.cancel(self.request);
-                self.session.engine.wait(self.request, &self.session.manager);
+                self.session.engine.cancel(self.pointer());
+                self.session.engine.wait(self.pointer(), &self.session.manager);
             }
         }
         // SAFETY: boxed in `submit`, finished, and nobody else's.
-        drop(unsafe { Box::from_raw(self.request.as_ptr()) });
+        drop(unsafe { Box::from_raw(self.boxed.as_ptr()) });
     }
 }
 
@@ -98,6 +159,11 @@ impl Lent {
     fn take(&mut self) -> Vec<u8> {
         // An empty vector is left behind; dropping that, or not, is the same.
         std::mem::take(&mut *self.0)
+    }
+
+    /// To another owner; the memory stays where it is, and lent.
+    fn move_out(&mut self) -> Lent {
+        Lent(ManuallyDrop::new(self.take()))
     }
 }
 
@@ -146,6 +212,39 @@ impl SendRequest {
     pub fn test(&mut self) -> bool {
         self.owned.as_ref().is_none_or(Owned::test)
     }
+
+    /// Has `function` called when it is over, with what [`SendRequest::wait`] would return: at once, if it is over
+    /// already; or else by whoever finds its end, or by a kernel thread of the library's. It must not block: others
+    /// wait behind it. It may use the session. Without a handle the request does not keep the session open: if that
+    /// closes first, the function is told [`Error::Closed`].
+    ///
+    /// # Panics
+    /// When `function` does, if it is called at once; later panics are reported and end there.
+    pub fn on_done(mut self, function: impl FnOnce(Result<Vec<u8>, Error>) + Send + 'static) {
+        let mut buffer = self.buffer.move_out();
+        match self.owned.take() {
+            Some(owned) => {
+                owned.detach(Box::new(move |result| {
+                    let buffer = buffer.take();
+                    function(result.map(|_| buffer));
+                }));
+            }
+            None => function(Err(Error::Closed)),
+        }
+    }
+}
+
+impl Future for SendRequest {
+    type Output = Result<Vec<u8>, Error>;
+
+    /// As [`SendRequest::wait`], for any executor. A future that has ended and is polled again has [`Error::Closed`].
+    /// Dropped before its end it waits, as the request does.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(owned) = self.owned.as_mut() else { return Poll::Ready(Err(Error::Closed)) };
+        let Poll::Ready(result) = owned.poll(context) else { return Poll::Pending };
+        drop(self.owned.take());
+        Poll::Ready(result.map(|_| self.buffer.take()))
+    }
 }
 
 impl RecvRequest {
@@ -177,6 +276,50 @@ impl RecvRequest {
     /// Whether it is over. Looks for events if it is not.
     pub fn test(&mut self) -> bool {
         self.owned.as_ref().is_none_or(Owned::test)
+    }
+
+    /// Has `function` called when it is over, with what [`RecvRequest::wait`] would return; see
+    /// [`SendRequest::on_done`].
+    ///
+    /// ```
+    /// newmad::run(|session| {
+    ///     let (tell, told) = std::sync::mpsc::channel();
+    ///     session.irecv(0, 1, vec![0; 8])?.on_done(move |result| tell.send(result).unwrap());
+    ///     session.send(0, 1, b"ball")?;
+    ///     let (buffer, status) = told.recv().unwrap()?;
+    ///     assert_eq!(&buffer[..status.len], b"ball");
+    ///     Ok::<(), newmad::Error>(())
+    /// })??;
+    /// # Ok::<(), newmad::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// As [`SendRequest::on_done`].
+    pub fn on_done(
+        mut self,
+        function: impl FnOnce(Result<(Vec<u8>, Status), Error>) + Send + 'static,
+    ) {
+        let mut buffer = self.buffer.move_out();
+        match self.owned.take() {
+            Some(owned) => owned.detach(Box::new(move |result| {
+                let buffer = buffer.take();
+                function(result.map(|status| (buffer, status)));
+            })),
+            None => function(Err(Error::Closed)),
+        }
+    }
+}
+
+impl Future for RecvRequest {
+    type Output = Result<(Vec<u8>, Status), Error>;
+
+    /// As [`RecvRequest::wait`], for any executor. A future that has ended and is polled again has [`Error::Closed`].
+    /// Dropped before its end it is taken back, or waits, as the request does.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(owned) = self.owned.as_mut() else { return Poll::Ready(Err(Error::Closed)) };
+        let Poll::Ready(result) = owned.poll(context) else { return Poll::Pending };
+        drop(self.owned.take());
+        Poll::Ready(result.map(|status| (self.buffer.take(), status)))
     }
 }
 

@@ -8,13 +8,14 @@
 //! 3. **finished**: the engine writes the outcome, then `finished`, then completes `done`: its last touch.
 //!    The owner may now read the outcome and free everything.
 //!
-//! *Nudge*: the engine may complete `done` without `finished` to make a blocked owner come and do what
+//! *Nudge*: the engine may complete `done` without `finished` to make a blocked or watching owner come and do what
 //! the progress path may not (allocate). The owner then takes the lock, helps, rearms `done` and waits on.
 //! While `nudged` is set, `finished` itself is the engine's last touch.
 //!
 //! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
 //! requests with indices (a bound on outstanding requests, or growth in the progress path).
 
+pub(crate) mod errand;
 pub(crate) mod handle;
 pub(crate) mod scope;
 pub(crate) mod span;
@@ -83,6 +84,7 @@ pub(crate) struct Request {
     pub(crate) done: Completion,
     finished: AtomicBool,
     waiting: AtomicBool,
+    watched: AtomicBool,
     // Fixed when submitted.
     pub(crate) op: Op,
     pub(crate) peer: u32,
@@ -128,6 +130,7 @@ impl Request {
             done: Completion::new(),
             finished: AtomicBool::new(false),
             waiting: AtomicBool::new(waiting),
+            watched: AtomicBool::new(false),
             op,
             peer,
             tag,
@@ -187,6 +190,11 @@ impl Request {
     pub(crate) fn set_waiting(&self) {
         // A swap, because it must be ordered before the owner's look at the engine's `starved` flag.
         self.waiting.swap(true, Ordering::SeqCst);
+    }
+
+    /// Tells the engine that somebody who does not block is woken by it. True: for the first time.
+    pub(crate) fn set_watched(&self) -> bool {
+        !self.watched.swap(true, Ordering::SeqCst)
     }
 
     /// Whether somebody is blocked on it.
@@ -286,7 +294,8 @@ impl Ref {
 
     /// Wakes the owner although the request is not over. Once, until [`Ref::rearm`].
     pub(crate) fn nudge(self) -> bool {
-        if !self.is_waiting() || self.nudged.get() {
+        let hears = self.is_waiting() || self.watched.load(Ordering::Relaxed);
+        if !hears || self.nudged.get() {
             return false;
         }
         self.nudged.set(true);

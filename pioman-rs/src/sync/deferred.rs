@@ -112,6 +112,8 @@ impl Deferred {
 
     /// Calls every waker that is due.
     fn drain(&self) {
+        #[cfg(not(loom))]
+        DRAINING.set(true);
         while let Some(waker) = self.pop() {
             let Some(waker) = waker else { continue };
             // A panic is the executor's fault, and others wait behind it. (A callback's ends before: `Once`.)
@@ -120,6 +122,8 @@ impl Deferred {
             #[cfg(loom)]
             waker.wake();
         }
+        #[cfg(not(loom))]
+        DRAINING.set(false);
     }
 }
 
@@ -163,23 +167,33 @@ pub(crate) fn settle() {
 std::thread_local! {
     /// How many [`Held`] the kernel thread has.
     static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// Whether it is calling wakers. What one of them brings about is called after it, not inside it: chains of callbacks
+    /// would have no end to their stack.
+    static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// The caller holds a lock that wakers may want: until this is dropped, and it is free again, they are not called here.
-/// Progress path; nobody switches threads meanwhile.
+/// The caller is about to take a lock that wakers and callbacks may want: until this is dropped, and the lock is free
+/// again, they are not called by this kernel thread. Sources need this where they are called by users; while the manager
+/// polls them it is seen to.
+///
+/// # Context
+/// Anywhere. The thread does not wait meanwhile.
 #[cfg(not(loom))]
 #[must_use]
-pub(crate) fn hold() -> Held {
+#[inline]
+pub fn hold() -> Held {
     HELD.set(HELD.get() + 1);
     Held(std::marker::PhantomData)
 }
 
 /// See [`hold`].
 #[cfg(not(loom))]
-pub(crate) struct Held(std::marker::PhantomData<*const ()>);
+#[derive(Debug)]
+pub struct Held(std::marker::PhantomData<*const ()>);
 
 #[cfg(not(loom))]
 impl Drop for Held {
+    #[inline]
     fn drop(&mut self) {
         HELD.set(HELD.get() - 1);
         settle();
@@ -194,7 +208,7 @@ pub(crate) fn settle_now() {
             helper.unpark();
         }
         return;
-    } else if HELD.get() > 0 {
+    } else if HELD.get() > 0 || DRAINING.get() {
         return;
     }
     #[cfg(not(loom))]
