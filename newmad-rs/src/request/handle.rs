@@ -182,13 +182,23 @@ impl Drop for RecvRequest {
 }
 
 impl SendRequest {
-    pub(crate) fn start(session: &Arc<Inner>, to: u32, tag: u64, data: Vec<u8>) -> SendRequest {
+    pub(crate) fn start(
+        session: &Arc<Inner>,
+        to: u32,
+        tag: u64,
+        data: Vec<u8>,
+        synchronous: bool,
+    ) -> SendRequest {
         let mut buffer = Lent(ManuallyDrop::new(data));
         let data =
             std::ptr::slice_from_raw_parts(buffer.0.as_mut_ptr().cast_const(), buffer.0.len());
         // SAFETY: the vector's memory neither moves nor is freed nor written before the request's end: the
         // handle drops the request first, and forgetting the handle leaks the vector too.
-        let owned = unsafe { Owned::submit(Request::send(to, tag, data, false), session) };
+        let owned = unsafe {
+            let request = Request::send(to, tag, data, false);
+            let request = if synchronous { request.synchronous() } else { request };
+            Owned::submit(request, session)
+        };
         SendRequest { owned: Some(owned), buffer }
     }
 

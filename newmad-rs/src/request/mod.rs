@@ -89,6 +89,8 @@ pub(crate) struct Request {
     pub(crate) op: Op,
     pub(crate) peer: u32,
     pub(crate) tag: u64,
+    /// It ends only when a receive has matched it.
+    synchronous: bool,
     buffer: *mut u8,
     pub(crate) capacity: usize,
     // The engine's.
@@ -134,6 +136,7 @@ impl Request {
             op,
             peer,
             tag,
+            synchronous: false,
             buffer,
             capacity,
             next: Cell::new(None),
@@ -161,6 +164,17 @@ impl Request {
     #[inline]
     pub(crate) unsafe fn send(to: u32, tag: u64, data: *const [u8], blocking: bool) -> Request {
         Request::new(Op::Send, to, tag, data.cast::<u8>().cast_mut(), data.len(), blocking)
+    }
+
+    /// The same send, but it ends only when a receive has matched it.
+    pub(crate) fn synchronous(self) -> Request {
+        Request { synchronous: true, ..self }
+    }
+
+    /// Whether this send is announced and waits for its receive, instead of leaving at once.
+    #[inline]
+    pub(crate) fn is_announced(&self, threshold: usize) -> bool {
+        self.capacity > threshold || self.synchronous
     }
 
     /// A receive into `buffer`. `blocking`: its owner waits from the start.

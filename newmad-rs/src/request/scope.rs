@@ -78,6 +78,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.start(unsafe { Request::send(to, tag, data, false) }))
     }
 
+    /// As [`Scope::isend`], but the request is over only when a receive has matched the message.
+    ///
+    /// # Errors
+    /// As [`Scope::isend`].
+    pub fn issend(
+        &'scope self,
+        to: u32,
+        tag: u64,
+        data: &'env [u8],
+    ) -> Result<ScopedRequest<'scope, 'env>, Error> {
+        self.session.check(Some(to), tag)?;
+        // SAFETY: as in `isend`.
+        Ok(self.start(unsafe { Request::send(to, tag, data, false) }.synchronous()))
+    }
+
     /// Receives into `buffer`.
     ///
     /// # Errors

@@ -129,6 +129,21 @@ impl Session {
         self.send_unchecked(to, tag, data)
     }
 
+    /// As [`Session::send`], but waits until a receive has matched the message, however short it is.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, several at once.
+    /// # Blocking
+    /// The calling thread, until rank `to` receives the message.
+    /// # Errors
+    /// As [`Session::send`].
+    pub fn ssend(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
+        self.check(Some(to), tag)?;
+        // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
+        let mut request = unsafe { Request::send(to, tag, data, true) }.synchronous();
+        self.complete(&mut request).map(drop)
+    }
+
     #[inline]
     fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
         // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
@@ -186,7 +201,22 @@ impl Session {
     /// [`Error::BadRank`], [`Error::BadTag`]; others when it is waited for.
     pub fn isend(&self, to: u32, tag: u64, data: impl Into<Vec<u8>>) -> Result<SendRequest, Error> {
         self.check(Some(to), tag)?;
-        Ok(SendRequest::start(&self.inner, to, tag, data.into()))
+        Ok(SendRequest::start(&self.inner, to, tag, data.into(), false))
+    }
+
+    /// As [`Session::isend`], but the request is over only when a receive has matched the message, however short
+    /// it is.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Session::isend`].
+    pub fn issend(
+        &self,
+        to: u32,
+        tag: u64,
+        data: impl Into<Vec<u8>>,
+    ) -> Result<SendRequest, Error> {
+        self.check(Some(to), tag)?;
+        Ok(SendRequest::start(&self.inner, to, tag, data.into(), true))
     }
 
     /// Starts to receive into `buffer`, whose length is its capacity; it comes back from

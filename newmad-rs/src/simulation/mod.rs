@@ -201,7 +201,7 @@ impl Driver for Virtual {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { from: u32, to: u32, tag: u64, len: usize, waits: bool },
+    Send { from: u32, to: u32, tag: u64, len: usize, waits: bool, synchronous: bool },
     Recv { rank: u32, from: Option<u32>, tag: u64, room: usize, waits: bool },
     Round { rank: u32 },
     Connect,
@@ -210,8 +210,10 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let len = || prop_oneof![0usize..8, 45usize..55, 95usize..160, 110usize..130, 300usize..2000];
     let step = prop_oneof![
-        4 => (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>())
-            .prop_map(|(from, to, tag, len, waits)| Step::Send { from, to, tag, len, waits }),
+        4 => (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>(), any::<bool>())
+            .prop_map(|(from, to, tag, len, waits, synchronous)| Step::Send {
+                from, to, tag, len, waits, synchronous
+            }),
         4 => (0..RANKS, proptest::option::of(0..RANKS), 0u64..3, len(), any::<bool>(), any::<bool>()).prop_map(
             |(rank, from, tag, len, exact, waits)| Step::Recv {
                 rank, from, tag, room: if exact { 2000 } else { len }, waits
@@ -300,12 +302,13 @@ fn run(world: World, steps: Vec<Step>) {
     };
     for step in steps {
         match step {
-            Step::Send { from, to, tag, len, waits } => {
+            Step::Send { from, to, tag, len, waits, synchronous } => {
                 let number = sends.len();
                 let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
                 sent.entry((from, to, tag)).or_default().push((number, len));
                 // SAFETY: as for receives.
                 let request = unsafe { Request::send(to, tag, &raw const buffer[..], waits) };
+                let request = if synchronous { request.synchronous() } else { request };
                 let request = ask(&mut cores[from as usize], request);
                 sends.push(Asked { request, buffer, rank: from, tag });
             }

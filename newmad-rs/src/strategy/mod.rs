@@ -43,7 +43,7 @@ pub(crate) fn wrap(request: Ref, limits: &Limits) -> Wrapper {
     let data = request.span();
     let tag = request.tag;
     let len = data.len() as u64;
-    if data.len() > limits.threshold {
+    if request.is_announced(limits.threshold) {
         let header = Header {
             flags: if request.is_waiting() { SENDER_WAITS } else { 0 },
             tag,

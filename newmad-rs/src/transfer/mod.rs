@@ -30,7 +30,7 @@ impl<D: Driver> Core<D> {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        if request.capacity <= limits.threshold
+        if !request.is_announced(limits.threshold)
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()
         {
@@ -43,7 +43,7 @@ impl<D: Driver> Core<D> {
     }
 
     fn queue_send(&mut self, request: Ref) {
-        if request.capacity > self.threshold {
+        if request.is_announced(self.threshold) {
             self.table.insert(request);
         }
         let to = request.peer;
