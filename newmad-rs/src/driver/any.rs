@@ -55,6 +55,12 @@ impl Driver for Any {
     fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
         each!(self, driver => driver.post_large(to, header, data))
     }
+    fn mid_piece(&self, to: u32) -> usize {
+        each!(self, driver => driver.mid_piece(to))
+    }
+    fn can_break(&self) -> bool {
+        each!(self, driver => driver.can_break())
+    }
     fn peek_large(&mut self, from: u32) -> Peek {
         each!(self, driver => driver.peek_large(from))
     }

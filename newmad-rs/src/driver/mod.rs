@@ -76,6 +76,13 @@ pub(crate) trait Driver: Send {
     /// of the receiver and, in `len`, offset of `data` in the message). Returns the number of bytes gone.
     fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize;
 
+    /// How many bytes are missing of a piece that has left in part: the next `post_large` goes on with it. (At least
+    /// one while a part of the header is missing.)
+    fn mid_piece(&self, to: u32) -> usize;
+
+    /// Whether a connection of this rail can end although the peer lives.
+    fn can_break(&self) -> bool;
+
     /// The piece at the head of the large track from `from`: its header, once.
     fn peek_large(&mut self, from: u32) -> Peek;
 

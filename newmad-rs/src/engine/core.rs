@@ -24,6 +24,8 @@ use crate::transfer::rendezvous::Table;
 const BATCH: usize = 64;
 /// Most rounds of one call of [`Core::progress`]; more than one only while large copies go on.
 const ROUNDS: usize = 256;
+/// Bytes that are thrown away at once.
+const WASTE: usize = 16 * 1024;
 
 /// What the engine shares with those who do not hold its lock.
 pub(crate) struct Signals {
@@ -110,6 +112,10 @@ pub(crate) struct Core<D> {
     pub(crate) closing: Option<Ref>,
     pub(crate) closed: bool,
     pub(crate) signals: Arc<Signals>,
+    /// Whether a link of any rail can break although the peer lives.
+    pub(crate) fragile: bool,
+    /// Where pieces go that nobody needs any more.
+    pub(crate) waste: Box<[u8]>,
     outstanding: usize,
 }
 
@@ -128,6 +134,8 @@ impl<D: Driver> Core<D> {
     ) -> Core<D> {
         Core {
             rank,
+            fragile: drivers.iter().any(|driver| driver.can_break()),
+            waste: vec![0; WASTE].into_boxed_slice(),
             rails: drivers.into_iter().take(MAX_RAILS).map(|driver| Rail { driver }).collect(),
             gates: (0..size).map(|_| Gate::new()).collect(),
             connected: Vec::with_capacity(size as usize),

@@ -54,8 +54,12 @@ pub(crate) enum Assembly {
 /// The piece of a large message that is coming in.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
-    pub(crate) request: Ref,
-    pub(crate) left: usize,
+    /// Where it belongs; `None`: that is over, and the piece is thrown away.
+    pub(crate) request: Option<Ref>,
+    /// Its place in the message.
+    pub(crate) start: usize,
+    pub(crate) got: usize,
+    pub(crate) len: usize,
 }
 
 /// See the module.
@@ -67,8 +71,9 @@ pub(crate) struct Gate {
     pub(crate) control: Queue,
     pub(crate) streams: Queue,
     pub(crate) assembly: Assembly,
-    /// By rail.
+    /// By rail: the piece that is coming in, and the message of which a piece has left in part.
     pub(crate) arrivals: [Option<Arrival>; MAX_RAILS],
+    pub(crate) halves: [Option<Ref>; MAX_RAILS],
     /// Links that can be used: bit by rail.
     pub(crate) open: u8,
     /// Links were asked for.
@@ -91,6 +96,7 @@ impl Gate {
             streams: Queue::default(),
             assembly: Assembly::Nothing,
             arrivals: [None; MAX_RAILS],
+            halves: [None; MAX_RAILS],
             open: 0,
             wanted: false,
             small: NO_RAIL,
@@ -233,6 +239,11 @@ impl<D: Driver> Core<D> {
     fn clear(&mut self, peer: u32, outcome: Outcome) {
         let gate = &mut self.gates[peer as usize];
         gate.arrivals = [None; MAX_RAILS];
+        // The links are closed: nothing is read from these buffers any more.
+        for rail in 0..MAX_RAILS {
+            self.drop_half(rail, peer);
+        }
+        let gate = &mut self.gates[peer as usize];
         gate.large_expected = 0;
         match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
             Assembly::Nothing => {}
@@ -272,6 +283,15 @@ impl<D: Driver> Core<D> {
         self.fail_posted(|request| request.peer == peer, outcome);
     }
 
+    /// A link is closed: what is left of the piece that it held is not sent any more.
+    fn drop_half(&mut self, rail: usize, peer: u32) {
+        if let Some(request) = self.gates[peer as usize].halves[rail].take()
+            && request.over.get()
+        {
+            self.end_if_whole(peer, request);
+        }
+    }
+
     /// Ends a request that is in no queue.
     fn fail(&mut self, request: Ref, outcome: Outcome) {
         self.table.remove(request);
@@ -306,7 +326,12 @@ impl<D: Driver> Core<D> {
             if peer == self.rank || !gate.is_open() {
                 continue;
             }
-            let idle = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
+            let idle = gate.sends.is_empty()
+                && gate.control.is_empty()
+                && gate.streams.is_empty()
+                && gate.halves == [None; MAX_RAILS]
+                // The peer ends what waits for our word when it hears goodbye.
+                && !(self.fragile && gate.large_expected > 0);
             if gate.open == 0 {
                 // Nothing was ever sent here; what waits to be sent waits for the link.
                 open |= !idle;
@@ -335,11 +360,11 @@ impl<D: Driver> Core<D> {
         let Some(request) = self.closing.take() else { return };
         self.closed = true;
         for peer in 0..self.gates.len() as u32 {
-            self.clear(peer, Outcome::Closed);
             if peer != self.rank && self.gates[peer as usize].is_open() {
                 self.gates[peer as usize].life = Life::Dead(Cause::Left);
                 self.hang_up(peer);
             }
+            self.clear(peer, Outcome::Closed);
         }
         self.fail_posted(|_| true, Outcome::Closed);
         self.finish(request, Outcome::Done);

@@ -29,6 +29,7 @@ use pioman::Completion;
 use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
 use crate::request::span::Span;
+use crate::transfer::parts::Parts;
 
 /// The source of a receive that takes messages from every rank.
 pub(crate) const ANY_SOURCE: u32 = u32::MAX;
@@ -107,6 +108,10 @@ pub(crate) struct Request {
     pub(crate) owes: Cell<Owes>,
     pub(crate) source: Cell<u32>,
     pub(crate) message: Cell<usize>,
+    /// What was sent, or has come, of a large message.
+    pub(crate) parts: Parts,
+    /// The receiver has everything, but a link holds a piece that is not sent whole.
+    pub(crate) over: Cell<bool>,
     nudged: Cell<bool>,
     outcome: Cell<Outcome>,
 }
@@ -152,6 +157,8 @@ impl Request {
             owes: Cell::new(Owes::FinToSender),
             source: Cell::new(peer),
             message: Cell::new(0),
+            parts: Parts::new(),
+            over: Cell::new(false),
             nudged: Cell::new(false),
             outcome: Cell::new(Outcome::Pending),
         }

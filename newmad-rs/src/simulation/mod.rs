@@ -31,6 +31,7 @@ type Wires = Arc<Mutex<HashMap<(usize, u32, u32), Wire>>>;
 #[derive(Clone, Copy, Debug)]
 struct World {
     rails: usize,
+    fragile: bool,
     capacity: usize,
     copies: bool,
     refuses: bool,
@@ -142,6 +143,12 @@ impl Driver for Virtual {
             }
             sent
         })
+    }
+    fn mid_piece(&self, _: u32) -> usize {
+        0
+    }
+    fn can_break(&self) -> bool {
+        self.world.fragile
     }
     fn peek_large(&mut self, from: u32) -> Peek {
         match self.wire(from, self.rank, |wire| wire.large.pop_front()) {
@@ -394,16 +401,17 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
     #[test]
     fn every_message_reaches_its_receive_whole_and_in_order(
-        rails in 1usize..4, capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200,
+        rails in 1usize..4, fragile: bool, capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200,
         steps in steps(),
     ) {
-        run(World { rails, capacity, copies, refuses, piece }, steps);
+        run(World { rails, fragile, capacity, copies, refuses, piece }, steps);
     }
 }
 
 fn pair() -> (Vec<Core<Virtual>>, Wires) {
     let wires = Wires::default();
-    let world = World { rails: 1, capacity: 4, copies: true, refuses: false, piece: 64 };
+    let world =
+        World { rails: 1, fragile: false, capacity: 4, copies: true, refuses: false, piece: 64 };
     let cores = (0..2)
         .map(|rank| {
             let signals = Signals::new(2, 1).unwrap();
@@ -503,7 +511,8 @@ fn a_message_is_streamed_or_pushed_but_not_both() {
 #[test]
 fn what_waits_for_a_link_ends_when_there_is_no_way() {
     let signals = Signals::new(3, 2).unwrap();
-    let world = World { rails: 2, capacity: 4, copies: false, refuses: false, piece: 64 };
+    let world =
+        World { rails: 2, fragile: false, capacity: 4, copies: false, refuses: false, piece: 64 };
     let wires = Wires::default();
     let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
     let mut core = Core::new(0, 3, drivers, THRESHOLD, 1 << 20, signals.clone());

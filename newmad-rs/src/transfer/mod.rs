@@ -1,11 +1,13 @@
 //! Transfer: gives packets to the driver while its tracks have room.
 
 pub(crate) mod incoming;
+pub(crate) mod parts;
 pub(crate) mod rendezvous;
+pub(crate) mod stream;
 
 use crate::driver::{Driver, Post};
 use crate::engine::core::Core;
-use crate::gate::NO_RAIL;
+use crate::gate::{MAX_RAILS, NO_RAIL};
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
@@ -93,13 +95,6 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The peer asked for this message over the large track.
-    pub(crate) fn stream(&mut self, peer: u32, request: Ref) {
-        self.gates[peer as usize].streams.push(request, Place::Streams);
-        self.backlog += 1;
-        self.flush(peer);
-    }
-
     /// Flushes every gate.
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
@@ -118,8 +113,7 @@ impl<D: Driver> Core<D> {
         if !gate.is_open() {
             return false;
         }
-        let small = gate.small;
-        if small == NO_RAIL && to != self.rank {
+        if gate.small == NO_RAIL && to != self.rank {
             self.want(to);
             return false;
         }
@@ -156,26 +150,9 @@ impl<D: Driver> Core<D> {
             }
             any = true;
         }
-        while let Some(request) = self.gates[to as usize].streams.front() {
-            let moved = request.moved.get();
-            let left = request.total.get() - moved;
-            let header = Header {
-                id: request.remote_id.get(),
-                len: moved as u64,
-                ..Header::new(Kind::Data)
-            };
-            let sent = self.rails[small]
-                .driver
-                .post_large(to, &header, request.span().part(moved, left))
-                .min(left);
-            request.moved.set(moved + sent);
-            any |= sent > 0;
-            if sent < left {
-                break;
-            }
-            self.gates[to as usize].streams.remove(request);
-            self.backlog -= 1;
-            self.end_rendezvous(request);
+        let gate = &self.gates[to as usize];
+        if !gate.streams.is_empty() || gate.halves != [None; MAX_RAILS] {
+            any |= self.flush_streams(to);
         }
         any
     }

@@ -11,19 +11,16 @@
 //!
 //! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream.
 
-use crate::driver::{Driver, Peek, Refused};
+use crate::driver::{Driver, Refused};
 use crate::engine::core::Core;
 use crate::error::Cause;
-use crate::gate::Arrival;
-use crate::proto::{Header, Kind, Malformed, PUSH, TO_RECEIVER};
+use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 
 /// Bytes copied in one round.
 const PIECE: usize = 256 * 1024;
 /// Chains of the table.
 const CHAINS: usize = 256;
-/// Pieces read from the large track of one gate in one round.
-const BATCH: usize = 32;
 
 /// Requests that a peer knows by a number: sends that were announced and receives that were asked for.
 pub(crate) struct Table {
@@ -46,15 +43,23 @@ impl Table {
 
     /// The request with that number, if it is of that kind and with that peer.
     fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
+        let request = self.find_id(id).ok_or(Malformed)?;
+        let fits = request.op == op && request.source.get() == peer;
+        if fits { Ok(request) } else { Err(Malformed) }
+    }
+
+    /// The request with that number.
+    pub(crate) fn find_id(&self, id: u64) -> Option<Ref> {
         let mut at = self.chains[id as usize % CHAINS];
-        while let Some(request) = at {
-            if request.id.get() == id {
-                let fits = request.op == op && request.source.get() == peer;
-                return if fits { Ok(request) } else { Err(Malformed) };
-            }
+        while let Some(request) = at.filter(|request| request.id.get() != id) {
             at = request.chain.get();
         }
-        Err(Malformed)
+        at
+    }
+
+    /// Whether there ever was a request with that number.
+    pub(crate) fn was_given(&self, id: u64) -> bool {
+        (1..=self.last).contains(&id)
     }
 
     /// Forgets a request, if it is there.
@@ -119,6 +124,7 @@ impl<D: Driver> Core<D> {
             self.copies.push(request, Place::Copies);
         } else {
             // The sender may find that it cannot push, and stream instead.
+            request.parts.clear();
             self.expect_data(request);
             self.owe(request, Owes::CtsPush);
         }
@@ -126,6 +132,7 @@ impl<D: Driver> Core<D> {
 
     fn ask_for_data(&mut self, request: Ref) {
         request.moved.set(0);
+        request.parts.clear();
         self.expect_data(request);
         self.owe(request, Owes::CtsData);
     }
@@ -155,7 +162,8 @@ impl<D: Driver> Core<D> {
     pub(crate) fn told(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let op = if header.flags & TO_RECEIVER != 0 { Op::Recv } else { Op::Send };
         let request = self.table.get(header.id, op, from)?;
-        if request.place.get() != Place::Nowhere {
+        let place = request.place.get();
+        if place != Place::Nowhere && !(self.fragile && place == Place::Streams) {
             return Err(Malformed);
         }
         // A sender that was asked to push may stream instead, but not both.
@@ -163,10 +171,14 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         let mut arrivals = self.gates[from as usize].arrivals.iter().flatten();
-        if arrivals.any(|arrival| arrival.request == request) {
+        if arrivals.any(|arrival| arrival.request == Some(request)) {
             return Err(Malformed);
         }
-        self.end_rendezvous(request);
+        if op == Op::Send {
+            self.streamed(from, request);
+        } else {
+            self.end_rendezvous(request);
+        }
         Ok(())
     }
 
@@ -176,6 +188,13 @@ impl<D: Driver> Core<D> {
         match request.op {
             Op::Recv => {
                 self.unexpect_data(request);
+                let arrivals = &mut self.gates[request.source.get() as usize].arrivals;
+                for arrival in arrivals.iter_mut().flatten() {
+                    if arrival.request == Some(request) {
+                        // What was sent twice.
+                        arrival.request = None;
+                    }
+                }
                 self.delivered(request, request.source.get(), request.message.get());
             }
             _ => self.finish(request, Outcome::Done),
@@ -240,71 +259,9 @@ impl<D: Driver> Core<D> {
         self.gates[request.source.get() as usize].large_expected += 1;
     }
 
-    fn unexpect_data(&mut self, request: Ref) {
+    pub(crate) fn unexpect_data(&mut self, request: Ref) {
         if matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush) {
             self.gates[request.source.get() as usize].large_expected -= 1;
         }
-    }
-
-    /// Reads what came on the large track.
-    pub(crate) fn take_large(&mut self, rail: usize, from: u32) -> bool {
-        let mut any = false;
-        for _ in 0..BATCH {
-            let arrival = match self.gates[from as usize].arrivals[rail].take() {
-                Some(arrival) => arrival,
-                None => match self.rails[rail].driver.peek_large(from) {
-                    Peek::Empty => return any,
-                    Peek::Gone(cause) => {
-                        self.bury(from, cause);
-                        return true;
-                    }
-                    Peek::Packet(header, _) => match self.piece(from, &header) {
-                        Ok(arrival) => arrival,
-                        Err(Malformed) => {
-                            self.bury(from, Cause::Malformed);
-                            return true;
-                        }
-                    },
-                },
-            };
-            let Arrival { request, left } = arrival;
-            let moved = request.moved.get();
-            // SAFETY: `piece` checked that `left` bytes fit at `moved`; the buffer is the engine's until the
-            // request is finished.
-            let read = unsafe { self.rails[rail].driver.read_large(from, request.at(moved), left) }
-                .min(left);
-            request.moved.set(moved + read);
-            any |= read > 0;
-            if read < left {
-                self.gates[from as usize].arrivals[rail] =
-                    Some(Arrival { request, left: left - read });
-                if read == 0 {
-                    return any;
-                }
-            } else if request.moved.get() == request.total.get() {
-                self.end_rendezvous(request);
-                if self.gates[from as usize].large_expected == 0 {
-                    return true;
-                }
-            }
-        }
-        any
-    }
-
-    /// Checks the header of a piece.
-    fn piece(&mut self, from: u32, header: &Header) -> Result<Arrival, Malformed> {
-        let request = self.table.get(header.id, Op::Recv, from)?;
-        let left = header.payload as usize;
-        let (moved, total) = (request.moved.get(), request.total.get());
-        let asked = matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush);
-        if header.kind != Kind::Data
-            || !asked
-            || request.place.get() != Place::Nowhere
-            || header.len != moved as u64
-            || left > total - moved
-        {
-            return Err(Malformed);
-        }
-        Ok(Arrival { request, left })
     }
 }

@@ -268,6 +268,14 @@ impl Driver for Shm {
         sent
     }
 
+    fn mid_piece(&self, _to: u32) -> usize {
+        0
+    }
+
+    fn can_break(&self) -> bool {
+        false
+    }
+
     fn peek_large(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
         match peer.large_rx.peek() {

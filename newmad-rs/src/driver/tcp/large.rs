@@ -47,6 +47,11 @@ impl Large {
         self.outgoing.is_some()
     }
 
+    /// Bytes of the message that are missing of that piece.
+    pub(super) fn mid_piece(&self) -> usize {
+        self.outgoing.as_ref().map_or(0, |outgoing| outgoing.left)
+    }
+
     pub(super) fn post(&mut self, header: &Header, data: Span) -> usize {
         let Some(socket) = &self.socket else { return 0 };
         let mut total = 0;

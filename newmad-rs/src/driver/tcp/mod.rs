@@ -126,6 +126,17 @@ impl Driver for Tcp {
         peer.large.post(header, data)
     }
 
+    fn mid_piece(&self, to: u32) -> usize {
+        match self.peers.get(to as usize) {
+            Some(Some(peer)) => peer.large.mid_piece(),
+            _ => 0,
+        }
+    }
+
+    fn can_break(&self) -> bool {
+        true
+    }
+
     fn peek_large(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
         peer.large.peek()

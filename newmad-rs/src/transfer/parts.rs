@@ -1,0 +1,158 @@
+//! How a large message is divided: what the sender gave to which rail, and what the receiver has.
+//!
+//! The sender's parts follow each other and cover the message. Each is sent from its beginning to its end over one
+//! rail; when that rail's link breaks the part belongs to no rail and begins anew. So what the receiver has is a
+//! beginning of each part, and as many ranges as parts are always enough for it.
+
+use core::cell::Cell;
+use core::mem::MaybeUninit;
+
+use crate::gate::MAX_RAILS;
+
+/// Most parts of one message.
+pub(crate) const MAX_PARTS: usize = MAX_RAILS;
+
+/// The sender's part: `from..at` has been given to the rail, `at..to` not yet. The receiver's range: `from..to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) from: usize,
+    pub(crate) at: usize,
+    pub(crate) to: usize,
+    /// The sender's: by which rail it goes; none yet.
+    pub(crate) rail: Option<u8>,
+}
+
+/// The parts of one message. Making one costs nothing: most messages are short and have none.
+pub(crate) struct Parts {
+    count: Cell<u8>,
+    parts: [Cell<MaybeUninit<Part>>; MAX_PARTS],
+}
+
+impl Parts {
+    #[inline]
+    pub(crate) fn new() -> Parts {
+        Parts {
+            count: Cell::new(0),
+            parts: [const { Cell::new(MaybeUninit::uninit()) }; MAX_PARTS],
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        self.count.set(0);
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.count.get())
+    }
+
+    fn get(&self, index: usize) -> Option<Part> {
+        // SAFETY: the first `count` parts have been written by `put`, and a part is plain data.
+        (index < self.len()).then(|| unsafe { self.parts[index].get().assume_init() })
+    }
+
+    fn put(&self, index: usize, part: Part) {
+        self.parts[index].set(MaybeUninit::new(part));
+    }
+
+    /// Divides a message of `total` bytes: so many for each rail, and the last gets what is left over.
+    pub(crate) fn divide(&self, shares: &[usize; MAX_RAILS], total: usize) {
+        self.clear();
+        let mut from = 0;
+        for (rail, &share) in shares.iter().enumerate() {
+            let to = if rail + 1 == MAX_RAILS { total } else { total.min(from + share) };
+            if from < to {
+                let rail = (share > 0).then_some(rail as u8);
+                self.put(self.len(), Part { from, at: from, to, rail });
+                self.count.set(self.count.get() + 1);
+                from = to;
+            }
+        }
+    }
+
+    /// The part that a rail is to go on with; takes one that belongs to no rail if there is none.
+    pub(crate) fn next_for(&self, rail: u8) -> Option<(usize, Part)> {
+        let parts = || (0..self.len()).filter_map(|index| Some((index, self.get(index)?)));
+        let unsent = |part: &Part| part.at < part.to;
+        if let Some(found) = parts().find(|(_, part)| part.rail == Some(rail) && unsent(part)) {
+            return Some(found);
+        }
+        let (index, part) = parts().find(|(_, part)| part.rail.is_none())?;
+        let part = Part { rail: Some(rail), ..part };
+        self.put(index, part);
+        Some((index, part))
+    }
+
+    /// So many bytes more of a part have been given to its rail. True: all parts are sent.
+    pub(crate) fn sent(&self, index: usize, bytes: usize) -> bool {
+        if let Some(part) = self.get(index) {
+            self.put(index, Part { at: (part.at + bytes).min(part.to), ..part });
+        }
+        (0..self.len()).filter_map(|index| self.get(index)).all(|part| part.at == part.to)
+    }
+
+    /// Notes that the receiver has `from..to`. `None`: there are more ranges than an honest sender makes.
+    /// Otherwise how much it has in all.
+    pub(crate) fn have(&self, mut from: usize, mut to: usize) -> Option<usize> {
+        // What touches the new range becomes part of it.
+        let (mut kept, mut total) = (0, 0);
+        for index in 0..self.len() {
+            let Some(part) = self.get(index) else { continue };
+            if part.from <= to && from <= part.to {
+                from = from.min(part.from);
+                to = to.max(part.to);
+            } else {
+                self.put(kept, part);
+                kept += 1;
+                total += part.to - part.from;
+            }
+        }
+        if kept == MAX_PARTS {
+            return None;
+        }
+        self.put(kept, Part { from, at: to, to, rail: None });
+        self.count.set(kept as u8 + 1);
+        Some(total + to - from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_count_each_byte_once(pieces in proptest::collection::vec((0usize..40, 1usize..20), 0..40)) {
+            let parts = Parts::new();
+            let mut bytes = [false; 64];
+            for (from, len) in pieces {
+                let mut with = bytes;
+                with[from..from + len].fill(true);
+                let ranges = with.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
+                match parts.have(from, from + len) {
+                    Some(have) => {
+                        bytes = with;
+                        prop_assert_eq!(have, bytes.iter().filter(|byte| **byte).count());
+                    }
+                    None => prop_assert!(ranges > MAX_PARTS),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_rail_has_is_taken_by_the_next() {
+        let parts = Parts::new();
+        parts.divide(&[10, 0, 20, 0], 35);
+        let (index, part) = parts.next_for(1).unwrap();
+        assert_eq!((part.from, part.to), (30, 35));
+        assert!(!parts.sent(index, 5));
+        assert!(parts.next_for(1).is_none());
+        let (index, part) = parts.next_for(2).unwrap();
+        assert_eq!((part.from, part.to), (10, 30));
+        assert!(!parts.sent(index, 20));
+        assert!(parts.next_for(2).is_none());
+        let (index, _) = parts.next_for(0).unwrap();
+        assert!(parts.sent(index, 10));
+    }
+}

@@ -1,0 +1,213 @@
+//! Streams: large messages that were asked for, in pieces over the large tracks of all open links.
+//!
+//! *Sender*: `Cts` came; the message is divided (`shares`) into a part for each link, and every link that has room
+//! takes pieces of its part of the oldest message that has one. Once everything is sent the request waits for the
+//! receiver's `Fin`, if any rail of the session can break; otherwise what is given to a rail arrives or the peer is
+//! dead, and the request is over. A piece of which a part has left must be finished whatever happens, for it is
+//! the link's next bytes: a request whose `Fin` comes while a link holds such a piece is over when that is sent.
+//!
+//! *Receiver*: pieces come in any order over any link, each straight into the buffer; the request keeps the ranges
+//! it has, and is over when they cover the message. Numbers only grow: a piece for a number that was given and is
+//! over is read and thrown away, one for a number that was never given ends the gate.
+
+use crate::driver::{Driver, Peek};
+use crate::engine::core::Core;
+use crate::error::Cause;
+use crate::gate::{Arrival, MAX_RAILS, rails};
+use crate::proto::{Header, Kind, Malformed};
+use crate::request::{Op, Owes, Place, Ref};
+
+/// Pieces read from the large track of one link in one round.
+const BATCH: usize = 32;
+/// Messages looked at for a part that a link could send.
+const LOOK: usize = 64;
+
+impl<D: Driver> Core<D> {
+    /// How many bytes of a message go over each rail. Only open links have a share; what the shares leave over
+    /// goes to whichever link has nothing to send.
+    ///
+    /// The place for strategies: this first way gives everything to the link of the small track, the fastest. A
+    /// link that breaks loses its share to whichever link has nothing to send. Progress path.
+    fn shares(&self, peer: u32, total: usize) -> [usize; MAX_RAILS] {
+        let mut shares = [0; MAX_RAILS];
+        if let Some(share) = shares.get_mut(self.gates[peer as usize].small) {
+            *share = total;
+        }
+        shares
+    }
+
+    /// The peer asked for this message over the large track.
+    pub(crate) fn stream(&mut self, peer: u32, request: Ref) {
+        let total = request.total.get();
+        request.parts.divide(&self.shares(peer, total), total);
+        self.gates[peer as usize].streams.push(request, Place::Streams);
+        self.backlog += 1;
+        self.flush(peer);
+    }
+
+    /// Gives the links what they take of the streams.
+    pub(crate) fn flush_streams(&mut self, to: u32) -> bool {
+        let mut any = false;
+        for rail in rails(self.gates[to as usize].open) {
+            any |= self.flush_large(rail, to);
+        }
+        any
+    }
+
+    fn flush_large(&mut self, rail: usize, to: u32) -> bool {
+        let mut any = false;
+        loop {
+            let gate = &self.gates[to as usize];
+            let half = gate.halves[rail];
+            let Some(request) = half.or_else(|| next_stream(gate.streams.front(), rail)) else {
+                break;
+            };
+            let Some((index, part)) = request.parts.next_for(rail as u8) else { break };
+            let driver = &mut self.rails[rail].driver;
+            // When the receiver has everything, only the piece that has begun is finished.
+            let most = if request.over.get() { driver.mid_piece(to) } else { usize::MAX };
+            let data = request.span().part(part.at, most.min(part.to - part.at));
+            let header = Header {
+                id: request.remote_id.get(),
+                len: part.at as u64,
+                ..Header::new(Kind::Data)
+            };
+            let sent = driver.post_large(to, &header, data).min(data.len());
+            let half = driver.mid_piece(to) > 0;
+            any |= sent > 0;
+            self.gates[to as usize].halves[rail] = half.then_some(request);
+            let all = request.parts.sent(index, sent);
+            if request.over.get() {
+                if !half {
+                    self.end_if_whole(to, request);
+                }
+            } else if all {
+                self.gates[to as usize].streams.remove(request);
+                self.backlog -= 1;
+                if !self.fragile {
+                    self.end_rendezvous(request);
+                }
+            }
+            if sent < data.len() {
+                break;
+            }
+        }
+        any
+    }
+
+    /// `Fin`: the receiver of a stream has everything.
+    pub(crate) fn streamed(&mut self, to: u32, request: Ref) {
+        if request.place.get() == Place::Streams {
+            self.gates[to as usize].streams.remove(request);
+            self.backlog -= 1;
+        }
+        self.table.remove(request);
+        request.over.set(true);
+        self.end_if_whole(to, request);
+    }
+
+    /// Ends a send whose receiver has everything, unless a link still holds a part of a piece of it.
+    pub(crate) fn end_if_whole(&mut self, to: u32, request: Ref) {
+        if !self.gates[to as usize].halves.contains(&Some(request)) {
+            self.end_rendezvous(request);
+        }
+    }
+
+    /// Reads what came on the large track of a link.
+    pub(crate) fn take_large(&mut self, rail: usize, from: u32) -> bool {
+        let mut any = false;
+        for _ in 0..BATCH {
+            let mut arrival = match self.gates[from as usize].arrivals[rail].take() {
+                Some(arrival) => arrival,
+                None => match self.rails[rail].driver.peek_large(from) {
+                    Peek::Empty => return any,
+                    Peek::Gone(cause) => {
+                        self.bury(from, cause);
+                        return true;
+                    }
+                    Peek::Packet(header, _) => match self.piece(from, &header) {
+                        Ok(arrival) => arrival,
+                        Err(Malformed) => {
+                            self.bury(from, Cause::Malformed);
+                            return true;
+                        }
+                    },
+                },
+            };
+            let left = arrival.len - arrival.got;
+            let (to, room) = match arrival.request {
+                Some(request) => (request.at(arrival.start + arrival.got), left),
+                None => (self.waste.as_mut_ptr(), left.min(self.waste.len())),
+            };
+            // SAFETY: `piece` checked that all of it fits at `start`, and the buffer is the engine's until the
+            // request is finished, when `end_rendezvous` takes it out of the arrivals; or it is our own memory.
+            let read = unsafe { self.rails[rail].driver.read_large(from, to, room) }.min(room);
+            arrival.got += read;
+            any |= read > 0;
+            if arrival.got < arrival.len {
+                self.gates[from as usize].arrivals[rail] = Some(arrival);
+                if read == 0 {
+                    return any;
+                }
+                continue;
+            }
+            let Some(request) = arrival.request else { continue };
+            match request.parts.have(arrival.start, arrival.start + arrival.len) {
+                None => {
+                    self.bury(from, Cause::Malformed);
+                    return true;
+                }
+                Some(have) if have == request.total.get() => {
+                    if self.fragile {
+                        self.unexpect_data(request);
+                        self.owe(request, Owes::FinToSender);
+                    } else {
+                        self.end_rendezvous(request);
+                    }
+                    if self.gates[from as usize].large_expected == 0 {
+                        return true;
+                    }
+                }
+                Some(have) => request.moved.set(have),
+            }
+        }
+        any
+    }
+
+    /// Checks the header of a piece.
+    fn piece(&mut self, from: u32, header: &Header) -> Result<Arrival, Malformed> {
+        let (start, len) = (header.len as usize, header.payload as usize);
+        let arrival = Arrival { request: None, start, got: 0, len };
+        if header.kind != Kind::Data {
+            return Err(Malformed);
+        }
+        let Some(request) = self.table.find_id(header.id) else {
+            return if self.table.was_given(header.id) { Ok(arrival) } else { Err(Malformed) };
+        };
+        if request.op != Op::Recv || request.source.get() != from {
+            return Err(Malformed);
+        }
+        if request.owes.get() == Owes::FinToSender {
+            // It is here already; only the sender was not told.
+            return Ok(arrival);
+        }
+        let asked = matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush);
+        let fits = start.checked_add(len).is_some_and(|end| end <= request.total.get());
+        if !asked || !fits || request.place.get() != Place::Nowhere {
+            return Err(Malformed);
+        }
+        Ok(Arrival { request: Some(request), ..arrival })
+    }
+}
+
+/// The oldest message of which this rail can send a part.
+fn next_stream(mut at: Option<Ref>, rail: usize) -> Option<Ref> {
+    for _ in 0..LOOK {
+        let request = at?;
+        if request.parts.next_for(rail as u8).is_some() {
+            return Some(request);
+        }
+        at = request.next.get();
+    }
+    None
+}
