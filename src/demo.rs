@@ -42,7 +42,7 @@ struct Part {
 }
 
 fn parts() -> Vec<Part> {
-    let effort = |iters, rounds| Effort { iters, rounds, timeout: TIMEOUT };
+    let effort = |iters, rounds| Effort { iters, rounds, timeout: TIMEOUT, peers_dir: None };
     let overlap = |mode, progression| Part {
         bench: "overlap",
         given: vec![("mode", mode), ("progression", progression), ("compute-us", "20000")],

@@ -16,7 +16,7 @@ use super::config::{Config, shown};
 use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::worker::{Record, Spec};
-use super::{Bench, Effort};
+use super::{Bench, Effort, mpi};
 use crate::launch::{self, Failure, Job, Stream};
 use crate::out::{Exit, complain};
 
@@ -61,7 +61,8 @@ fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
     }
     let mut groups: Vec<(Config, Vec<usize>)> = Vec::new();
     for (index, point) in points.iter().enumerate() {
-        let process = point.only(of_process);
+        // An MPI library's points have processes of their own, too.
+        let process = point.only(|key| of_process(key) || (key == "library" && mpi::is(point)));
         match groups.iter_mut().find(|(config, _)| *config == process) {
             Some((_, members)) => members.push(index),
             None => groups.push((process, vec![index])),
@@ -105,13 +106,15 @@ pub(crate) fn measure(
                 bench: bench.name.into(),
                 points: members.iter().map(|&m| (m, results.points[m].clone())).collect(),
                 iters: effort.iters,
+                peers_dir: effort.peers_dir.clone(),
             };
             let spec =
                 serde_json::to_string(&spec).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
             let job = Job {
                 program: program.clone().into(),
                 args: vec!["worker".into(), spec.into()],
-                ranks: bench.ranks,
+                // A worker starts the processes of an MPI library.
+                ranks: if mpi::is(process) { 1 } else { bench.ranks },
                 env: environment(bench, process),
                 timeout: Some(effort.timeout),
                 dump_on_timeout: false,
@@ -126,6 +129,12 @@ pub(crate) fn measure(
                     bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
                     failed[group] = true;
                     results.lost |= (apart.vital)(process);
+                }
+                (Err(Ended { fatal: false, .. }), None) if mpi::is(process) => {
+                    let what = described.join(", ");
+                    bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
+                    failed[group] = true;
+                    results.lost = true;
                 }
                 (Err(ended), _) => return Err(ended.exit),
             }

@@ -37,6 +37,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: None,
     apart: None,
     summary: Some(summary),
+    mpi: None,
 };
 
 const MESSAGE: &str = "message";

@@ -9,13 +9,14 @@
 
 use newmad::Session;
 
-use super::Bench;
 use super::bare::Bare;
 use super::config::Config;
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::mpi::Program;
 use super::results::{Metric, Results};
 use super::stats::median;
 use super::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use super::{Bench, mpi};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -35,20 +36,30 @@ pub(crate) static BENCH: Bench = Bench {
     ranks: 2,
     iters: 5000,
     rounds: 5,
-    points,
+    points: mpi::points,
     work,
     derive: Some(derive),
     apart: None,
     summary: None,
+    mpi: Some(program),
 };
 
 const LIBRARY: Key = Key {
     name: "library",
-    takes: Takes::Words(&["newmad", "bare"]),
+    takes: Takes::Words(&[
+        "newmad",
+        "bare",
+        "openmpi",
+        "mpich",
+        "openmpi5",
+        "openmpi5-ucx",
+        "mpich5",
+        "impi",
+    ]),
     default: "newmad,bare",
-    help: "who carries the messages; bare: a plain socket, a polled flag",
+    help: "who carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
 };
-const METRICS: [Metric; 3] = [
+const METRICS: [Metric; 4] = [
     Metric {
         name: "half_round_trip",
         unit: "us",
@@ -56,14 +67,19 @@ const METRICS: [Metric; 3] = [
     },
     Metric { name: "bandwidth", unit: "MB/s", help: "size over half round trip, from 1 KiB up" },
     Metric { name: "latency_ratio", unit: "ratio", help: "newmad over bare: medians of a round" },
+    Metric {
+        name: "peer_ratio",
+        unit: "ratio",
+        help: "newmad over the best MPI library: medians of a round",
+    },
 ];
 
 const DATA: u64 = 1;
 const BLOCKS: u64 = 10;
 const LEAST: u64 = 20;
 
-fn points(grid: Vec<Config>) -> Vec<Config> {
-    grid
+fn program(config: &Config) -> Program {
+    Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -71,7 +87,7 @@ fn work(spec: &Spec) -> Worked {
 }
 
 /// How often a message of this size goes there and back.
-fn trips(iters: u64, size: u64) -> u64 {
+pub(super) fn trips(iters: u64, size: u64) -> u64 {
     (iters * 4096 / size.max(4096)).clamp(LEAST.min(iters), iters)
 }
 
@@ -120,7 +136,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-fn trip(session: &Session, buffer: &mut [u8]) -> Worked {
+pub(super) fn trip(session: &Session, buffer: &mut [u8]) -> Worked {
     if session.rank() == 0 {
         session.send(1, DATA, buffer).map_err(text)?;
         session.recv(1, DATA, buffer).map_err(text)?;
@@ -146,6 +162,7 @@ fn derive(results: &mut Results) {
             }
         }
     }
+    mpi::compare(results, "half_round_trip", false);
 }
 
 #[cfg(test)]

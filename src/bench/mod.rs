@@ -4,6 +4,7 @@
 //! command line and grid ([`key`]), starting and interleaving ([`drive`]), statistics ([`stats`]), output
 //! ([`present`], [`results`]). Objects and option names are those of DESIGN §8.
 
+mod bandwidth;
 mod bare;
 pub(crate) mod config;
 mod crunch;
@@ -12,17 +13,22 @@ pub(crate) mod drive;
 mod idle;
 pub(crate) mod key;
 mod latency;
+mod mpi;
+mod mt_latency;
 mod overhead;
 mod overlap;
 mod policies;
 pub(crate) mod present;
+mod rate;
 mod reactivity;
 pub(crate) mod results;
 mod spin;
 pub(crate) mod stats;
+mod stream;
 mod threads;
 pub(crate) mod worker;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -61,6 +67,8 @@ pub(crate) struct Bench {
     pub(crate) apart: Option<&'static Apart>,
     /// What is said below the table.
     pub(crate) summary: Option<fn(&[Measured]) -> String>,
+    /// How it is done with MPI libraries.
+    pub(crate) mpi: Option<mpi::With>,
 }
 
 /// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the
@@ -91,16 +99,21 @@ pub(crate) struct Effort {
     pub(crate) rounds: u64,
     /// Most time for one job.
     pub(crate) timeout: Duration,
+    /// Where MPI libraries that came as wheels are.
+    pub(crate) peers_dir: Option<PathBuf>,
 }
 
 /// Most time for one job, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 8] = [
+pub(crate) static BENCHES: [&Bench; 11] = [
     &overlap::BENCH,
     &reactivity::BENCH,
     &latency::BENCH,
+    &bandwidth::BENCH,
+    &rate::BENCH,
+    &mt_latency::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
     &detect::BENCH,
@@ -125,6 +138,7 @@ Examples:
   mad bench overlap --mode mono,smp --progression 0,1 --side receiver,sender
   mad bench reactivity --threads 2,8,32 --json
   mad bench latency --driver tcp --size 1 --iters 10000
+  mad bench bandwidth --driver shm --library newmad,openmpi,mpich --size 64K,1M
   mad bench idle --seconds 5
   mad bench overhead --mode smp
   mad bench threads --op yield,fib --workers 1 --library marcel,go
@@ -167,7 +181,7 @@ pub(crate) struct BenchArgs {
     /// Length of the wait in seconds
     #[arg(long, value_name = "LIST")]
     seconds: Option<String>,
-    /// Who is measured: newmad or bare (a plain socket, a polled flag); marcel, kernel or another thread library
+    /// Who is measured: newmad, bare (a plain socket, a polled flag) or an MPI library; marcel, kernel or another thread library
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
     /// How events are looked for: auto, poll, block, tick, dedicated; what is empty: poll, task, block
@@ -188,6 +202,12 @@ pub(crate) struct BenchArgs {
     /// Cores that the threads run on: 1, all
     #[arg(long, value_name = "LIST")]
     workers: Option<String>,
+    /// Messages under way at once
+    #[arg(long, value_name = "LIST")]
+    window: Option<String>,
+    /// Where MPI libraries that came as Python wheels are, each in a virtual environment: openmpi5, mpich5, impi
+    #[arg(long, value_name = "DIR")]
+    peers_dir: Option<PathBuf>,
     /// Also build the programs of other libraries that cargo has to fetch (bench threads)
     #[arg(long)]
     peers: bool,
@@ -225,6 +245,7 @@ impl BenchArgs {
             ("vps", &self.vps),
             ("op", &self.op),
             ("workers", &self.workers),
+            ("window", &self.window),
         ];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -251,8 +272,9 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         iters: args.iters.unwrap_or(bench.iters),
         rounds: args.rounds.unwrap_or(bench.rounds),
         timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
+        peers_dir: args.peers_dir.clone(),
     };
-    let absent = absent(bench, args.peers, &mut points)?;
+    let absent = absent(bench, args.peers, args.peers_dir.as_deref(), &mut points)?;
     let noise = present::Noise::start();
     let bar = drive::bar(drive::steps(bench, &points, &effort));
     let results = drive::measure(bench, points, &effort, &bar);
@@ -275,14 +297,25 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
 }
 
 /// Takes out the points that cannot be measured here, after saying why. True if one of them is vital.
-fn absent(bench: &Bench, peers: bool, points: &mut Vec<Config>) -> Result<bool, Exit> {
-    let Some(apart) = bench.apart else {
-        return match peers {
-            false => Ok(false),
-            true => Err(Exit::Usage(format!("bench {} has no option '--peers'", bench.name))),
-        };
+fn absent(
+    bench: &Bench,
+    peers: bool,
+    peers_dir: Option<&Path>,
+    points: &mut Vec<Config>,
+) -> Result<bool, Exit> {
+    for (given, option, has) in [
+        (peers, "--peers", bench.apart.is_some()),
+        (peers_dir.is_some(), "--peers-dir", bench.mpi.is_some()),
+    ] {
+        if given && !has {
+            return Err(Exit::Usage(format!("bench {} has no option '{option}'", bench.name)));
+        }
+    }
+    let absent = match (bench.apart, bench.mpi) {
+        (Some(apart), _) => (apart.prepare)(points, peers),
+        (None, Some(with)) => mpi::prepare(points, with, peers_dir),
+        (None, None) => return Ok(false),
     };
-    let absent = (apart.prepare)(points, peers);
     let mut said: Vec<&str> = Vec::new();
     for (_, why) in &absent {
         if !said.contains(&why.as_str()) {
@@ -290,7 +323,8 @@ fn absent(bench: &Bench, peers: bool, points: &mut Vec<Config>) -> Result<bool, 
             said.push(why);
         }
     }
-    let vital = absent.iter().any(|(index, _)| (apart.vital)(&points[*index]));
+    let is_vital = |point| bench.apart.is_some_and(|apart| (apart.vital)(point));
+    let vital = absent.iter().any(|(index, _)| is_vital(&points[*index]));
     let mut index = 0;
     points.retain(|_| {
         index += 1;
@@ -350,6 +384,7 @@ mod tests {
             "vps",
             "op",
             "workers",
+            "window",
         ];
         for bench in BENCHES {
             for key in bench.keys {

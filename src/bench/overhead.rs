@@ -42,6 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: None,
     apart: None,
     summary: Some(summary),
+    mpi: None,
 };
 
 const METHOD: Key = Key {

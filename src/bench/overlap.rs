@@ -27,13 +27,15 @@ use std::time::Duration;
 
 use newmad::Session;
 
-use super::Bench;
+use super::bandwidth::LIBRARY;
 use super::config::Config;
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::mpi::Program;
 use super::results::{Metric, Results};
 use super::spin::{Speed, compute};
 use super::stats::median;
 use super::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use super::{Bench, mpi};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -41,7 +43,16 @@ pub(crate) static BENCH: Bench = Bench {
     name: "overlap",
     about: "one side computes while a message is under way: who waits for whom",
     source: "EuroPVM/MPI 2007, figure 3; thesis 2009, 7.2.3.2",
-    keys: &[DRIVER, MODE, POLICY, PROGRESSION, SIZE, COMPUTE, SIDE],
+    keys: &[
+        DRIVER,
+        MODE,
+        POLICY,
+        PROGRESSION,
+        Key { default: "newmad", ..LIBRARY },
+        SIZE,
+        COMPUTE,
+        SIDE,
+    ],
     metrics: &METRICS,
     ranks: 2,
     iters: 10,
@@ -51,6 +62,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: Some(derive),
     apart: None,
     summary: None,
+    mpi: Some(program),
 };
 
 const COMPUTE: Key = Key {
@@ -102,7 +114,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
             points.push(point);
         }
     };
-    for point in grid {
+    for point in mpi::points(grid) {
         let alone = point.with("side", "none").with("size", 0);
         if point.text("side") != "none" {
             add(point.with("compute_us", 0));
@@ -113,6 +125,17 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
         }
     }
     points
+}
+
+fn program(config: &Config) -> Program {
+    let side = match config.text("side") {
+        "receiver" => 1,
+        "sender" => 2,
+        "both" => 3,
+        _ => 0,
+    };
+    let numbers = [config.number("size"), config.number("compute_us"), side];
+    Program { name: "overlap", numbers, share: false }
 }
 
 /// What one iteration took, in nanoseconds; rank 1's part travels in a record.

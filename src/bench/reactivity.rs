@@ -52,6 +52,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: Some(derive),
     apart: None,
     summary: None,
+    mpi: None,
 };
 
 const THREADS: Key = Key {

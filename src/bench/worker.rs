@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 use std::io::Write;
+use std::path::PathBuf;
 
 use newmad::Session;
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
+use super::mpi;
 use crate::clock;
 use crate::out::{Exit, Outcome};
 
@@ -22,6 +24,8 @@ pub(crate) struct Spec {
     pub(crate) points: Vec<(usize, Config)>,
     /// Samples to take of each.
     pub(crate) iters: u64,
+    /// Where MPI libraries that came as wheels are.
+    pub(crate) peers_dir: Option<PathBuf>,
 }
 
 /// What a worker reports.
@@ -112,5 +116,9 @@ pub(crate) fn run(spec: &str) -> Outcome {
     })?;
     let bench = super::find(&spec.bench)
         .ok_or_else(|| Exit::Usage(format!("worker: there is no bench {:?}", spec.bench)))?;
-    (bench.work)(&spec).map_err(|why| Exit::Failed(format!("bench {}: {why}", spec.bench)))
+    let done = match spec.points.first() {
+        Some((_, point)) if mpi::is(point) => mpi::work(bench, &spec),
+        _ => (bench.work)(&spec),
+    };
+    done.map_err(|why| Exit::Failed(format!("bench {}: {why}", spec.bench)))
 }

@@ -51,6 +51,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: Some(derive),
     apart: None,
     summary: Some(summary::summary),
+    mpi: None,
 };
 
 const VPS: Key = Key {

@@ -61,6 +61,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: Some(derive),
     apart: None,
     summary: Some(summary::summary),
+    mpi: None,
 };
 
 /// The geometric mean of the others.

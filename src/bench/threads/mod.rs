@@ -50,6 +50,7 @@ pub(crate) static BENCH: Bench = Bench {
         ratio: to_best_peer,
     }),
     summary: Some(summary::summary),
+    mpi: None,
 };
 
 const OURS: &str = "marcel";

@@ -1,0 +1,149 @@
+//! MPI libraries, side by side with newmad: the values of `library` that stand for them, and how their points are
+//! measured.
+//!
+//! A bench that can be done with MPI says which program of `peers/mpi` does a point ([`Program`]). The points of one
+//! library and driver are a job of their own, which follows newmad's in every round; its only process is a worker that
+//! starts the library's launcher ([`run`]), on the cores that newmad's processes have. What makes a process of newmad's
+//! (mode, policy, progression) is `none` for them. [`library`] knows where they are and how they are built. One that
+//! is not installed is named with what to do about it, and left out; one that fails or says something else than it
+//! should is named, and the rest goes on, but the bench has failed.
+
+mod library;
+mod run;
+
+use std::path::Path;
+
+use super::Absent;
+use super::config::Config;
+use super::key::NONE;
+use super::results::Results;
+use super::stats::median;
+pub(crate) use library::find;
+pub(crate) use run::work;
+
+/// The values of `library` that are MPI libraries.
+pub(crate) const NAMES: [&str; 6] =
+    ["openmpi", "mpich", "openmpi5", "openmpi5-ucx", "mpich5", "impi"];
+
+/// A program of `peers/mpi` and what a point is for it.
+pub(crate) struct Program {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What its documentation calls A, B and C.
+    pub(crate) numbers: [u64; 3],
+    /// Whether each process may use its share of the cores, as the virtual processors of newmad's do, or only one.
+    pub(crate) share: bool,
+}
+
+/// How a bench is done with MPI.
+pub(crate) type With = fn(&Config) -> Program;
+
+/// Whether the point is measured with an MPI library.
+pub(crate) fn is(point: &Config) -> bool {
+    NAMES.contains(&point.text("library"))
+}
+
+/// Makes one point of those that differ only in what MPI libraries do not have.
+pub(crate) fn points(grid: Vec<Config>) -> Vec<Config> {
+    let mut points: Vec<Config> = Vec::new();
+    for mut point in grid {
+        if is(&point) {
+            for key in ["mode", "policy", "progression"] {
+                if point.get(key).is_some() {
+                    point.set(key, NONE);
+                }
+            }
+        }
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    points
+}
+
+/// Builds the programs that these points need; the points that cannot be measured here, and why.
+pub(crate) fn prepare(points: &[Config], with: With, dir: Option<&Path>) -> Vec<Absent> {
+    let mut tried: Vec<(&str, &str, Result<(), String>)> = Vec::new();
+    let mut absent = Vec::new();
+    for (index, point) in points.iter().enumerate().filter(|(_, point)| is(point)) {
+        let (name, program) = (point.text("library"), with(point).name);
+        let known = tried.iter().find(|(n, p, _)| (*n, *p) == (name, program));
+        let built = match known {
+            Some((_, _, built)) => built.clone(),
+            None => {
+                let built = find(name, dir).and_then(|library| library.build(program).map(drop));
+                tried.push((name, program, built.clone()));
+                built
+            }
+        };
+        if let Err(why) = built {
+            absent.push((index, why));
+        }
+    }
+    absent
+}
+
+/// Adds `peer_ratio` to newmad's points: the median of a round over that of the best MPI library, in the same round.
+/// The best is the one with the best median over all rounds.
+pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_better: bool) {
+    for index in 0..results.points.len() {
+        let point = results.points[index].clone();
+        if point.text("library") != "newmad" {
+            continue;
+        }
+        let same = |other: &Config| {
+            let apart = ["library", "mode", "policy", "progression"];
+            other.only(|key| !apart.contains(&key)) == point.only(|key| !apart.contains(&key))
+        };
+        let peers = (0..results.points.len())
+            .filter(|&other| is(&results.points[other]) && same(&results.points[other]));
+        let figures = peers.filter_map(|peer| Some((peer, median(&results.all(peer, metric))?)));
+        let best = figures.max_by(
+            |(_, a), (_, b)| {
+                if more_is_better { a.total_cmp(b) } else { b.total_cmp(a) }
+            },
+        );
+        let Some((best, _)) = best else { continue };
+        for round in 0..results.rounds {
+            let ours = median(results.round(index, metric, round));
+            let theirs = median(results.round(best, metric, round));
+            if let (Some(ours), Some(theirs)) = (ours, theirs.filter(|&theirs| theirs > 0.0)) {
+                results.add(index, "peer_ratio", round, &[ours / theirs]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(library: &str, size: u64) -> Config {
+        Config::default().with("mode", "smp").with("library", library).with("size", size)
+    }
+
+    #[test]
+    fn a_mode_makes_no_other_point_of_an_mpi_library() {
+        let mono = |library| point(library, 1).with("mode", "mono");
+        let made =
+            points(vec![point("newmad", 1), point("mpich", 1), mono("newmad"), mono("mpich")]);
+        let shown: Vec<_> = made.iter().map(|p| (p.text("mode"), p.text("library"))).collect();
+        assert_eq!(shown, [("smp", "newmad"), ("none", "mpich"), ("mono", "newmad")]);
+    }
+
+    #[test]
+    fn the_ratio_is_to_the_best_library_of_the_same_size() {
+        let grid =
+            vec![point("newmad", 1), point("mpich", 1), point("openmpi", 1), point("impi", 2)];
+        let mut results = Results::new(points(grid), 1);
+        for (index, figure) in [6.0, 3.0, 2.0, 1.0].into_iter().enumerate() {
+            results.add(index, "half_round_trip", 0, &[figure]);
+            results.add(index, "bandwidth", 0, &[figure]);
+        }
+        compare(&mut results, "half_round_trip", false);
+        assert_eq!(results.all(0, "peer_ratio"), [3.0]);
+        compare(&mut results, "bandwidth", true);
+        assert_eq!(results.all(0, "peer_ratio"), [3.0, 2.0]);
+        assert!(results.all(1, "peer_ratio").is_empty());
+    }
+}
