@@ -11,6 +11,16 @@ pub(crate) static DRIVER: Knob = Knob {
     meaning: "driver between processes: shm, tcp or local; unset: shm, and local for a session of one",
 };
 
+/// `NMAD_BOOTSTRAP`: by which process manager the processes find each other.
+pub(crate) static BOOTSTRAP: Knob = Knob {
+    name: "NMAD_BOOTSTRAP",
+    kind: Kind::Word(&["pmi1", "pmi2", "pmix", "alone"]),
+    default: "",
+    unit: "",
+    meaning: "by which protocol a process finds the others of its session; unset: what the process manager that \
+              has started it offers (PMI_FD; else PMIX_NAMESPACE), alone without one",
+};
+
 /// `NMAD_RDV_THRESHOLD`: messages longer than this use rendezvous.
 pub(crate) static RDV_THRESHOLD: Knob = Knob {
     name: "NMAD_RDV_THRESHOLD",
@@ -79,6 +89,7 @@ pub(crate) static TCP_ADDRESS: Knob = Knob {
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
+    BOOTSTRAP,
     RDV_THRESHOLD,
     SHM_SLOTS,
     SHM_SLOT_SIZE,
@@ -92,6 +103,7 @@ pub static KNOBS: &[Knob] = &[
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) driver: Option<String>,
+    pub(crate) bootstrap: Option<String>,
     pub(crate) rdv_threshold: Option<usize>,
     pub(crate) shm_slots: usize,
     pub(crate) shm_slot_size: usize,
@@ -121,6 +133,7 @@ impl Settings {
         let address = TCP_ADDRESS.text()?;
         Ok(Settings {
             driver: DRIVER.raw()?,
+            bootstrap: Some(BOOTSTRAP.text()?).filter(|word| !word.is_empty()),
             rdv_threshold: size(&RDV_THRESHOLD)?,
             shm_slots,
             shm_slot_size,

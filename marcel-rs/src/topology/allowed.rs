@@ -17,12 +17,23 @@ pub fn allowed_cpus() -> Vec<usize> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
+/// How launchers tell a process how many they have started on this machine, and which of them it is: `mad run`, Hydra
+/// (MPICH), Open MPI.
+const LAUNCHERS: [(&str, &str); 3] = [
+    ("MAD_LOCAL_SIZE", "MAD_LOCAL_RANK"),
+    ("MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
+    ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+];
+
 /// Number of processes that the same launcher has started on this machine, and the rank of this one among
-/// them: `MAD_LOCAL_SIZE` and `MAD_LOCAL_RANK`; one and zero without a launcher.
+/// them, as `mad run`, MPICH's or Open MPI's launcher says; one and zero without a launcher.
 pub fn neighbours() -> (usize, usize) {
-    let number = |name| std::env::var(name).ok().and_then(|v| v.parse::<usize>().ok());
-    let size = number("MAD_LOCAL_SIZE").unwrap_or(1).max(1);
-    (size, number("MAD_LOCAL_RANK").unwrap_or(0))
+    told(|name| std::env::var(name).ok()?.parse().ok())
+}
+
+fn told(number: impl Fn(&str) -> Option<usize>) -> (usize, usize) {
+    let pairs = LAUNCHERS.iter().filter_map(|(size, rank)| Some((number(size)?, number(rank)?)));
+    pairs.into_iter().next().map_or((1, 0), |(size, rank)| (size.max(1), rank))
 }
 
 #[cfg(test)]
@@ -40,5 +51,24 @@ mod tests {
             assert_eq!(topology.real_cpu(cpu), Some(cpu));
         }
         assert!((1..=allowed_cpus().len()).contains(&topology.vp_count()));
+    }
+
+    #[test]
+    fn neighbours_are_what_the_nearest_launcher_says() {
+        let of = |set: &'static [(&str, usize)]| {
+            told(|name| set.iter().find(|(it, _)| *it == name).map(|(_, value)| *value))
+        };
+        assert_eq!(of(&[]), (1, 0));
+        assert_eq!(of(&[("MPI_LOCALNRANKS", 4), ("MPI_LOCALRANKID", 3)]), (4, 3));
+        assert_eq!(of(&[("MPI_LOCALNRANKS", 4)]), (1, 0));
+        assert_eq!(
+            of(&[
+                ("MPI_LOCALNRANKS", 4),
+                ("MPI_LOCALRANKID", 3),
+                ("MAD_LOCAL_SIZE", 2),
+                ("MAD_LOCAL_RANK", 1)
+            ]),
+            (2, 1)
+        );
     }
 }

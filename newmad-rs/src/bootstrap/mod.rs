@@ -1,8 +1,7 @@
 //! How a process finds the others of its session: what it shares with a process manager, or the lack of one.
 //!
 //! Every process manager that we know of offers the same three things under different names: short texts that one
-//! process *puts* under a key, a *fence* that no process passes before all have come to it, and texts of others
-//! that are *got* afterwards. [`Bootstrap`] is that, and what is common to all of them is written once on top:
+//! process *puts* under a key, a *fence* to which all come, and texts of others that are *got* afterwards. [`Bootstrap`] is that, and what is common to all of them is written once on top:
 //! [`publish`](Bootstrap::publish) puts a card, [`card_of`](Bootstrap::card_of) gets one when it is needed. So a
 //! session of many processes asks for the cards of those that it talks to.
 //!
@@ -18,11 +17,21 @@
 //! for nothing).
 
 mod piece;
-pub(crate) mod pmi1;
+mod pmi1;
+mod pmi2;
+mod pmix;
+#[cfg(test)]
+mod real;
+mod wire;
 
+use std::os::fd::RawFd;
 use std::time::Instant;
 
 use crate::error::Error;
+use pmi1::Pmi1;
+use pmi2::Pmi2;
+use pmix::Pmix;
+use wire::Wire;
 
 /// Most pieces of a card.
 const PIECES: usize = 64;
@@ -41,7 +50,8 @@ pub(crate) trait Bootstrap: Send {
     /// Puts a value that the others can get after the next fence. Each key is put once.
     fn put(&mut self, key: &str, value: &str, deadline: Instant) -> Result<(), Error>;
 
-    /// Waits until every process has come to its fence.
+    /// What others put before their fence can be got after this one. Most process managers hold a process back until all
+    /// have come to it, but some (Hydra's PMI-2) what is got afterwards.
     fn fence(&mut self, deadline: Instant) -> Result<(), Error>;
 
     /// The value that rank `owner` has put.
@@ -129,12 +139,46 @@ impl Bootstrap for Alone {
     }
 }
 
-/// What the environment offers.
-pub(crate) fn from_environment(deadline: Instant) -> Result<Box<dyn Bootstrap>, Error> {
-    match pmi1::Pmi1::from_environment(deadline)? {
-        Some(pmi) => Ok(Box::new(pmi)),
-        None => Ok(Box::new(Alone::default())),
+/// What the environment offers, or what `NMAD_BOOTSTRAP` asks for.
+pub(crate) fn from_environment(
+    asked: Option<&str>,
+    deadline: Instant,
+) -> Result<Box<dyn Bootstrap>, Error> {
+    let descriptor = wire::descriptor()?;
+    let pmix = pmix::is_offered()?;
+    let missing = |asked: &str, what: &str| {
+        Error::Bootstrap(format!(
+            "NMAD_BOOTSTRAP={asked}, but no such process manager has started this process ({what} is not set)"
+        ))
+    };
+    match (asked, descriptor) {
+        (Some("alone"), _) => Ok(Box::new(Alone::default())),
+        (Some("pmix"), _) if !pmix => Err(missing("pmix", "PMIX_NAMESPACE or PMIX_RANK")),
+        (Some("pmix"), _) => Ok(Box::new(Pmix::connect(deadline)?)),
+        (Some(asked), None) => Err(missing(asked, "PMI_FD")),
+        // Both are set where one process manager was started by another. Variables are inherited, the descriptor is not.
+        (None, Some(fd)) if pmix && !wire::is_open(fd) => Ok(Box::new(Pmix::connect(deadline)?)),
+        (asked, Some(fd)) => pmi(fd, asked, deadline),
+        (None, None) if pmix => Ok(Box::new(Pmix::connect(deadline)?)),
+        (None, None) => Ok(Box::new(Alone::default())),
     }
+}
+
+/// PMI in the version that is asked for, or in the first that the process manager speaks.
+fn pmi(fd: RawFd, asked: Option<&str>, deadline: Instant) -> Result<Box<dyn Bootstrap>, Error> {
+    let mut wire = Wire::take(fd)?;
+    if asked != Some("pmi2") && pmi1::init(&mut wire, (1, 1), deadline)? {
+        return Ok(Box::new(Pmi1::new(wire, deadline)?));
+    }
+    if asked != Some("pmi1") && pmi1::init(&mut wire, (2, 0), deadline)? {
+        return Ok(Box::new(Pmi2::new(wire, deadline)?));
+    }
+    Err(wire::failed(match asked {
+        None => "the process manager speaks neither version 1 nor version 2",
+        Some(_) => {
+            "the process manager does not speak the version that NMAD_BOOTSTRAP asks for: unset it"
+        }
+    }))
 }
 
 #[cfg(test)]

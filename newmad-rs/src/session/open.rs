@@ -79,7 +79,10 @@ impl Builder {
             (None, None) => None,
         };
         let manager = self.manager.map_or_else(|| Manager::builder().build(), Ok)?;
-        let mut boot = bootstrap::from_environment(sys::deadline(settings.connect_timeout))?;
+        let mut boot = bootstrap::from_environment(
+            settings.bootstrap.as_deref(),
+            sys::deadline(settings.connect_timeout),
+        )?;
         let (rank, size) = (boot.rank(), boot.size());
         let tcp = asked == Some(Driver::Tcp);
         let threshold =

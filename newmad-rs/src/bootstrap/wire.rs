@@ -1,0 +1,179 @@
+//! The descriptor that a process manager of the PMI family gives to each process, and what is read from it: lines,
+//! and texts of known length.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::error::Error;
+use crate::sys;
+
+/// Longest answer that is accepted.
+pub(super) const LONGEST: usize = 64 * 1024;
+/// Most processes of a session.
+pub(super) const MOST: u32 = 1 << 16;
+
+static USED: AtomicBool = AtomicBool::new(false);
+
+/// See the module.
+pub(super) struct Wire {
+    socket: OwnedFd,
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    pending: Vec<u8>,
+}
+
+pub(super) fn failed(why: impl std::fmt::Display) -> Error {
+    Error::Bootstrap(format!("PMI: {why}"))
+}
+
+/// A variable of the environment.
+pub(super) fn variable(name: &str) -> Result<Option<String>, Error> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(_) => Err(Error::Bootstrap(format!("{name} is not text"))),
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str) -> Result<T, Error> {
+    let value =
+        variable(name)?.ok_or_else(|| failed(format_args!("PMI_FD is set but {name} is not")))?;
+    value
+        .trim()
+        .parse()
+        .map_err(|_| failed(format_args!("{name}={value:?} is not a number in range")))
+}
+
+/// The descriptor that `PMI_FD` names; `None` without the variable.
+pub(super) fn descriptor() -> Result<Option<RawFd>, Error> {
+    let Some(fd) = variable("PMI_FD")? else { return Ok(None) };
+    let number = fd.trim().parse();
+    number.map(Some).map_err(|_| failed(format_args!("PMI_FD={fd:?} is not a descriptor's number")))
+}
+
+/// Whether a descriptor of that number is open in this process.
+pub(super) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: no memory is passed.
+    fd >= 0 && unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0
+}
+
+impl Wire {
+    /// Takes the descriptor `fd`, once per process.
+    pub(super) fn take(fd: RawFd) -> Result<Wire, Error> {
+        let (rank, size): (u32, u32) = (number("PMI_RANK")?, number("PMI_SIZE")?);
+        if size == 0 || rank >= size || size > MOST {
+            return Err(failed(format_args!("PMI_RANK={rank} and PMI_SIZE={size} make no sense")));
+        }
+        if !is_open(fd) {
+            return Err(failed(format_args!(
+                "PMI_FD={fd} is not open: start the program with `mad run`, or unset PMI_FD"
+            )));
+        }
+        if USED.swap(true, Ordering::SeqCst) {
+            return Err(failed("this process has opened its session already; a process opens one"));
+        }
+        // SAFETY: the process manager gave us the descriptor, and `USED` lets it be taken once.
+        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: no memory is passed. Children of this process have no business with it.
+        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        survive_notices();
+        Ok(Wire::new(socket, rank, size))
+    }
+
+    /// Rank `rank` of `size` at its end of a connection.
+    pub(super) fn new(socket: OwnedFd, rank: u32, size: u32) -> Wire {
+        Wire { socket, rank, size, pending: Vec::new() }
+    }
+
+    /// Sends a request.
+    pub(super) fn send(&self, request: &str, deadline: Instant) -> io::Result<()> {
+        sys::send_all(self.socket.as_raw_fd(), request.as_bytes(), deadline)
+    }
+
+    /// The next line, without its end.
+    pub(super) fn line(&mut self, deadline: Instant) -> io::Result<String> {
+        let mut looked = 0;
+        loop {
+            if let Some(end) = self.pending[looked..].iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=looked + end).collect();
+                return Ok(String::from_utf8_lossy(&line).trim().to_owned());
+            }
+            looked = self.pending.len();
+            if looked > LONGEST {
+                return Err(io::Error::other("its answer is too long"));
+            }
+            self.read(deadline)?;
+        }
+    }
+
+    /// The next `len` bytes.
+    pub(super) fn text(&mut self, len: usize, deadline: Instant) -> io::Result<String> {
+        while self.pending.len() < len {
+            self.read(deadline)?;
+        }
+        let bytes: Vec<u8> = self.pending.drain(..len).collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn read(&mut self, deadline: Instant) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        let fd = self.socket.as_raw_fd();
+        // The descriptor may block, and others may share its flags: poll first.
+        if !sys::wait_fd(fd, libc::POLLIN, deadline)? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        // SAFETY: the array is writable for its length.
+        let got =
+            unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
+        match got {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            got if got > 0 => {
+                self.pending.extend_from_slice(&bytes[..got as usize]);
+                Ok(())
+            }
+            _ => sys::retry(fd, libc::POLLIN, deadline),
+        }
+    }
+}
+
+/// Hydra tells the others of a death by SIGUSR1, if it was told not to end them: which would end a program that knows
+/// nothing of it. A program's own action is left alone.
+fn survive_notices() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    if std::env::var_os("HYDI_CONTROL_FD").is_none() {
+        return;
+    }
+    // SAFETY: zero is a valid `sigaction`; the handler does nothing, and interrupted calls go on. Not "ignore":
+    // that would be inherited by the programs that this one starts.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        let known = libc::sigaction(libc::SIGUSR1, std::ptr::null(), &mut action) == 0;
+        if known && action.sa_sigaction == libc::SIG_DFL {
+            action = std::mem::zeroed();
+            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+        }
+    }
+}
+
+/// What a failure of the connection means to somebody who waits for `answer`.
+pub(super) fn lost(source: &io::Error, answer: &str) -> Error {
+    match source.kind() {
+        io::ErrorKind::TimedOut => failed(format_args!(
+            "no {answer} from the process manager in time (NMAD_CONNECT_TIMEOUT_MS); \
+             another process of the session may have failed to start"
+        )),
+        _ => failed(format_args!(
+            "the process manager is gone ({source}) while waiting for {answer}"
+        )),
+    }
+}
+
+/// The beginning of an answer, for a message about it.
+pub(super) fn shorten(text: &str) -> String {
+    let short: String = text.chars().take(200).collect();
+    if short.len() < text.len() { format!("{short:?} …") } else { format!("{short:?}") }
+}

@@ -1,0 +1,154 @@
+//! Sessions under the process managers of others: what works under `mad run` works there, and a rank that fails ends
+//! the job there too.
+
+#[path = "common/managers.rs"]
+mod managers;
+
+use std::process::Command;
+use std::time::Duration;
+
+use newmad::{ANY, Error, Session};
+
+const SCENARIO: &str = "NEWMAD_TEST_SCENARIO";
+/// Far above what any of it takes: the machine may be busy.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(SCENARIO) else { return };
+    let run = match scenario.as_str() {
+        "everybody" => everybody,
+        "fails" => fails,
+        "dies" => dies,
+        other => panic!("unknown scenario {other}"),
+    };
+    if let Err(error) = newmad::run(run).and_then(|result| result) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+/// Everybody to everybody, short and long, then a barrier.
+fn everybody(session: &Session) -> Result<(), Error> {
+    let (rank, size) = (session.rank(), session.size());
+    for len in [8, 300_000] {
+        let sends: Vec<_> = (0..size)
+            .filter(|&peer| peer != rank)
+            .map(|peer| session.isend(peer, 5, vec![rank as u8; len]))
+            .collect::<Result<_, _>>()?;
+        let mut seen = vec![false; size as usize];
+        for _ in 1..size {
+            let mut buffer = vec![0; len];
+            let status = session.recv(ANY, 5, &mut buffer)?;
+            assert_eq!(status.len, len);
+            assert!(buffer.iter().all(|&byte| u32::from(byte) == status.source));
+            assert!(!std::mem::replace(&mut seen[status.source as usize], true));
+        }
+        for send in sends {
+            send.wait()?;
+        }
+        session.barrier()?;
+    }
+    println!("rank {rank} of {size} heard everybody");
+    Ok(())
+}
+
+/// One rank fails while the others wait for it, for ever if nobody ended them.
+fn fails(session: &Session) -> Result<(), Error> {
+    if session.rank() == 1 {
+        session.barrier()?;
+        eprintln!("rank 1 gives up");
+        std::process::exit(3);
+    }
+    session.barrier()?;
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// One rank ends without a word; the others, which the process manager leaves alone, are told. (If it is killed, Hydra
+/// kills the others, whatever it was asked to do.)
+fn dies(session: &Session) -> Result<(), Error> {
+    session.barrier()?;
+    if session.rank() == 1 {
+        // SAFETY: takes no pointers, runs nothing of this process any more.
+        unsafe { libc::_exit(3) };
+    }
+    match session.recv(1, 1, &mut [0]) {
+        Err(Error::PeerDied { rank: 1, .. }) => {
+            println!("rank {} was told in time", session.rank())
+        }
+        other => panic!("{other:?}"),
+    }
+    Ok(())
+}
+
+fn run(mut manager: Command, scenario: &str, env: &[(&str, &str)]) -> managers::Ended {
+    manager.arg(std::env::current_exe().unwrap());
+    manager.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+    manager.env(SCENARIO, scenario).envs(env.iter().copied());
+    managers::run(&mut manager, LIMIT)
+}
+
+fn succeeds(manager: Option<Command>, size: usize, env: &[(&str, &str)]) {
+    let Some(manager) = manager else { return };
+    let ended = run(manager, "everybody", env);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    for rank in 0..size {
+        let line = format!("rank {rank} of {size} heard everybody");
+        assert!(ended.text.contains(&line), "{ended:#?}");
+    }
+}
+
+#[test]
+fn hydra_starts_sessions() {
+    for driver in ["shm", "tcp"] {
+        succeeds(managers::hydra(4), 4, &[("NMAD_DRIVER", driver)]);
+    }
+    succeeds(managers::hydra(4), 4, &[("NMAD_BOOTSTRAP", "pmi2")]);
+    succeeds(managers::hydra(1), 1, &[]);
+}
+
+#[test]
+fn prrte_starts_sessions() {
+    for driver in ["shm", "tcp"] {
+        succeeds(managers::prrte(4), 4, &[("NMAD_DRIVER", driver)]);
+    }
+    succeeds(managers::prrte(1), 1, &[]);
+}
+
+#[test]
+fn a_rank_that_fails_ends_the_job() {
+    for manager in [managers::hydra(3), managers::prrte(3)].into_iter().flatten() {
+        let ended = run(manager, "fails", &[]);
+        // Its status, or that of those which were killed then.
+        assert_ne!(ended.code, Some(0), "{ended:#?}");
+        assert!(ended.text.contains("rank 1 gives up"), "{ended:#?}");
+    }
+}
+
+#[test]
+fn ranks_that_hydra_leaves_alone_are_told_of_a_death() {
+    let Some(mut manager) = managers::hydra(3) else { return };
+    manager.arg("-disable-auto-cleanup");
+    let ended = run(manager, "dies", &[]);
+    for rank in [0, 2] {
+        assert!(ended.text.contains(&format!("rank {rank} was told in time")), "{ended:#?}");
+    }
+}
+
+#[test]
+fn a_protocol_that_is_not_offered_is_an_error() {
+    let Some(manager) = managers::hydra(2) else { return };
+    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "pmix")]);
+    assert_ne!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.text.contains("NMAD_BOOTSTRAP=pmix"), "{ended:#?}");
+}
+
+#[test]
+fn alone_is_alone_under_any_process_manager() {
+    let Some(manager) = managers::hydra(2) else { return };
+    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "alone")]);
+    assert_eq!(ended.text.matches("rank 0 of 1 heard everybody").count(), 2, "{ended:#?}");
+}
