@@ -72,9 +72,13 @@ pub use error::{Cause, Error};
 #[cfg(not(loom))]
 pub use knobs::KNOBS;
 #[cfg(not(loom))]
+pub use matching::Message;
+#[cfg(not(loom))]
 pub use request::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]
 pub use request::scope::{Scope, ScopedRequest};
+#[cfg(not(loom))]
+pub use request::tag::Tag;
 #[cfg(not(loom))]
 pub use run::run;
 #[cfg(not(loom))]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{launch, message};
-use newmad::{ANY, Cause, Error, Session};
+use newmad::{ANY, Cause, Error, Message, Session, Tag};
 use pioman::Manager;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -22,6 +22,7 @@ fn child() {
     let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
     let run = match scenario.as_str() {
         "synchronous" => synchronous,
+        "probes" => probes,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -78,4 +79,244 @@ fn a_synchronous_send_that_nobody_receives_ends_with_its_receiver() {
     drop(last);
     let gone = pending.wait();
     assert!(matches!(gone, Err(Error::PeerDied { rank: 1, cause: Cause::Left })), "{gone:?}");
+}
+
+/// Rank 1 learns of each message by a probe, and takes them by halves of the tag.
+fn probes(session: &Session) -> Result<(), Error> {
+    const EACH: u64 = 200;
+    let peer = 1 - session.rank();
+    let size = |number: u64| SIZES[number as usize % SIZES.len()];
+    if session.rank() == 0 {
+        let mut sends = Vec::new();
+        for number in 0..EACH {
+            sends.push(session.isend(
+                peer,
+                (number % 3) << 32 | number,
+                message(number, size(number)),
+            )?);
+        }
+        for send in sends {
+            send.wait()?;
+        }
+        return session.ssend(peer, 1 << 40, &[]);
+    }
+    let upper = |value: u64| Tag { value: value << 32, mask: 0xffff_ffff << 32 };
+    for number in (0..EACH).step_by(3) {
+        let seen = session.probe(peer, upper(0))?;
+        assert_eq!((seen.source, seen.tag, seen.len), (peer, number, size(number)));
+        let mut buffer = vec![0; seen.len];
+        assert_eq!(session.recv(ANY, upper(0), &mut buffer)?, seen);
+        assert!(buffer == message(number, seen.len));
+    }
+    // Two threads share the second third: each message is received once, by the one who took hold of it.
+    let share = |_| -> Result<Vec<u64>, Error> {
+        let mut numbers = Vec::new();
+        loop {
+            let Some(message) = session.improbe(ANY, upper(1))? else {
+                // All have arrived before those of the last third that are looked for here.
+                if session.iprobe(peer, 1 << 40)?.is_some() {
+                    return Ok(numbers);
+                }
+                std::thread::yield_now();
+                continue;
+            };
+            let seen = message.status();
+            let mut buffer = vec![0; seen.len];
+            assert_eq!(message.recv(&mut buffer)?, seen);
+            let number = seen.tag & 0xffff_ffff;
+            assert!(buffer == common::message(number, seen.len));
+            numbers.push(number);
+        }
+    };
+    // Those of the last third are received in the meantime, for the sender waits for them.
+    let all = std::thread::scope(|threads| {
+        let halves = [0, 1].map(|half| threads.spawn(move || share(half)));
+        for number in (2..EACH).step_by(3) {
+            let message = session.mprobe(ANY, upper(2))?;
+            let seen = message.status();
+            assert_eq!((seen.tag & 0xffff_ffff, seen.len), (number, size(number)));
+            let (buffer, status) = message.irecv(vec![0; seen.len]).wait()?;
+            assert_eq!(status, seen);
+            assert!(buffer == common::message(number, seen.len));
+        }
+        let mut all: Vec<u64> = Vec::new();
+        for half in halves {
+            all.extend(half.join().unwrap()?);
+        }
+        Ok::<_, Error>(all)
+    })?;
+    let mut all = all;
+    all.sort_unstable();
+    assert!(all.into_iter().eq((1..EACH).step_by(3)));
+    session.recv(ANY, 1 << 40, &mut []).map(drop)
+}
+
+#[test]
+fn probes_find_messages_and_each_is_received_once() {
+    everywhere("probes", 2);
+}
+
+#[test]
+fn a_held_message_is_for_its_holder_and_goes_back_when_dropped() {
+    let sessions = world(2);
+    let (first, last) = (&sessions[0], &sessions[1]);
+    for size in SIZES {
+        let data = message(1, size);
+        let mut sends: Vec<_> =
+            (0..3).map(|number| last.isend(0, number, data.clone()).unwrap()).collect();
+        // The first is held; the second is what a receive of any gets; dropped, the first is the first again.
+        let held = first.mprobe(1, Tag::ANY).unwrap();
+        assert_eq!(held.status().tag, 0);
+        let mut buffer = vec![0; size];
+        assert_eq!(first.recv(ANY, Tag::ANY, &mut buffer).unwrap().tag, 1);
+        assert!(first.iprobe(1, 0).unwrap().is_none());
+        drop(held);
+        assert_eq!(first.probe(1, Tag::ANY).unwrap().tag, 0);
+        // Held and dropped while a receive is posted for it: that one gets it.
+        let held = first.mprobe(ANY, 0).unwrap();
+        let mut receive = first.irecv(1, 0, vec![0; size]).unwrap();
+        assert!(!receive.test());
+        drop(held);
+        assert_eq!(receive.wait().unwrap().0, data);
+        // By another thread.
+        let held = first.mprobe(1, Tag::ANY).unwrap();
+        std::thread::scope(|threads| {
+            let status = threads.spawn(|| held.recv(&mut buffer)).join().unwrap().unwrap();
+            assert_eq!((status.tag, status.len), (2, size));
+        });
+        assert!(buffer == data);
+        for send in sends.drain(..) {
+            send.wait().unwrap();
+        }
+        assert!(first.iprobe(ANY, Tag::ANY).unwrap().is_none());
+    }
+    // Too short a buffer: as for every receive.
+    last.send(0, 9, b"too long").unwrap();
+    let short = first.mprobe(1, 9).unwrap().recv(&mut [0; 3]);
+    assert!(
+        matches!(short, Err(Error::Truncated { message: 8, capacity: 3, tag: 9, .. })),
+        "{short:?}"
+    );
+}
+
+#[test]
+fn probes_wait_for_what_comes_and_end_with_their_peer() {
+    let mut sessions = world(2);
+    let (last, first) = (sessions.pop().unwrap(), sessions.pop().unwrap());
+    std::thread::scope(|threads| {
+        let waiting: Vec<_> =
+            (0..2).map(|_| threads.spawn(|| first.probe(1, Tag { value: 4, mask: 4 }))).collect();
+        let taking = threads.spawn(|| first.mprobe(ANY, 4).map(|held: Message| held.status()));
+        std::thread::sleep(Duration::from_millis(20));
+        last.send(0, 3, b"not this").unwrap();
+        while !taking.is_finished() {
+            last.send(0, 4, b"this").unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(taking.join().unwrap().unwrap().len, 4);
+        last.send(0, 5, b"and this").unwrap();
+        for probe in waiting {
+            assert_eq!(probe.join().unwrap().unwrap().source, 1);
+        }
+    });
+    // A long message is announced, held, and its sender goes: it cannot be received any more.
+    let announced = last.isend(0, 6, vec![1; 1_000_000]).unwrap();
+    let held = first.mprobe(1, 6).unwrap();
+    std::thread::scope(|threads| {
+        let waiting = threads.spawn(|| first.probe(1, 7));
+        std::thread::sleep(Duration::from_millis(20));
+        last.close().unwrap();
+        drop(announced);
+        drop(last);
+        let gone = waiting.join().unwrap();
+        assert!(matches!(gone, Err(Error::PeerDied { rank: 1, cause: Cause::Left })), "{gone:?}");
+    });
+    let gone = held.recv(&mut vec![0; 1_000_000]);
+    assert!(matches!(gone, Err(Error::PeerDied { rank: 1, .. })), "{gone:?}");
+    let gone = first.iprobe(1, 7);
+    assert!(matches!(gone, Err(Error::PeerDied { rank: 1, .. })), "{gone:?}");
+    assert!(matches!(first.probe(2, 7), Err(Error::BadRank { rank: 2, size: 2 })));
+    assert!(matches!(first.probe(1, 1 << 63), Err(Error::BadTag { .. })));
+    // A message outlives the close, and is nothing then.
+    first.send(0, 8, b"to oneself").unwrap();
+    let (held, forgotten) = (first.mprobe(0, 8).unwrap(), first.improbe(0, 8).unwrap());
+    assert!(forgotten.is_none());
+    first.close().unwrap();
+    assert!(matches!(held.recv(&mut [0; 16]), Err(Error::Closed)));
+    assert!(matches!(first.iprobe(0, 8), Err(Error::Closed)));
+}
+
+#[test]
+fn a_receive_of_every_tag_takes_none_of_the_librarys() {
+    let sessions = world(2);
+    std::thread::scope(|threads| {
+        for session in &sessions {
+            threads.spawn(move || {
+                let any = session.irecv(ANY, Tag::ANY, vec![0; 8]).unwrap();
+                for _ in 0..20 {
+                    session.barrier().unwrap();
+                }
+                session.send(1 - session.rank(), 3, b"mine").unwrap();
+                assert_eq!(any.wait().unwrap().1.tag, 3);
+                assert!(matches!(session.irecv(0, 1 << 63, Vec::new()), Err(Error::BadTag { .. })));
+            });
+        }
+    });
+}
+
+#[test]
+fn a_receive_is_cancelled_or_matched_and_never_both() {
+    let sessions = world(2);
+    let (first, last) = (&sessions[0], &sessions[1]);
+    let (mut cancelled, mut matched) = (0, 0);
+    for round in 0..1000u64 {
+        let sent = std::sync::Barrier::new(2);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                sent.wait();
+                last.send(0, round, &round.to_le_bytes()).unwrap();
+            });
+            let receive = first.irecv(1, round, vec![0; 8]).unwrap();
+            sent.wait();
+            for _ in 0..round % 100 {
+                first.manager().poll(pioman::Point::Library);
+            }
+            match receive.cancel() {
+                Ok(buffer) => {
+                    assert_eq!(buffer, [0; 8]);
+                    cancelled += 1;
+                    let mut buffer = [0; 8];
+                    first.recv(1, round, &mut buffer).unwrap();
+                    assert_eq!(buffer, round.to_le_bytes());
+                }
+                Err(receive) => {
+                    matched += 1;
+                    assert_eq!(receive.wait().unwrap().0, round.to_le_bytes());
+                }
+            }
+        });
+        assert!(first.iprobe(1, Tag::ANY).unwrap().is_none());
+    }
+    assert_eq!(cancelled + matched, 1000);
+    // A long one that is under way goes on.
+    let long = vec![7; 3_000_000];
+    let receive = first.irecv(1, 1, vec![0; 3_000_000]).unwrap();
+    let send = last.isend(0, 1, long.clone()).unwrap();
+    while first.manager().poll(pioman::Point::Library) {}
+    match receive.cancel() {
+        Ok(_) => assert!(first.recv(1, 1, &mut vec![0; 3_000_000]).is_ok()),
+        Err(receive) => assert!(receive.wait().unwrap().0 == long),
+    }
+    send.wait().unwrap();
+    // In a scope; and what has ended is not cancelled.
+    let mut buffer = [0; 8];
+    first
+        .scope(|scope| {
+            let mut receive = scope.irecv(1, 2, &mut buffer)?;
+            assert!(receive.cancel() && !receive.cancel());
+            let mut send = scope.isend(1, 2, &[])?;
+            assert!(!send.cancel());
+            Ok(())
+        })
+        .unwrap();
 }

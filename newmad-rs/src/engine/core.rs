@@ -15,6 +15,7 @@ use crate::driver::{Driver, Peek};
 use crate::error::{Cause, Error};
 use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::matching::Matching;
+use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
 use crate::strategy;
 use crate::sys;
@@ -193,6 +194,7 @@ impl<D: Driver> Core<D> {
         match request.op {
             Op::Send => self.start_send(request),
             Op::Recv => self.start_recv(request),
+            Op::Probe { .. } => self.start_probe(request),
             Op::Close => self.start_close(request),
         }
     }
@@ -329,29 +331,40 @@ impl<D: Driver> Core<D> {
         false
     }
 
-    /// Takes a receive back if no message has matched it.
+    /// Takes a receive or a probe back if no message has matched it; whether that was so.
     ///
     /// Only for a request that is not finished.
-    pub(crate) fn cancel(&mut self, request: Ref) {
-        if request.place.get() == Place::Posted {
+    pub(crate) fn cancel(&mut self, request: Ref) -> bool {
+        let waits = matches!(request.place.get(), Place::Posted | Place::Probes);
+        if waits {
             self.matching.unpost(request);
             self.finish(request, Outcome::Cancelled);
         }
+        waits
     }
 
     #[inline]
     fn start_recv(&mut self, request: Ref) {
-        match self.matching.find_unexpected(request.peer, request.tag) {
+        if request.held.get() != NONE {
+            return self.receive_held(request);
+        }
+        match self.matching.find_unexpected(request.peer, request.tag, request.mask) {
             None => {
                 if let Some((rank, cause)) = self.hopeless(request.peer) {
                     return self.finish(request, Outcome::Died(rank, cause));
                 }
                 self.matching.post(request);
-                if request.peer != ANY_SOURCE && self.gates[request.peer as usize].open == 0 {
-                    self.want(request.peer);
-                }
+                self.want_source(request.peer);
             }
             Some(cell) => self.take_unexpected(cell, request),
+        }
+    }
+
+    /// Somebody waits for a message from there.
+    #[inline]
+    pub(crate) fn want_source(&mut self, from: u32) {
+        if from != ANY_SOURCE && self.gates[from as usize].open == 0 {
+            self.want(from);
         }
     }
 

@@ -182,18 +182,16 @@ impl Engine {
         std::mem::forget(unfinished);
     }
 
-    /// Takes a receive back if nothing has matched it.
+    /// Takes a receive back if nothing has matched it; whether that was so.
     ///
     /// # Safety
     /// As [`Engine::wait`].
-    pub(crate) unsafe fn cancel(&self, request: NonNull<Request>) {
+    pub(crate) unsafe fn cancel(&self, request: NonNull<Request>) -> bool {
         self.with(|core| {
             // SAFETY: its owner keeps it alive while it is here.
             let request = unsafe { Ref::new(request) };
-            if !request.is_finished() {
-                core.cancel(request);
-            }
-        });
+            !request.is_finished() && core.cancel(request)
+        })
     }
 
     /// Somebody is to be woken by this request, or nudged: if the engine needs memory now, it gets it now.
@@ -216,6 +214,16 @@ impl Engine {
             core.grow();
             core.progress();
         });
+    }
+
+    /// As [`Engine::with`]; gives the engine memory first if it needs some.
+    pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Core<Any>) -> T) -> T {
+        self.with(|core| {
+            if self.signals.starved.load(Ordering::Relaxed) {
+                core.grow();
+            }
+            f(core)
+        })
     }
 
     /// The engine needs memory, and woke the owner of this request to get it.
@@ -262,7 +270,7 @@ impl Unfinished<'_> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
-        unsafe { self.engine.cancel(self.request) };
+        let _cancelled = unsafe { self.engine.cancel(self.request) };
         self.wait();
     }
 }

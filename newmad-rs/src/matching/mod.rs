@@ -1,16 +1,27 @@
 //! Matching: which receive gets which message.
 //!
-//! Receives and messages are matched by (source, tag), in the order in which receives were posted and messages
-//! arrived. Posted receives from one source and from any source live in separate tables; when both could take
-//! a message the one posted first does, by its posting number. Unexpected messages are in two lists each: by
-//! (source, tag) for receives from one source, by tag (in order of arrival) for the others. Tables are hashed,
-//! their lists run through the requests and the pool's cells: constant time, nothing allocated.
+//! A receive names a source or any, and a tag or, with a mask, several. Receives and messages are matched in the order in
+//! which receives were posted and messages arrived.
+//!
+//! Posted receives lie in one of three places: a table by (source, tag); a table by tag for those from any source; a list
+//! for those with a mask. When several could take a message the one posted first does, by its posting number. As long as
+//! there are only receives from one source with one tag, one branch is all that the others cost.
+//!
+//! Unexpected messages are in three lists each: by (source, tag), by tag, and all; the last two in order of arrival.
+//! Each kind of receive looks into its own. Tables are hashed, lists run through the requests and the pool's cells:
+//! constant time but for masks, nothing allocated.
 
+mod message;
 pub(crate) mod pool;
+#[cfg(test)]
+mod tests;
+
+pub use message::Message;
 
 use crate::collect::queue::Queue;
 use crate::matching::pool::{Cell, NONE, Pool};
-use crate::request::{ANY_SOURCE, Place, Ref};
+use crate::request::tag::EXACT;
+use crate::request::{ANY_SOURCE, Op, Place, Ref};
 
 const BUCKETS: usize = 1024;
 const ANY_BUCKETS: usize = 128;
@@ -33,9 +44,13 @@ const NOTHING: Ends = Ends { head: NONE, tail: NONE };
 pub(crate) struct Matching {
     posted: Box<[Queue]>,
     posted_any: Box<[Queue]>,
-    any_count: usize,
+    posted_masked: Queue,
+    /// Receives in the last two.
+    wild: usize,
     order: u64,
-    unexpected: [Box<[Ends]>; 2],
+    probes: Queue,
+    unexpected: [Box<[Ends]>; 3],
+    arrivals: u64,
     count: usize,
     pub(crate) pool: Pool,
 }
@@ -46,12 +61,13 @@ impl Matching {
         Matching {
             posted: (0..BUCKETS).map(|_| Queue::default()).collect(),
             posted_any: (0..ANY_BUCKETS).map(|_| Queue::default()).collect(),
-            any_count: 0,
+            posted_masked: Queue::default(),
+            wild: 0,
             order: 0,
-            unexpected: [
-                vec![NOTHING; BUCKETS].into_boxed_slice(),
-                vec![NOTHING; ANY_BUCKETS].into_boxed_slice(),
-            ],
+            probes: Queue::default(),
+            unexpected: [BUCKETS, ANY_BUCKETS, 1]
+                .map(|buckets| vec![NOTHING; buckets].into_boxed_slice()),
+            arrivals: 0,
             count: 0,
             pool: Pool::new(largest, max),
         }
@@ -59,26 +75,34 @@ impl Matching {
 
     #[inline]
     fn bucket(&mut self, request: Ref) -> &mut Queue {
-        if request.peer == ANY_SOURCE {
+        if request.mask != EXACT {
+            &mut self.posted_masked
+        } else if request.peer == ANY_SOURCE {
             &mut self.posted_any[hash(0, request.tag, ANY_BUCKETS)]
         } else {
             &mut self.posted[hash(request.peer, request.tag, BUCKETS)]
         }
     }
 
-    /// Adds a receive for which no message is there.
+    /// Adds a receive, or a probe, for which no message is there.
     #[inline]
     pub(crate) fn post(&mut self, request: Ref) {
+        if let Op::Probe { .. } = request.op {
+            return self.probes.push(request, Place::Probes);
+        }
         request.order.set(self.order);
         self.order += 1;
-        self.any_count += usize::from(request.peer == ANY_SOURCE);
+        self.wild += usize::from(is_wild(request));
         self.bucket(request).push(request, Place::Posted);
     }
 
-    /// Takes back a posted receive.
+    /// Takes back a posted receive, or a probe.
     #[inline]
     pub(crate) fn unpost(&mut self, request: Ref) {
-        self.any_count -= usize::from(request.peer == ANY_SOURCE);
+        if request.place.get() == Place::Probes {
+            return self.probes.remove(request);
+        }
+        self.wild -= usize::from(is_wild(request));
         self.bucket(request).remove(request);
     }
 
@@ -92,37 +116,38 @@ impl Matching {
             }
             found = request.next.get();
         }
-        if self.any_count > 0 {
-            let mut any = self.posted_any[hash(0, tag, ANY_BUCKETS)].front();
-            while let Some(request) = any {
-                if request.tag == tag {
-                    if found.is_none_or(|found| request.order.get() < found.order.get()) {
-                        found = any;
-                    }
-                    break;
-                }
-                any = request.next.get();
-            }
+        if self.wild > 0 {
+            let any = &self.posted_any[hash(0, tag, ANY_BUCKETS)];
+            found = earlier(found, first(any, source, tag));
+            found = earlier(found, first(&self.posted_masked, source, tag));
         }
         let request = found?;
         self.unpost(request);
+        request.matched.set(tag);
         Some(request)
+    }
+
+    /// The list and bucket in which a receive looks for unexpected messages.
+    #[inline]
+    fn place(from: u32, tag: u64, mask: u64) -> (usize, usize) {
+        match (from, mask) {
+            (ANY_SOURCE, EXACT) => (1, hash(0, tag, ANY_BUCKETS)),
+            (from, EXACT) => (0, hash(from, tag, BUCKETS)),
+            _ => (2, 0),
+        }
     }
 
     /// The unexpected message that a receive gets, if there is one; it stays in its lists.
     #[inline]
-    pub(crate) fn find_unexpected(&self, from: u32, tag: u64) -> Option<u32> {
+    pub(crate) fn find_unexpected(&self, from: u32, tag: u64, mask: u64) -> Option<u32> {
         if self.count == 0 {
             return None;
         }
-        let (list, bucket) = match from {
-            ANY_SOURCE => (1, hash(0, tag, ANY_BUCKETS)),
-            _ => (0, hash(from, tag, BUCKETS)),
-        };
+        let (list, bucket) = Matching::place(from, tag, mask);
         let mut index = self.unexpected[list][bucket].head;
         while index != NONE {
             let cell = self.pool.get(index);
-            if cell.tag == tag && (from == ANY_SOURCE || cell.source == from) {
+            if cell.tag & mask == tag && (from == ANY_SOURCE || cell.source == from) {
                 return Some(index);
             }
             index = cell.next[list];
@@ -130,19 +155,47 @@ impl Matching {
         None
     }
 
+    /// The places of a message.
+    fn places(source: u32, tag: u64) -> [(usize, usize); 3] {
+        [(0, hash(source, tag, BUCKETS)), (1, hash(0, tag, ANY_BUCKETS)), (2, 0)]
+    }
+
     /// Adds an unexpected message; its cell's source and tag are set.
     pub(crate) fn add_unexpected(&mut self, index: u32) {
-        let (source, tag) = (self.pool.get(index).source, self.pool.get(index).tag);
-        for (list, bucket) in [(0, hash(source, tag, BUCKETS)), (1, hash(0, tag, ANY_BUCKETS))] {
-            let ends = &mut self.unexpected[list][bucket];
-            let cell = self.pool.get_mut(index);
-            cell.next[list] = NONE;
-            cell.prev[list] = ends.tail;
-            match ends.tail {
-                NONE => ends.head = index,
-                tail => self.pool.get_mut(tail).next[list] = index,
+        self.pool.get_mut(index).arrival = self.arrivals;
+        self.arrivals += 1;
+        self.insert(index, |_, ends| (ends.tail, NONE));
+    }
+
+    /// Adds an unexpected message again, where it was.
+    fn readd_unexpected(&mut self, index: u32) {
+        let arrival = self.pool.get(index).arrival;
+        self.insert(index, |(pool, list), ends| {
+            let (mut before, mut after) = (NONE, ends.head);
+            while after != NONE && pool.get(after).arrival < arrival {
+                (before, after) = (after, pool.get(after).next[list]);
             }
-            ends.tail = index;
+            (before, after)
+        });
+    }
+
+    /// Puts a message into its lists, between the two that `between` says.
+    #[inline]
+    fn insert(&mut self, index: u32, between: impl Fn((&Pool, usize), Ends) -> (u32, u32)) {
+        let (source, tag) = (self.pool.get(index).source, self.pool.get(index).tag);
+        for (list, bucket) in Matching::places(source, tag) {
+            let ends = &mut self.unexpected[list][bucket];
+            let (prev, next) = between((&self.pool, list), *ends);
+            let cell = self.pool.get_mut(index);
+            (cell.prev[list], cell.next[list]) = (prev, next);
+            match prev {
+                NONE => ends.head = index,
+                prev => self.pool.get_mut(prev).next[list] = index,
+            }
+            match next {
+                NONE => ends.tail = index,
+                next => self.pool.get_mut(next).prev[list] = index,
+            }
         }
         self.count += 1;
     }
@@ -150,7 +203,7 @@ impl Matching {
     /// Takes an unexpected message out of its lists; its cell stays taken.
     pub(crate) fn remove_unexpected(&mut self, index: u32) {
         let (source, tag) = (self.pool.get(index).source, self.pool.get(index).tag);
-        for (list, bucket) in [(0, hash(source, tag, BUCKETS)), (1, hash(0, tag, ANY_BUCKETS))] {
+        for (list, bucket) in Matching::places(source, tag) {
             let (next, prev) = (self.pool.get(index).next[list], self.pool.get(index).prev[list]);
             let ends = &mut self.unexpected[list][bucket];
             match prev {
@@ -167,22 +220,21 @@ impl Matching {
 
     /// Takes out and frees the unexpected messages that `which` points at. Walks everything: for rare events.
     pub(crate) fn drop_unexpected(&mut self, which: impl Fn(&Cell) -> bool) {
-        for bucket in 0..ANY_BUCKETS {
-            let mut index = self.unexpected[1][bucket].head;
-            while index != NONE {
-                let next = self.pool.get(index).next[1];
-                if which(self.pool.get(index)) {
-                    self.remove_unexpected(index);
-                    self.pool.put(index);
-                }
-                index = next;
+        let mut index = self.unexpected[2][0].head;
+        while index != NONE {
+            let next = self.pool.get(index).next[2];
+            if which(self.pool.get(index)) {
+                self.remove_unexpected(index);
+                self.pool.put(index);
             }
+            index = next;
         }
     }
 
-    /// A posted receive that `which` points at. Walks everything: for rare events.
+    /// A posted receive or a probe that `which` points at. Walks everything: for rare events.
     pub(crate) fn find_posted(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        for queue in self.posted.iter().chain(self.posted_any.iter()) {
+        let tables = self.posted.iter().chain(self.posted_any.iter());
+        for queue in tables.chain([&self.posted_masked, &self.probes]) {
             let mut at = queue.front();
             while let Some(request) = at {
                 if which(request) {
@@ -192,5 +244,44 @@ impl Matching {
             }
         }
         None
+    }
+
+    /// Whether a probe waits.
+    #[inline]
+    pub(crate) fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+}
+
+#[inline]
+fn is_wild(request: Ref) -> bool {
+    request.peer == ANY_SOURCE || request.mask != EXACT
+}
+
+/// Whether a message from `source` with `tag` is one that the request asks for.
+#[inline]
+fn takes(request: Ref, source: u32, tag: u64) -> bool {
+    tag & request.mask == request.tag && (request.peer == ANY_SOURCE || request.peer == source)
+}
+
+/// The first in the queue that takes such a message.
+#[inline]
+fn first(queue: &Queue, source: u32, tag: u64) -> Option<Ref> {
+    let mut at = queue.front();
+    while let Some(request) = at {
+        if takes(request, source, tag) {
+            break;
+        }
+        at = request.next.get();
+    }
+    at
+}
+
+/// Which of them was posted first.
+#[inline]
+fn earlier(one: Option<Ref>, other: Option<Ref>) -> Option<Ref> {
+    match (one, other) {
+        (Some(a), Some(b)) => Some(if a.order.get() < b.order.get() { a } else { b }),
+        (one, other) => one.or(other),
     }
 }

@@ -38,9 +38,11 @@ pub(crate) struct Cell {
     pub(crate) content: Content,
     /// The receive that took it before it was complete.
     pub(crate) claimed: Option<Ref>,
-    /// Neighbours in the lists by (source, tag) and by tag; `next[0]` is the free list's link too.
-    pub(crate) next: [u32; 2],
-    pub(crate) prev: [u32; 2],
+    /// Its number among the unexpected messages, in order of arrival.
+    pub(crate) arrival: u64,
+    /// Neighbours in the lists by (source, tag), by tag, and of all; `next[0]` is the free list's link too.
+    pub(crate) next: [u32; 3],
+    pub(crate) prev: [u32; 3],
 }
 
 struct Class {
@@ -154,8 +156,9 @@ impl Pool {
                 got: 0,
                 content: Content::Eager,
                 claimed: None,
-                next: [self.classes[class].free, NONE],
-                prev: [NONE, NONE],
+                arrival: 0,
+                next: [self.classes[class].free, NONE, NONE],
+                prev: [NONE; 3],
             });
             self.classes[class].free = (self.cells.len() - 1) as u32;
         }

@@ -80,6 +80,12 @@ impl Owned {
         self.errand().result()
     }
 
+    /// Takes a receive back; whether that was possible.
+    pub(crate) fn cancel(&self) -> bool {
+        // SAFETY: we are its owner.
+        unsafe { self.session.engine.cancel(self.pointer()) }
+    }
+
     /// Whether it is over; if not, the waker is called when it is worth another look.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Status, Error>> {
         // SAFETY: the borrow is exclusive, and the box stays until it is over.
@@ -258,12 +264,17 @@ impl Future for SendRequest {
 }
 
 impl RecvRequest {
-    pub(crate) fn start(session: &Arc<Inner>, from: u32, tag: u64, buffer: Vec<u8>) -> RecvRequest {
+    /// `make` is to build the request under the promise that the memory is exclusive and stays until its end.
+    pub(crate) fn start(
+        session: &Arc<Inner>,
+        buffer: Vec<u8>,
+        make: impl FnOnce(*mut [u8]) -> Request,
+    ) -> RecvRequest {
         let mut buffer = Lent(ManuallyDrop::new(buffer));
         let memory = std::ptr::slice_from_raw_parts_mut(buffer.0.as_mut_ptr(), buffer.0.len());
         // SAFETY: the vector's memory neither moves nor is freed nor touched before the request's end: the
         // handle drops the request first, and forgetting the handle leaks the vector too.
-        let owned = unsafe { Owned::submit(Request::recv(from, tag, memory, false), session) };
+        let owned = unsafe { Owned::submit(make(memory), session) };
         RecvRequest { owned: Some(owned), buffer }
     }
 
@@ -286,6 +297,41 @@ impl RecvRequest {
     /// Whether it is over. Looks for events if it is not.
     pub fn test(&mut self) -> bool {
         self.owned.as_ref().is_none_or(Owned::test)
+    }
+
+    /// Takes it back if no message has matched it: gives the buffer back, which nothing was written to. Otherwise, or if it
+    /// is over already, it goes on as before.
+    ///
+    /// ```
+    /// newmad::run(|session| {
+    ///     let receive = session.irecv(0, 1, vec![0; 8])?;
+    ///     assert!(receive.cancel().is_ok());
+    ///     let receive = session.irecv(0, 1, vec![0; 8])?;
+    ///     session.send(0, 1, b"too late")?;
+    ///     let receive = receive.cancel().unwrap_err();
+    ///     assert_eq!(receive.wait()?.0, b"too late");
+    ///     Ok::<(), newmad::Error>(())
+    /// })??;
+    /// # Ok::<(), newmad::Error>(())
+    /// ```
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    /// # Errors
+    /// The request itself: it was matched, or has ended.
+    pub fn cancel(mut self) -> Result<Vec<u8>, RecvRequest> {
+        match self.owned.take() {
+            Some(owned) if owned.cancel() => {
+                drop(owned);
+                Ok(self.buffer.take())
+            }
+            owned => {
+                self.owned = owned;
+                Err(self)
+            }
+        }
     }
 
     /// Has `function` called when it is over, with what [`RecvRequest::wait`] would return; see

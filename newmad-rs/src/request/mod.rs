@@ -19,6 +19,7 @@ pub(crate) mod errand;
 pub(crate) mod handle;
 pub(crate) mod scope;
 pub(crate) mod span;
+pub(crate) mod tag;
 
 use core::cell::Cell;
 use core::ptr::NonNull;
@@ -28,7 +29,9 @@ use pioman::Completion;
 
 use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
+use crate::matching::pool::NONE;
 use crate::request::span::Span;
+use crate::request::tag::EXACT;
 use crate::transfer::parts::Parts;
 
 /// The source of a receive that takes messages from every rank.
@@ -39,6 +42,10 @@ pub(crate) const ANY_SOURCE: u32 = u32::MAX;
 pub(crate) enum Op {
     Send,
     Recv,
+    /// Waits for a message that nobody receives yet; takes hold of it or not.
+    Probe {
+        take: bool,
+    },
     Close,
 }
 
@@ -49,6 +56,8 @@ pub(crate) enum Place {
     Nowhere,
     /// Posted receives.
     Posted,
+    /// Probes that wait for a message.
+    Probes,
     /// The gate's messages that wait for the small track.
     Sends,
     /// The gate's requests that owe the peer a control packet.
@@ -90,6 +99,8 @@ pub(crate) struct Request {
     pub(crate) op: Op,
     pub(crate) peer: u32,
     pub(crate) tag: u64,
+    /// Bits of the tag that count; `EXACT` unless it is a receive, or a probe, of several tags.
+    pub(crate) mask: u64,
     /// It ends only when a receive has matched it.
     synchronous: bool,
     buffer: *mut u8,
@@ -107,11 +118,15 @@ pub(crate) struct Request {
     pub(crate) remote_id: Cell<u64>,
     pub(crate) owes: Cell<Owes>,
     pub(crate) source: Cell<u32>,
+    /// Tag of the message that it got, if several would have done.
+    pub(crate) matched: Cell<u64>,
     pub(crate) message: Cell<usize>,
     /// What was sent, or has come, of a large message.
     pub(crate) parts: Parts,
     /// The receiver has everything, but a link holds a piece that is not sent whole.
     pub(crate) over: Cell<bool>,
+    /// The cell of the message that a probe has taken hold of, or that is to be received.
+    pub(crate) held: Cell<u32>,
     nudged: Cell<bool>,
     outcome: Cell<Outcome>,
 }
@@ -141,6 +156,7 @@ impl Request {
             op,
             peer,
             tag,
+            mask: EXACT,
             synchronous: false,
             buffer,
             capacity,
@@ -156,9 +172,11 @@ impl Request {
             remote_id: Cell::new(0),
             owes: Cell::new(Owes::FinToSender),
             source: Cell::new(peer),
+            matched: Cell::new(tag),
             message: Cell::new(0),
             parts: Parts::new(),
             over: Cell::new(false),
+            held: Cell::new(NONE),
             nudged: Cell::new(false),
             outcome: Cell::new(Outcome::Pending),
         }
@@ -191,6 +209,25 @@ impl Request {
     #[inline]
     pub(crate) unsafe fn recv(from: u32, tag: u64, buffer: *mut [u8], blocking: bool) -> Request {
         Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
+    }
+
+    /// The same receive or probe, of every tag that agrees with its own in the bits of `mask`.
+    #[inline]
+    pub(crate) fn masked(mut self, mask: u64) -> Request {
+        self.mask = mask;
+        self.tag &= mask;
+        self
+    }
+
+    /// The same receive, of a message that a probe has taken hold of.
+    pub(crate) fn of(self, held: u32) -> Request {
+        self.held.set(held);
+        self
+    }
+
+    /// A wait for a message, which is taken hold of if `take`.
+    pub(crate) fn probe(from: u32, tag: u64, take: bool) -> Request {
+        Request::new(Op::Probe { take }, from, tag, NonNull::dangling().as_ptr(), 0, true)
     }
 
     /// The end of the session.
@@ -233,12 +270,12 @@ impl Request {
         match self.outcome.get() {
             Outcome::Done => Ok(crate::Status {
                 source: self.source.get(),
-                tag: self.tag,
+                tag: self.matched.get(),
                 len: if self.op == Op::Send { self.capacity } else { self.message.get() },
             }),
             Outcome::Truncated => Err(Error::Truncated {
                 from: self.source.get(),
-                tag: self.tag,
+                tag: self.matched.get(),
                 message: self.message.get(),
                 capacity: self.capacity,
             }),

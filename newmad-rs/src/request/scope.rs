@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::request::Request;
 use crate::request::handle::Owned;
 use crate::session::Session;
-use crate::{Origin, Status};
+use crate::{Origin, Status, Tag};
 
 /// What [`Session::scope`] gives to its closure.
 ///
@@ -100,13 +100,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     pub fn irecv(
         &'scope self,
         from: impl Into<Origin>,
-        tag: u64,
+        tag: impl Into<Tag>,
         buffer: &'env mut [u8],
     ) -> Result<ScopedRequest<'scope, 'env>, Error> {
-        let from = from.into();
-        self.session.check(from.rank(), tag)?;
+        let (from, (tag, mask)) = self.session.check_source(from.into(), tag.into())?;
         // SAFETY: `buffer` is borrowed exclusively until the scope's end, which waits for the request.
-        Ok(self.start(unsafe { Request::recv(from.code(), tag, buffer, false) }))
+        Ok(self.start(unsafe { Request::recv(from, tag, buffer, false) }.masked(mask)))
     }
 
     fn start(&'scope self, request: Request) -> ScopedRequest<'scope, 'env> {
@@ -151,6 +150,23 @@ impl ScopedRequest<'_, '_> {
     /// Whether it is over. Looks for events if it is not.
     pub fn test(&mut self) -> bool {
         self.scope.requests.borrow()[self.index].0.test()
+    }
+
+    /// Takes a receive back if no message has matched it. True: it is over, with [`Error::Cancelled`], and no message went
+    /// into its buffer. False: a message has matched it, or it was over already, or it is a send: those are not taken back.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    pub fn cancel(&mut self) -> bool {
+        let requests = self.scope.requests.borrow();
+        let (request, told) = &requests[self.index];
+        let cancelled = request.cancel();
+        if cancelled {
+            told.set(true);
+        }
+        cancelled
     }
 }
 

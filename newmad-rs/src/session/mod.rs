@@ -15,10 +15,9 @@ use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::handle::{RecvRequest, SendRequest};
+use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 
-/// First of the tags that belong to the library.
-const RESERVED: u64 = 1 << 63;
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
 
@@ -83,6 +82,10 @@ impl Session {
         &self.inner
     }
 
+    pub(crate) fn of(inner: Arc<Inner>) -> Session {
+        Session { inner }
+    }
+
     /// Rank of this process.
     pub fn rank(&self) -> u32 {
         self.inner.rank
@@ -112,6 +115,13 @@ impl Session {
             _ if tag >= RESERVED => Err(Error::BadTag { tag }),
             _ => Ok(()),
         }
+    }
+
+    /// The engine's names for what a receive takes.
+    #[inline]
+    pub(crate) fn check_source(&self, from: Origin, tag: Tag) -> Result<(u32, (u64, u64)), Error> {
+        self.check(from.rank(), 0)?;
+        Ok((from.code(), tag.checked()?))
     }
 
     /// Sends `data` to rank `to` and waits until it has left (a short message) or has been received (a long
@@ -151,7 +161,7 @@ impl Session {
         self.complete(&mut request).map(drop)
     }
 
-    /// Receives a message from `from` with `tag` into `buffer`.
+    /// Receives a message from `from` with `tag`, or one of several ([`Tag`]), into `buffer`.
     ///
     /// # Context
     /// Green threads and kernel threads, several at once.
@@ -163,12 +173,13 @@ impl Session {
     pub fn recv(
         &self,
         from: impl Into<Origin>,
-        tag: u64,
+        tag: impl Into<Tag>,
         buffer: &mut [u8],
     ) -> Result<Status, Error> {
-        let from = from.into();
-        self.check(from.rank(), tag)?;
-        self.recv_unchecked(from, tag, buffer)
+        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
+        // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
+        let mut request = unsafe { Request::recv(from, tag, buffer, true) }.masked(mask);
+        self.complete(&mut request)
     }
 
     #[inline]
@@ -180,7 +191,7 @@ impl Session {
 
     /// Submits a request that lives on this stack, and waits for it.
     #[inline]
-    fn complete(&self, request: &mut Request) -> Result<Status, Error> {
+    pub(crate) fn complete(&self, request: &mut Request) -> Result<Status, Error> {
         let pointer = NonNull::from(request);
         // SAFETY: the request stays on this stack until `wait` is over, by return or by unwinding, and then it
         // is finished.
@@ -231,12 +242,14 @@ impl Session {
     pub fn irecv(
         &self,
         from: impl Into<Origin>,
-        tag: u64,
+        tag: impl Into<Tag>,
         buffer: Vec<u8>,
     ) -> Result<RecvRequest, Error> {
-        let from = from.into();
-        self.check(from.rank(), tag)?;
-        Ok(RecvRequest::start(&self.inner, from.code(), tag, buffer))
+        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
+        Ok(RecvRequest::start(&self.inner, buffer, |memory| {
+            // SAFETY: the promise of `RecvRequest::start`.
+            unsafe { Request::recv(from, tag, memory, false) }.masked(mask)
+        }))
     }
 
     /// Waits until every rank has come to its barrier. One thread of each rank calls it at a time.

@@ -148,12 +148,21 @@ impl<D: Driver> Core<D> {
         cell.content = content;
         cell.claimed = None;
         self.matching.add_unexpected(index);
+        if self.matching.has_probes() {
+            self.serve_probes(index);
+        }
         Ok(Some(index))
     }
 
     /// A receive finds its message among the unexpected ones.
     pub(crate) fn take_unexpected(&mut self, index: u32, request: Ref) {
         self.matching.remove_unexpected(index);
+        request.matched.set(self.matching.pool.get(index).tag);
+        self.take_cell(index, request);
+    }
+
+    /// A receive gets the message of a cell that is in no list.
+    pub(crate) fn take_cell(&mut self, index: u32, request: Ref) {
         let cell = self.matching.pool.get_mut(index);
         let (from, len) = (cell.source, cell.len);
         match cell.content {

@@ -1,0 +1,315 @@
+//! Probes, and messages that a probe has taken hold of.
+//!
+//! ```text
+//!   unexpected ──mprobe──▶ held (in no list) ──recv──▶ received
+//!        ▲                   │
+//!        └──────dropped──────┘  at its old place; a receive posted meanwhile gets it
+//! ```
+//! A probe waits in a list of its own and is served when a message becomes unexpected, so after all posted receives.
+
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
+use super::takes;
+use crate::Status;
+use crate::driver::Driver;
+use crate::engine::core::Core;
+use crate::error::Error;
+use crate::matching::pool::{Content, NONE};
+use crate::request::handle::RecvRequest;
+use crate::request::{Op, Outcome, Ref, Request};
+use crate::session::{Inner, Session};
+
+impl<D: Driver> Core<D> {
+    /// Begins to wait for a message.
+    pub(crate) fn start_probe(&mut self, probe: Ref) {
+        match self.matching.find_unexpected(probe.peer, probe.tag, probe.mask) {
+            Some(cell) => drop(self.found(probe, cell)),
+            None => match self.hopeless(probe.peer) {
+                Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
+                None => {
+                    self.matching.post(probe);
+                    self.want_source(probe.peer);
+                }
+            },
+        }
+    }
+
+    /// Looks for a message, and takes hold of it if `take`.
+    pub(crate) fn look_for(
+        &mut self,
+        from: u32,
+        (tag, mask): (u64, u64),
+        take: bool,
+    ) -> Result<Option<(u32, Status)>, Error> {
+        if self.closed {
+            return Err(Error::Closed);
+        }
+        let Some(index) = self.matching.find_unexpected(from, tag, mask) else {
+            return match self.hopeless(from) {
+                Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
+                None => {
+                    self.want_source(from);
+                    Ok(None)
+                }
+            };
+        };
+        if take {
+            self.matching.remove_unexpected(index);
+        }
+        let cell = self.matching.pool.get(index);
+        Ok(Some((index, Status { source: cell.source, tag: cell.tag, len: cell.len })))
+    }
+
+    /// A message has become unexpected: tells those who wait for it.
+    #[cold]
+    pub(crate) fn serve_probes(&mut self, index: u32) {
+        let cell = self.matching.pool.get(index);
+        let (source, tag) = (cell.source, cell.tag);
+        let mut at = self.matching.probes.front();
+        while let Some(probe) = at {
+            at = probe.next.get();
+            if takes(probe, source, tag) {
+                self.matching.unpost(probe);
+                if self.found(probe, index) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ends a probe; whether it has taken hold of the message.
+    fn found(&mut self, probe: Ref, index: u32) -> bool {
+        let take = matches!(probe.op, Op::Probe { take: true });
+        if take {
+            self.matching.remove_unexpected(index);
+            probe.held.set(index);
+        }
+        let cell = self.matching.pool.get(index);
+        probe.source.set(cell.source);
+        probe.matched.set(cell.tag);
+        probe.message.set(cell.len);
+        self.finish(probe, Outcome::Done);
+        take
+    }
+
+    /// The message is on its way here no more.
+    fn lost(&self, index: u32) -> Option<Outcome> {
+        let cell = self.matching.pool.get(index);
+        let whole = cell.content == Content::Eager && cell.got == cell.len;
+        let gate = &self.gates[cell.source as usize];
+        let cause = gate.refusal().filter(|_| !whole && !gate.is_open())?;
+        Some(Outcome::Died(cell.source, cause))
+    }
+
+    /// Receives a message that is held.
+    pub(crate) fn receive_held(&mut self, request: Ref) {
+        let index = request.held.replace(NONE);
+        request.matched.set(self.matching.pool.get(index).tag);
+        match self.lost(index) {
+            Some(outcome) => {
+                self.matching.pool.put(index);
+                self.finish(request, outcome);
+            }
+            None => self.take_cell(index, request),
+        }
+    }
+
+    /// A message that is held goes back where it was.
+    pub(crate) fn put_back(&mut self, index: u32) {
+        if self.closed || self.lost(index).is_some() {
+            return self.matching.pool.put(index);
+        }
+        let cell = self.matching.pool.get(index);
+        let (source, tag) = (cell.source, cell.tag);
+        if let Some(request) = self.matching.take_posted(source, tag) {
+            return self.take_cell(index, request);
+        }
+        self.matching.readd_unexpected(index);
+        if self.matching.has_probes() {
+            self.serve_probes(index);
+        }
+    }
+}
+
+/// A message that a probe has taken hold of ([`Session::mprobe`]): nobody else can receive it. Any thread may, once.
+///
+/// Dropped, it goes back where it was among the messages that wait, as if nobody had probed for it; a receive that has been
+/// posted meanwhile gets it. It keeps its session open.
+///
+/// ```
+/// newmad::run(|session| {
+///     session.send(0, 5, b"a message of unknown length")?;
+///     let message = session.mprobe(newmad::ANY, newmad::Tag::ANY)?;
+///     let mut buffer = vec![0; message.status().len];
+///     message.recv(&mut buffer)?;
+///     assert_eq!(buffer, b"a message of unknown length");
+///     Ok::<(), newmad::Error>(())
+/// })??;
+/// # Ok::<(), newmad::Error>(())
+/// ```
+#[must_use = "a message that is dropped goes back to those that wait"]
+pub struct Message {
+    session: Arc<Inner>,
+    cell: u32,
+    status: Status,
+}
+
+impl Message {
+    /// Sender, tag and length.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    fn give_up(self) -> (Session, u32) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: moved out once; nothing else needs a destructor.
+        let session = unsafe { core::ptr::read(&raw const this.session) };
+        (Session::of(session), this.cell)
+    }
+
+    /// Receives it into `buffer`.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// The calling thread, until the message is there as a whole.
+    /// # Errors
+    /// [`Error::Truncated`], [`Error::PeerDied`], [`Error::Closed`].
+    pub fn recv(self, buffer: &mut [u8]) -> Result<Status, Error> {
+        let Status { source, tag, .. } = self.status;
+        let (session, cell) = self.give_up();
+        // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
+        let mut request = unsafe { Request::recv(source, tag, buffer, true) }.of(cell);
+        session.complete(&mut request)
+    }
+
+    /// Starts to receive it into `buffer`, which comes back from [`RecvRequest::wait`].
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// No.
+    pub fn irecv(self, buffer: Vec<u8>) -> RecvRequest {
+        let Status { source, tag, .. } = self.status;
+        let (session, cell) = self.give_up();
+        RecvRequest::start(session.inner(), buffer, |memory| {
+            // SAFETY: the promise of `RecvRequest::start`.
+            unsafe { Request::recv(source, tag, memory, false) }.of(cell)
+        })
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.session.engine.with(|core| core.put_back(self.cell));
+    }
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Message").field(&self.status).finish()
+    }
+}
+
+impl Session {
+    /// Waits for a message that nobody receives yet, from `from` with `tag`. It stays where it is: another thread may
+    /// receive it first. See [`Session::mprobe`] for one that cannot be taken away.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, several at once.
+    /// # Blocking
+    /// The calling thread, until there is such a message.
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`], [`Error::PeerDied`], [`Error::Closed`].
+    pub fn probe(
+        &self,
+        from: impl Into<crate::Origin>,
+        tag: impl Into<crate::Tag>,
+    ) -> Result<Status, Error> {
+        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
+        let mut request = Request::probe(from, tag, false).masked(mask);
+        self.complete(&mut request)
+    }
+
+    /// As [`Session::probe`], but `None` if there is no such message now, after a look for events.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, several at once.
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    /// # Errors
+    /// As [`Session::probe`].
+    pub fn iprobe(
+        &self,
+        from: impl Into<crate::Origin>,
+        tag: impl Into<crate::Tag>,
+    ) -> Result<Option<Status>, Error> {
+        let found = self.look_for(from.into(), tag.into(), false)?;
+        Ok(found.map(|(_, status)| status))
+    }
+
+    /// Waits for a message that nobody receives yet, from `from` with `tag`, and takes hold of it.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Session::probe`].
+    pub fn mprobe(
+        &self,
+        from: impl Into<crate::Origin>,
+        tag: impl Into<crate::Tag>,
+    ) -> Result<Message, Error> {
+        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
+        let mut request = Request::probe(from, tag, true).masked(mask);
+        let probing = Probing { session: self, request: &mut request };
+        let status = self.complete(probing.request)?;
+        let cell = probing.request.held.replace(NONE);
+        drop(probing);
+        Ok(Message { session: self.inner().clone(), cell, status })
+    }
+
+    /// As [`Session::mprobe`], but `None` if there is no such message now, after a look for events.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Session::iprobe`].
+    pub fn improbe(
+        &self,
+        from: impl Into<crate::Origin>,
+        tag: impl Into<crate::Tag>,
+    ) -> Result<Option<Message>, Error> {
+        let found = self.look_for(from.into(), tag.into(), true)?;
+        let session = self.inner().clone();
+        Ok(found.map(|(cell, status)| Message { session, cell, status }))
+    }
+
+    fn look_for(
+        &self,
+        from: crate::Origin,
+        tag: crate::Tag,
+        take: bool,
+    ) -> Result<Option<(u32, Status)>, Error> {
+        let (from, tag) = self.check_source(from, tag)?;
+        self.inner().engine.with_memory(|core| {
+            let found = core.look_for(from, tag, take);
+            if !matches!(found, Ok(None)) {
+                return found;
+            }
+            core.progress();
+            core.look_for(from, tag, take)
+        })
+    }
+}
+
+/// A wait for a message that is to be taken hold of: when it unwinds, with the message there, that goes back.
+struct Probing<'a> {
+    session: &'a Session,
+    request: &'a mut Request,
+}
+
+impl Drop for Probing<'_> {
+    fn drop(&mut self) {
+        let held = self.request.held.replace(NONE);
+        if held != NONE {
+            self.session.inner().engine.with(|core| core.put_back(held));
+        }
+    }
+}
