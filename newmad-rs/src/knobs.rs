@@ -1,6 +1,10 @@
 //! The knobs of this crate.
 
+use std::sync::Arc;
+
 use marcel::knob::{Kind, Knob, KnobError};
+
+use crate::strategy::{self, Strategy};
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
 pub(crate) static DRIVER: Knob = Knob {
@@ -86,6 +90,26 @@ pub(crate) static TCP_ADDRESS: Knob = Knob {
     meaning: "IP address on which the tcp driver listens and which it tells the other processes",
 };
 
+/// `NMAD_STRATEGY`: what leaves next, and together with what.
+pub(crate) static STRATEGY: Knob = Knob {
+    name: "NMAD_STRATEGY",
+    kind: Kind::Word(strategy::NAMES),
+    default: "",
+    unit: "",
+    meaning: "which waiting messages leave next, and together with which others; unset: aggreg over tcp, \
+              default over shm",
+};
+
+/// `NMAD_REORDER`: may a strategy change the order of messages with different tags?
+pub(crate) static REORDER: Knob = Knob {
+    name: "NMAD_REORDER",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "messages with different tags may overtake each other, to fill packets or because they are more \
+              urgent; those with one tag never do",
+};
+
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
@@ -97,6 +121,8 @@ pub static KNOBS: &[Knob] = &[
     UNEXPECTED_MAX,
     CONNECT_TIMEOUT,
     TCP_ADDRESS,
+    STRATEGY,
+    REORDER,
 ];
 
 /// The knobs' values, read once per session.
@@ -111,6 +137,8 @@ pub(crate) struct Settings {
     pub(crate) unexpected_max: usize,
     pub(crate) connect_timeout: std::time::Duration,
     pub(crate) tcp_address: std::net::IpAddr,
+    pub(crate) strategy: Option<Arc<dyn Strategy>>,
+    pub(crate) reorder: bool,
 }
 
 impl Settings {
@@ -143,6 +171,8 @@ impl Settings {
             tcp_address: address.parse().map_err(|_| {
                 refuse(&TCP_ADDRESS, address, "an IPv4 or IPv6 address of this machine")
             })?,
+            strategy: strategy::by_name(&STRATEGY.text()?),
+            reorder: REORDER.bool()?,
         })
     }
 }

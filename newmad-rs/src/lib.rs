@@ -54,7 +54,7 @@ mod session;
 #[cfg(all(test, not(loom)))]
 mod simulation;
 #[cfg(not(loom))]
-mod strategy;
+pub mod strategy;
 mod sync;
 #[cfg(not(loom))]
 mod sys;

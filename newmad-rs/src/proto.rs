@@ -18,6 +18,7 @@
 //! | `Fin` | 0 | 0 | 0 | of the side that is told | 0 |
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
+//! | `Pack` | 0 | of payload | entries (`strategy/entries.rs`) | | |
 
 /// Bytes of an eager header.
 pub(crate) const SHORT: usize = 32;
@@ -44,6 +45,7 @@ pub(crate) enum Kind {
     Fin = 6,
     Data = 7,
     Bye = 8,
+    Pack = 9,
 }
 
 impl Kind {
@@ -58,6 +60,7 @@ impl Kind {
             6 => Kind::Fin,
             7 => Kind::Data,
             8 => Kind::Bye,
+            9 => Kind::Pack,
             _ => return None,
         })
     }
@@ -65,7 +68,10 @@ impl Kind {
     /// Bytes of the header of this kind.
     #[inline]
     pub(crate) fn header_len(self) -> usize {
-        if (self as u8) < Kind::Rts as u8 { SHORT } else { LONG }
+        match self {
+            Kind::Eager | Kind::First | Kind::Next | Kind::Pack => SHORT,
+            _ => LONG,
+        }
     }
 }
 
@@ -164,6 +170,7 @@ impl Header {
                 header.flags == 0 && payload > 0 && header.len.checked_add(payload).is_some()
             }
             Kind::Bye => header.flags == 0 && payload == 0,
+            Kind::Pack => header.flags == 0 && payload > 0 && payload == header.len,
         };
         if sound && usize::try_from(header.len).is_ok() { Ok(header) } else { Err(Malformed) }
     }
@@ -203,6 +210,7 @@ mod tests {
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
+        round_trip(Header { seq: 1, len: 60, payload: 60, ..Header::new(Kind::Pack) });
     }
 
     #[test]

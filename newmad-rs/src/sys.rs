@@ -95,6 +95,15 @@ pub(crate) fn ready<'a>(
     &events[..usize::try_from(count).unwrap_or(0).min(events.len())]
 }
 
+/// Nanoseconds of a clock that never goes back. Progress path, signal handlers included.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a local; the call is async-signal-safe.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Adds one to an event counter.
 pub(crate) fn ring(fd: RawFd) {
     let one = 1u64;

@@ -49,10 +49,17 @@ fn child() {
             for (tag, &size) in SIZES.iter().enumerate() {
                 sends.push(session.isend(peer, tag as u64, message(tag as u64, size))?);
             }
+            // A burst, which leaves in packets of several messages, and meets cells.
+            for number in 0..40 {
+                sends.push(session.isend_with_priority(peer, 9, vec![round as u8; 8], number)?);
+            }
             let start = Instant::now();
             poll_until(session, || start.elapsed() > Duration::from_millis(2));
             for (tag, &size) in SIZES.iter().enumerate().filter(|(tag, _)| tag % 2 != round % 2) {
                 receives.push((size, session.irecv(ANY, tag as u64, vec![0; size])?));
+            }
+            for _ in 0..40 {
+                receives.push((8, session.irecv(peer, 9, vec![0; 8])?));
             }
             for (size, mut receive) in receives {
                 poll_until(session, || {
@@ -77,7 +84,13 @@ fn child() {
 
 #[test]
 fn no_driver_allocates_while_it_makes_progress() {
-    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for env in [
+        ("NMAD_DRIVER", "shm"),
+        ("NMAD_DRIVER", "tcp"),
+        ("NMAD_CMA", "0"),
+        ("NMAD_STRATEGY", "aggreg"),
+        ("NMAD_STRATEGY", "prio"),
+    ] {
         // Progress off: the only polls are those of this test.
         let env = [env, ("PIOM_ENABLE_PROGRESSION", "0"), ("MARCEL_MODE", "no-thread")];
         launch("talk", 2, &env).succeed(Duration::from_secs(30));

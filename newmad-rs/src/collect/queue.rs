@@ -36,6 +36,20 @@ impl Queue {
         self.tail = Some(request);
     }
 
+    /// Adds a request before all others.
+    #[inline]
+    pub(crate) fn push_front(&mut self, request: Ref, place: Place) {
+        debug_assert_eq!(request.place.get(), Place::Nowhere);
+        request.place.set(place);
+        request.prev.set(None);
+        request.next.set(self.head);
+        match self.head {
+            Some(head) => head.prev.set(Some(request)),
+            None => self.tail = Some(request),
+        }
+        self.head = Some(request);
+    }
+
     /// Takes out a request that is in this queue.
     #[inline]
     pub(crate) fn remove(&mut self, request: Ref) {

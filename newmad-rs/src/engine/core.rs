@@ -17,7 +17,7 @@ use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::matching::Matching;
 use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
-use crate::strategy;
+use crate::strategy::next::Stage;
 use crate::sys;
 use crate::transfer::rendezvous::Table;
 
@@ -41,6 +41,8 @@ pub(crate) struct Signals {
     size: usize,
     /// Written when something is wanted.
     bell: OwnedFd,
+    /// Messages are held until the next look.
+    pub(crate) held: AtomicBool,
 }
 
 impl Signals {
@@ -53,6 +55,7 @@ impl Signals {
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             size,
             bell: sys::eventfd()?,
+            held: AtomicBool::new(false),
         }))
     }
 
@@ -103,7 +106,16 @@ pub(crate) struct Core<D> {
     pub(crate) table: Table,
     pub(crate) copies: Queue,
     pub(crate) threshold: usize,
-    pub(crate) strategy: strategy::Default,
+    /// Whether messages with different tags may overtake each other.
+    pub(crate) reorder: bool,
+    /// Where packets of several messages are made.
+    pub(crate) stage: Stage,
+    /// Sends are only queued: what others left on the submission list is to leave together.
+    pub(crate) gathering: bool,
+    /// Whether somebody looks after what is held: a kernel thread that sleeps on behalf of the session.
+    pub(crate) patient: bool,
+    /// The sleeper was woken because messages are held.
+    pub(crate) called: bool,
     /// Gates that have something to send.
     pub(crate) backlog: usize,
     /// Ranks that are neither dead nor gone, this one included.
@@ -144,7 +156,11 @@ impl<D: Driver> Core<D> {
             table: Table::new(),
             copies: Queue::default(),
             threshold,
-            strategy: strategy::Default,
+            reorder: true,
+            stage: Stage::new(),
+            gathering: false,
+            patient: false,
+            called: false,
             backlog: 0,
             living: size as usize,
             casualty: None,
@@ -178,9 +194,14 @@ impl<D: Driver> Core<D> {
 
     #[cold]
     fn drain_slowly(&mut self) {
+        self.gathering = true;
         for request in self.signals.submissions.take() {
             // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
             self.start(unsafe { Ref::new(request) });
+        }
+        self.gathering = false;
+        if self.backlog > 0 {
+            self.flush_all();
         }
     }
 
@@ -234,8 +255,23 @@ impl<D: Driver> Core<D> {
         }
     }
 
+    /// When messages are held: instead of a look, which would send them one by one, ends the sleep for which the
+    /// caller has armed. False: nothing is held.
+    pub(crate) fn call_for_held(&mut self) -> bool {
+        if !self.signals.held.load(Ordering::Relaxed) {
+            return false;
+        }
+        if !self.called {
+            self.called = true;
+            self.arm();
+            self.wake_oneself();
+        }
+        true
+    }
+
     /// One look at everything.
     pub(crate) fn round(&mut self) -> bool {
+        self.called = false;
         let mut any = false;
         for rail in &mut self.rails {
             any |= rail.driver.begin();

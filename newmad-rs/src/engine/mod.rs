@@ -255,6 +255,9 @@ impl Unfinished<'_> {
         request.set_waiting();
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         loop {
+            if self.engine.signals.held.load(Ordering::Relaxed) {
+                self.engine.with(|core| core.progress());
+            }
             if self.engine.signals.starved.load(Ordering::SeqCst) {
                 self.engine.feed();
             }
@@ -312,6 +315,9 @@ unsafe impl Source for Engine {
             self.lock.leave(ARM);
             return true;
         };
+        if core.call_for_held() {
+            return true;
+        }
         core.arm();
         !core.progress()
     }

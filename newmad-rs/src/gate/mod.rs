@@ -11,14 +11,16 @@
 //! send to a peer, or the first receive that names it, asks the porter (`Signals::want`) for all its links. The
 //! porter opens them ([`Core::attach`]) or says that it cannot be done ([`Core::unreachable`]).
 
+use std::sync::Arc;
+
 use crate::collect::queue::Queue;
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::matching::pool::Content;
 use crate::proto::{Header, Kind};
-use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
+use crate::strategy::{self, next::Chosen};
 
 /// Whether a peer can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub(crate) struct Gate {
     pub(crate) control: Queue,
     pub(crate) streams: Queue,
     pub(crate) assembly: Assembly,
+    /// Where the rest of the `Pack` begins that could not be taken whole.
+    pub(crate) unpacked: usize,
     /// By rail: the piece that is coming in, and the message of which a piece has left in part.
     pub(crate) arrivals: [Option<Arrival>; MAX_RAILS],
     pub(crate) halves: [Option<Ref>; MAX_RAILS],
@@ -82,6 +86,10 @@ pub(crate) struct Gate {
     pub(crate) small: usize,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
+    /// What decides about its packets.
+    pub(crate) chosen: Chosen,
+    /// So many messages stay in `sends` until the next look.
+    pub(crate) held: u32,
     bye_sent: bool,
 }
 
@@ -95,12 +103,15 @@ impl Gate {
             control: Queue::default(),
             streams: Queue::default(),
             assembly: Assembly::Nothing,
+            unpacked: 0,
             arrivals: [None; MAX_RAILS],
             halves: [None; MAX_RAILS],
             open: 0,
             wanted: false,
             small: NO_RAIL,
             large_expected: 0,
+            chosen: Chosen::new(Arc::new(strategy::default::Default)),
+            held: 0,
             bye_sent: false,
         }
     }
@@ -339,7 +350,7 @@ impl<D: Driver> Core<D> {
             }
             let left = gate.life == Life::Left;
             if !gate.bye_sent && idle && !self.copies_with(peer) {
-                let sent = self.post(peer, &mut Header::new(Kind::Bye), Span::EMPTY);
+                let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
                 self.gates[peer as usize].bye_sent = sent;
             }
             let mut heard = true;

@@ -193,18 +193,14 @@ impl SendRequest {
         to: u32,
         tag: u64,
         data: Vec<u8>,
-        synchronous: bool,
+        kind: impl FnOnce(Request) -> Request,
     ) -> SendRequest {
         let mut buffer = Lent(ManuallyDrop::new(data));
         let data =
             std::ptr::slice_from_raw_parts(buffer.0.as_mut_ptr().cast_const(), buffer.0.len());
         // SAFETY: the vector's memory neither moves nor is freed nor written before the request's end: the
         // handle drops the request first, and forgetting the handle leaks the vector too.
-        let owned = unsafe {
-            let request = Request::send(to, tag, data, false);
-            let request = if synchronous { request.synchronous() } else { request };
-            Owned::submit(request, session)
-        };
+        let owned = unsafe { Owned::submit(kind(Request::send(to, tag, data, false)), session) };
         SendRequest { owned: Some(owned), buffer }
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct Request {
     pub(crate) mask: u64,
     /// It ends only when a receive has matched it.
     synchronous: bool,
+    /// How urgent it is; 0 unless told otherwise.
+    pub(crate) priority: i8,
     buffer: *mut u8,
     pub(crate) capacity: usize,
     // The engine's.
@@ -158,6 +160,7 @@ impl Request {
             tag,
             mask: EXACT,
             synchronous: false,
+            priority: 0,
             buffer,
             capacity,
             next: Cell::new(None),
@@ -200,6 +203,11 @@ impl Request {
     #[inline]
     pub(crate) fn is_announced(&self, threshold: usize) -> bool {
         self.capacity > threshold || self.synchronous
+    }
+
+    /// The same, so urgent.
+    pub(crate) fn with_priority(self, priority: i8) -> Request {
+        Request { priority, ..self }
     }
 
     /// A receive into `buffer`. `blocking`: its owner waits from the start.

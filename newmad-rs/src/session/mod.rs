@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::request::handle::{RecvRequest, SendRequest};
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
+use crate::strategy::Strategy;
 
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
@@ -212,7 +213,7 @@ impl Session {
     /// [`Error::BadRank`], [`Error::BadTag`]; others when it is waited for.
     pub fn isend(&self, to: u32, tag: u64, data: impl Into<Vec<u8>>) -> Result<SendRequest, Error> {
         self.check(Some(to), tag)?;
-        Ok(SendRequest::start(&self.inner, to, tag, data.into(), false))
+        Ok(SendRequest::start(&self.inner, to, tag, data.into(), |request| request))
     }
 
     /// As [`Session::isend`], but the request is over only when a receive has matched the message, however short
@@ -227,7 +228,39 @@ impl Session {
         data: impl Into<Vec<u8>>,
     ) -> Result<SendRequest, Error> {
         self.check(Some(to), tag)?;
-        Ok(SendRequest::start(&self.inner, to, tag, data.into(), true))
+        Ok(SendRequest::start(&self.inner, to, tag, data.into(), Request::synchronous))
+    }
+
+    /// As [`Session::isend`], with a hint how urgent it is: where the session's strategy is `prio`, what waits
+    /// leaves in this order (0: as usual; more is more urgent). Messages with one tag keep their order.
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Session::isend`].
+    pub fn isend_with_priority(
+        &self,
+        to: u32,
+        tag: u64,
+        data: impl Into<Vec<u8>>,
+        priority: i8,
+    ) -> Result<SendRequest, Error> {
+        self.check(Some(to), tag)?;
+        let urgent = |request: Request| request.with_priority(priority);
+        Ok(SendRequest::start(&self.inner, to, tag, data.into(), urgent))
+    }
+
+    /// Changes the strategy that decides what leaves next for rank `peer`: at once, for what waits too.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, at any time.
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    /// # Errors
+    /// [`Error::BadRank`].
+    pub fn set_strategy(&self, peer: u32, strategy: Arc<dyn Strategy>) -> Result<(), Error> {
+        self.check(Some(peer), 0)?;
+        // Dropped when the engine is free again: this may run the program's code.
+        drop(self.inner.engine.with(|core| core.set_strategy(peer, strategy)));
+        Ok(())
     }
 
     /// Starts to receive into `buffer`, whose length is its capacity; it comes back from

@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::engine::core::{Core, Signals};
 use crate::error::{Error, os};
 use crate::knobs::Settings;
+use crate::strategy::{self, Strategy};
 use crate::sys;
 
 /// Rendezvous threshold unless `NMAD_RDV_THRESHOLD` says otherwise.
@@ -47,6 +48,7 @@ impl std::str::FromStr for Driver {
 pub struct Builder {
     manager: Option<Arc<Manager>>,
     driver: Option<Driver>,
+    strategy: Option<Arc<dyn Strategy>>,
 }
 
 impl Builder {
@@ -62,6 +64,12 @@ impl Builder {
         self
     }
 
+    /// What decides which waiting messages leave next (`NMAD_STRATEGY`). Processes of one session may differ in it.
+    pub fn strategy(mut self, strategy: Arc<dyn Strategy>) -> Builder {
+        self.strategy = Some(strategy);
+        self
+    }
+
     /// Opens the session: finds the other processes by the environment (PMI-1), and connects with them. Without
     /// a process manager in the environment it is a session of one.
     ///
@@ -72,7 +80,8 @@ impl Builder {
     /// # Errors
     /// A knob is wrong, a process does not come, the kernel refuses something.
     pub fn open(self) -> Result<Session, Error> {
-        let settings = Settings::read()?;
+        let mut settings = Settings::read()?;
+        settings.strategy = self.strategy.or(settings.strategy);
         let asked = match (self.driver, &settings.driver) {
             (Some(driver), _) => Some(driver),
             (None, Some(name)) => Some(name.parse()?),
@@ -156,6 +165,14 @@ impl Session {
             Core::new(rank, size, vec![driver], threshold, settings.unexpected_max, signals);
         for peer in (0..size).filter(|&peer| peer != rank) {
             core.attach(0, peer, |_| ());
+        }
+        core.reorder = settings.reorder;
+        core.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
+        let usual = || strategy::by_name(if name == "tcp" { "aggreg" } else { "default" });
+        if let Some(strategy) = settings.strategy.clone().or_else(usual) {
+            for peer in 0..size {
+                core.set_strategy(peer, strategy.clone());
+            }
         }
         let engine = Arc::new(Engine::new(core)?);
         let source = manager

@@ -1,6 +1,8 @@
 //! The engine against a simple oracle, over a virtual network whose tracks fill up, split pieces and refuse copies
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
+mod strategies;
+
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
@@ -36,6 +38,8 @@ struct World {
     copies: bool,
     refuses: bool,
     piece: usize,
+    /// Seed of the whims by which strategies answer; 0: the default strategy.
+    whims: u64,
 }
 
 struct Virtual {
@@ -293,7 +297,9 @@ fn run(world: World, steps: Vec<Step>) {
         .map(|rank| {
             let signals = Signals::new(RANKS, world.rails).unwrap();
             let drivers = (0..world.rails).map(|rail| driver(rank, rail, &wires, world)).collect();
-            Core::new(rank, RANKS, drivers, THRESHOLD, 1 << 20, signals)
+            let mut core = Core::new(rank, RANKS, drivers, THRESHOLD, 1 << 20, signals);
+            strategies::whims(&mut core, world.whims);
+            core
         })
         .collect();
     let mut sends: Vec<Asked> = Vec::new();
@@ -402,16 +408,16 @@ proptest! {
     #[test]
     fn every_message_reaches_its_receive_whole_and_in_order(
         rails in 1usize..4, fragile: bool, capacity in 1usize..6, copies: bool, refuses: bool, piece in 1usize..200,
-        steps in steps(),
+        whims in 0u64..4, steps in steps(),
     ) {
-        run(World { rails, fragile, capacity, copies, refuses, piece }, steps);
+        run(World { rails, fragile, capacity, copies, refuses, piece, whims }, steps);
     }
 }
 
 fn pair() -> (Vec<Core<Virtual>>, Wires) {
     let wires = Wires::default();
-    let world =
-        World { rails: 1, fragile: false, capacity: 4, copies: true, refuses: false, piece: 64 };
+    let (copies, refuses, fragile) = (true, false, false);
+    let world = World { rails: 1, fragile, capacity: 4, copies, refuses, piece: 64, whims: 0 };
     let cores = (0..2)
         .map(|rank| {
             let signals = Signals::new(2, 1).unwrap();
@@ -511,8 +517,15 @@ fn a_message_is_streamed_or_pushed_but_not_both() {
 #[test]
 fn what_waits_for_a_link_ends_when_there_is_no_way() {
     let signals = Signals::new(3, 2).unwrap();
-    let world =
-        World { rails: 2, fragile: false, capacity: 4, copies: false, refuses: false, piece: 64 };
+    let world = World {
+        rails: 2,
+        fragile: false,
+        capacity: 4,
+        copies: false,
+        refuses: false,
+        piece: 64,
+        whims: 0,
+    };
     let wires = Wires::default();
     let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
     let mut core = Core::new(0, 3, drivers, THRESHOLD, 1 << 20, signals.clone());

@@ -1,68 +1,173 @@
-//! Strategy: what goes into the next packet of a gate when its small track is free.
+//! Strategies: what leaves next, in which order and together with what, and over which rails large messages go.
+//!
+//! The *optimise* layer between submission and transfer. Messages that find their gate's small track free leave at once;
+//! the others wait in the gate's queue. Whenever the track has room and more than one message waits, the gate's
+//! strategy is shown a window of the queue ([`Waiting`]) and fills the next packet ([`Packet`]); when a large
+//! message may move it is shown the open rails ([`Rail`]) and says how many bytes each of them gets.
+//!
+//! A strategy only answers. The core checks each answer, acts, and goes on without one: a wrong strategy costs time, and
+//! neither a message, nor its order, nor the protocol. In particular the core sees to it that
+//! - messages from one sender with the same tag never overtake each other, and, unless the session allows it
+//!   (`NMAD_REORDER`), no message overtakes another;
+//! - a message that has begun to leave goes on before all others;
+//! - the oldest message leaves next after the others have overtaken it for [`PATIENCE`] packets;
+//! - an empty answer sends the oldest message, impossible shares send all bytes over the best rail.
+//!
+//! | name | its packets | its large messages | file |
+//! |---|---|---|---|
+//! | `default` | one message each, in order | the fastest rail | `default.rs` |
+//! | `aggreg` | as many messages as fit | the fastest rail | `aggreg.rs` |
+//! | `prio` | as many as fit, the most urgent first | the fastest rail | `prio.rs` |
+//! | `split_balance` | as `aggreg` | parts over all rails that end together | `split_balance.rs` |
+//!
+//! Rejected: strategies that take messages from the queue and post packets themselves, as NewMadeleine's do (each has to
+//! keep order, credits and repair, and a user's first one breaks the protocol).
 
-use crate::collect::queue::Queue;
-use crate::proto::{Header, Kind, SENDER_WAITS};
-use crate::request::Ref;
-use crate::request::span::Span;
+pub(crate) mod aggreg;
+pub(crate) mod chosen;
+pub(crate) mod default;
+pub(crate) mod entries;
+pub(crate) mod next;
+pub(crate) mod prio;
+mod wrap;
 
-/// A packet wrapper: what the transfer layer is given.
-pub(crate) struct Wrapper {
-    pub(crate) request: Ref,
-    pub(crate) header: Header,
-    pub(crate) payload: Span,
+use std::sync::Arc;
+
+pub use chosen::{Packet, Waiting};
+pub(crate) use wrap::{Limits, Wrapper, wrap};
+
+/// Most waiting messages that a strategy is shown at once.
+pub const WINDOW: usize = 64;
+
+/// For so many packets the oldest message of a gate may be overtaken.
+pub const PATIENCE: u32 = 64;
+
+/// A message that waits for the small track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Message {
+    /// Its tag.
+    pub tag: u64,
+    /// Its length in bytes.
+    pub len: usize,
+    /// How urgent its sender said it is: 0 unless told otherwise, more is more urgent.
+    pub priority: i8,
+    /// Only its announcement goes over the small track; its bytes wait for the receiver.
+    pub announced: bool,
 }
 
-/// What a strategy may choose from.
-pub(crate) struct Limits {
-    /// Most payload bytes of one packet of the small track.
-    pub(crate) mtu: usize,
-    /// Longer messages use rendezvous.
-    pub(crate) threshold: usize,
-}
-
-/// Builds the next packet of a gate from the messages that wait there.
-pub(crate) trait Strategy {
-    /// The next packet; `None` when nothing waits. Called again, with the queue as it is then, when the packet
-    /// could not be posted. Progress path.
-    fn next(&self, waiting: &Queue, limits: &Limits) -> Option<Wrapper>;
-}
-
-/// Messages leave one by one, in order, in as few packets as the track allows.
-pub(crate) struct Default;
-
-impl Strategy for Default {
-    #[inline]
-    fn next(&self, waiting: &Queue, limits: &Limits) -> Option<Wrapper> {
-        waiting.front().map(|request| wrap(request, limits))
+impl Message {
+    /// Bytes that it takes in a packet together with others.
+    pub fn bytes(&self) -> usize {
+        match self.announced {
+            true => entries::ANNOUNCED,
+            false => entries::SHORT + self.len,
+        }
     }
 }
 
-/// The next packet of one message.
-#[inline]
-pub(crate) fn wrap(request: Ref, limits: &Limits) -> Wrapper {
-    let data = request.span();
-    let tag = request.tag;
-    let len = data.len() as u64;
-    if request.is_announced(limits.threshold) {
-        let header = Header {
-            flags: if request.is_waiting() { SENDER_WAITS } else { 0 },
-            tag,
-            len,
-            id: request.id.get(),
-            addr: data.as_ptr() as u64,
-            ..Header::new(Kind::Rts)
-        };
-        return Wrapper { request, header, payload: Span::EMPTY };
+/// What is known of a message at the moment when it is submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lone {
+    /// The message.
+    pub message: Message,
+    /// Nanoseconds since the last packet left over this track, or the last message was held.
+    pub quiet_ns: u64,
+    /// Nanoseconds that a packet costs this processor, whatever its length (a system call on some rails).
+    pub packet_ns: u64,
+}
+
+/// Answers what leaves next; see the module. Users write their own: `examples/my_strategy.rs`.
+///
+/// ```
+/// use newmad::strategy::{Packet, Strategy, Waiting};
+///
+/// /// The shortest first.
+/// struct Shortest;
+///
+/// impl Strategy for Shortest {
+///     fn name(&self) -> &str {
+///         "shortest"
+///     }
+///     fn fill(&self, waiting: &Waiting<'_>, packet: &mut Packet<'_>) {
+///         for limit in [64, 1024, usize::MAX] {
+///             for (index, message) in waiting.iter().enumerate() {
+///                 if message.len <= limit {
+///                     packet.take(index);
+///                 }
+///             }
+///         }
+///     }
+/// }
+/// # let _ = Shortest;
+/// ```
+///
+/// # Context
+/// All methods are called on the progress path: by threads that send or wait, by the scheduler and by kernel threads
+/// of the I/O manager, one call at a time for each session. They should take some ten nanoseconds for each message shown,
+/// and must neither block, nor allocate, nor wait for a message. They are never called from a signal handler: there
+/// `default` answers. One that panics is reported, and `default` answers from then on.
+pub trait Strategy: Send + Sync {
+    /// Its name, for messages.
+    fn name(&self) -> &str;
+
+    /// Fills the next packet of the small track from the messages that wait, two of them or more.
+    fn fill(&self, waiting: &Waiting<'_>, packet: &mut Packet<'_>);
+
+    /// Whether [`Strategy::hold`] is to be asked; looked at once, when the strategy is chosen.
+    fn may_hold(&self) -> bool {
+        false
     }
-    let moved = request.moved.get();
-    let payload = data.part(moved, limits.mtu);
-    let size = payload.len() as u32;
-    let header = if data.len() <= limits.mtu {
-        Header { tag, len, payload: size, ..Header::new(Kind::Eager) }
-    } else if moved == 0 {
-        Header { tag, len, payload: size, ..Header::new(Kind::First) }
-    } else {
-        Header { tag, len: moved as u64, payload: size, ..Header::new(Kind::Next) }
-    };
-    Wrapper { request, header, payload }
+
+    /// A message whose sender does not wait for it is submitted, nothing is before it and the track is free. True: it stays
+    /// until somebody looks for events, at the latest when the session's I/O manager, which is told, does; it then leaves
+    /// together with what came after it. False: it leaves at once.
+    fn hold(&self, lone: &Lone) -> bool {
+        let _ = lone;
+        false
+    }
+
+    #[doc(hidden)]
+    fn is_ours(&self, _: seal::Seal) -> bool {
+        false
+    }
+}
+
+/// Lets nobody else say that a strategy is one of this crate.
+mod seal {
+    #[derive(Debug)]
+    pub struct Seal;
+}
+
+impl std::fmt::Debug for dyn Strategy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Names of the strategies that come with this crate.
+pub const NAMES: &[&str] = &["default", "aggreg", "prio"];
+
+/// The strategy of this name ([`NAMES`]).
+pub fn by_name(name: &str) -> Option<Arc<dyn Strategy>> {
+    Some(match name {
+        "default" => Arc::new(default::Default),
+        "aggreg" => Arc::new(aggreg::Aggreg),
+        "prio" => Arc::new(prio::Prio),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_strategy_of_that_name() {
+        for name in NAMES {
+            assert_eq!(by_name(name).unwrap().name(), *name);
+        }
+        assert!(by_name("clever").is_none());
+    }
 }

@@ -7,6 +7,7 @@ use crate::matching::pool::Content;
 use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Ref};
+use crate::strategy::entries;
 
 impl<D: Driver> Core<D> {
     /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
@@ -26,6 +27,7 @@ impl<D: Driver> Core<D> {
             Kind::First => self.first(from, header, payload)?,
             Kind::Next => self.next(from, header, payload).map(|()| true)?,
             Kind::Rts => self.announced(from, header)?,
+            Kind::Pack => self.unpack(from, payload)?,
             Kind::Cts => self.asked(from, header).map(|()| true)?,
             Kind::Fin => self.told(from, header).map(|()| true)?,
             Kind::Bye => {
@@ -50,6 +52,24 @@ impl<D: Driver> Core<D> {
         }
         let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };
         self.matching.pool.append(cell, payload);
+        Ok(true)
+    }
+
+    /// Takes several messages out of a packet. When there is no cell for one of them, the packet stays where it is, and
+    /// those before are not taken again.
+    fn unpack(&mut self, from: u32, pack: Span) -> Result<bool, Malformed> {
+        let mut at = core::mem::take(&mut self.gates[from as usize].unpacked);
+        while let Some((header, payload, next)) = entries::decode(pack, at)? {
+            let taken = match header.kind {
+                Kind::Rts => self.announced(from, &header)?,
+                _ => self.eager(from, &header, payload)?,
+            };
+            if !taken {
+                self.gates[from as usize].unpacked = at;
+                return Ok(false);
+            }
+            at = next;
+        }
         Ok(true)
     }
 

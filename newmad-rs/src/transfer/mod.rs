@@ -5,13 +5,16 @@ pub(crate) mod parts;
 pub(crate) mod rendezvous;
 pub(crate) mod stream;
 
+use std::sync::atomic::Ordering;
+
 use crate::driver::{Driver, Post};
 use crate::engine::core::Core;
 use crate::gate::{MAX_RAILS, NO_RAIL};
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
-use crate::strategy::{Limits, Strategy, wrap};
+use crate::strategy::{Limits, WINDOW, wrap};
+use crate::sys;
 
 impl<D: Driver> Core<D> {
     #[inline]
@@ -36,8 +39,14 @@ impl<D: Driver> Core<D> {
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()
         {
+            if !gate.chosen.plain
+                && gate.small != NO_RAIL
+                && (self.gathering || self.holds(to, request))
+            {
+                return self.hold(request);
+            }
             let mut packet = wrap(request, &limits);
-            if self.post(to, &mut packet.header, packet.payload) {
+            if self.post(to, &mut packet.header, &[packet.payload]) {
                 return self.finish(request, Outcome::Done);
             }
         }
@@ -51,24 +60,44 @@ impl<D: Driver> Core<D> {
         let to = request.peer;
         self.gates[to as usize].sends.push(request, Place::Sends);
         self.backlog += 1;
-        self.flush(to);
+        let gate = &self.gates[to as usize];
+        let (held, linked) = (gate.held, gate.small != NO_RAIL);
+        if held > 0 && (held as usize) < WINDOW && self.holds(to, request) {
+            self.gates[to as usize].held += 1;
+        } else if !(self.gathering && linked) {
+            self.flush(to);
+        }
+    }
+
+    /// It is the first message that stays until the next look.
+    fn hold(&mut self, request: Ref) {
+        let gate = &mut self.gates[request.peer as usize];
+        gate.sends.push(request, Place::Sends);
+        gate.held = 1;
+        self.backlog += 1;
+        self.signals.held.store(true, Ordering::Relaxed);
     }
 
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
-    pub(crate) fn post(&mut self, to: u32, header: &mut Header, payload: Span) -> bool {
+    pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
         header.seq = self.gates[to as usize].tx_seq;
+        let clocked = self.gates[to as usize].chosen.holds;
+        let before = if clocked { sys::now_ns() } else { 0 };
         let posted = if to == self.rank {
-            self.loop_back(header, payload)
+            self.loop_back(header, parts.first().copied().unwrap_or(Span::EMPTY))
         } else {
             match self.rails.get_mut(self.gates[to as usize].small) {
-                Some(rail) => rail.driver.post_small(to, header, &[payload]) == Post::Posted,
+                Some(rail) => rail.driver.post_small(to, header, parts) == Post::Posted,
                 None => false,
             }
         };
         if posted {
             let gate = &mut self.gates[to as usize];
             gate.tx_seq = gate.tx_seq.wrapping_add(1);
+            if clocked {
+                gate.chosen.posted(before, sys::now_ns());
+            }
         }
         posted
     }
@@ -98,6 +127,7 @@ impl<D: Driver> Core<D> {
     /// Flushes every gate.
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
+        self.signals.held.store(false, Ordering::Relaxed);
         for at in 0..self.connected.len() {
             if let Some(&peer) = self.connected.get(at) {
                 any |= self.flush(peer);
@@ -117,11 +147,12 @@ impl<D: Driver> Core<D> {
             self.want(to);
             return false;
         }
+        self.gates[to as usize].held = 0;
         let limits = self.limits(to);
         loop {
             if let Some(request) = self.gates[to as usize].control.front() {
                 let mut header = control(request);
-                if !self.post(to, &mut header, Span::EMPTY) {
+                if !self.post(to, &mut header, &[]) {
                     break;
                 }
                 self.gates[to as usize].control.remove(request);
@@ -129,23 +160,7 @@ impl<D: Driver> Core<D> {
                 if header.kind == Kind::Fin {
                     self.end_rendezvous(request);
                 }
-            } else if let Some(mut packet) =
-                self.strategy.next(&self.gates[to as usize].sends, &limits)
-            {
-                let request = packet.request;
-                let announces = packet.header.kind == Kind::Rts;
-                if !self.post(to, &mut packet.header, packet.payload) {
-                    break;
-                }
-                request.moved.set(request.moved.get() + packet.payload.len());
-                if announces || request.moved.get() == request.capacity {
-                    self.gates[to as usize].sends.remove(request);
-                    self.backlog -= 1;
-                    if !announces {
-                        self.finish(request, Outcome::Done);
-                    }
-                }
-            } else {
+            } else if !self.send_next(to, &limits) {
                 break;
             }
             any = true;

@@ -1,0 +1,161 @@
+//! What is in a `Pack`: several short messages and announcements, one after the other.
+//!
+//! ```text
+//! 0 len(24 bits) | kind(4) | flags(4)   4 tag(u64)   then
+//!   Eager  12 the message's `len` bytes
+//!   Rts    12 length(u64)  20 id(u64)  28 address(u64)       -- `len` is 0
+//! ```
+//! Little-endian, unaligned. A reader copies each entry's head out before it checks it, and checks it as it would a
+//! packet's header: the memory may be shared with a peer that writes to it meanwhile.
+
+use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
+use crate::request::span::Span;
+
+/// Bytes in front of a short message.
+pub(crate) const SHORT: usize = 12;
+/// Bytes of an announcement.
+pub(crate) const ANNOUNCED: usize = 36;
+
+/// Longest message that an entry can hold.
+pub(crate) const MOST: usize = (1 << 24) - 1;
+
+/// Writes the head of an entry for this header, of kind `Eager` or `Rts`. Returns its length.
+#[inline]
+pub(crate) fn encode(header: &Header, out: &mut [u8; ANNOUNCED]) -> usize {
+    let short = header.kind == Kind::Eager;
+    debug_assert!(short && header.len <= MOST as u64 || header.kind == Kind::Rts);
+    let len = if short { header.len as u32 } else { 0 };
+    let first = len | u32::from(header.kind as u8) << 24 | u32::from(header.flags) << 28;
+    out[0..4].copy_from_slice(&first.to_le_bytes());
+    out[4..12].copy_from_slice(&header.tag.to_le_bytes());
+    if short {
+        return SHORT;
+    }
+    out[12..20].copy_from_slice(&header.len.to_le_bytes());
+    out[20..28].copy_from_slice(&header.id.to_le_bytes());
+    out[28..36].copy_from_slice(&header.addr.to_le_bytes());
+    ANNOUNCED
+}
+
+/// The entry at `at`: its header as if it had come alone, its bytes, and where the next one begins. `None`: this was the
+/// last one.
+#[inline]
+pub(crate) fn decode(pack: Span, at: usize) -> Result<Option<(Header, Span, usize)>, Malformed> {
+    let rest = pack.part(at, usize::MAX);
+    if rest.len() == 0 {
+        return Ok(None);
+    }
+    if rest.len() < SHORT {
+        return Err(Malformed);
+    }
+    let mut head = [0; ANNOUNCED];
+    // SAFETY: at most the array's length; packets never lie on this stack.
+    unsafe { rest.part(0, ANNOUNCED).copy_to(head.as_mut_ptr()) };
+    let word = |from: usize| {
+        let mut raw = [0; 8];
+        raw.copy_from_slice(&head[from..from + 8]);
+        u64::from_le_bytes(raw)
+    };
+    let first = word(0) as u32;
+    let (len, kind, flags) = (first as usize & MOST, (first >> 24) as u8 & 15, (first >> 28) as u8);
+    let tag = word(4);
+    if kind == Kind::Eager as u8 {
+        if flags != 0 || rest.len() - SHORT < len {
+            return Err(Malformed);
+        }
+        let header =
+            Header { tag, len: len as u64, payload: len as u32, ..Header::new(Kind::Eager) };
+        return Ok(Some((header, rest.part(SHORT, len), at + SHORT + len)));
+    }
+    let sound = kind == Kind::Rts as u8 && flags & !SENDER_WAITS == 0 && len == 0;
+    if !sound || rest.len() < ANNOUNCED || usize::try_from(word(12)).is_err() {
+        return Err(Malformed);
+    }
+    let header = Header {
+        flags,
+        tag,
+        len: word(12),
+        id: word(20),
+        addr: word(28),
+        ..Header::new(Kind::Rts)
+    };
+    Ok(Some((header, Span::EMPTY, at + ANNOUNCED)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn span(bytes: &[u8]) -> Span {
+        // SAFETY: the tests keep the bytes while they use the span.
+        unsafe { Span::new(bytes.as_ptr(), bytes.len()) }
+    }
+
+    fn copied(span: Span) -> Vec<u8> {
+        let mut bytes = vec![0; span.len()];
+        // SAFETY: the vector has the span's length.
+        unsafe { span.copy_to(bytes.as_mut_ptr()) };
+        bytes
+    }
+
+    fn entry() -> impl Strategy<Value = (Header, Vec<u8>)> {
+        let bytes = proptest::collection::vec(any::<u8>(), 0..100);
+        (any::<u64>(), any::<bool>(), any::<bool>(), bytes, any::<[u64; 3]>()).prop_map(
+            |(tag, announced, waits, bytes, [len, id, addr])| match announced {
+                false => {
+                    let len = bytes.len();
+                    let eager = Header::new(Kind::Eager);
+                    (Header { tag, len: len as u64, payload: len as u32, ..eager }, bytes)
+                }
+                true => {
+                    let flags = if waits { SENDER_WAITS } else { 0 };
+                    (Header { flags, tag, len, id, addr, ..Header::new(Kind::Rts) }, Vec::new())
+                }
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_goes_in_comes_out(entries in proptest::collection::vec(entry(), 0..40)) {
+            let mut pack = Vec::new();
+            for (header, bytes) in &entries {
+                let mut head = [0; ANNOUNCED];
+                let len = encode(header, &mut head);
+                pack.extend_from_slice(&head[..len]);
+                pack.extend_from_slice(bytes);
+            }
+            let mut at = 0;
+            for (header, bytes) in &entries {
+                let (found, body, next) = decode(span(&pack), at).unwrap().unwrap();
+                prop_assert_eq!(&found, header);
+                prop_assert_eq!(&copied(body), bytes);
+                at = next;
+            }
+            prop_assert!(decode(span(&pack), at).unwrap().is_none());
+            // Cut anywhere, it is refused or its entries end where it was cut.
+            for cut in 0..pack.len() {
+                let mut at = 0;
+                while let Ok(Some((_, body, next))) = decode(span(&pack[..cut]), at) {
+                    prop_assert!(next > at && next <= cut && body.len() < next - at);
+                    at = next;
+                }
+            }
+        }
+
+        #[test]
+        fn hostile_bytes_end_or_are_refused(
+            bytes in proptest::collection::vec(prop_oneof![4 => 0u8..6, 1 => any::<u8>()], 0..200),
+            at in 0usize..300,
+        ) {
+            let mut at = at;
+            while let Ok(Some((header, body, next))) = decode(span(&bytes), at) {
+                prop_assert!(next > at && next <= bytes.len());
+                prop_assert!(matches!(header.kind, Kind::Eager | Kind::Rts));
+                prop_assert!(header.kind == Kind::Rts || header.len == body.len() as u64);
+                at = next;
+            }
+        }
+    }
+}

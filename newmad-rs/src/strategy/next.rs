@@ -1,0 +1,268 @@
+//! The core's side: asks a gate's strategy, checks the answer, makes the packet and posts it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::chosen::{COPIED, STAGE};
+use super::entries::{self, ANNOUNCED};
+use super::seal::Seal;
+use super::{
+    Limits, Lone, Message, PATIENCE, Packet, Strategy, WINDOW, Waiting, Wrapper, default, wrap,
+};
+use crate::driver::{Driver, MAX_PARTS};
+use crate::engine::core::Core;
+use crate::gate::Gate;
+use crate::proto::{Header, Kind};
+use crate::request::span::Span;
+use crate::request::{Outcome, Place, Ref};
+use crate::sys;
+
+/// What a packet is taken to cost before the first one has been posted, and at most.
+const PACKET_NS: (u64, u64) = (2_000, 20_000);
+
+/// The strategy of a gate, and what is known of its track.
+pub(crate) struct Chosen {
+    strategy: Arc<dyn Strategy>,
+    /// It comes with this crate: may be asked in a signal handler.
+    ours: bool,
+    /// It sends the messages one by one, in order: need not be asked.
+    pub(crate) plain: bool,
+    /// It is to be asked whether a lone message stays for a moment.
+    pub(crate) holds: bool,
+    /// Packets by which the oldest message has been overtaken.
+    overtaken: u32,
+    /// When the last packet was posted or the last message held. Kept up only if `holds`, as is the next one.
+    last_ns: u64,
+    /// What it cost to post one, on average.
+    packet_ns: u64,
+}
+
+impl Chosen {
+    pub(crate) fn new(strategy: Arc<dyn Strategy>) -> Chosen {
+        Chosen {
+            ours: strategy.is_ours(Seal),
+            plain: strategy.is_ours(Seal) && strategy.name() == default::NAME,
+            holds: strategy.may_hold(),
+            strategy,
+            overtaken: 0,
+            last_ns: 0,
+            packet_ns: PACKET_NS.0,
+        }
+    }
+
+    /// Takes another strategy; gives the one back that there was.
+    fn change(&mut self, strategy: Arc<dyn Strategy>) -> Arc<dyn Strategy> {
+        std::mem::replace(self, Chosen::new(strategy)).strategy
+    }
+
+    /// Calls the strategy. A user's is safe code: it may panic, and may not run in a signal handler.
+    fn ask<T>(&mut self, f: impl FnOnce(&dyn Strategy) -> T) -> Option<T> {
+        if self.ours {
+            return Some(f(&*self.strategy));
+        }
+        if marcel::in_tick() {
+            return None;
+        }
+        let answer = catch_unwind(AssertUnwindSafe(|| f(&*self.strategy)));
+        answer.inspect_err(|_| self.broke()).ok()
+    }
+
+    #[cold]
+    fn broke(&mut self) {
+        self.plain = true;
+        self.holds = false;
+        eprintln!("newmad: a strategy panicked; \"{}\" takes its place", default::NAME);
+    }
+
+    /// A packet was posted, in this time.
+    pub(crate) fn posted(&mut self, from_ns: u64, to_ns: u64) {
+        let cost = to_ns.saturating_sub(from_ns).min(PACKET_NS.1);
+        self.packet_ns = (7 * self.packet_ns + cost) / 8;
+        self.last_ns = to_ns;
+    }
+}
+
+/// The messages that a strategy is shown.
+struct Window {
+    requests: [Option<Ref>; WINDOW],
+    messages: [Message; WINDOW],
+    len: usize,
+}
+
+impl Window {
+    fn of(gate: &Gate, threshold: usize) -> Window {
+        let nothing = Message { tag: 0, len: 0, priority: 0, announced: false };
+        let mut window = Window { requests: [None; WINDOW], messages: [nothing; WINDOW], len: 0 };
+        let mut at = gate.sends.front();
+        while let (Some(request), true) = (at, window.len < WINDOW) {
+            window.requests[window.len] = at;
+            window.messages[window.len] = message(request, threshold);
+            window.len += 1;
+            at = request.next.get();
+        }
+        window
+    }
+}
+
+/// A request as strategies see it.
+fn message(request: Ref, threshold: usize) -> Message {
+    let len = request.capacity;
+    let announced = request.is_announced(threshold);
+    Message { tag: request.tag, len, priority: request.priority, announced }
+}
+
+/// The heads and copied messages of the packet that is being made.
+pub(crate) struct Stage(Box<[u8]>);
+
+impl Stage {
+    pub(crate) fn new() -> Stage {
+        Stage(vec![0; STAGE].into_boxed_slice())
+    }
+
+    /// Copies `data` to `at`, as far as there is room. The place behind it.
+    fn add(&mut self, at: usize, data: Span) -> usize {
+        let data = data.part(0, self.0.len().saturating_sub(at));
+        // SAFETY: inside the stage, which no request's memory overlaps.
+        unsafe { data.copy_to(self.0.as_mut_ptr().add(at)) };
+        at + data.len()
+    }
+
+    fn span(&self, from: usize, to: usize) -> Span {
+        let run = &self.0[from..to];
+        // SAFETY: the stage lives as long as the core, and is written again only after the packet has been posted.
+        unsafe { Span::new(run.as_ptr(), run.len()) }
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
+    pub(crate) fn set_strategy(
+        &mut self,
+        peer: u32,
+        strategy: Arc<dyn Strategy>,
+    ) -> Option<Arc<dyn Strategy>> {
+        let gate = self.gates.get_mut(peer as usize)?;
+        Some(gate.chosen.change(strategy))
+    }
+
+    /// Whether this message, for which the track is free, stays until the next look.
+    pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
+        let chosen = &mut self.gates[to as usize].chosen;
+        if !chosen.holds || !self.patient || request.is_waiting() || to == self.rank {
+            return false;
+        }
+        let message = message(request, self.threshold);
+        let now = sys::now_ns();
+        let quiet_ns = now.saturating_sub(chosen.last_ns);
+        let lone = Lone { message, quiet_ns, packet_ns: chosen.packet_ns };
+        let holds = chosen.ask(|strategy| strategy.hold(&lone)).unwrap_or(false);
+        if holds {
+            chosen.last_ns = now;
+        }
+        holds
+    }
+
+    /// Sends the next packet of what waits for a peer. False: nothing waits, or the track has no room.
+    pub(crate) fn send_next(&mut self, to: u32, limits: &Limits) -> bool {
+        let gate = &mut self.gates[to as usize];
+        let Some(oldest) = gate.sends.front() else { return false };
+        let decided = gate.chosen.plain
+            || oldest.next.get().is_none()
+            || oldest.moved.get() > 0
+            || gate.chosen.overtaken >= PATIENCE
+            || to == self.rank;
+        if decided {
+            return self.send_one(to, oldest, limits);
+        }
+        let window = Window::of(gate, limits.threshold);
+        let waiting = Waiting::new(&window.messages[..window.len]);
+        let mut packet = Packet::new(&waiting, limits.mtu, self.reorder);
+        let _ = gate.chosen.ask(|strategy| strategy.fill(&waiting, &mut packet));
+        let mut order =
+            packet.order().iter().filter_map(|&index| window.requests[usize::from(index)]);
+        match packet.len() {
+            0 => self.send_one(to, oldest, limits),
+            1 => order.next_back().is_some_and(|request| self.send_one(to, request, limits)),
+            _ => self.send_pack(to, order, limits),
+        }
+    }
+
+    /// Sends one message, or the next part of it.
+    fn send_one(&mut self, to: u32, request: Ref, limits: &Limits) -> bool {
+        let mut packet = wrap(request, limits);
+        if !self.post(to, &mut packet.header, &[packet.payload]) {
+            return false;
+        }
+        self.overtaken_by(to, request);
+        request.moved.set(request.moved.get() + packet.payload.len());
+        let announced = packet.header.kind == Kind::Rts;
+        if announced || request.moved.get() == request.capacity {
+            self.gone(to, request, announced);
+        } else {
+            // It has begun: it goes on before all others.
+            let sends = &mut self.gates[to as usize].sends;
+            sends.remove(request);
+            sends.push_front(request, Place::Sends);
+        }
+        true
+    }
+
+    /// Sends several messages in one packet.
+    fn send_pack(
+        &mut self,
+        to: u32,
+        order: impl Iterator<Item = Ref> + Clone,
+        limits: &Limits,
+    ) -> bool {
+        let mut parts = [Span::EMPTY; MAX_PARTS];
+        let (mut count, mut begin, mut end, mut bytes) = (0, 0, 0, 0);
+        for request in order.clone() {
+            let Wrapper { header, payload } = wrap(request, limits);
+            let mut head = [0; ANNOUNCED];
+            let len = entries::encode(&header, &mut head);
+            // SAFETY: a local.
+            end = self.stage.add(end, unsafe { Span::new(head.as_ptr(), len) });
+            bytes += len + payload.len();
+            if payload.len() <= COPIED {
+                end = self.stage.add(end, payload);
+            } else {
+                parts[count] = self.stage.span(begin, end);
+                parts[count + 1] = payload;
+                (count, begin) = (count + 2, end);
+            }
+        }
+        if begin < end {
+            parts[count] = self.stage.span(begin, end);
+            count += 1;
+        }
+        let header = Header::new(Kind::Pack);
+        let mut header = Header { len: bytes as u64, payload: bytes as u32, ..header };
+        if !self.post(to, &mut header, &parts[..count]) {
+            return false;
+        }
+        let oldest = self.gates[to as usize].sends.front();
+        let mut overtaken = true;
+        for request in order {
+            overtaken &= Some(request) != oldest;
+            self.gone(to, request, request.is_announced(limits.threshold));
+        }
+        let chosen = &mut self.gates[to as usize].chosen;
+        chosen.overtaken = if overtaken { chosen.overtaken + 1 } else { 0 };
+        true
+    }
+
+    /// This message has left, whole or announced.
+    fn gone(&mut self, to: u32, request: Ref, announced: bool) {
+        self.gates[to as usize].sends.remove(request);
+        self.backlog -= 1;
+        if !announced {
+            self.finish(request, Outcome::Done);
+        }
+    }
+
+    fn overtaken_by(&mut self, to: u32, request: Ref) {
+        let gate = &mut self.gates[to as usize];
+        let oldest = gate.sends.front() == Some(request);
+        gate.chosen.overtaken = if oldest { 0 } else { gate.chosen.overtaken + 1 };
+    }
+}
