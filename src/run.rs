@@ -22,7 +22,7 @@ Examples:
   mad run -n 2 --driver tcp --timeout 60 ./ring
   mad run -n 8 --oversubscribed --tag-output ./ring
 
-The program finds its peers by the PMI-1 protocol (PMI_FD, PMI_RANK, PMI_SIZE); what does not speak it
+The program finds its peers by PMI, version 1 or 2 (PMI_FD, PMI_RANK, PMI_SIZE); what does not speak it
 (hostname, a script) is simply started N times. Knobs are environment variables: `mad knobs` lists them.
 Standard input goes to rank 0. The cores are shared out
 among the ranks: each binds its compute virtual processors to its own share (MARCEL_NVP, MARCEL_FIRSTCPU).

@@ -1,4 +1,4 @@
-//! Starts N processes on this machine, serves them PMI-1, and sees to it that they end together.
+//! Starts N processes on this machine, serves them PMI (version 1 or 2), and sees to it that they end together.
 //!
 //! [`run`] is the whole of `mad run`, and what `mad bench` and `mad demo` start their workers with. One
 //! thread, one `poll` over signals, PMI connections and captured output. The job's life:
@@ -371,12 +371,13 @@ impl Launcher<'_> {
         let mut replies = Vec::new();
         let mut abort = None;
         let server = &mut self.server;
-        let treated = connection.lines.feed(&bytes, |line| {
-            match server.line(index as u32, line, &mut |to, text| replies.push((to, text)))? {
+        let rank = index as u32;
+        let treated = connection.frames.feed(&bytes, |message| {
+            match server.message(rank, message, &mut |to, text| replies.push((to, text)))? {
                 Asked::Nothing => {}
                 Asked::Abort { code, message } => abort = Some((code, message)),
             }
-            Ok(())
+            Ok(server.version(rank))
         });
         self.reply(replies);
         if let Err(refused) = treated {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
-use super::pmi::Lines;
+use super::pmi::Frames;
 use super::signals;
 
 /// Longest line of output that is passed on as one; longer ones are cut.
@@ -123,8 +123,8 @@ impl Output {
 /// The launcher's end of a rank's PMI connection.
 pub(crate) struct Connection {
     stream: UnixStream,
-    /// What has arrived without its newline.
-    pub(crate) lines: Lines,
+    /// What has arrived of a message that is not complete.
+    pub(crate) frames: Frames,
     unsent: Vec<u8>,
 }
 
@@ -260,7 +260,7 @@ impl Rank {
         if let Some(pipe) = child.stderr.take() {
             outputs.push(Output { pipe: Pipe::Err(pipe), held: Vec::new() });
         }
-        let connection = Connection { stream: ours, lines: Lines::default(), unsent: Vec::new() };
+        let connection = Connection { stream: ours, frames: Frames::default(), unsent: Vec::new() };
         Ok(Rank { child, ended: None, connection: Some(connection), closed: None, outputs })
     }
 
