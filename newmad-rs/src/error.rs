@@ -17,6 +17,8 @@ pub enum Cause {
     Malformed,
     /// The kernel refused to go on with the connection; this is the `errno`.
     Broken(i32),
+    /// No connection with it could be made, or made again, in time.
+    Unreachable,
 }
 
 impl fmt::Display for Cause {
@@ -28,6 +30,10 @@ impl fmt::Display for Cause {
             Cause::Left => f.write_str("it closed its session before this operation was over"),
             Cause::Malformed => f.write_str(
                 "it sent a packet that is not of this protocol; the connection was dropped",
+            ),
+            Cause::Unreachable => f.write_str(
+                "no connection with it could be made in time (NMAD_REPAIR_MS for one that broke, \
+                 NMAD_CONNECT_TIMEOUT_MS for the first)",
             ),
             Cause::Broken(errno) => {
                 write!(f, "its connection broke: {}", io::Error::from_raw_os_error(*errno))

@@ -12,7 +12,8 @@ pub(crate) static DRIVER: Knob = Knob {
     kind: Kind::Text,
     default: "",
     unit: "",
-    meaning: "driver between processes: shm, tcp or local; unset: shm, and local for a session of one",
+    meaning: "driver between processes: shm, tcp or local, or several rails, fastest first (shm+tcp, tcp+tcp); \
+              unset: shm, and local for a session of one",
 };
 
 /// `NMAD_BOOTSTRAP`: by which process manager the processes find each other.
@@ -81,13 +82,23 @@ pub(crate) static CONNECT_TIMEOUT: Knob = Knob {
     meaning: "how long opening a session waits for the other processes before it gives up",
 };
 
-/// `NMAD_TCP_ADDRESS`: address on which the tcp driver listens.
+/// `NMAD_REPAIR_MS`: how long a broken connection may stay broken.
+pub(crate) static REPAIR: Knob = Knob {
+    name: "NMAD_REPAIR_MS",
+    kind: Kind::Int(1, 3_600_000),
+    default: "1500",
+    unit: "ms",
+    meaning: "how long a connection that broke is tried to be made again before its peer is given up",
+};
+
+/// `NMAD_TCP_ADDRESS`: addresses on which the tcp rails listen.
 pub(crate) static TCP_ADDRESS: Knob = Knob {
     name: "NMAD_TCP_ADDRESS",
     kind: Kind::Text,
     default: "127.0.0.1",
     unit: "",
-    meaning: "IP address on which the tcp driver listens and which it tells the other processes",
+    meaning: "IP address on which tcp listens and which it tells the other processes; with several tcp rails \
+              one for each, separated by commas, or one for all",
 };
 
 /// `NMAD_STRATEGY`: what leaves next, and together with what.
@@ -120,6 +131,7 @@ pub static KNOBS: &[Knob] = &[
     CMA,
     UNEXPECTED_MAX,
     CONNECT_TIMEOUT,
+    REPAIR,
     TCP_ADDRESS,
     STRATEGY,
     REORDER,
@@ -136,9 +148,10 @@ pub(crate) struct Settings {
     pub(crate) cma: bool,
     pub(crate) unexpected_max: usize,
     pub(crate) connect_timeout: std::time::Duration,
-    pub(crate) tcp_address: std::net::IpAddr,
     pub(crate) strategy: Option<Arc<dyn Strategy>>,
     pub(crate) reorder: bool,
+    pub(crate) repair: std::time::Duration,
+    pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
 }
 
 impl Settings {
@@ -168,11 +181,20 @@ impl Settings {
             cma: CMA.bool()?,
             unexpected_max: must(&UNEXPECTED_MAX)?,
             connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
-            tcp_address: address.parse().map_err(|_| {
-                refuse(&TCP_ADDRESS, address, "an IPv4 or IPv6 address of this machine")
-            })?,
             strategy: strategy::by_name(&STRATEGY.text()?),
             reorder: REORDER.bool()?,
+            repair: std::time::Duration::from_millis(must(&REPAIR)? as u64),
+            tcp_addresses: address
+                .split(',')
+                .map(|one| one.trim().parse())
+                .collect::<Result<_, _>>()
+                .map_err(|_| {
+                    refuse(
+                        &TCP_ADDRESS,
+                        &address,
+                        "IPv4 or IPv6 addresses of this machine, separated by commas",
+                    )
+                })?,
         })
     }
 }

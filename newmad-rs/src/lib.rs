@@ -26,11 +26,14 @@
 //! The path of a message: `request` (what the user waits on), `collect` (submission list), `strategy` (what goes into
 //! the next packet), `transfer` (sending, what arrives, rendezvous), `driver` (networks), `matching` (which receive
 //! gets which message). The lock around all that, and the state behind it: `engine`. A peer and its end: `gate`. Bytes
-//! on the wire: `proto`. How processes meet: `session/open.rs`, `bootstrap`, `driver/*/connect.rs`.
+//! on the wire: `proto`. How processes meet, stay connected and notice each other's end: `connect`,
+//! `bootstrap`.
 
 #[cfg(not(loom))]
 mod bootstrap;
 mod collect;
+#[cfg(not(loom))]
+mod connect;
 #[cfg(not(loom))]
 mod driver;
 #[cfg(not(loom))]
@@ -82,7 +85,7 @@ pub use request::tag::Tag;
 #[cfg(not(loom))]
 pub use run::run;
 #[cfg(not(loom))]
-pub use session::{ANY, Builder, Driver, Origin, Session};
+pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
 
 /// What is known of a message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -159,23 +159,6 @@ pub(crate) fn send_all(fd: RawFd, mut data: &[u8], deadline: Instant) -> io::Res
     Ok(())
 }
 
-/// Fills `data` from a socket, up to `deadline`.
-pub(crate) fn recv_all(fd: RawFd, mut data: &mut [u8], deadline: Instant) -> io::Result<()> {
-    while !data.is_empty() {
-        // SAFETY: the slice is writable for its length.
-        let got =
-            unsafe { libc::recv(fd, data.as_mut_ptr().cast(), data.len(), libc::MSG_DONTWAIT) };
-        if got > 0 {
-            data = &mut data[got as usize..];
-        } else if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        } else {
-            retry(fd, libc::POLLIN, deadline)?;
-        }
-    }
-    Ok(())
-}
-
 /// After a call failed: waits if it only had to wait, and gives the error otherwise.
 pub(crate) fn retry(fd: RawFd, events: i16, deadline: Instant) -> io::Result<()> {
     match errno() {

@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use super::shm::Shm;
 use super::tcp::Tcp;
 use super::{Driver, Peek, Post, Refused};
+use crate::error::Error;
 use crate::proto::Header;
 use crate::request::span::Span;
 
@@ -14,6 +15,25 @@ pub(crate) enum Any {
     Shm(Shm),
     /// TCP.
     Tcp(Box<Tcp>),
+}
+
+/// A link with a peer, ready to be used.
+pub(crate) enum Link {
+    /// Over shared memory.
+    Shm(super::shm::Peer),
+    /// Over TCP.
+    Tcp(super::tcp::Peer),
+}
+
+impl Any {
+    /// Uses `link` from now on, and closes the one that there was. Callers' context.
+    pub(crate) fn install(&mut self, peer: u32, link: Link) -> Result<(), Error> {
+        match (self, link) {
+            (Any::Shm(driver), Link::Shm(link)) => driver.install(peer, link),
+            (Any::Tcp(driver), Link::Tcp(link)) => driver.install(peer, link),
+            _ => Err(Error::Bootstrap(format!("the link with rank {peer} is of another kind"))),
+        }
+    }
 }
 
 macro_rules! each {

@@ -43,6 +43,8 @@ pub(crate) struct Signals {
     bell: OwnedFd,
     /// Messages are held until the next look.
     pub(crate) held: AtomicBool,
+    /// This process will want nothing more: the others may be told.
+    leaves: AtomicBool,
 }
 
 impl Signals {
@@ -56,6 +58,7 @@ impl Signals {
             size,
             bell: sys::eventfd()?,
             held: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
         }))
     }
 
@@ -70,14 +73,25 @@ impl Signals {
     }
 
     /// Readable when there is something for the porter in [`Signals::take_wanted`].
-    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
 
+    /// Everything has been sent, and the session closes. Progress path.
+    #[cold]
+    pub(crate) fn leave(&self) {
+        if !self.leaves.swap(true, Ordering::Relaxed) {
+            sys::ring(self.bell.as_raw_fd());
+        }
+    }
+
+    /// Whether this process will want nothing more.
+    pub(crate) fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Relaxed)
+    }
+
     /// Gives every link that was wanted since the last call to `each`, as (rail, peer). For the porter, which
     /// empties the bell first.
-    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
     pub(crate) fn take_wanted(&self, mut each: impl FnMut(usize, u32)) {
         for (index, word) in self.wanted.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);
@@ -124,6 +138,8 @@ pub(crate) struct Core<D> {
     pub(crate) casualty: Option<(u32, Cause)>,
     pub(crate) closing: Option<Ref>,
     pub(crate) closed: bool,
+    /// Every other rank has left or is dead, as far as the porter knows; where there is none, always.
+    pub(crate) parted: bool,
     pub(crate) signals: Arc<Signals>,
     /// Whether a link of any rail can break although the peer lives.
     pub(crate) fragile: bool,
@@ -166,6 +182,7 @@ impl<D: Driver> Core<D> {
             casualty: None,
             closing: None,
             closed: false,
+            parted: true,
             signals,
             outstanding: 0,
         }

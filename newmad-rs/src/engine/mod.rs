@@ -94,6 +94,11 @@ impl Engine {
         Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching })
     }
 
+    /// What its owners ask the porter for.
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.signals
+    }
+
     /// Hands a request to the engine. It may be finished when this returns.
     ///
     /// # Safety

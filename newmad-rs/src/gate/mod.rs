@@ -169,7 +169,6 @@ impl<D: Driver> Core<D> {
     }
 
     /// There is no way to `peer`. Ends what needs it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "the porter's, which comes next"))]
     pub(crate) fn unreachable(&mut self, peer: u32, cause: Cause) {
         self.bury(peer, cause);
     }
@@ -329,9 +328,17 @@ impl<D: Driver> Core<D> {
         }
     }
 
+    /// The porter knows that every other rank has left or is dead. Callers' context.
+    pub(crate) fn part(&mut self) {
+        if !core::mem::replace(&mut self.parted, true) && self.closing.is_some() {
+            self.try_close();
+        }
+    }
+
     /// Says goodbye where everything has been sent; ends the session when everybody has.
     pub(crate) fn try_close(&mut self) {
-        let mut open = false;
+        let mut open = !self.parted;
+        let mut silent = true;
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
             if peer == self.rank || !gate.is_open() {
@@ -343,6 +350,7 @@ impl<D: Driver> Core<D> {
                 && gate.halves == [None; MAX_RAILS]
                 // The peer ends what waits for our word when it hears goodbye.
                 && !(self.fragile && gate.large_expected > 0);
+            silent &= idle && !self.copies_with(peer);
             if gate.open == 0 {
                 // Nothing was ever sent here; what waits to be sent waits for the link.
                 open |= !idle;
@@ -364,6 +372,9 @@ impl<D: Driver> Core<D> {
             // again before it has told its end, or its connection has ended.
             let lent = self.gates[peer as usize].large_expected > 0;
             open |= lent || !(self.gates[peer as usize].bye_sent && heard && flushed);
+        }
+        if silent {
+            self.signals.leave();
         }
         if open {
             return;

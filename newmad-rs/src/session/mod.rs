@@ -12,6 +12,7 @@ pub use open::{Builder, Driver};
 
 use crate::Status;
 use crate::bootstrap::Bootstrap;
+use crate::connect::Porter;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::handle::{RecvRequest, SendRequest};
@@ -58,11 +59,32 @@ pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     pub(crate) manager: Arc<Manager>,
     source: Mutex<Option<SourceHandle>>,
-    boot: Mutex<Box<dyn Bootstrap>>,
+    ending: Mutex<Ending>,
     rank: u32,
     size: u32,
-    driver: &'static str,
+    driver: String,
+    /// Names of the rails, in their order.
+    rails: Vec<&'static str>,
     closed: AtomicBool,
+}
+
+/// What ends after the engine.
+enum Ending {
+    Nothing,
+    /// A session of one process.
+    Alone(Box<dyn Bootstrap>),
+    Porter(Porter),
+}
+
+/// A link with another process that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// Its rank.
+    pub peer: u32,
+    /// Which of the session's rails, counted from zero.
+    pub rail: usize,
+    /// The rail's driver: `shm`, `tcp` or `local`.
+    pub driver: &'static str,
 }
 
 /// This process's place among those that talk to each other. Clones are the same session; it closes when the
@@ -97,9 +119,29 @@ impl Session {
         self.inner.size
     }
 
-    /// Name of the driver in use.
+    /// Names of the rails in use, as `NMAD_DRIVER` has them.
     pub fn driver(&self) -> &str {
-        self.inner.driver
+        &self.inner.driver
+    }
+
+    /// The links that are open now. A link is made when it is first wanted: by a send to that peer, or a receive that
+    /// names it, here or there.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, several at once.
+    /// # Blocking
+    /// No.
+    pub fn connections(&self) -> Vec<Connection> {
+        self.inner.engine.with(|core| {
+            let mut all = Vec::new();
+            for (peer, gate) in core.gates.iter().enumerate() {
+                for rail in crate::gate::rails(gate.open) {
+                    let driver = self.inner.rails.get(rail).copied().unwrap_or_default();
+                    all.push(Connection { peer: peer as u32, rail, driver });
+                }
+            }
+            all
+        })
     }
 
     /// The I/O manager that looks for its events.
@@ -332,7 +374,15 @@ impl Inner {
         }
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(source);
-        self.boot.lock().unwrap_or_else(PoisonError::into_inner).finish()
+        match &mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner) {
+            Ending::Nothing => Ok(()),
+            Ending::Alone(boot) => boot.finish(),
+            Ending::Porter(porter) => porter.finish(),
+        }
+    }
+
+    fn ends_with(&self, ending: Ending) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
     }
 }
 

@@ -1,17 +1,19 @@
-//! Opening a session: which driver, who the others are, and the connections with them.
+//! Opening a session: which rails, who the others are, and the porter that connects with them.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use pioman::Manager;
 
-use super::{Inner, Session};
-use crate::bootstrap::{self, Alone, Bootstrap};
+use super::{Ending, Inner, Session};
+use crate::bootstrap::{self, Alone};
+use crate::connect::{Porter, Rail};
 use crate::driver::any::Any;
-use crate::driver::{Driver as _, local, shm, tcp};
+use crate::driver::{Driver as _, local};
 use crate::engine::Engine;
 use crate::engine::core::{Core, Signals};
 use crate::error::{Error, os};
+use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
 use crate::strategy::{self, Strategy};
 use crate::sys;
@@ -43,11 +45,35 @@ impl std::str::FromStr for Driver {
     }
 }
 
+impl std::fmt::Display for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Driver::Shm => "shm",
+            Driver::Tcp => "tcp",
+            Driver::Local => "local",
+        })
+    }
+}
+
+/// Rails as they are written in `NMAD_DRIVER`.
+fn names(rails: &[Driver]) -> String {
+    rails.iter().map(Driver::to_string).collect::<Vec<_>>().join("+")
+}
+
 /// Configures a [`Session`]; what is not set comes from the knobs.
+///
+/// ```
+/// use newmad::{Driver, Session};
+/// // Alone, since no process manager has started this program; with others it would have two rails.
+/// let session = Session::builder().rails(&[Driver::Shm, Driver::Tcp]).open()?;
+/// assert_eq!((session.size(), session.connections().len()), (1, 0));
+/// session.close()?;
+/// # Ok::<(), newmad::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Builder {
     manager: Option<Arc<Manager>>,
-    driver: Option<Driver>,
+    rails: Vec<Driver>,
     strategy: Option<Arc<dyn Strategy>>,
 }
 
@@ -58,9 +84,15 @@ impl Builder {
         self
     }
 
-    /// The driver (`NMAD_DRIVER`).
-    pub fn driver(mut self, driver: Driver) -> Builder {
-        self.driver = Some(driver);
+    /// The only rail (`NMAD_DRIVER`).
+    pub fn driver(self, driver: Driver) -> Builder {
+        self.rails(&[driver])
+    }
+
+    /// The rails, the one of lowest latency first (`NMAD_DRIVER=shm+tcp`, for example). The same in all processes.
+    /// Shared memory is one rail at the most; `NMAD_TCP_ADDRESS` says where each of the tcp rails listens.
+    pub fn rails(mut self, rails: &[Driver]) -> Builder {
+        self.rails = rails.to_vec();
         self
     }
 
@@ -70,56 +102,104 @@ impl Builder {
         self
     }
 
-    /// Opens the session: finds the other processes by the environment (PMI-1), and connects with them. Without
-    /// a process manager in the environment it is a session of one.
+    /// Opens the session: finds the other processes by the environment, publishes how this one can be reached, and takes
+    /// its place in the control ring. Links with others are made when they are first wanted. Without a process
+    /// manager in the environment it is a session of one.
     ///
     /// # Context
     /// Green threads and kernel threads; once per process if there is a process manager.
     /// # Blocking
     /// The kernel thread, until all processes are there, `NMAD_CONNECT_TIMEOUT_MS` at the most.
     /// # Errors
-    /// A knob is wrong, a process does not come, the kernel refuses something.
+    /// A knob is wrong or not the same in all processes, a process does not come, the kernel refuses something.
     pub fn open(self) -> Result<Session, Error> {
         let mut settings = Settings::read()?;
         settings.strategy = self.strategy.or(settings.strategy);
-        let asked = match (self.driver, &settings.driver) {
-            (Some(driver), _) => Some(driver),
-            (None, Some(name)) => Some(name.parse()?),
-            (None, None) => None,
+        let asked = match (&self.rails[..], &settings.driver) {
+            ([], Some(text)) => text.split('+').map(str::parse).collect::<Result<_, _>>()?,
+            ([], None) => Vec::new(),
+            (rails, _) => rails.to_vec(),
         };
         let manager = self.manager.map_or_else(|| Manager::builder().build(), Ok)?;
-        let mut boot = bootstrap::from_environment(
+        let boot = bootstrap::from_environment(
             settings.bootstrap.as_deref(),
             sys::deadline(settings.connect_timeout),
         )?;
         let (rank, size) = (boot.rank(), boot.size());
-        let tcp = asked == Some(Driver::Tcp);
-        let threshold =
-            settings.rdv_threshold.unwrap_or(if tcp { TCP_THRESHOLD } else { SHM_THRESHOLD });
-        let driver = if size == 1 {
-            one(&settings)?
-        } else {
-            match asked.unwrap_or(Driver::Shm) {
-                Driver::Shm => Any::Shm(shm::connect::open(&mut *boot, &settings, threshold)?),
-                Driver::Tcp => {
-                    Any::Tcp(Box::new(tcp::connect::open(&mut *boot, &settings, threshold)?))
+        let rails = if asked.is_empty() { vec![Driver::Shm] } else { asked };
+        check(&rails, size, &settings)?;
+        let threshold = settings.rdv_threshold.unwrap_or(match rails[0] {
+            Driver::Tcp => TCP_THRESHOLD,
+            Driver::Shm | Driver::Local => SHM_THRESHOLD,
+        });
+        let place = Place { rank, size, threshold };
+        if size == 1 {
+            let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
+            let driver = world.pop().map(Any::Shm).into_iter().collect();
+            let (session, _) = Session::start(place, driver, &settings, manager, |_| ())?;
+            session.inner.ends_with(Ending::Alone(boot));
+            return Ok(session);
+        }
+        let mut addresses = settings.tcp_addresses.iter().cycle();
+        let (mut ends, mut drivers) = (Vec::new(), Vec::new());
+        for rail in &rails {
+            let (end, driver) = match (rail, addresses.clone().next()) {
+                (Driver::Tcp, Some(&address)) => {
+                    addresses.next();
+                    Rail::tcp(size, address)?
                 }
-                Driver::Local => {
-                    return Err(Error::Bootstrap(format!(
-                        "the local driver is for a session of one process, and this one has {size}: \
-                         take NMAD_DRIVER=shm or tcp"
-                    )));
-                }
+                _ => Rail::shm(rank, size, &settings)?,
+            };
+            ends.push(end);
+            drivers.push(driver);
+        }
+        let expects = |core: &mut Core<Any>| core.parted = false;
+        let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
+        match Porter::start(boot, &settings, ends, names(&rails), threshold, &engine) {
+            Ok(porter) => {
+                session.inner.ends_with(Ending::Porter(porter));
+                Ok(session)
             }
-        };
-        Session::start(rank, size, driver, threshold, &settings, manager, boot)
+            Err(error) => {
+                // Nobody has met this process: there is nothing to wait for.
+                engine.with(Core::part);
+                Err(error)
+            }
+        }
     }
 }
 
-/// One process.
-fn one(settings: &Settings) -> Result<Any, Error> {
-    let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
-    world.pop().map(Any::Shm).ok_or_else(|| Error::Bootstrap("no driver for one rank".into()))
+/// Whether these rails make sense for that many processes, and with the other knobs.
+fn check(rails: &[Driver], size: u32, settings: &Settings) -> Result<(), Error> {
+    let wrong = |why: String| Err(Error::Bootstrap(format!("NMAD_DRIVER={}: {why}", names(rails))));
+    let count = |driver| rails.iter().filter(|&&rail| rail == driver).count();
+    if size > 1 && count(Driver::Local) > 0 {
+        return wrong(format!(
+            "the local driver is for a session of one process, and this one has {size}: take shm or tcp"
+        ));
+    }
+    if count(Driver::Shm) > 1 {
+        return wrong("shared memory can be one rail only".into());
+    }
+    if rails.len() > MAX_RAILS {
+        return wrong(format!("a session has at most {MAX_RAILS} rails"));
+    }
+    let addresses = settings.tcp_addresses.len();
+    if addresses > 1 && addresses != count(Driver::Tcp) {
+        return wrong(format!(
+            "{} tcp rail(s), and NMAD_TCP_ADDRESS has {addresses} addresses: give one for each, or one for all",
+            count(Driver::Tcp)
+        ));
+    }
+    Ok(())
+}
+
+/// Who this process is, and from which size on it announces messages.
+#[derive(Clone, Copy)]
+struct Place {
+    rank: u32,
+    size: u32,
+    threshold: usize,
 }
 
 impl Session {
@@ -136,59 +216,57 @@ impl Session {
             .into_iter()
             .enumerate()
             .map(|(rank, driver)| {
-                let (rank, driver) = (rank as u32, Any::Shm(driver));
-                Session::start(
-                    rank,
-                    size,
-                    driver,
-                    threshold,
-                    &settings,
-                    manager.clone(),
-                    Box::new(Alone::default()),
-                )
+                let place = Place { rank: rank as u32, size, threshold };
+                let connect = |core: &mut Core<Any>| {
+                    for peer in (0..size).filter(|&peer| peer != place.rank) {
+                        core.attach(0, peer, |_| ());
+                    }
+                };
+                let drivers = vec![Any::Shm(driver)];
+                let (session, _) =
+                    Session::start(place, drivers, &settings, manager.clone(), connect)?;
+                session.inner.ends_with(Ending::Alone(Box::new(Alone::default())));
+                Ok(session)
             })
             .collect()
     }
 
     fn start(
-        rank: u32,
-        size: u32,
-        driver: Any,
-        threshold: usize,
+        place: Place,
+        drivers: Vec<Any>,
         settings: &Settings,
         manager: Arc<Manager>,
-        boot: Box<dyn Bootstrap>,
-    ) -> Result<Session, Error> {
-        let name = driver.name();
-        let signals = Signals::new(size, 1)?;
-        let mut core =
-            Core::new(rank, size, vec![driver], threshold, settings.unexpected_max, signals);
-        for peer in (0..size).filter(|&peer| peer != rank) {
-            core.attach(0, peer, |_| ());
-        }
+        prepare: impl FnOnce(&mut Core<Any>),
+    ) -> Result<(Session, Arc<Engine>), Error> {
+        let Place { rank, size, threshold } = place;
+        let names: Vec<&'static str> = drivers.iter().map(Any::name).collect();
+        let signals = Signals::new(size, drivers.len())?;
+        let mut core = Core::new(rank, size, drivers, threshold, settings.unexpected_max, signals);
         core.reorder = settings.reorder;
         core.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
-        let usual = || strategy::by_name(if name == "tcp" { "aggreg" } else { "default" });
+        let tcp = names.first() == Some(&"tcp");
+        let usual = || strategy::by_name(if tcp { "aggreg" } else { "default" });
         if let Some(strategy) = settings.strategy.clone().or_else(usual) {
             for peer in 0..size {
                 core.set_strategy(peer, strategy.clone());
             }
         }
+        prepare(&mut core);
         let engine = Arc::new(Engine::new(core)?);
         let source = manager
             .add_source(engine.clone())
             .map_err(|_| os("registering with the I/O manager"))?;
-        Ok(Session {
-            inner: Arc::new(Inner {
-                engine,
-                manager,
-                source: Mutex::new(Some(source)),
-                boot: Mutex::new(boot),
-                rank,
-                size,
-                driver: name,
-                closed: AtomicBool::new(false),
-            }),
-        })
+        let inner = Inner {
+            engine: engine.clone(),
+            manager,
+            source: Mutex::new(Some(source)),
+            ending: Mutex::new(Ending::Nothing),
+            rank,
+            size,
+            driver: names.join("+"),
+            rails: names,
+            closed: AtomicBool::new(false),
+        };
+        Ok((Session { inner: Arc::new(inner) }, engine))
     }
 }

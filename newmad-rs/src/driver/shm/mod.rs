@@ -138,19 +138,19 @@ impl Shm {
         let epoll = sys::epoll()?;
         let bell = Arc::new(Bell::new(mine, bell));
         sys::watch(&epoll, bell.fd(), libc::EPOLLIN, BELL)?;
-        for (rank, peer) in peers.iter().enumerate() {
-            if let Some(Life::Line(line)) = peer.as_ref().and_then(|peer| peer.life.as_ref()) {
-                sys::watch(
-                    &epoll,
-                    line.as_raw_fd(),
-                    libc::EPOLLIN | libc::EPOLLRDHUP,
-                    rank as u64,
-                )?;
-            }
+        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes: false, flag })
+    }
+
+    /// Uses `link` for that peer from now on.
+    pub(crate) fn install(&mut self, rank: u32, link: Peer) -> Result<(), Error> {
+        let Some(place) = self.peers.get_mut(rank as usize) else { return Ok(()) };
+        if let Some(Life::Line(line)) = &link.life {
+            let events = libc::EPOLLIN | libc::EPOLLRDHUP;
+            sys::watch(&self.epoll, line.as_raw_fd(), events, u64::from(rank))?;
+            self.processes = true;
         }
-        let line = |peer: &Peer| matches!(peer.life, Some(Life::Line(_)));
-        let processes = peers.iter().flatten().any(line);
-        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes, flag })
+        *place = Some(link);
+        Ok(())
     }
 
     /// The own bell, which anybody may disarm without the engine's lock.

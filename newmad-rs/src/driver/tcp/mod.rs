@@ -54,12 +54,23 @@ pub(crate) struct Tcp {
 }
 
 impl Tcp {
-    fn new(peers: Box<[Option<Peer>]>) -> Result<Tcp, Error> {
+    /// A driver over these gates.
+    pub(crate) fn new(peers: Box<[Option<Peer>]>) -> Result<Tcp, Error> {
         let mut readiness = Readiness::new()?;
         for rank in 0..peers.len() as u32 {
             readiness.add(&peers, rank)?;
         }
         Ok(Tcp { readiness, peers })
+    }
+
+    /// Uses `link` for that peer from now on, and closes the one that there was.
+    pub(crate) fn install(&mut self, rank: u32, link: Peer) -> Result<(), Error> {
+        self.readiness.watch_all(&self.peers);
+        if let Some(place) = self.peers.get_mut(rank as usize) {
+            *place = Some(link);
+            self.readiness.add(&self.peers, rank)?;
+        }
+        Ok(())
     }
 
     #[inline]

@@ -50,12 +50,15 @@ impl Readiness {
         sys::ring(self.wake.as_raw_fd());
     }
 
-    /// A peer was connected: its sockets, and those that were not watched, are watched from now on.
-    pub(super) fn add(&mut self, peers: &Peers, rank: u32) -> Result<(), Error> {
-        if self.steady() {
+    /// Every socket is watched from now on, until somebody has polled for long.
+    pub(super) fn watch_all(&mut self, peers: &Peers) {
+        if std::mem::take(&mut self.unarmed) == STEADY {
             self.watch_small(peers, true);
         }
-        self.unarmed = 0;
+    }
+
+    /// A peer was connected: its sockets are watched from now on, as all others are already.
+    pub(super) fn add(&mut self, peers: &Peers, rank: u32) -> Result<(), Error> {
         self.alone = peers.iter().flatten().filter(|peer| peer.is_connected()).count() <= 1;
         let Some(peer) = &peers[rank as usize] else { return Ok(()) };
         for (track, socket) in [&peer.small.socket, &peer.large.socket].into_iter().enumerate() {
@@ -71,16 +74,12 @@ impl Readiness {
         Ok(())
     }
 
-    fn steady(&self) -> bool {
-        self.unarmed == STEADY
-    }
-
     /// Counts a round in which nobody armed.
     #[inline]
     pub(super) fn polled_again(&mut self, peers: &Peers) {
         if self.unarmed < STEADY {
             self.unarmed += 1;
-            if self.steady() {
+            if self.unarmed == STEADY {
                 self.watch_small(peers, false);
             }
         }
@@ -119,9 +118,7 @@ impl Readiness {
 
     /// Somebody is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.
     pub(super) fn arm(&mut self, peers: &mut Peers) {
-        if std::mem::take(&mut self.unarmed) == STEADY {
-            self.watch_small(peers, true);
-        }
+        self.watch_all(peers);
         self.look_around(peers);
         if self.alone {
             for peer in peers.iter_mut().flatten() {

@@ -1,0 +1,291 @@
+//! What two processes say to each other before they trust each other: the bytes, and the proof of the key.
+//!
+//! ```text
+//!  caller                                          called
+//!    Hello (who, what for, nonce a)       ──▶
+//!                                         ◀──  Challenge (nonce b, proof of the called)
+//!    Proof (of the caller) [descriptors]  ──▶
+//!                                         ◀──  Verdict [descriptors]
+//! ```
+//! A proof is the HMAC-SHA256, under the called's key, of the hello, nonce b and a word for the role. The key is in the
+//! called's card, which only the job's processes and the process manager read. So the key never travels over this
+//! connection, what was overheard serves nobody a second time (both nonces are fresh), and a caller knows too that it
+//! has reached the one who published the card. Descriptors are shown to nobody before the proof.
+//!
+//! *Protected*: nobody without the key joins the session, or is taken for one of its processes. *Not protected*: what
+//! follows on a TCP connection is neither encrypted nor signed. Who can read the network reads the messages; who can
+//! change packets on their way can take over a connection that has been greeted. Where the network is shared with
+//! strangers, put a tunnel (WireGuard, IPsec) below. Over Unix sockets the kernel vouches for the user.
+//!
+//! Rejected: sending the key (an eavesdropper joins); keys by asymmetric exchange (the process manager's space already
+//! is a common secret); TLS (encrypts what benchmarks measure, and would be the largest dependency by far).
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+/// Bytes of a key.
+pub(crate) const KEY: usize = 32;
+/// Bytes of each message of a greeting.
+pub(super) const HELLO: usize = 72;
+pub(super) const CHALLENGE: usize = NONCE + PROOF;
+pub(super) const PROOF: usize = 32;
+pub(super) const VERDICT: usize = 40;
+const NONCE: usize = 16;
+const MAGIC: [u8; 8] = *b"newmad2g";
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A link of the control ring.
+    Control,
+    /// A socket of the link over this rail; `track` counts the link's sockets.
+    Link { rail: u8, track: u8 },
+}
+
+/// What a process says of its end of a link: for the rails that need it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    /// Address of the word for probing cross-memory attach.
+    pub(crate) probe: u64,
+    /// Slots of its small rings, and their size.
+    pub(crate) slots: u32,
+    pub(crate) slot_size: u32,
+}
+
+impl Details {
+    fn encode(&self, bytes: &mut [u8]) {
+        bytes[..8].copy_from_slice(&self.probe.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.slots.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.slot_size.to_le_bytes());
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Details> {
+        Some(Details {
+            probe: u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?),
+            slots: word(bytes, 8)?,
+            slot_size: word(bytes, 12)?,
+        })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// The first message of a greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hello {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) purpose: Purpose,
+    /// Links over that rail that the caller has had with the called.
+    pub(super) generation: u32,
+    pub(super) nonce: [u8; NONCE],
+    pub(super) details: Details,
+}
+
+impl Hello {
+    pub(super) fn encode(&self) -> [u8; HELLO] {
+        let mut bytes = [0; HELLO];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&self.from.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.to.to_le_bytes());
+        if let Purpose::Link { rail, track } = self.purpose {
+            bytes[16..19].copy_from_slice(&[1, rail, track]);
+        }
+        bytes[20..24].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[24..40].copy_from_slice(&self.nonce);
+        self.details.encode(&mut bytes[40..56]);
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; HELLO]) -> Option<Hello> {
+        let purpose = match bytes[16..20] {
+            [0, 0, 0, 0] => Purpose::Control,
+            [1, rail, track, 0] => Purpose::Link { rail, track },
+            _ => return None,
+        };
+        let sound = bytes[..8] == MAGIC && bytes[56..].iter().all(|&byte| byte == 0);
+        sound.then_some(Hello {
+            from: word(bytes, 8)?,
+            to: word(bytes, 12)?,
+            purpose,
+            generation: word(bytes, 20)?,
+            nonce: bytes[24..40].try_into().ok()?,
+            details: Details::decode(&bytes[40..56])?,
+        })
+    }
+}
+
+/// Who proves that it knows the key.
+#[derive(Clone, Copy)]
+enum Role {
+    Caller = 1,
+    Called = 2,
+}
+
+fn mac(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<Hmac<Sha256>> {
+    // A key of any length is fine with HMAC; the error is of the interface.
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+    mac.update(&[role as u8]);
+    mac.update(hello);
+    mac.update(nonce);
+    Some(mac)
+}
+
+fn prove(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<[u8; PROOF]> {
+    Some(mac(key, role, hello, nonce)?.finalize().into_bytes().into())
+}
+
+/// Whether the proof is right; the time that this takes does not tell where it is wrong.
+fn proven(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8], proof: &[u8]) -> bool {
+    mac(key, role, hello, nonce).is_some_and(|mac| mac.verify_slice(proof).is_ok())
+}
+
+/// The called's answer to a hello.
+pub(super) fn challenge(
+    key: &[u8; KEY],
+    hello: &[u8; HELLO],
+    nonce: [u8; NONCE],
+) -> Option<[u8; CHALLENGE]> {
+    let mut bytes = [0; CHALLENGE];
+    bytes[..NONCE].copy_from_slice(&nonce);
+    bytes[NONCE..].copy_from_slice(&prove(key, Role::Called, hello, &nonce)?);
+    Some(bytes)
+}
+
+/// The caller's answer to a challenge: `None`, the called does not know the key.
+pub(super) fn answer(
+    key: &[u8; KEY],
+    hello: &[u8; HELLO],
+    challenge: &[u8; CHALLENGE],
+) -> Option<[u8; PROOF]> {
+    let (nonce, proof) = challenge.split_at(NONCE);
+    if !proven(key, Role::Called, hello, nonce, proof) {
+        return None;
+    }
+    prove(key, Role::Caller, hello, nonce)
+}
+
+/// Whether the caller knows the key.
+pub(super) fn admits(
+    key: &[u8; KEY],
+    hello: &[u8; HELLO],
+    challenge: &[u8; CHALLENGE],
+    proof: &[u8; PROOF],
+) -> bool {
+    proven(key, Role::Caller, hello, &challenge[..NONCE], proof)
+}
+
+/// What the called decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The connection is taken.
+    Accepted(Details),
+    /// The called is calling too, and its call is the one that counts.
+    Crossing,
+    /// The caller does not know of a link that there has been: here is how many.
+    Stale(u32),
+    /// Not now.
+    Refused,
+    /// The session holds the caller for dead and goes on without it.
+    Expelled,
+}
+
+impl Verdict {
+    pub(super) fn encode(&self) -> [u8; VERDICT] {
+        let mut bytes = [0; VERDICT];
+        bytes[0] = match self {
+            Verdict::Accepted(details) => {
+                details.encode(&mut bytes[8..24]);
+                1
+            }
+            Verdict::Crossing => 2,
+            Verdict::Stale(generation) => {
+                bytes[4..8].copy_from_slice(&generation.to_le_bytes());
+                3
+            }
+            Verdict::Refused => 4,
+            Verdict::Expelled => 5,
+        };
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; VERDICT]) -> Option<Verdict> {
+        match bytes[0] {
+            1 => Details::decode(&bytes[8..24]).map(Verdict::Accepted),
+            2 => Some(Verdict::Crossing),
+            3 => word(bytes, 4).map(Verdict::Stale),
+            4 => Some(Verdict::Refused),
+            5 => Some(Verdict::Expelled),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn hello() -> Hello {
+        Hello {
+            from: 3,
+            to: 5,
+            purpose: Purpose::Link { rail: 1, track: 1 },
+            generation: 7,
+            nonce: [9; NONCE],
+            details: Details { probe: 0x1234, slots: 64, slot_size: 8256 },
+        }
+    }
+
+    #[test]
+    fn messages_survive_the_wire() {
+        assert_eq!(Hello::decode(&hello().encode()), Some(hello()));
+        let control = Hello { purpose: Purpose::Control, ..hello() };
+        assert_eq!(Hello::decode(&control.encode()), Some(control));
+        let accepted = Verdict::Accepted(hello().details);
+        for verdict in
+            [accepted, Verdict::Crossing, Verdict::Stale(9), Verdict::Refused, Verdict::Expelled]
+        {
+            assert_eq!(Verdict::decode(&verdict.encode()), Some(verdict));
+        }
+    }
+
+    #[test]
+    fn both_prove_that_they_know_the_key_and_nobody_else_can() {
+        let (key, wrong) = ([7; KEY], [8; KEY]);
+        let hello = hello().encode();
+        let challenge_of = |key| challenge(key, &hello, [1; NONCE]).unwrap();
+        let right = challenge_of(&key);
+        let proof = answer(&key, &hello, &right).unwrap();
+        assert!(admits(&key, &hello, &right, &proof));
+        assert!(answer(&wrong, &hello, &right).is_none(), "an impostor was taken for the called");
+        let guessed = answer(&wrong, &hello, &challenge_of(&wrong)).unwrap();
+        assert!(!admits(&key, &hello, &right, &guessed));
+        // What was overheard is of no use under another challenge, or for another purpose.
+        let later = challenge(&key, &hello, [2; NONCE]).unwrap();
+        assert!(!admits(&key, &hello, &later, &proof));
+        let mut other = hello;
+        other[17] ^= 1;
+        assert!(!admits(&key, &other, &right, &proof));
+        // The called's proof does not serve as the caller's.
+        let reflected = right[NONCE..].try_into().unwrap();
+        assert!(!admits(&key, &hello, &right, &reflected));
+        // The key itself is in nothing that travels.
+        for sent in [&hello[..], &right, &proof] {
+            assert!(!sent.windows(KEY / 2).any(|window| window == &key[..KEY / 2]));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), HELLO)) {
+            let bytes: [u8; HELLO] = bytes.try_into().unwrap();
+            if let Some(hello) = Hello::decode(&bytes) {
+                prop_assert_eq!(hello.encode(), bytes);
+            }
+            let _ = Verdict::decode(bytes[..VERDICT].try_into().unwrap());
+        }
+    }
+}

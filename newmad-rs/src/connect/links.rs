@@ -1,0 +1,283 @@
+//! The links of a process: which are open, which are being made, and whose call counts.
+//!
+//! ```text
+//!  Closed ── wanted ──▶ Calling ── answered ──▶ Open         Open ── broke (core, or the peer calls again) ──▶ Closed
+//!     │                    │ the peer's call counts           any  ── the peer died ──▶ Closed
+//!     └──── called ────▶ Called ── all its sockets ──▶ Open
+//! ```
+//! *Exactly one link*: when both call, the call of the lower rank counts. The lower one refuses the other's
+//! ([`Verdict::Crossing`]); the higher one gives its own up when it is called. *No call from the past*: both sides count
+//! the links that they have had over a rail; a call that knows of fewer than there were is refused with the number
+//! ([`Verdict::Stale`]). So a call that was given up, and is read late, opens nothing, and a caller whose verdict
+//! got lost (there was a link, and it does not know) gets a new one.
+//!
+//! Rejected: only the lower rank calls (the higher one would have to ask for a call over the ring, hop by hop).
+
+use std::time::Instant;
+
+use super::greeting::Verdict;
+
+/// Where a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Closed,
+    Calling,
+    Called,
+    Open,
+}
+
+/// What is known of a link over one rail with one peer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Link {
+    pub(super) state: State,
+    /// Links that there have been before, this one included when it is open.
+    pub(super) generation: u32,
+    pub(super) wanted: bool,
+    /// Since when it is wanted and not there.
+    pub(super) since: Option<Instant>,
+    /// Calls in vain since then.
+    pub(super) tries: u32,
+}
+
+/// What is to be done with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ruling {
+    /// It counts: give up one's own, and close the link that there was.
+    Take,
+    /// Say this, and no more.
+    Say(Verdict),
+}
+
+/// See the module.
+pub(super) struct Links {
+    rank: u32,
+    size: usize,
+    links: Box<[Link]>,
+}
+
+impl Links {
+    pub(super) fn new(rank: u32, size: u32, rails: usize) -> Links {
+        let closed =
+            Link { state: State::Closed, generation: 0, wanted: false, since: None, tries: 0 };
+        let size = size as usize;
+        Links { rank, size, links: vec![closed; size * rails].into_boxed_slice() }
+    }
+
+    pub(super) fn get(&self, rail: usize, peer: u32) -> &Link {
+        &self.links[rail * self.size + peer as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, rail: usize, peer: u32) -> &mut Link {
+        &mut self.links[rail * self.size + peer as usize]
+    }
+
+    /// The states of the links with a peer.
+    pub(super) fn with(&self, peer: u32) -> impl Iterator<Item = State> {
+        self.links.iter().skip(peer as usize).step_by(self.size).map(|link| link.state)
+    }
+
+    /// The engine has no link and wants one. True: it is to be called.
+    pub(super) fn want(&mut self, rail: usize, peer: u32, now: Instant) -> bool {
+        let link = self.get_mut(rail, peer);
+        link.wanted = true;
+        if link.state == State::Open {
+            link.state = State::Closed;
+            link.since = None;
+        }
+        link.since.get_or_insert(now);
+        link.state == State::Closed
+    }
+
+    /// `peer` calls for the socket `track` of a link over this rail; it knows of `generation` links before.
+    pub(super) fn called(
+        &self,
+        rail: usize,
+        peer: u32,
+        track: u8,
+        generation: u32,
+        breakable: bool,
+    ) -> Ruling {
+        let link = self.get(rail, peer);
+        if generation < link.generation {
+            return Ruling::Say(Verdict::Stale(link.generation));
+        }
+        let counts = generation == link.generation
+            && match link.state {
+                State::Called => true,
+                // Further sockets belong to a call that counted.
+                _ if track > 0 => false,
+                State::Closed => true,
+                State::Calling if peer > self.rank => {
+                    return Ruling::Say(Verdict::Crossing);
+                }
+                State::Calling => true,
+                State::Open => breakable,
+            };
+        if counts { Ruling::Take } else { Ruling::Say(Verdict::Refused) }
+    }
+
+    /// The link is there.
+    pub(super) fn opened(&mut self, rail: usize, peer: u32) {
+        let link = self.get_mut(rail, peer);
+        let generation = link.generation.wrapping_add(1);
+        *link = Link { state: State::Open, generation, wanted: false, since: None, tries: 0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connect::Details;
+    use proptest::prelude::*;
+
+    /// Two processes that call each other at random over a network that loses calls and verdicts, and delays both: when
+    /// it is quiet, both have the same link, or none.
+    struct Pair {
+        sides: [Links; 2],
+        /// The link that a side holds to be open, by number.
+        open: [Option<u64>; 2],
+        /// Calls on their way: from which side, with which generation, which number.
+        calls: Vec<(usize, u32, u64)>,
+        /// Verdicts on their way to the caller.
+        verdicts: Vec<(usize, Verdict, u64)>,
+        /// The call that a side waits for.
+        own: [Option<u64>; 2],
+        next: u64,
+    }
+
+    impl Pair {
+        fn call(&mut self, side: usize) {
+            let link = self.sides[side].get_mut(0, 1 - side as u32);
+            link.state = State::Calling;
+            self.next += 1;
+            self.own[side] = Some(self.next);
+            self.calls.push((side, link.generation, self.next));
+        }
+
+        fn give_up(&mut self, side: usize) {
+            self.own[side] = None;
+        }
+
+        fn arrives(&mut self, index: usize) {
+            let (from, generation, number) = self.calls.remove(index);
+            let to = 1 - from;
+            // The socket of a call that was given up is closed; its hello may still be read.
+            match self.sides[to].called(0, from as u32, 0, generation, true) {
+                Ruling::Say(verdict) => self.verdicts.push((from, verdict, number)),
+                Ruling::Take => {
+                    self.give_up(to);
+                    self.sides[to].opened(0, from as u32);
+                    self.open[to] = Some(number);
+                    self.verdicts.push((from, Verdict::Accepted(Details::default()), number));
+                }
+            }
+        }
+
+        fn answered(&mut self, index: usize) {
+            let (side, verdict, number) = self.verdicts.remove(index);
+            if self.own[side] != Some(number) {
+                return;
+            }
+            self.give_up(side);
+            let peer = 1 - side as u32;
+            match verdict {
+                Verdict::Accepted(_) => {
+                    self.sides[side].opened(0, peer);
+                    self.open[side] = Some(number);
+                }
+                Verdict::Stale(generation) => {
+                    let link = self.sides[side].get_mut(0, peer);
+                    link.generation = generation;
+                    link.state = State::Closed;
+                }
+                _ => self.sides[side].get_mut(0, peer).state = State::Closed,
+            }
+        }
+
+        fn lost(&mut self, index: usize) {
+            let (side, _, number) = self.verdicts.remove(index);
+            if self.own[side] == Some(number) {
+                self.give_up(side);
+                self.sides[side].get_mut(0, 1 - side as u32).state = State::Closed;
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+        #[test]
+        fn both_sides_end_with_the_same_link(steps in proptest::collection::vec(any::<(u8, u8)>(), 0..60)) {
+            let mut pair = Pair {
+                sides: [Links::new(0, 2, 1), Links::new(1, 2, 1)],
+                open: [None; 2], calls: Vec::new(), verdicts: Vec::new(), own: [None; 2], next: 0,
+            };
+            let now = Instant::now();
+            for (what, which) in steps {
+                let side = usize::from(which % 2);
+                match what % 5 {
+                    0 | 1 => {
+                        let broken = pair.open[side].is_none();
+                        if broken && pair.sides[side].want(0, 1 - side as u32, now) {
+                            pair.call(side);
+                        }
+                    }
+                    2 if !pair.calls.is_empty() => {
+                        let index = usize::from(which) % pair.calls.len();
+                        pair.arrives(index);
+                    }
+                    3 if !pair.verdicts.is_empty() => {
+                        let index = usize::from(which) % pair.verdicts.len();
+                        pair.answered(index);
+                    }
+                    4 if !pair.verdicts.is_empty() => {
+                        let index = usize::from(which) % pair.verdicts.len();
+                        pair.lost(index);
+                    }
+                    _ => {}
+                }
+            }
+            for _ in 0..100 {
+                while !pair.calls.is_empty() {
+                    pair.arrives(0);
+                }
+                while !pair.verdicts.is_empty() {
+                    pair.answered(0);
+                }
+                if pair.open[0] == pair.open[1] && pair.open[0].is_some() {
+                    return Ok(());
+                }
+                for side in 0..2 {
+                    // The socket of a link that the other side does not have has ended.
+                    if pair.open[side].is_none() || pair.open[side] != pair.open[1 - side] {
+                        pair.open[side] = None;
+                        if pair.sides[side].want(0, 1 - side as u32, now) {
+                            pair.call(side);
+                        }
+                    }
+                }
+            }
+            prop_assert!(false, "no common link");
+        }
+    }
+
+    #[test]
+    fn a_crossing_call_and_a_call_from_the_past_open_nothing() {
+        let mut low = Links::new(0, 2, 1);
+        let mut high = Links::new(1, 2, 1);
+        let now = Instant::now();
+        assert!(low.want(0, 1, now) && high.want(0, 0, now));
+        low.get_mut(0, 1).state = State::Calling;
+        high.get_mut(0, 0).state = State::Calling;
+        assert_eq!(low.called(0, 1, 0, 0, true), Ruling::Say(Verdict::Crossing));
+        assert_eq!(high.called(0, 0, 0, 0, true), Ruling::Take);
+        low.opened(0, 1);
+        // The given-up call of the higher one is read only now.
+        assert_eq!(low.called(0, 1, 0, 0, true), Ruling::Say(Verdict::Stale(1)));
+        // What cannot break is not made a second time; what can is, when the peer asks.
+        assert_eq!(low.called(0, 1, 0, 1, false), Ruling::Say(Verdict::Refused));
+        assert_eq!(low.called(0, 1, 0, 1, true), Ruling::Take);
+        // A second socket without a first is nothing.
+        assert_eq!(low.called(0, 1, 1, 1, true), Ruling::Say(Verdict::Refused));
+        assert!(low.want(0, 1, now), "a link that the engine wants although it is open has broken");
+    }
+}

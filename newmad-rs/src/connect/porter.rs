@@ -1,0 +1,256 @@
+//! The porter's thread: its loop, and what it does when something happens. What it decides with is in `links`, `ring`
+//! and `half`, without sockets or time.
+
+mod calls;
+mod ends;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use super::control::Control;
+use super::half::Half;
+use super::links::{Links, State};
+use super::ring::Ring;
+use super::{FINISH, Rail, STOP, WORK};
+use crate::bootstrap::Bootstrap;
+use crate::driver::card::Card;
+use crate::engine::Engine;
+use crate::error::{Error, os};
+use crate::knobs::Settings;
+use crate::sys::{self, errno};
+
+/// How long a caller may take to prove itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Greetings of callers that go on at the same time.
+const STRANGERS: usize = 256;
+/// Callers taken in one go.
+const BATCH: usize = 64;
+/// How long the last words of the control ring may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Marks of what is watched; from [`FIRST`] on they are numbers of connections.
+const BELL: u64 = 0;
+const LISTENERS: u64 = 1;
+const FIRST: u64 = 64;
+const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
+
+/// What is to be done at some time.
+enum Later {
+    /// Call that peer over that rail, if it is still wanted.
+    Call(usize, u32),
+    /// Call that peer for the control ring.
+    Control(u32),
+    /// End what needs a peer that is dead.
+    Bury(u32),
+    /// Listen again on that rail.
+    Listen(usize),
+}
+
+/// See the module.
+pub(super) struct Thread {
+    rank: u32,
+    size: u32,
+    boot: Box<dyn Bootstrap>,
+    card: Card,
+    cards: HashMap<u32, Card>,
+    rails: Vec<Rail>,
+    links: Links,
+    ring: Ring,
+    engine: Arc<Engine>,
+    order: Arc<AtomicU8>,
+    /// Told when the session is open.
+    told: Option<Sender<Result<(), Error>>>,
+    epoll: OwnedFd,
+    /// Greetings that go on, by number: so the oldest are the first.
+    halves: BTreeMap<u64, Half>,
+    controls: HashMap<u64, Control>,
+    /// Sockets of links of which further ones are to come, by rail and peer.
+    partial: HashMap<(usize, u32), Vec<OwnedFd>>,
+    /// Calls for the control ring that are wanted, since when.
+    ringing: HashMap<u32, (Instant, u32)>,
+    /// Peers that have left while a link with them was being made.
+    leaving: Vec<u32>,
+    later: BTreeMap<(Instant, u64), Later>,
+    number: u64,
+    left: bool,
+    parted: bool,
+    connect: Duration,
+    repair: Duration,
+}
+
+impl Thread {
+    pub(super) fn new(
+        boot: Box<dyn Bootstrap>,
+        settings: &Settings,
+        rails: Vec<Rail>,
+        card: Card,
+        engine: Arc<Engine>,
+        order: Arc<AtomicU8>,
+        told: Sender<Result<(), Error>>,
+    ) -> Result<Thread, Error> {
+        let (rank, size) = (boot.rank(), boot.size());
+        let epoll = sys::epoll()?;
+        sys::watch(&epoll, engine.signals().bell().as_raw_fd(), libc::EPOLLIN, BELL)?;
+        for (index, rail) in rails.iter().enumerate() {
+            let fd = rail.listener.socket.as_raw_fd();
+            sys::watch(&epoll, fd, libc::EPOLLIN, LISTENERS + index as u64)?;
+        }
+        Ok(Thread {
+            rank,
+            size,
+            boot,
+            card,
+            cards: HashMap::new(),
+            links: Links::new(rank, size, rails.len()),
+            rails,
+            ring: Ring::new(rank, size),
+            engine,
+            order,
+            told: Some(told),
+            epoll,
+            halves: BTreeMap::new(),
+            controls: HashMap::new(),
+            partial: HashMap::new(),
+            ringing: HashMap::new(),
+            leaving: Vec::new(),
+            later: BTreeMap::new(),
+            number: FIRST,
+            left: false,
+            parted: false,
+            connect: settings.connect_timeout,
+            repair: settings.repair,
+        })
+    }
+
+    /// Until the session ends.
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        marcel::lwp::prefer_current_thread();
+        self.act();
+        loop {
+            match self.order.load(Ordering::SeqCst) {
+                STOP => return Ok(()),
+                FINISH if self.ring.is_over() => break,
+                _ => self.wait(None)?,
+            }
+        }
+        for control in self.controls.values_mut() {
+            control.hang_up();
+        }
+        let until = Instant::now() + FAREWELL;
+        while !self.controls.is_empty() && Instant::now() < until {
+            if self.order.load(Ordering::SeqCst) == STOP {
+                break;
+            }
+            self.wait(Some(until))?;
+        }
+        self.boot.finish()
+    }
+
+    /// Sleeps until something happens, and treats it.
+    fn wait(&mut self, until: Option<Instant>) -> Result<(), Error> {
+        let next = self.later.first_key_value().map(|(&(at, _), _)| at);
+        let half = self.halves.values().map(|half| half.until).min();
+        let until = [until, next, half].into_iter().flatten().min();
+        let timeout = until.map_or(-1, |at| {
+            // Rounded up: to wake up before the time would be to spin until it has come.
+            let left = at.saturating_duration_since(Instant::now());
+            left.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX)
+        });
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
+        // SAFETY: the array lives through the call and its length is passed.
+        let count = unsafe {
+            let length = events.len() as libc::c_int;
+            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), length, timeout)
+        };
+        if count < 0 && errno() != libc::EINTR {
+            return Err(os("waiting for connections"));
+        }
+        for event in &events[..usize::try_from(count).unwrap_or(0)] {
+            let mark = event.u64;
+            match mark {
+                BELL => self.asked(),
+                _ if mark < FIRST => self.listen((mark - LISTENERS) as usize),
+                _ => self.happened(mark),
+            }
+        }
+        self.on_time();
+        self.act();
+        Ok(())
+    }
+
+    /// The engine wants something.
+    fn asked(&mut self) {
+        let engine = self.engine.clone();
+        let signals = engine.signals();
+        sys::unring(signals.bell().as_raw_fd());
+        let now = Instant::now();
+        let mut wanted = Vec::new();
+        signals.take_wanted(|rail, peer| wanted.push((rail, peer)));
+        for (rail, peer) in wanted {
+            // It may have been wanted before the peer's call opened it: then it is there. Otherwise it has broken.
+            let open = self.links.get(rail, peer).state == State::Open;
+            if open && engine.with(|core| core.gates[peer as usize].open & 1 << rail != 0) {
+                continue;
+            }
+            if self.links.want(rail, peer, now) {
+                self.call(rail, peer);
+            }
+        }
+        if signals.leaves() && !std::mem::replace(&mut self.left, true) {
+            self.ring.leave();
+        }
+    }
+
+    /// Something happened on a connection.
+    fn happened(&mut self, number: u64) {
+        if self.halves.contains_key(&number) {
+            self.greet(number);
+        } else if self.controls.contains_key(&number) {
+            self.hear(number);
+        }
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        while let Some(entry) = self.later.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            match entry.remove() {
+                Later::Call(rail, peer) => self.call_again(rail, peer),
+                Later::Control(peer) => self.call_for_control(peer),
+                Later::Bury(peer) => self.bury(peer),
+                Later::Listen(rail) => {
+                    let fd = self.rails[rail].listener.socket.as_raw_fd();
+                    sys::rewatch(&self.epoll, fd, libc::EPOLLIN, LISTENERS + rail as u64);
+                }
+            }
+        }
+        let over = |(&number, half): (&u64, &Half)| (half.until <= now).then_some(number);
+        let late: Vec<u64> = self.halves.iter().filter_map(over).collect();
+        for number in late {
+            self.failed(number, std::io::ErrorKind::TimedOut.into());
+        }
+    }
+
+    fn later(&mut self, after: Duration, what: Later) {
+        self.number += 1;
+        self.later.insert((Instant::now() + after, self.number), what);
+    }
+
+    fn is_opening(&self) -> bool {
+        self.told.is_some() && self.order.load(Ordering::SeqCst) == WORK
+    }
+
+    /// The session is open, or cannot be.
+    fn opened(&mut self, result: Result<(), Error>) {
+        if let Some(told) = self.told.take() {
+            // Who has given up waiting drops the porter.
+            let _ = told.send(result);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Calls in both directions, and the links that they make.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::{BATCH, Control, EDGES, Half, Later, PATIENCE, STRANGERS, Thread};
+use crate::connect::greeting::{Details, Hello, Purpose, Verdict};
+use crate::connect::half::Done;
+use crate::connect::links::{Ruling, State};
+use crate::connect::ring::Life;
+use crate::connect::socket::{self, Address};
+use crate::driver::card::Card;
+use crate::error::{Cause, Error};
+use crate::sys;
+
+/// How long one call may take before another is tried: what was sent may be lost for good.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// After so long a rail is tried again while another one carries the messages.
+const REST: Duration = Duration::from_millis(500);
+
+/// How long to wait before the next try.
+fn pause(tries: u32) -> Duration {
+    Duration::from_millis(5 << tries.min(5))
+}
+
+impl Thread {
+    /// The card of a peer, looked up at its first use.
+    fn card_of(&mut self, peer: u32) -> Result<Card, Error> {
+        if let Some(card) = self.cards.get(&peer) {
+            return Ok(card.clone());
+        }
+        let text = self.boot.card_of(peer, sys::deadline(self.connect))?;
+        let card = Card::decode(&text, peer, &self.card)?;
+        self.cards.insert(peer, card.clone());
+        Ok(card)
+    }
+
+    /// Begins a call.
+    pub(super) fn dial(&mut self, peer: u32, purpose: Purpose) -> Result<(), Error> {
+        let card = self.card_of(peer)?;
+        let (rail, generation) = match purpose {
+            Purpose::Control => (0, 0),
+            Purpose::Link { rail, .. } => {
+                (rail as usize, self.links.get(rail as usize, peer).generation)
+            }
+        };
+        let hello = Hello {
+            from: self.rank,
+            to: peer,
+            purpose,
+            generation,
+            nonce: sys::random()?,
+            details: self.rails[rail].details(),
+        };
+        let address = &card.addresses[rail];
+        let refused = |source| Error::Io { doing: "calling another process", source };
+        let socket = socket::call(address).map_err(refused)?;
+        if matches!(address, Address::Tcp(_)) {
+            socket::prepare_tcp(&socket).map_err(refused)?;
+        }
+        let half = Half::call(socket, Instant::now() + ATTEMPT, card.key, &hello);
+        self.number += 1;
+        sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
+        self.halves.insert(self.number, half);
+        Ok(())
+    }
+
+    /// A link is wanted: calls.
+    pub(super) fn call(&mut self, rail: usize, peer: u32) {
+        match self.ring.life(peer) {
+            Life::Dead => return self.bury(peer),
+            _ if self.ring.is_over() => return self.end(peer, Cause::Unreachable),
+            _ => {}
+        }
+        self.links.get_mut(rail, peer).state = State::Calling;
+        let purpose = Purpose::Link { rail: rail as u8, track: 0 };
+        if let Err(error) = self.dial(peer, purpose) {
+            self.call_failed(peer, purpose, error);
+        }
+    }
+
+    /// The time of another try has come.
+    pub(super) fn call_again(&mut self, rail: usize, peer: u32) {
+        let link = self.links.get(rail, peer);
+        if link.wanted && link.state == State::Closed {
+            self.call(rail, peer);
+        }
+    }
+
+    /// Gives a call up, if there is one.
+    pub(super) fn give_up(&mut self, rail: usize, peer: u32) {
+        let mine = |half: &Half| match half.called {
+            Some((to, Purpose::Link { rail: over, .. })) => to == peer && over as usize == rail,
+            _ => false,
+        };
+        self.halves.retain(|_, half| !mine(half));
+        self.partial.remove(&(rail, peer));
+    }
+
+    /// Somebody calls.
+    pub(super) fn listen(&mut self, rail: usize) {
+        let local = self.rails[rail].is_local();
+        for _ in 0..BATCH {
+            let socket = match self.rails[rail].listener.accept() {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // No descriptors, no memory: what strangers hold is given back, and others wait a little.
+                    self.turn_away(0);
+                    sys::unwatch(&self.epoll, self.rails[rail].listener.socket.as_raw_fd());
+                    return self.later(Duration::from_millis(50), Later::Listen(rail));
+                }
+            };
+            // SAFETY: no memory is passed.
+            let user = unsafe { libc::getuid() };
+            let known = match local {
+                true => {
+                    let there = socket::peer_of(socket.as_raw_fd());
+                    there.is_some_and(|(_, theirs)| theirs == user)
+                }
+                false => socket::prepare_tcp(&socket).is_ok(),
+            };
+            self.turn_away(STRANGERS - 1);
+            self.number += 1;
+            if known && sys::watch(&self.epoll, socket.as_raw_fd(), EDGES, self.number).is_ok() {
+                let until = Instant::now() + PATIENCE;
+                let half = Half::answer(socket, until, self.card.key, rail);
+                self.halves.insert(self.number, half);
+            }
+        }
+    }
+
+    /// Ends the oldest greetings of callers until only so many are left.
+    fn turn_away(&mut self, left: usize) {
+        let callers = self.halves.values().filter(|half| half.called.is_none()).count();
+        let mut over = callers.saturating_sub(left);
+        self.halves.retain(|_, half| {
+            let ends = over > 0 && half.called.is_none();
+            over -= usize::from(ends);
+            !ends
+        });
+    }
+
+    /// A greeting may go on.
+    pub(super) fn greet(&mut self, number: u64) {
+        let Some(half) = self.halves.get_mut(&number) else { return };
+        let own = match half.called {
+            Some((_, Purpose::Link { rail, .. })) => self.rails[rail as usize].descriptors(),
+            _ => Vec::new(),
+        };
+        match half.go_on(&own) {
+            Ok(None) => {}
+            Err(error) => self.failed(number, error),
+            Ok(Some(done)) => {
+                let Some(half) = self.halves.remove(&number) else { return };
+                match done {
+                    Done::Asked(hello, given) => self.admit(number, half, &hello, given),
+                    Done::Answer(verdict, given) => self.answered(number, half, verdict, given),
+                }
+            }
+        }
+    }
+
+    /// A greeting has come to nothing.
+    pub(super) fn failed(&mut self, number: u64, error: io::Error) {
+        let Some(half) = self.halves.remove(&number) else { return };
+        // A caller that has not proven itself is nobody.
+        if let Some((peer, purpose)) = half.called {
+            let source = match half.is_connecting() {
+                true => error,
+                // Only a call that is refused says that nobody is there.
+                false => io::Error::other(error),
+            };
+            self.call_failed(peer, purpose, Error::Io { doing: "calling another process", source });
+        }
+    }
+
+    /// A call has come to nothing: another one, or there is no way.
+    fn call_failed(&mut self, peer: u32, purpose: Purpose, error: Error) {
+        let refused = match &error {
+            Error::Io { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
+            _ => false,
+        };
+        let hopeless = !matches!(error, Error::Io { .. });
+        match purpose {
+            Purpose::Control => self.control_failed(peer, refused, hopeless.then_some(error)),
+            Purpose::Link { rail, .. } => {
+                let rail = rail as usize;
+                self.give_up(rail, peer);
+                let link = self.links.get_mut(rail, peer);
+                link.state = State::Closed;
+                link.tries += 1;
+                let patience = if link.generation == 0 { self.connect } else { self.repair };
+                let late = link.since.is_some_and(|since| since.elapsed() >= patience);
+                let tries = link.tries;
+                if self.links.with(peer).any(|state| state == State::Open) {
+                    self.later(REST, Later::Call(rail, peer));
+                } else if refused {
+                    self.ring.unreachable(peer);
+                    self.end(peer, Cause::Vanished);
+                } else if late || hopeless {
+                    self.end(peer, Cause::Unreachable);
+                } else {
+                    self.later(pause(tries), Later::Call(rail, peer));
+                }
+                self.settle(peer);
+            }
+        }
+    }
+
+    /// Somebody who knows the key asks for something.
+    fn admit(&mut self, number: u64, half: Half, hello: &Hello, given: Vec<OwnedFd>) {
+        let peer = hello.from;
+        if hello.to != self.rank || peer >= self.size || peer == self.rank {
+            return;
+        }
+        let expelled = self.ring.life(peer) == Life::Dead;
+        let verdict = match hello.purpose {
+            _ if expelled => Verdict::Expelled,
+            Purpose::Control if half.on == 0 => Verdict::Accepted(Details::default()),
+            Purpose::Link { rail, track }
+                if half.on == rail as usize && track < self.rails[half.on].tracks() =>
+            {
+                return self.admit_link(half, hello, rail as usize, track, given);
+            }
+            _ => Verdict::Refused,
+        };
+        let sent = socket::send(&half.socket, &verdict.encode(), &[]).is_ok();
+        if sent && matches!(verdict, Verdict::Accepted(_)) {
+            self.connected(number, peer, half.socket);
+        }
+    }
+
+    fn admit_link(
+        &mut self,
+        half: Half,
+        hello: &Hello,
+        rail: usize,
+        track: u8,
+        given: Vec<OwnedFd>,
+    ) {
+        let peer = hello.from;
+        let breakable = !self.rails[rail].is_local();
+        if let Ruling::Say(verdict) =
+            self.links.called(rail, peer, track, hello.generation, breakable)
+        {
+            let _ = socket::send(&half.socket, &verdict.encode(), &[]);
+            return;
+        }
+        if track == 0 {
+            self.give_up(rail, peer);
+        }
+        let held = self.partial.get(&(rail, peer)).map_or(0, Vec::len);
+        if held != track as usize {
+            let _ = socket::send(&half.socket, &Verdict::Refused.encode(), &[]);
+            return;
+        }
+        // The verdict has to be the first on the socket, so nothing that can fail comes after it.
+        let verdict = Verdict::Accepted(self.rails[rail].details()).encode();
+        let own = self.rails[rail].descriptors();
+        let line = match half.socket.try_clone() {
+            Ok(line) if track + 1 == self.rails[rail].tracks() => line,
+            Ok(_) => {
+                if socket::send(&half.socket, &verdict, &own).is_ok() {
+                    self.links.get_mut(rail, peer).state = State::Called;
+                    self.forget(&half.socket);
+                    self.partial.entry((rail, peer)).or_default().push(half.socket);
+                }
+                return;
+            }
+            Err(_) => return,
+        };
+        self.forget(&half.socket);
+        let mut sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
+        sockets.push(half.socket);
+        let Ok(link) = self.rails[rail].link(peer, sockets, hello.details, given) else { return };
+        if socket::send(&line, &verdict, &own).is_ok() {
+            self.attach(rail, peer, link);
+        }
+    }
+
+    /// The called has decided.
+    fn answered(&mut self, number: u64, half: Half, verdict: Verdict, given: Vec<OwnedFd>) {
+        let Some((peer, purpose)) = half.called else { return };
+        if verdict == Verdict::Expelled {
+            return self.ring.expelled();
+        }
+        let (rail, track) = match (purpose, verdict) {
+            (Purpose::Control, Verdict::Accepted(_)) => {
+                return self.connected(number, peer, half.socket);
+            }
+            (Purpose::Link { rail, track }, _) => (rail as usize, track),
+            (Purpose::Control, _) => {
+                let refused = io::Error::other("refused");
+                let error = Error::Io { doing: "calling another process", source: refused };
+                return self.call_failed(peer, purpose, error);
+            }
+        };
+        match verdict {
+            Verdict::Accepted(theirs) => {
+                self.forget(&half.socket);
+                let sockets = self.partial.entry((rail, peer)).or_default();
+                sockets.push(half.socket);
+                let result = if track + 1 < self.rails[rail].tracks() {
+                    let next = Purpose::Link { rail: rail as u8, track: track + 1 };
+                    self.dial(peer, next)
+                } else {
+                    let sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
+                    let link = self.rails[rail].link(peer, sockets, theirs, given);
+                    link.map(|link| self.attach(rail, peer, link))
+                };
+                if let Err(error) = result {
+                    self.call_failed(peer, purpose, error);
+                }
+            }
+            Verdict::Stale(generation) => {
+                self.give_up(rail, peer);
+                let link = self.links.get_mut(rail, peer);
+                link.generation = generation.max(link.generation);
+                self.call(rail, peer);
+            }
+            _ => {
+                let refused = io::Error::other("refused");
+                let error = Error::Io { doing: "calling another process", source: refused };
+                self.call_failed(peer, purpose, error);
+            }
+        }
+    }
+
+    /// The socket is not the porter's any more.
+    fn forget(&self, socket: &OwnedFd) {
+        sys::unwatch(&self.epoll, socket.as_raw_fd());
+    }
+
+    /// A link is there.
+    fn attach(&mut self, rail: usize, peer: u32, link: crate::driver::any::Link) {
+        self.links.opened(rail, peer);
+        let installed = self.engine.with(|core| {
+            let mut installed = Ok(());
+            core.attach(rail, peer, |driver| installed = driver.install(peer, link));
+            // What came before there was somebody to look.
+            core.progress();
+            installed
+        });
+        if installed.is_err() {
+            self.links.get_mut(rail, peer).state = State::Closed;
+            self.end(peer, Cause::Unreachable);
+        }
+    }
+
+    /// There is a connection of the control ring.
+    fn connected(&mut self, number: u64, peer: u32, socket: OwnedFd) {
+        self.ringing.remove(&peer);
+        self.controls.insert(number, Control::new(socket, self.rails[0].is_local()));
+        self.ring.connected(number, peer);
+        // Something may have come already, and its edge is over.
+        self.hear(number);
+    }
+}

@@ -1,0 +1,157 @@
+//! The control ring's connections, and what is done when a peer ends.
+
+use std::time::{Duration, Instant};
+
+use super::{Later, Thread};
+use crate::connect::greeting::Purpose;
+use crate::connect::links::State;
+use crate::connect::ring::{Action, Life};
+use crate::engine::core::Core;
+use crate::error::{Cause, Error};
+
+/// How long what a dead peer has sent may take to be seen over links that are open.
+const GRACE: Duration = Duration::from_millis(500);
+/// Rounds in which that is looked for at last.
+const LAST_LOOKS: usize = 1000;
+
+impl Thread {
+    /// Does what the ring wants.
+    pub(super) fn act(&mut self) {
+        while let Some(action) = self.ring.action() {
+            match action {
+                Action::Send(link, notice) => {
+                    if let Some(control) = self.controls.get_mut(&link) {
+                        control.send(notice);
+                    }
+                }
+                Action::Call(peer) => {
+                    self.ringing.insert(peer, (Instant::now(), 0));
+                    self.call_for_control(peer);
+                }
+                Action::Left(peer) => {
+                    self.leaving.push(peer);
+                    self.settle(peer);
+                }
+                Action::Died(peer) => self.died(peer),
+                Action::Expelled => {
+                    let rank = self.rank;
+                    for peer in (0..self.size).filter(|&peer| peer != rank) {
+                        self.end(peer, Cause::Unreachable);
+                    }
+                }
+            }
+        }
+        if self.is_opening() && !self.controls.is_empty() && self.ringing.is_empty() {
+            self.opened(Ok(()));
+        }
+        if self.ring.is_over() && !std::mem::replace(&mut self.parted, true) {
+            self.engine.with(Core::part);
+        }
+    }
+
+    /// Calls a peer for the control ring, if that is still wanted.
+    pub(super) fn call_for_control(&mut self, peer: u32) {
+        if !self.ringing.contains_key(&peer) {
+            return;
+        }
+        if self.ring.is_over() || self.ring.life(peer) == Life::Dead {
+            self.ringing.remove(&peer);
+        } else if let Err(error) = self.dial(peer, Purpose::Control) {
+            let refused = match &error {
+                Error::Io { source, .. } => source.kind() == std::io::ErrorKind::ConnectionRefused,
+                _ => false,
+            };
+            let hopeless = !matches!(error, Error::Io { .. });
+            self.control_failed(peer, refused, hopeless.then_some(error));
+        }
+    }
+
+    /// A call for the control ring has come to nothing. `fatal`: no other will do better.
+    pub(super) fn control_failed(&mut self, peer: u32, refused: bool, fatal: Option<Error>) {
+        let Some(&(since, tries)) = self.ringing.get(&peer) else { return };
+        let opening = self.is_opening();
+        if let Some(error) = fatal {
+            self.ringing.remove(&peer);
+            if opening {
+                return self.opened(Err(error));
+            }
+            return self.ring.unreachable(peer);
+        }
+        let patience = if opening { self.connect } else { self.repair };
+        if refused || (since.elapsed() >= patience && !self.rails[0].is_local()) {
+            self.ringing.remove(&peer);
+            self.ring.unreachable(peer);
+        } else {
+            self.ringing.insert(peer, (since, tries + 1));
+            self.later(Duration::from_millis(5 << tries.min(5)), Later::Control(peer));
+        }
+    }
+
+    /// Something happened on a connection of the control ring.
+    pub(super) fn hear(&mut self, number: u64) {
+        let Some(control) = self.controls.get_mut(&number) else { return };
+        control.flush();
+        loop {
+            match control.read(self.size) {
+                Ok(None) => return,
+                Ok(Some(notice)) => {
+                    self.ring.heard(number, notice);
+                }
+                Err(_) => {
+                    let sure = control.sure;
+                    self.controls.remove(&number);
+                    return self.ring.lost(number, sure);
+                }
+            }
+        }
+    }
+
+    /// A peer is dead. What it has sent before is there, or comes soon.
+    fn died(&mut self, peer: u32) {
+        self.ringing.remove(&peer);
+        self.halves.retain(|_, half| half.called.is_none_or(|(called, _)| called != peer));
+        self.partial.retain(|&(_, from), _| from != peer);
+        let open = self.links.with(peer).any(|state| state == State::Open);
+        for rail in 0..self.rails.len() {
+            let link = self.links.get_mut(rail, peer);
+            if link.state != State::Open {
+                link.state = State::Closed;
+            }
+        }
+        if open {
+            self.later(GRACE, Later::Bury(peer));
+        } else {
+            self.end(peer, Cause::Vanished);
+        }
+    }
+
+    /// Ends what needs a dead peer, after a last look at what it has sent.
+    pub(super) fn bury(&mut self, peer: u32) {
+        self.engine.with(|core| {
+            let _ = (0..LAST_LOOKS).any(|_| !core.progress());
+        });
+        self.end(peer, Cause::Vanished);
+    }
+
+    /// There is no way to that peer.
+    pub(super) fn end(&mut self, peer: u32, cause: Cause) {
+        for rail in 0..self.rails.len() {
+            self.give_up(rail, peer);
+            let link = self.links.get_mut(rail, peer);
+            link.state = State::Closed;
+            link.wanted = false;
+            link.since = None;
+        }
+        self.engine.with(|core| core.unreachable(peer, cause));
+    }
+
+    /// A peer that has left, and with which there is no link nor will be one, sends nothing more. (Over a link it says
+    /// goodbye itself, after all that it sends.)
+    pub(super) fn settle(&mut self, peer: u32) {
+        if self.leaving.contains(&peer) && self.links.with(peer).all(|state| state == State::Closed)
+        {
+            self.leaving.retain(|&left| left != peer);
+            self.engine.with(|core| core.goodbye(peer));
+        }
+    }
+}
