@@ -5,6 +5,8 @@ use std::io;
 
 use marcel::knob::KnobError;
 
+use crate::sampling::BadCache;
+
 /// Why a peer can no longer be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,6 +88,8 @@ pub enum Error {
         /// The name that was asked for.
         name: String,
     },
+    /// The file that `NMAD_SAMPLING` names is not sound.
+    Sampling(BadCache),
     /// A knob holds a value that is not acceptable.
     Knob(KnobError),
     /// The processes of the session could not find or reach each other.
@@ -130,6 +134,7 @@ impl fmt::Display for Error {
             Error::UnknownDriver { name } => {
                 write!(f, "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local")
             }
+            Error::Sampling(error) => write!(f, "NMAD_SAMPLING: {error}"),
             Error::Knob(error) => error.fmt(f),
             Error::Bootstrap(why) => write!(f, "the session could not start: {why}"),
             Error::Io { doing, source } => write!(f, "{doing}: {source}"),
@@ -143,6 +148,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } => Some(source),
+            Error::Sampling(error) => Some(error),
             Error::Knob(error) => Some(error),
             Error::Marcel(error) => Some(error),
             Error::Pioman(error) => Some(error),

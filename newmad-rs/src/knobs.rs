@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use marcel::knob::{Kind, Knob, KnobError};
 
+use crate::sampling::Source;
 use crate::strategy::{self, Strategy};
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
@@ -33,7 +34,7 @@ pub(crate) static RDV_THRESHOLD: Knob = Knob {
     default: "",
     unit: "bytes",
     meaning: "messages longer than this wait for their receiver (rendezvous) instead of being sent at \
-              once; the same in every process; unset: 16384 over shm, 32768 over tcp",
+              once; the same in every process; unset: what NMAD_SAMPLING says, else 16384 over shm and 32768 over tcp",
 };
 
 /// `NMAD_SHM_SLOTS`: slots of each small-message ring.
@@ -107,8 +108,19 @@ pub(crate) static STRATEGY: Knob = Knob {
     kind: Kind::Word(strategy::NAMES),
     default: "",
     unit: "",
-    meaning: "which waiting messages leave next, and together with which others; unset: aggreg over tcp, \
-              default over shm",
+    meaning: "which waiting messages leave next, and together with which others; unset: split_balance over \
+              several rails, aggreg over tcp, default over shm",
+};
+
+/// `NMAD_SAMPLING`: where the figures come from by which protocols and rails are chosen.
+pub(crate) static SAMPLING: Knob = Knob {
+    name: "NMAD_SAMPLING",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "file with times by size, as `mad sample` writes it, from which the rendezvous threshold and the \
+              shares of several rails follow; now: measure when the session opens; off: built-in figures; unset: \
+              newmad/sampling-HOST.txt in $XDG_CACHE_HOME or ~/.cache, where it exists",
 };
 
 /// `NMAD_REORDER`: may a strategy change the order of messages with different tags?
@@ -135,6 +147,7 @@ pub static KNOBS: &[Knob] = &[
     TCP_ADDRESS,
     STRATEGY,
     REORDER,
+    SAMPLING,
 ];
 
 /// The knobs' values, read once per session.
@@ -152,6 +165,7 @@ pub(crate) struct Settings {
     pub(crate) reorder: bool,
     pub(crate) repair: std::time::Duration,
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
+    pub(crate) sampling: Source,
 }
 
 impl Settings {
@@ -195,6 +209,7 @@ impl Settings {
                         "IPv4 or IPv6 addresses of this machine, separated by commas",
                     )
                 })?,
+            sampling: Source::of(&SAMPLING.text()?),
         })
     }
 }

@@ -53,6 +53,8 @@ mod request;
 #[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
+pub mod sampling;
+#[cfg(not(loom))]
 mod session;
 #[cfg(all(test, not(loom)))]
 mod simulation;

@@ -9,6 +9,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use pioman::Manager;
+
 use crate::collect::Submissions;
 use crate::collect::queue::Queue;
 use crate::driver::{Driver, Peek};
@@ -17,6 +19,7 @@ use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::matching::Matching;
 use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
+use crate::sampling::{self, Pace};
 use crate::strategy::next::Stage;
 use crate::sys;
 use crate::transfer::rendezvous::Table;
@@ -107,6 +110,19 @@ impl Signals {
 /// One network. Rails have the same order in all processes, the one of lowest latency first.
 pub(crate) struct Rail<D> {
     pub(crate) driver: D,
+    /// How fast it is, as sampled.
+    pub(crate) pace: Pace,
+    /// Its transfers keep a core busy.
+    pub(crate) copies: bool,
+    /// When it will be free of the large messages that it carries, as predicted.
+    pub(crate) free_ns: u64,
+}
+
+impl<D: Driver> Rail<D> {
+    fn new(driver: D) -> Rail<D> {
+        let name = driver.name();
+        Rail { pace: sampling::built_in(name), copies: name != "tcp", free_ns: 0, driver }
+    }
 }
 
 /// See the module.
@@ -128,6 +144,8 @@ pub(crate) struct Core<D> {
     pub(crate) gathering: bool,
     /// Whether somebody looks after what is held: a kernel thread that sleeps on behalf of the session.
     pub(crate) patient: bool,
+    /// Knows how many cores are idle.
+    pub(crate) manager: Option<Arc<Manager>>,
     /// The sleeper was woken because messages are held.
     pub(crate) called: bool,
     /// Gates that have something to send.
@@ -165,7 +183,7 @@ impl<D: Driver> Core<D> {
             rank,
             fragile: drivers.iter().any(|driver| driver.can_break()),
             waste: vec![0; WASTE].into_boxed_slice(),
-            rails: drivers.into_iter().take(MAX_RAILS).map(|driver| Rail { driver }).collect(),
+            rails: drivers.into_iter().take(MAX_RAILS).map(Rail::new).collect(),
             gates: (0..size).map(|_| Gate::new()).collect(),
             connected: Vec::with_capacity(size as usize),
             matching: Matching::new(threshold, unexpected_max),
@@ -176,6 +194,7 @@ impl<D: Driver> Core<D> {
             stage: Stage::new(),
             gathering: false,
             patient: false,
+            manager: None,
             called: false,
             backlog: 0,
             living: size as usize,

@@ -31,7 +31,7 @@ pub(crate) enum Life {
 }
 
 /// Most rails of a session.
-pub(crate) const MAX_RAILS: usize = 4;
+pub const MAX_RAILS: usize = 4;
 /// The small track goes over no link.
 pub(crate) const NO_RAIL: usize = usize::MAX;
 

@@ -15,7 +15,7 @@ use crate::engine::core::{Core, Signals};
 use crate::error::{Error, os};
 use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
-use crate::strategy::{self, Strategy};
+use crate::strategy::Strategy;
 use crate::sys;
 
 /// Rendezvous threshold unless `NMAD_RDV_THRESHOLD` says otherwise.
@@ -128,10 +128,15 @@ impl Builder {
         let (rank, size) = (boot.rank(), boot.size());
         let rails = if asked.is_empty() { vec![Driver::Shm] } else { asked };
         check(&rails, size, &settings)?;
-        let threshold = settings.rdv_threshold.unwrap_or(match rails[0] {
-            Driver::Tcp => TCP_THRESHOLD,
-            Driver::Shm | Driver::Local => SHM_THRESHOLD,
-        });
+        let sampling = settings.sampling.load()?;
+        let (name, usual) = match rails[0] {
+            Driver::Tcp => ("tcp", TCP_THRESHOLD),
+            Driver::Shm | Driver::Local => ("shm", SHM_THRESHOLD),
+        };
+        let threshold = settings
+            .rdv_threshold
+            .or_else(|| sampling.threshold(name, settings.cma))
+            .unwrap_or(usual);
         let place = Place { rank, size, threshold };
         if size == 1 {
             let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
@@ -153,7 +158,10 @@ impl Builder {
             ends.push(end);
             drivers.push(driver);
         }
-        let expects = |core: &mut Core<Any>| core.parted = false;
+        let expects = |core: &mut Core<Any>| {
+            core.parted = false;
+            core.learn(&sampling);
+        };
         let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
         match Porter::start(boot, &settings, ends, names(&rails), threshold, &engine) {
             Ok(porter) => {
@@ -242,15 +250,7 @@ impl Session {
         let names: Vec<&'static str> = drivers.iter().map(Any::name).collect();
         let signals = Signals::new(size, drivers.len())?;
         let mut core = Core::new(rank, size, drivers, threshold, settings.unexpected_max, signals);
-        core.reorder = settings.reorder;
-        core.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
-        let tcp = names.first() == Some(&"tcp");
-        let usual = || strategy::by_name(if tcp { "aggreg" } else { "default" });
-        if let Some(strategy) = settings.strategy.clone().or_else(usual) {
-            for peer in 0..size {
-                core.set_strategy(peer, strategy.clone());
-            }
-        }
+        core.tune(settings, &manager);
         prepare(&mut core);
         let engine = Arc::new(Engine::new(core)?);
         let source = manager

@@ -10,7 +10,7 @@ use super::{MTU, Virtual, ask, content, pair};
 use crate::engine::core::Core;
 use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
-use crate::strategy::{self, Lone, Packet, Strategy, Waiting};
+use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
 
 /// Answers by chance: takes some messages in some order, or none; holds some back.
 struct Whims(AtomicU64);
@@ -41,6 +41,16 @@ impl Strategy for Whims {
     }
     fn hold(&self, _: &Lone) -> bool {
         self.next(2) == 0
+    }
+    fn share(&self, large: &Large, rails: &[Rail], shares: &mut [usize]) {
+        let mut left = large.len;
+        for share in shares.iter_mut() {
+            *share = self.next(left as u64 + 1) as usize;
+            left -= *share;
+        }
+        // Sometimes too little, sometimes more than there is.
+        shares[0] += if self.next(4) > 0 { left } else { self.next(9) as usize };
+        assert_eq!(shares.len(), rails.len());
     }
 }
 

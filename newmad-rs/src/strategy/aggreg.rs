@@ -17,6 +17,8 @@ use super::{Lone, Packet, Strategy, Waiting};
 /// See the module.
 pub(crate) struct Aggreg;
 
+/// What a packet has to cost for it to be worth while: about a system call.
+const COSTLY_NS: u64 = 700;
 /// Two messages within so many times the price of a packet are a burst.
 const CLOSE: u64 = 2;
 /// Messages longer than this are worth a packet of their own.
@@ -24,7 +26,9 @@ const SHORT: usize = 4096;
 
 /// Whether a message is one of a burst.
 pub(super) fn burst(lone: &Lone) -> bool {
-    lone.quiet_ns < CLOSE * lone.packet_ns && (lone.message.announced || lone.message.len <= SHORT)
+    lone.packet_ns >= COSTLY_NS
+        && lone.quiet_ns < CLOSE * lone.packet_ns
+        && (lone.message.announced || lone.message.len <= SHORT)
 }
 
 impl Strategy for Aggreg {

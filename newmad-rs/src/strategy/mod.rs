@@ -11,7 +11,8 @@
 //!   (`NMAD_REORDER`), no message overtakes another;
 //! - a message that has begun to leave goes on before all others;
 //! - the oldest message leaves next after the others have overtaken it for [`PATIENCE`] packets;
-//! - an empty answer sends the oldest message, impossible shares send all bytes over the best rail.
+//! - an empty answer sends the oldest message, and shares that do not come to the whole message send all of it over
+//!   the fastest rail.
 //!
 //! | name | its packets | its large messages | file |
 //! |---|---|---|---|
@@ -29,10 +30,12 @@ pub(crate) mod default;
 pub(crate) mod entries;
 pub(crate) mod next;
 pub(crate) mod prio;
+pub(crate) mod split_balance;
 mod wrap;
 
 use std::sync::Arc;
 
+pub use crate::gate::MAX_RAILS;
 pub use chosen::{Packet, Waiting};
 pub(crate) use wrap::{Limits, Wrapper, wrap};
 
@@ -76,6 +79,39 @@ pub struct Lone {
     pub quiet_ns: u64,
     /// Nanoseconds that a packet costs this processor, whatever its length (a system call on some rails).
     pub packet_ns: u64,
+}
+
+/// A large message that its receiver has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Large {
+    /// Bytes to be sent.
+    pub len: usize,
+    /// Compute virtual processors that run no thread now.
+    pub idle_cores: usize,
+}
+
+/// A rail that can carry large messages to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rail {
+    /// What a part costs whatever its length, in nanoseconds: sampled, as the next one.
+    pub latency_ns: u64,
+    /// Nanoseconds for a mebibyte.
+    pub mib_ns: u64,
+    /// Nanoseconds until it is free of what it has to carry already, as predicted.
+    pub busy_ns: u64,
+    /// Its transfers keep a core busy.
+    pub copies: bool,
+}
+
+impl Rail {
+    /// When a part of so many bytes would be through, in nanoseconds from now.
+    pub fn end_ns(&self, bytes: usize) -> u64 {
+        let carried = (bytes as u128 * u128::from(self.mib_ns)) >> 20;
+        let carried = u64::try_from(carried).unwrap_or(u64::MAX);
+        self.busy_ns.saturating_add(self.latency_ns).saturating_add(carried)
+    }
 }
 
 /// Answers what leaves next; see the module. Users write their own: `examples/my_strategy.rs`.
@@ -128,6 +164,12 @@ pub trait Strategy: Send + Sync {
         false
     }
 
+    /// How many bytes of a large message go over each of these rails, two of them or more: `shares[i]` over `rails[i]`; all
+    /// zero at first. Unless this comes to the message's length, everything goes over the fastest.
+    fn share(&self, large: &Large, rails: &[Rail], shares: &mut [usize]) {
+        let _ = (large, rails, shares);
+    }
+
     #[doc(hidden)]
     fn is_ours(&self, _: seal::Seal) -> bool {
         false
@@ -147,7 +189,7 @@ impl std::fmt::Debug for dyn Strategy {
 }
 
 /// Names of the strategies that come with this crate.
-pub const NAMES: &[&str] = &["default", "aggreg", "prio"];
+pub const NAMES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
 
 /// The strategy of this name ([`NAMES`]).
 pub fn by_name(name: &str) -> Option<Arc<dyn Strategy>> {
@@ -155,6 +197,7 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Strategy>> {
         "default" => Arc::new(default::Default),
         "aggreg" => Arc::new(aggreg::Aggreg),
         "prio" => Arc::new(prio::Prio),
+        "split_balance" => Arc::new(split_balance::SplitBalance),
         _ => return None,
     })
 }

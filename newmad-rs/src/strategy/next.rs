@@ -3,18 +3,23 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use pioman::Manager;
+
 use super::chosen::{COPIED, STAGE};
 use super::entries::{self, ANNOUNCED};
 use super::seal::Seal;
 use super::{
-    Limits, Lone, Message, PATIENCE, Packet, Strategy, WINDOW, Waiting, Wrapper, default, wrap,
+    Large, Limits, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, Wrapper,
+    by_name, default, wrap,
 };
 use crate::driver::{Driver, MAX_PARTS};
 use crate::engine::core::Core;
-use crate::gate::Gate;
+use crate::gate::{Gate, MAX_RAILS, rails};
+use crate::knobs::Settings;
 use crate::proto::{Header, Kind};
 use crate::request::span::Span;
 use crate::request::{Outcome, Place, Ref};
+use crate::sampling::Pace;
 use crate::sys;
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
@@ -135,6 +140,23 @@ impl Stage {
 }
 
 impl<D: Driver> Core<D> {
+    /// Takes over what was set for the session.
+    pub(crate) fn tune(&mut self, settings: &Settings, manager: &Arc<Manager>) {
+        self.reorder = settings.reorder;
+        self.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
+        self.manager = Some(manager.clone());
+        let usual = match &self.rails[..] {
+            [_, _, ..] => "split_balance",
+            [rail] if rail.driver.name() == "tcp" => "aggreg",
+            _ => default::NAME,
+        };
+        if let Some(strategy) = settings.strategy.clone().or_else(|| by_name(usual)) {
+            for gate in &mut self.gates {
+                gate.chosen.change(strategy.clone());
+            }
+        }
+    }
+
     /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
     pub(crate) fn set_strategy(
         &mut self,
@@ -160,6 +182,56 @@ impl<D: Driver> Core<D> {
             chosen.last_ns = now;
         }
         holds
+    }
+
+    /// How many bytes of a large message go over each rail. Only open links have a share; a link that breaks loses its
+    /// share to whichever link has nothing to send. Progress path.
+    pub(crate) fn shares(&mut self, peer: u32, len: usize) -> [usize; MAX_RAILS] {
+        let gate = &mut self.gates[peer as usize];
+        let mut shares = [0; MAX_RAILS];
+        if gate.open.count_ones() < 2 {
+            if let Some(share) = shares.get_mut(gate.small) {
+                *share = len;
+            }
+            return shares;
+        }
+        let now = sys::now_ns();
+        let quiet = self.connected.iter().all(|&to| self.gates[to as usize].streams.is_empty());
+        let nothing = Rail { latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
+        let (mut shown, mut numbers, mut count) = ([nothing; MAX_RAILS], [0; MAX_RAILS], 0);
+        for number in rails(self.gates[peer as usize].open) {
+            let rail = &mut self.rails[number];
+            if quiet {
+                rail.free_ns = now;
+            }
+            let Pace { latency_ns, mib_ns } = rail.pace;
+            let busy_ns = rail.free_ns.saturating_sub(now);
+            shown[count] = Rail { latency_ns, mib_ns, busy_ns, copies: rail.copies };
+            numbers[count] = number;
+            count += 1;
+        }
+        let (shown, numbers) = (&shown[..count], &numbers[..count]);
+        let idle_cores = self.manager.as_ref().map_or(0, |manager| manager.idle_compute_vps());
+        let large = Large { len, idle_cores };
+        let mut answer = [0; MAX_RAILS];
+        let chosen = &mut self.gates[peer as usize].chosen;
+        let _ = chosen.ask(|strategy| strategy.share(&large, shown, &mut answer[..count]));
+        let sum = answer.iter().try_fold(0usize, |sum, &share| sum.checked_add(share));
+        if sum != Some(len) {
+            answer = [0; MAX_RAILS];
+            let alone = |rail: &Rail| Rail { busy_ns: 0, ..*rail }.end_ns(len);
+            let fastest = (0..count).min_by_key(|&index| alone(&shown[index]));
+            answer[fastest.unwrap_or(0)] = len;
+        }
+        for (index, &number) in numbers.iter().enumerate() {
+            shares[number] = answer[index];
+            if answer[index] > 0 {
+                // Its latency is no work: the next message's may run meanwhile.
+                let work = Rail { latency_ns: 0, ..shown[index] };
+                self.rails[number].free_ns = now.saturating_add(work.end_ns(answer[index]));
+            }
+        }
+        shares
     }
 
     /// Sends the next packet of what waits for a peer. False: nothing waits, or the track has no room.

@@ -13,7 +13,7 @@
 use crate::driver::{Driver, Peek};
 use crate::engine::core::Core;
 use crate::error::Cause;
-use crate::gate::{Arrival, MAX_RAILS, rails};
+use crate::gate::{Arrival, rails};
 use crate::proto::{Header, Kind, Malformed};
 use crate::request::{Op, Owes, Place, Ref};
 
@@ -23,23 +23,11 @@ const BATCH: usize = 32;
 const LOOK: usize = 64;
 
 impl<D: Driver> Core<D> {
-    /// How many bytes of a message go over each rail. Only open links have a share; what the shares leave over
-    /// goes to whichever link has nothing to send.
-    ///
-    /// The place for strategies: this first way gives everything to the link of the small track, the fastest. A
-    /// link that breaks loses its share to whichever link has nothing to send. Progress path.
-    fn shares(&self, peer: u32, total: usize) -> [usize; MAX_RAILS] {
-        let mut shares = [0; MAX_RAILS];
-        if let Some(share) = shares.get_mut(self.gates[peer as usize].small) {
-            *share = total;
-        }
-        shares
-    }
-
     /// The peer asked for this message over the large track.
     pub(crate) fn stream(&mut self, peer: u32, request: Ref) {
         let total = request.total.get();
-        request.parts.divide(&self.shares(peer, total), total);
+        let shares = self.shares(peer, total);
+        request.parts.divide(&shares, total);
         self.gates[peer as usize].streams.push(request, Place::Streams);
         self.backlog += 1;
         self.flush(peer);

@@ -488,6 +488,15 @@ impl Manager {
         self.core.mode
     }
 
+    /// How many compute virtual processors run no thread now; 0 without a runtime.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    pub fn idle_compute_vps(&self) -> usize {
+        let Some(load) = self.core.load.get() else { return 0 };
+        load.compute_vps().saturating_sub(load.busy_compute_vps())
+    }
+
     /// Whether every compute virtual processor is busy, the caller's own not counted.
     pub fn is_loaded(&self) -> bool {
         self.core.is_loaded()

@@ -1,0 +1,203 @@
+//! The cache file: what was measured on this machine, as text that a person can read and change.
+//!
+//! ```text
+//! newmad sampling 1
+//! # rail protocol bytes nanoseconds
+//! shm eager 4 160
+//! tcp stream 65536 41000
+//! end 2
+//! ```
+//! Lines that begin with `#` say nothing; the last line counts the measurements, so that a file that was cut is
+//! noticed. A file that is not sound is refused as a whole, with the line and what is wrong with it.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use super::curve::MOST;
+use super::{Protocol, Sampling};
+
+const FIRST: &str = "newmad sampling 1";
+/// Larger files are none of ours.
+const LARGEST: u64 = 1 << 20;
+/// No message takes longer than a day, or is longer than a pebibyte.
+const BOUNDS: (u64, u64) = (1 << 50, 86_400_000_000_000);
+/// Most rails and protocols.
+const CURVES: usize = 64;
+
+/// Why a cache file was refused.
+#[derive(Debug)]
+pub struct BadCache {
+    path: PathBuf,
+    why: String,
+}
+
+impl fmt::Display for BadCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadCache { path, why } = self;
+        write!(f, "{}: {why}; `mad sample` writes a new one", path.display())
+    }
+}
+
+impl std::error::Error for BadCache {}
+
+/// Where the cache file of this machine is: `newmad/sampling-HOST.txt` in `$XDG_CACHE_HOME`, or in `~/.cache`.
+pub fn default_path() -> Option<PathBuf> {
+    let absolute =
+        |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder =
+        absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let host: String = host.trim().chars().map(plain).take(64).collect();
+    Some(folder.join("newmad").join(format!("sampling-{host}.txt")))
+}
+
+impl Sampling {
+    /// Reads a cache file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not sound.
+    pub fn read(path: &Path) -> Result<Sampling, BadCache> {
+        let bad = |why: String| BadCache { path: path.to_owned(), why };
+        let mut text = String::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
+            .map_err(|error| bad(error.to_string()))?;
+        Sampling::parse(&text).map_err(bad)
+    }
+
+    /// Writes a cache file, whole or not at all. Its folder is made.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let new = PathBuf::from(name);
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(self.text().as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&new, path)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{FIRST}\n# rail protocol bytes nanoseconds\n");
+        let mut count = 0;
+        for (rail, protocol, curve) in self.curves() {
+            for (bytes, ns) in curve.points() {
+                text.push_str(&format!("{rail} {} {bytes} {ns}\n", protocol.name()));
+                count += 1;
+            }
+        }
+        text.push_str(&format!("end {count}\n"));
+        text
+    }
+
+    fn parse(text: &str) -> Result<Sampling, String> {
+        if text.len() as u64 > LARGEST {
+            return Err(format!("it is longer than {LARGEST} bytes"));
+        }
+        let mut lines = text.lines().zip(1..);
+        if lines.next().is_none_or(|(first, _)| first != FIRST) {
+            return Err(format!("its first line is not {FIRST:?}"));
+        }
+        let mut sampling = Sampling::new();
+        let mut count = 0;
+        for (line, number) in lines {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bad =
+                || format!("line {number} is not \"rail protocol bytes nanoseconds\": {line:.80?}");
+            let fields: Vec<&str> = line.split(' ').collect();
+            if let ["end", all] = fields[..] {
+                return match all.parse() == Ok(count) {
+                    true => Ok(sampling),
+                    false => {
+                        Err(format!("line {number} counts {all:.20} lines and there are {count}"))
+                    }
+                };
+            }
+            let [rail, protocol, bytes, ns] = fields[..] else { return Err(bad()) };
+            let protocol = Protocol::ALL.into_iter().find(|known| known.name() == protocol);
+            let protocol = protocol.ok_or_else(bad)?;
+            let (bytes, ns): (u64, u64) =
+                bytes.parse().ok().zip(ns.parse().ok()).ok_or_else(bad)?;
+            let sound = rail.len() <= 16
+                && rail.chars().all(|c| c.is_ascii_alphanumeric() || c == '.')
+                && bytes <= BOUNDS.0
+                && (1..=BOUNDS.1).contains(&ns);
+            if !sound {
+                return Err(bad());
+            }
+            sampling.add(rail, protocol, bytes, ns);
+            count += 1;
+            if sampling.curves.len() > CURVES || count > CURVES * MOST {
+                return Err(format!("line {number}: there are too many measurements"));
+            }
+        }
+        Err("it has no end: it was cut".into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn some() -> Sampling {
+        let mut sampling = Sampling::new();
+        for bytes in [4, 1024, 65536] {
+            sampling.add("shm", Protocol::Eager, bytes, 100 + bytes);
+            sampling.add("tcp.2", Protocol::Stream, bytes, 10_000 + bytes);
+        }
+        sampling
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_what_was_cut_is_refused() {
+        let path =
+            std::env::temp_dir().join(format!("newmad-cache-{}/x/y.txt", std::process::id()));
+        some().write(&path).unwrap();
+        assert_eq!(Sampling::read(&path).unwrap(), some());
+        let text = some().text();
+        for cut in 0..text.len() - 1 {
+            assert!(Sampling::parse(&text[..cut]).is_err(), "{cut}");
+        }
+        std::fs::remove_dir_all(path.parent().unwrap().parent().unwrap()).unwrap();
+        let error = Sampling::read(&path).unwrap_err().to_string();
+        assert!(error.contains("y.txt") && error.contains("mad sample"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_line_is_named() {
+        for wrong in
+            ["shm eager 4", "shm fast 4 5", "shm eager 4 0", "s/m eager 4 5", "shm eager -4 5"]
+        {
+            let text = format!("{FIRST}\nshm eager 1 1\n{wrong}\nend 2\n");
+            let error = Sampling::parse(&text).unwrap_err();
+            assert!(error.contains("line 3"), "{error}");
+        }
+        assert!(Sampling::parse(&format!("{FIRST}\nshm eager 1 1\nend 2\n")).is_err());
+        assert!(Sampling::parse("").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "(newmad sampling 1\n)?([a-z ]{0,9}[0-9 ]{0,25}\n|shm eager [0-9]{1,20} [0-9]{1,20}\n|end [0-9]\n){0,20}") {
+            if let Ok(sampling) = Sampling::parse(&text) {
+                prop_assert_eq!(Sampling::parse(&sampling.text()).unwrap(), sampling.clone());
+                let _ = (sampling.threshold("shm", true), sampling.pace("shm"));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_survived(text: String) {
+            prop_assert!(Sampling::parse(&text).is_err());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `split_balance`: large messages over all rails at once, in parts that end together.
+//!
+//! Each rail has a latency, a pace (both sampled) and a date at which it will be free of what it has to carry already. A
+//! part of b bytes would be through at `free + latency + b · pace`. The best division has all parts end at one
+//! date T: rails that would start only after T get nothing, and the shares of the others follow from
+//!
+//! ```text
+//!   Σ (T − free − latency) / pace = length        over the rails that start before T
+//! ```
+//! solved by adding rails in the order in which they could start. More parts are more work, so a rail is left out when
+//! its part would be short, or when T gains less than a split costs. Below that size, and whenever another rail
+//! would come too late, one rail carries everything: the one that ends first.
+//!
+//! *Chunks by idle cores.* A part over shared memory keeps a core busy copying; so many such rails are used at once as
+//! there are idle cores besides the caller's own. The kernel carries parts over sockets on behalf of
+//! one caller, which need not be limited.
+//!
+//! Short messages, and which rail they take: as `aggreg`; the small track is the rail of lowest latency in any case.
+
+use super::seal::Seal;
+use super::{Large, Lone, MAX_RAILS, Packet, Rail, Strategy, Waiting, aggreg};
+
+/// See the module.
+pub(crate) struct SplitBalance;
+
+/// A shorter part is not worth a rail.
+const LEAST: usize = 16 * 1024;
+/// What a further part costs both sides.
+const SPLIT_NS: u64 = 5_000;
+
+impl Strategy for SplitBalance {
+    fn name(&self) -> &str {
+        "split_balance"
+    }
+
+    fn fill(&self, waiting: &Waiting<'_>, packet: &mut Packet<'_>) {
+        aggreg::Aggreg.fill(waiting, packet);
+    }
+
+    fn may_hold(&self) -> bool {
+        true
+    }
+
+    fn hold(&self, lone: &Lone) -> bool {
+        aggreg::burst(lone)
+    }
+
+    fn share(&self, large: &Large, rails: &[Rail], shares: &mut [usize]) {
+        let mut usable = [false; MAX_RAILS];
+        let mut copying = 0;
+        for (usable, rail) in usable.iter_mut().zip(rails) {
+            *usable = !rail.copies || copying <= large.idle_cores;
+            copying += usize::from(rail.copies && *usable);
+        }
+        // Leave out the shortest part until all are worth their while.
+        while let Some(shortest) = divide(large.len, rails, &usable, shares) {
+            let parts = shares.iter().filter(|&&share| share > 0).count();
+            if parts < 2 {
+                return;
+            }
+            let ends = end(rails, shares).saturating_add(SPLIT_NS * (parts as u64 - 1));
+            let alone = rails.iter().map(|rail| rail.end_ns(large.len)).min().unwrap_or(0);
+            if shares[shortest] >= LEAST && ends < alone {
+                return;
+            }
+            if parts == 2 {
+                break;
+            }
+            usable[shortest] = false;
+        }
+        // One rail: the one that ends first.
+        shares.fill(0);
+        let first = (0..rails.len()).min_by_key(|&index| rails[index].end_ns(large.len));
+        if let Some(share) = first.and_then(|index| shares.get_mut(index)) {
+            *share = large.len;
+        }
+    }
+
+    fn is_ours(&self, _: Seal) -> bool {
+        true
+    }
+}
+
+/// When the last part would be through.
+fn end(rails: &[Rail], shares: &[usize]) -> u64 {
+    let parts = rails.iter().zip(shares).filter(|(_, share)| **share > 0);
+    parts.map(|(rail, &share)| rail.end_ns(share)).max().unwrap_or(0)
+}
+
+/// Divides `len` bytes over the usable rails so that all parts end together. The shortest part.
+fn divide(
+    len: usize,
+    rails: &[Rail],
+    usable: &[bool; MAX_RAILS],
+    shares: &mut [usize],
+) -> Option<usize> {
+    shares.fill(0);
+    let start = |rail: &Rail| rail.busy_ns.saturating_add(rail.latency_ns) as f64;
+    let pace = |rail: &Rail| rail.mib_ns.max(1) as f64 / f64::from(1 << 20);
+    let mut order = [0; MAX_RAILS];
+    let mut count = 0;
+    for index in (0..rails.len().min(MAX_RAILS)).filter(|&index| usable[index]) {
+        let at = (0..count).find(|&at| start(&rails[order[at]]) > start(&rails[index]));
+        order[at.unwrap_or(count)..=count].rotate_right(1);
+        order[at.unwrap_or(count)] = index;
+        count += 1;
+    }
+    // T over the first k rails, until the next one would start after it.
+    let (mut bytes, mut speed, mut ends) = (len as f64, 0.0, f64::INFINITY);
+    let mut used = 0;
+    for &index in &order[..count] {
+        let rail = &rails[index];
+        if start(rail) >= ends {
+            break;
+        }
+        bytes += start(rail) / pace(rail);
+        speed += 1.0 / pace(rail);
+        ends = bytes / speed;
+        used += 1;
+    }
+    let mut left = len;
+    for &index in &order[..used] {
+        let share = ((ends - start(&rails[index])) / pace(&rails[index])) as usize;
+        // Whole cache lines, so that no line is written by two.
+        shares[index] = (share / 64 * 64).min(left);
+        left -= shares[index];
+    }
+    shares[*order[..used].first()?] += left;
+    (0..rails.len()).filter(|&index| shares[index] > 0).min_by_key(|&index| shares[index])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::strategy::Strategy;
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    fn rail(latency_ns: u64, mib_ns: u64, busy_ns: u64) -> Rail {
+        Rail { latency_ns, mib_ns, busy_ns, copies: false }
+    }
+
+    fn share(len: usize, idle_cores: usize, rails: &[Rail]) -> Vec<usize> {
+        let mut shares = vec![0; rails.len()];
+        SplitBalance.share(&Large { len, idle_cores }, rails, &mut shares);
+        assert_eq!(shares.iter().sum::<usize>(), len);
+        shares
+    }
+
+    #[test]
+    fn two_links_of_known_capacity_carry_their_part() {
+        // 1 Gbit/s and 400 Mbit/s.
+        let rails = [rail(50_000, 8_388_608, 0), rail(50_000, 20_971_520, 0)];
+        for len in [256 << 10, 1 << 20, 16 << 20] {
+            let shares = share(len, 0, &rails);
+            let part = shares[0] as f64 / len as f64;
+            assert!((part - 1.0 / 1.4).abs() < 0.01, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn below_the_break_even_size_one_rail_is_used() {
+        let rails = [rail(10_000, 1_000_000, 0), rail(60_000, 1_000_000, 0)];
+        // The second could begin only when the first has sent 52 KB.
+        for len in [1, 1000, 32 << 10, 50_000] {
+            assert_eq!(share(len, 0, &rails), [len, 0]);
+        }
+        let shares = share(1 << 20, 0, &rails);
+        assert!(shares[1] > 400_000 && shares[0] > shares[1], "{shares:?}");
+    }
+
+    #[test]
+    fn a_busy_rail_gets_less_or_nothing_until_it_is_free() {
+        let free = share(1 << 20, 0, &[rail(1_000, 1_000_000, 0), rail(1_000, 1_000_000, 0)]);
+        assert!(free[0].abs_diff(free[1]) <= 128, "{free:?}");
+        let rails = [rail(1_000, 1_000_000, 500_000), rail(1_000, 1_000_000, 0)];
+        let shares = share(1 << 20, 0, &rails);
+        // The other has half a mebibyte's time of a lead.
+        assert!(shares[0] < shares[1] && shares[0] > 200_000, "{shares:?}");
+        let rails = [rail(1_000, 1_000_000, 5_000_000), rail(1_000, 1_000_000, 0)];
+        assert_eq!(share(1 << 20, 0, &rails), [0, 1 << 20]);
+    }
+
+    #[test]
+    fn rails_that_copy_need_a_core_each() {
+        let mut rails = [rail(1_000, 1_000_000, 0), rail(1_000, 1_000_000, 0)];
+        rails.iter_mut().for_each(|rail| rail.copies = true);
+        assert_eq!(share(1 << 20, 0, &rails), [1 << 20, 0]);
+        assert!(share(1 << 20, 1, &rails)[1] > 0);
+        rails[1].copies = false;
+        assert!(share(1 << 20, 0, &rails)[1] > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_end_together_and_never_later_than_the_best_rail_alone(
+            len in 1usize..(64 << 20),
+            rails in proptest::collection::vec((0u64..200_000, 1u64..50_000_000, 0u64..10_000_000), 1..=MAX_RAILS),
+        ) {
+            let rails: Vec<Rail> = rails.into_iter().map(|(l, p, b)| rail(l, p, b)).collect();
+            let shares = share(len, 0, &rails);
+            let alone = rails.iter().map(|rail| rail.end_ns(len)).min().unwrap();
+            prop_assert!(end(&rails, &shares) <= alone);
+            let parts: Vec<(usize, u64)> = shares.iter().zip(&rails).filter(|(share, _)| **share > 0)
+                .map(|(&share, rail)| (share, rail.end_ns(share))).collect();
+            if parts.len() > 1 {
+                for (index, &(share, ends)) in parts.iter().enumerate() {
+                    prop_assert!(share >= LEAST);
+                    // Rounding to cache lines moves at most so many bytes.
+                    let slack = 64 * MAX_RAILS as u64 * rails.iter().map(|rail| rail.mib_ns).max().unwrap() / (1 << 20);
+                    prop_assert!(ends.abs_diff(parts[0].1) <= slack + 2, "{index}: {parts:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn extreme_figures_are_survived(
+            len: usize, idle: usize, rails in proptest::collection::vec(any::<(u64, u64, u64)>(), 0..=MAX_RAILS),
+        ) {
+            let rails: Vec<Rail> = rails.into_iter().map(|(l, p, b)| rail(l, p, b)).collect();
+            let mut shares = vec![0; rails.len()];
+            SplitBalance.share(&Large { len, idle_cores: idle }, &rails, &mut shares);
+        }
+    }
+}
