@@ -56,6 +56,9 @@ impl Driver for Any {
     fn can_copy(&self, peer: u32) -> bool {
         each!(self, driver => driver.can_copy(peer))
     }
+    fn copies_too(&self, peer: u32, waits: bool) -> bool {
+        each!(self, driver => driver.copies_too(peer, waits))
+    }
     #[inline]
     fn begin(&mut self) -> bool {
         each!(self, driver => driver.begin())

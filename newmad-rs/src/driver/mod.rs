@@ -60,6 +60,10 @@ pub(crate) trait Driver: Send {
     /// Whether this side may copy from and to the memory of `peer`.
     fn can_copy(&self, peer: u32) -> bool;
 
+    /// Whether `peer`, whose memory can be reached, would copy its part if a message went over the large track: some
+    /// thread of it waits for a large message (`waits`: one does, it said). A hint.
+    fn copies_too(&self, peer: u32, waits: bool) -> bool;
+
     /// Looks for what is not seen by looking at the tracks: readiness, deaths. Called before each round.
     fn begin(&mut self) -> bool;
 

@@ -37,6 +37,8 @@ pub(crate) struct Signals {
     pub(crate) submissions: Submissions<Request>,
     /// Requests that are not over. Written by the lock's holder only.
     pub(crate) outstanding: AtomicUsize,
+    /// Threads that wait for a large message.
+    pub(crate) waiters: AtomicUsize,
     /// Messages stay with the senders for lack of cells: somebody who may allocate should help.
     pub(crate) starved: AtomicBool,
     /// Links that the porter should open or repair: bit `rail * size + peer`.
@@ -56,6 +58,7 @@ impl Signals {
         Ok(Arc::new(Signals {
             submissions: Submissions::new(),
             outstanding: AtomicUsize::new(0),
+            waiters: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             size,

@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use pioman::{Handover, HandoverLock, Hint, Manager, Source, hold_wakers};
 
@@ -31,6 +32,12 @@ const POLL: u64 = 2;
 const ARM: u64 = 4;
 /// Most calls of `progress` before a sleep.
 const SETTLE: usize = 100;
+/// Up to this length a message is never worth telling the peer that somebody waits for it.
+const SHORT: usize = 8 * 1024;
+/// How long who waits for a long message polls in vain before the I/O manager says how to wait: about what a sleep costs.
+const STAY: Duration = Duration::from_micros(5);
+/// Polls between two looks at the clock.
+const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.
 const LONG: usize = 512 * 1024;
 
@@ -187,6 +194,34 @@ impl Engine {
         std::mem::forget(unfinished);
     }
 
+    /// Looks for events as long as there are some, and a little longer: while both sides of a large message poll, both
+    /// copy, through the cache that they share; a side that sleeps now and then makes that several times slower. True:
+    /// the request is over. The caller then sees to it that somebody watches what others wait for, or waits on.
+    ///
+    /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long
+    /// it takes. That is why this is not left to the manager, which looks at the past.
+    fn stay(&self, request: &Request) -> bool {
+        self.disarm();
+        let mut since = Instant::now();
+        while !marcel::others_runnable() {
+            let mut any = false;
+            for _ in 0..POLLS {
+                any |= self.poll();
+                if request.is_finished() {
+                    return true;
+                }
+                std::hint::spin_loop();
+            }
+            let now = Instant::now();
+            if any {
+                since = now;
+            } else if now - since > STAY {
+                break;
+            }
+        }
+        false
+    }
+
     /// Takes a receive back if nothing has matched it; whether that was so.
     ///
     /// # Safety
@@ -259,6 +294,12 @@ impl Unfinished<'_> {
         let request = unsafe { self.request.as_ref() };
         request.set_waiting();
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
+        let shown = request.capacity > SHORT && !self.engine.bells.is_empty();
+        let _shown = shown.then(|| Waiter::new(self.engine));
+        if shown && self.engine.stay(request) {
+            self.manager.left_pending();
+            return;
+        }
         loop {
             if self.engine.signals.held.load(Ordering::Relaxed) {
                 self.engine.with(|core| core.progress());
@@ -272,6 +313,24 @@ impl Unfinished<'_> {
             }
             self.engine.nudged(self.request);
         }
+    }
+}
+
+/// A thread that waits for a large message, for this process and for its peers to know.
+struct Waiter<'a>(&'a Engine);
+
+impl<'a> Waiter<'a> {
+    fn new(engine: &'a Engine) -> Waiter<'a> {
+        engine.signals.waiters.fetch_add(1, Ordering::Relaxed);
+        engine.bells.iter().for_each(|bell| bell.waiter(true));
+        Waiter(engine)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.signals.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.0.bells.iter().for_each(|bell| bell.waiter(false));
     }
 }
 

@@ -1,15 +1,18 @@
 //! Rendezvous: large messages wait for their receiver, then move without passing through small packets.
 //!
 //! The sender announces (`Rts`). When a receive matches, *the copier is the one who waits*, so that a side that
-//! computes is not slowed by the copy:
-//! - somebody is blocked on the receive, or nobody waits on either side: the receiver copies from the sender's
+//! computes is not slowed by the copy ([`Way`]):
+//! - both wait: the receiver asks (`Cts`) and the sender streams (`Data`) over the large track, so that both
+//!   copy at once, through a cache that they share; that is also how it is done where one process cannot reach the
+//!   other's memory;
+//! - else, somebody is blocked on the receive, or nobody waits on either side: the receiver copies from the sender's
 //!   memory (pull), then tells it (`Fin`);
 //! - else, when the sender said that it waits: it is given the buffer's address (`Cts` with `PUSH`), copies
-//!   (push), then tells the receiver (`Fin`);
-//! - where one process cannot reach the other's memory, the receiver asks (`Cts`) and the sender streams
-//!   (`Data`) over the large track.
+//!   (push), then tells the receiver (`Fin`).
 //!
 //! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream.
+
+use std::sync::atomic::Ordering;
 
 use crate::driver::{Driver, Refused};
 use crate::engine::core::Core;
@@ -98,7 +101,39 @@ impl Table {
     }
 }
 
+/// How a message moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The receiver copies.
+    Pull,
+    /// The sender copies.
+    Push,
+    /// Through the large track.
+    Stream,
+}
+
 impl<D: Driver> Core<D> {
+    /// Which way is the best now. One copy by the kernel takes two to five times as long as two at once through the
+    /// cache, but it needs one side only. Inside one process one plain copy is the best; one side that stops waiting in
+    /// the middle makes a stream slow, not wrong.
+    fn way(&self, request: Ref, from: u32, sender_waits: bool) -> Way {
+        if from == self.rank {
+            return Way::Pull;
+        }
+        let Some(rail) = self.reach(from).and_then(|rail| self.rails.get(rail)) else {
+            return Way::Stream;
+        };
+        let waits = request.is_waiting();
+        let here = waits || self.signals.waiters.load(Ordering::Relaxed) > 0;
+        if here && rail.driver.copies_too(from, sender_waits) {
+            Way::Stream
+        } else if waits || !sender_waits {
+            Way::Pull
+        } else {
+            Way::Push
+        }
+    }
+
     /// A receive matched an announced message.
     pub(crate) fn begin_rendezvous(
         &mut self,
@@ -118,15 +153,17 @@ impl<D: Driver> Core<D> {
         self.table.insert(request);
         if request.total.get() == 0 {
             self.owe(request, Owes::FinToSender);
-        } else if from != self.rank && self.reach(from).is_none() {
-            self.ask_for_data(request);
-        } else if from == self.rank || request.is_waiting() || !sender_waits {
-            self.copies.push(request, Place::Copies);
-        } else {
-            // The sender may find that it cannot push, and stream instead.
-            request.parts.clear();
-            self.expect_data(request);
-            self.owe(request, Owes::CtsPush);
+            return;
+        }
+        match self.way(request, from, sender_waits) {
+            Way::Pull => self.copies.push(request, Place::Copies),
+            Way::Stream => self.ask_for_data(request),
+            Way::Push => {
+                // The sender may find that it cannot push, and stream instead.
+                request.parts.clear();
+                self.expect_data(request);
+                self.owe(request, Owes::CtsPush);
+            }
         }
     }
 

@@ -56,6 +56,16 @@ impl Bell {
         }
     }
 
+    /// A thread of this process waits for a large message from now on, or does no more.
+    pub(crate) fn waiter(&self, comes: bool) {
+        let waiters = self.segment.waiters();
+        if comes {
+            waiters.fetch_add(1, Ordering::Relaxed);
+        } else {
+            waiters.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Empties the counter.
     pub(crate) fn answer(&self) {
         sys::unring(self.counter.as_raw_fd());
@@ -67,6 +77,11 @@ impl Bell {
             self.arm();
         }
     }
+}
+
+/// Whether a thread of the owner of `segment` waits for a large message. A hint.
+pub(crate) fn waits(segment: &Segment) -> bool {
+    segment.waiters().load(Ordering::Relaxed) != 0
 }
 
 /// After something was published: rings the peer that owns `segment` if it wants that.

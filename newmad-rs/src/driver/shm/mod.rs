@@ -213,6 +213,11 @@ impl Driver for Shm {
         matches!(self.peers.get(peer as usize), Some(Some(peer)) if peer.reach != Reach::None)
     }
 
+    fn copies_too(&self, peer: u32, waits: bool) -> bool {
+        let Some(Some(peer)) = self.peers.get(peer as usize) else { return false };
+        peer.reach != Reach::Direct && (waits || bell::waits(&peer.segment))
+    }
+
     #[inline]
     fn begin(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
@@ -294,9 +299,8 @@ impl Driver for Shm {
         // SAFETY: the caller's promise; slots never overlap user memory.
         unsafe { part.copy_to(to) };
         peer.piece = peer.piece.part(part.len(), usize::MAX);
-        if peer.piece.len() == 0 {
-            peer.large_rx.release();
-            // The sender may be waiting for a slot.
+        if peer.piece.len() == 0 && peer.large_rx.release() {
+            // The sender may be asleep until there is a slot.
             peer.ring();
         }
         part.len()

@@ -1,6 +1,6 @@
 //! A process's segment: the memory in which it receives.
 //!
-//! Layout: one control page (the bell's word, a word for probing cross-memory attach), then for each rank a
+//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), then for each rank a
 //! ring of small slots and a ring of large ones. The owner consumes them all; rank `r` produces in its own
 //! pair. The memory is a sealed `memfd`: it has no name in any file system, so nothing remains after a crash,
 //! and no peer can shrink it under the others. Zeroed memory is a valid state, so nothing is touched
@@ -18,10 +18,16 @@ const BELL: usize = 0;
 const PROBE: usize = 64;
 /// What the probe word holds.
 pub(crate) const PROBE_VALUE: u64 = 0x6e65_776d_6164_2121;
-/// Slots of the large-track rings.
-const LARGE_SLOTS: usize = 8;
-/// Bytes of each of them.
-const LARGE_SIZE: usize = 64 * 1024;
+/// Where the segment's owner says how many of its threads wait for a large message. A line of its own: others look
+/// at it once per large message, its owner writes it twice.
+const WAITERS: usize = 128;
+/// Slots of the large-track rings. Both sides copy at once, so what counts is that a piece is still in the cache when
+/// the other side comes to it, and that a ring of them stays there: 16 or 32 KiB, half a MiB in all. (Smaller pieces
+/// cost more turns, larger ones make the second copy of a short message wait for the first; two in flight are too
+/// few. Stores around the cache, in either copy, halve the speed unless the messages are larger than the caches.)
+const LARGE_SLOTS: usize = 32;
+/// Bytes of each of them, a line for word and header included.
+const LARGE_SIZE: usize = 16 * 1024 + 64;
 
 /// Sizes from which the layout follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +60,7 @@ impl Geometry {
     }
 
     fn bytes_per_rank(&self) -> usize {
-        self.small_bytes() + LARGE_SLOTS * LARGE_SIZE
+        self.small_bytes() + (LARGE_SLOTS * LARGE_SIZE).next_multiple_of(PAGE)
     }
 
     /// Bytes of the whole segment.
@@ -153,6 +159,12 @@ impl Segment {
     pub(crate) fn bell(&self) -> &AtomicU32 {
         // SAFETY: aligned, inside the control page, and only ever accessed as an atomic.
         unsafe { &*self.base.as_ptr().add(BELL).cast() }
+    }
+
+    /// How many of the owner's threads wait for a large message.
+    pub(crate) fn waiters(&self) -> &AtomicU32 {
+        // SAFETY: aligned, inside the control page, and only ever accessed as an atomic.
+        unsafe { &*self.base.as_ptr().add(WAITERS).cast() }
     }
 
     /// The address of the probe word in this process.

@@ -1,6 +1,7 @@
 //! One track of a gate over shared memory: packets in the slots of a ring.
 //!
-//! A slot is its state word (8 bytes), the packet's header, its payload.
+//! A slot is its state word (8 bytes), the packet's header, its payload: what fits into the rest of their line is there,
+//! and more begins with the next line, so that the copies in and out are of whole lines.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,6 +15,14 @@ use crate::request::span::Span;
 use crate::sync::AtomicU64;
 
 const WORD: usize = 8;
+const LINE: usize = 64;
+
+/// Where the payload of a packet is in its slot.
+#[inline]
+fn start(header: &Header) -> usize {
+    let behind = WORD + header.kind.header_len();
+    if behind + header.payload as usize <= LINE { behind } else { LINE }
+}
 
 /// The slots of a ring.
 struct Slots {
@@ -64,7 +73,7 @@ impl Sender {
     /// Most payload bytes of a packet, whatever its kind.
     #[inline]
     pub(crate) fn mtu(&self) -> usize {
-        self.slots.size - WORD - LONG
+        self.slots.size - LINE
     }
 
     /// Puts a packet into the next slot. False: there is none.
@@ -75,7 +84,7 @@ impl Sender {
         let slot = self.slots.slot(index);
         let mut raw = [0; LONG];
         header.encode(&mut raw);
-        let (start, mut used) = (WORD + header.kind.header_len(), 0);
+        let (start, mut used) = (start(header), 0);
         // SAFETY: word and longest header fit the slot, which is ours until it is published.
         unsafe { slot.add(WORD).cast::<[u8; LONG]>().write_unaligned(raw) };
         for part in parts {
@@ -115,7 +124,7 @@ impl Receiver {
         // SAFETY: inside the slot, whose smallest size is 128.
         let raw = unsafe { slot.add(WORD).cast::<[u8; LONG]>().read_unaligned() };
         let Ok(header) = Header::decode(&raw) else { return Peek::Gone(Cause::Malformed) };
-        let start = WORD + header.kind.header_len();
+        let start = start(&header);
         if header.payload as usize > self.slots.size - start {
             return Peek::Gone(Cause::Malformed);
         }
@@ -143,4 +152,43 @@ fn prefetch(slot: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = slot;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::driver::shm::segment::Geometry;
+    use crate::proto::Kind;
+
+    /// Sends `data` in one packet of `kind` through `place` of a segment, and gives what arrives.
+    fn through(place: fn(&Geometry) -> Place, kind: Kind, data: &[u8]) -> Vec<u8> {
+        let geometry = Geometry { ranks: 1, slots: 2, slot_size: 256 };
+        let segment = Arc::new(Segment::create(&geometry).unwrap().0);
+        let mut sender = Sender::new(&segment, &place(&geometry)).unwrap();
+        let receiver = Receiver::new(&segment, &place(&geometry)).unwrap();
+        assert!(data.len() <= sender.mtu());
+        let header =
+            Header { len: data.len() as u64, payload: data.len() as u32, ..Header::new(kind) };
+        // SAFETY: borrowed for the whole function.
+        let parts = data.chunks(50).map(|part| unsafe { Span::new(part.as_ptr(), part.len()) });
+        assert!(sender.post(&header, &parts.collect::<Vec<_>>()));
+        let Peek::Packet(got, span) = receiver.peek() else { panic!("nothing came") };
+        assert_eq!(got, header);
+        let mut bytes = vec![0; span.len()];
+        // SAFETY: the vector has the span's length.
+        unsafe { span.copy_to(bytes.as_mut_ptr()) };
+        bytes
+    }
+
+    #[test]
+    fn payloads_of_every_length_arrive_whole() {
+        for len in 0..=256 - LINE {
+            let data: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
+            assert_eq!(through(|geometry| geometry.small(0), Kind::Eager, &data), data, "{len}");
+        }
+        for len in [1, 7, 8, 9, 4096, 16 * 1024] {
+            let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            assert_eq!(through(|geometry| geometry.large(0), Kind::Data, &data), data, "{len}");
+        }
+    }
 }

@@ -93,6 +93,10 @@ impl Driver for Tcp {
         false
     }
 
+    fn copies_too(&self, _peer: u32, _waits: bool) -> bool {
+        false
+    }
+
     #[inline]
     fn begin(&mut self) -> bool {
         let alone = self.readiness.alone;
