@@ -29,7 +29,10 @@ struct Server {
     size: usize,
 }
 
-fn serve(server: &Server, socket: UnixStream) {
+/// What becomes of the values that a rank publishes.
+pub(crate) type Rewrite = dyn Fn(usize, &str) -> String + Send + Sync;
+
+fn serve(server: &Server, socket: UnixStream, rank: usize, rewrite: &Rewrite) {
     let mut reader = BufReader::new(socket.try_clone().unwrap());
     let mut writer = socket;
     let mut line = String::new();
@@ -44,7 +47,7 @@ fn serve(server: &Server, socket: UnixStream) {
             Some("get_my_kvsname") => "cmd=my_kvsname kvsname=test".to_owned(),
             Some("put") => {
                 let mut kvs = server.kvs.lock().unwrap();
-                kvs.values.insert(words["key"].to_owned(), words["value"].to_owned());
+                kvs.values.insert(words["key"].to_owned(), rewrite(rank, words["value"]));
                 "cmd=put_result rc=0 msg=success".to_owned()
             }
             Some("get") => {
@@ -105,6 +108,17 @@ pub(crate) fn launch_some(
     present: usize,
     env: &[(&str, &str)],
 ) -> Job {
+    start(scenario, size, present, &|_| env.to_vec(), Arc::new(|_, value| value.to_owned()))
+}
+
+/// Starts `size` processes that run `scenario`, each in its own environment; what they publish goes through `rewrite`.
+pub(crate) fn start<'a>(
+    scenario: &str,
+    size: usize,
+    present: usize,
+    env: &dyn Fn(usize) -> Vec<(&'a str, &'a str)>,
+    rewrite: Arc<Rewrite>,
+) -> Job {
     let server =
         Arc::new(Server { kvs: Mutex::new(Kvs::default()), changed: Condvar::new(), size });
     let (mut children, mut readers) = (Vec::new(), Vec::new());
@@ -121,7 +135,7 @@ pub(crate) fn launch_some(
             .env("PMI_SIZE", size.to_string())
             .env("MAD_LOCAL_RANK", rank.to_string())
             .env("MAD_LOCAL_SIZE", size.to_string())
-            .envs(env.iter().copied())
+            .envs(env(rank))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -148,7 +162,8 @@ pub(crate) fn launch_some(
         }));
         children.push(child);
         let server = server.clone();
-        std::thread::spawn(move || serve(&server, ours));
+        let rewrite = rewrite.clone();
+        std::thread::spawn(move || serve(&server, ours, rank, &*rewrite));
     }
     Job { children, readers }
 }

@@ -1,0 +1,111 @@
+//! A TCP network between two processes that can be cut, made to swallow everything, or be listened to.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What it does with connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Passes everything on.
+    Pass,
+    /// Takes connections and bytes, and passes nothing on.
+    Swallow,
+}
+
+struct State {
+    mode: Mode,
+    /// Both ends of the connections that there are.
+    streams: Vec<TcpStream>,
+    made: usize,
+    /// What callers have said first, if it is kept.
+    heard: Option<Vec<Arc<Mutex<Vec<u8>>>>>,
+}
+
+/// See the module. Stands in front of one listening process.
+#[derive(Clone)]
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl Proxy {
+    /// A proxy to `target`, with threads that last as long as the process.
+    pub(crate) fn new(target: SocketAddr) -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let state = State { mode: Mode::Pass, streams: Vec::new(), made: 0, heard: None };
+        let proxy =
+            Proxy { address: listener.local_addr().unwrap(), state: Arc::new(Mutex::new(state)) };
+        let here = proxy.clone();
+        std::thread::spawn(move || {
+            for caller in listener.incoming().flatten() {
+                // A refusal by the target looks the same to the caller, a little later.
+                let Ok(called) = TcpStream::connect(target) else { continue };
+                let _ = (caller.set_nodelay(true), called.set_nodelay(true));
+                let mut heard: Option<Arc<Mutex<Vec<u8>>>> = None;
+                {
+                    let mut state = here.state.lock().unwrap();
+                    state.streams.push(caller.try_clone().unwrap());
+                    state.streams.push(called.try_clone().unwrap());
+                    state.made += 1;
+                    if let Some(all) = &mut state.heard {
+                        all.push(heard.insert(Arc::default()).clone());
+                    }
+                }
+                let pairs = [
+                    (caller.try_clone().unwrap(), called.try_clone().unwrap(), heard),
+                    (called, caller, None),
+                ];
+                for (from, to, heard) in pairs {
+                    let proxy = here.clone();
+                    std::thread::spawn(move || proxy.pump(from, to, heard));
+                }
+            }
+        });
+        proxy
+    }
+
+    fn pump(&self, mut from: TcpStream, mut to: TcpStream, heard: Option<Arc<Mutex<Vec<u8>>>>) {
+        let mut bytes = vec![0; 64 * 1024];
+        while let Ok(got @ 1..) = from.read(&mut bytes) {
+            if self.state.lock().unwrap().mode == Mode::Swallow {
+                continue;
+            }
+            if let Some(heard) = &heard {
+                heard.lock().unwrap().extend_from_slice(&bytes[..got]);
+            }
+            if to.write_all(&bytes[..got]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    }
+
+    pub(crate) fn set(&self, mode: Mode) {
+        self.state.lock().unwrap().mode = mode;
+    }
+
+    /// Ends every connection that there is.
+    pub(crate) fn cut(&self) {
+        for stream in self.state.lock().unwrap().streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Connections made so far.
+    pub(crate) fn made(&self) -> usize {
+        self.state.lock().unwrap().made
+    }
+
+    /// Keeps what callers say from now on.
+    pub(crate) fn listen(&self) {
+        self.state.lock().unwrap().heard = Some(Vec::new());
+    }
+
+    /// What each caller has said.
+    pub(crate) fn heard(&self) -> Vec<Vec<u8>> {
+        let state = self.state.lock().unwrap();
+        state.heard.iter().flatten().map(|one| one.lock().unwrap().clone()).collect()
+    }
+}
