@@ -179,7 +179,7 @@ fn mourn(session: &Session) -> Result<(), Error> {
         unsafe { libc::raise(libc::SIGKILL) };
     }
     // Half of the survivors wait from the start, the others come when all is over.
-    if session.rank() % 2 == 0 {
+    if session.rank().is_multiple_of(2) {
         std::thread::sleep(Duration::from_millis(100));
     }
     let begin = Instant::now();
@@ -207,7 +207,7 @@ fn mourn(session: &Session) -> Result<(), Error> {
 #[test]
 fn everybody_learns_of_deaths_at_random_moments_without_a_link() {
     for seed in 0..12u64 {
-        let driver = if seed % 2 == 0 { "shm" } else { "tcp" };
+        let driver = if seed.is_multiple_of(2) { "shm" } else { "tcp" };
         let mut order: Vec<u32> = (0..8).collect();
         for last in (1..8).rev() {
             order.swap(last, byte(seed, last) as usize % (last + 1));
