@@ -133,6 +133,16 @@ pub(crate) static REORDER: Knob = Knob {
               urgent; those with one tag never do",
 };
 
+/// `NMAD_OFFLOAD`: who submits what `isend` registers.
+pub(crate) static OFFLOAD: Knob = Knob {
+    name: "NMAD_OFFLOAD",
+    kind: Kind::Word(&["auto", "never", "always"]),
+    default: "auto",
+    unit: "",
+    meaning: "whether an idle core sends what isend registers: auto: long messages, and all that need a \
+              system call, while an idle core looks for events; otherwise the caller does",
+};
+
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
@@ -148,6 +158,7 @@ pub static KNOBS: &[Knob] = &[
     STRATEGY,
     REORDER,
     SAMPLING,
+    OFFLOAD,
 ];
 
 /// The knobs' values, read once per session.

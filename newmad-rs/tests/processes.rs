@@ -98,6 +98,17 @@ fn ping_pong_with_tiny_rings_and_odd_thresholds() {
     everywhere("ping_pong", 2, &[("NMAD_RDV_THRESHOLD", "1048576")]);
 }
 
+#[test]
+fn submissions_are_left_to_idle_cores() {
+    for offload in ["always", "never"] {
+        let env = [("NMAD_OFFLOAD", offload)];
+        everywhere("ping_pong", 2, &env);
+        everywhere("stress", 2, &env);
+    }
+    // Idle cores look for events all the time.
+    everywhere("stress", 2, &[("NMAD_OFFLOAD", "always"), ("PIOM_POLICY", "always-poll")]);
+}
+
 fn any_source(session: &Session) -> Result<(), Error> {
     const EACH: u64 = 300;
     let (rank, size) = (session.rank(), session.size());

@@ -21,12 +21,13 @@ use crate::launch::{self, Failure, Job, Stream};
 use crate::out::{Exit, complain};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 5] = [
+const PROCESS_KEYS: [(&str, &str); 6] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
     ("policy", "PIOM_POLICY"),
     ("vps", "MARCEL_NVP"),
+    ("offload", "NMAD_OFFLOAD"),
 ];
 
 /// Steps of the progress bar per job.

@@ -25,6 +25,7 @@ pub(crate) mod results;
 mod spin;
 pub(crate) mod stats;
 mod stream;
+mod submit;
 mod threads;
 pub(crate) mod worker;
 
@@ -107,8 +108,9 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 11] = [
+pub(crate) static BENCHES: [&Bench; 12] = [
     &overlap::BENCH,
+    &submit::BENCH,
     &reactivity::BENCH,
     &latency::BENCH,
     &bandwidth::BENCH,
@@ -196,6 +198,9 @@ pub(crate) struct BenchArgs {
     /// What happens: pingpong, bursts, silence, phases
     #[arg(long, value_name = "LIST")]
     workload: Option<String>,
+    /// Whether idle cores submit what isend registers: auto, never, always
+    #[arg(long, value_name = "LIST")]
+    offload: Option<String>,
     /// Compute virtual processors: a number, or Nx for N times the cores
     #[arg(long, value_name = "LIST")]
     vps: Option<String>,
@@ -241,6 +246,7 @@ impl BenchArgs {
             ("library", &self.library),
             ("method", &self.method),
             ("source", &self.source),
+            ("offload", &self.offload),
             ("workload", &self.workload),
             ("vps", &self.vps),
             ("op", &self.op),
@@ -380,6 +386,7 @@ mod tests {
             "library",
             "method",
             "source",
+            "offload",
             "workload",
             "vps",
             "op",

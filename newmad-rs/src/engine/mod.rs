@@ -7,6 +7,7 @@
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
 pub(crate) mod core;
+pub(crate) mod offload;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -20,6 +21,7 @@ use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
+use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
@@ -69,6 +71,7 @@ pub(crate) struct Engine {
     _epoll: Option<OwnedFd>,
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
+    pub(crate) offload: Offload,
 }
 
 impl Engine {
@@ -97,8 +100,9 @@ impl Engine {
             }
         }
         let signals = core.signals.clone();
+        let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (HandoverLock::new(core), AtomicBool::new(false));
-        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching })
+        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload })
     }
 
     /// What its owners ask the porter for.
@@ -116,6 +120,28 @@ impl Engine {
         if !unsafe { self.begin(request, false) } {
             // SAFETY: the caller's promise.
             unsafe { self.leave(request) };
+        }
+    }
+
+    /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. Sees to it that
+    /// somebody watches the request, if it is not over.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`].
+    #[inline]
+    pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: valid, and not submitted yet.
+        if self.offload.wants(unsafe { request.as_ref() }) && manager.is_polled_elsewhere() {
+            // Whoever polls finds it; when it stops, `left_pending` has somebody look, if need be the caller.
+            // SAFETY: the caller's promise; the request is in no list.
+            unsafe { self.signals.submissions.push(request) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.submit(request) };
+        }
+        // SAFETY: the owner keeps it alive.
+        if !unsafe { request.as_ref() }.is_finished() {
+            manager.left_pending();
         }
     }
 

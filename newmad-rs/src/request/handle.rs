@@ -48,10 +48,7 @@ impl Owned {
         let boxed = NonNull::from(Box::leak(Box::new(boxed)));
         let owned = Owned { boxed, session: session.clone() };
         // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
-        unsafe { session.engine.submit(owned.pointer()) };
-        if !owned.is_finished() {
-            session.manager.left_pending();
-        }
+        unsafe { session.engine.submit_and_leave(owned.pointer(), &session.manager) };
         owned
     }
 

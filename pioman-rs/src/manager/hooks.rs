@@ -19,6 +19,12 @@ const LINGER: Duration = Duration::from_micros(120);
 /// …but takes no more than this of the computation at a time.
 const TICK_BOUND: Duration = Duration::from_millis(2);
 
+/// The core that runs the caller, at this moment.
+fn own_core() -> Option<usize> {
+    // SAFETY: no memory is passed.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Bound of one look for events.
 const MAX_POLLS: usize = 1000;
 
@@ -141,6 +147,13 @@ impl Core {
         let poller = &self.idle_poller;
         poller.load(Relaxed) == 0
             && poller.compare_exchange(0, address(vp), Acquire, Relaxed).is_ok()
+    }
+
+    /// As [`Manager::is_polled_elsewhere`].
+    pub(crate) fn is_polled_elsewhere(&self) -> bool {
+        // SAFETY: virtual processors are immortal.
+        let poller = unsafe { (self.idle_poller.load(Relaxed) as *const Vp).as_ref() };
+        poller.is_some_and(|vp| vp.cpu().is_none_or(|core| Some(core) != own_core()))
     }
 
     /// The virtual processor does not poll any more; true if it did. The caller sees to what is pending.

@@ -497,6 +497,15 @@ impl Manager {
         load.compute_vps().saturating_sub(load.busy_compute_vps())
     }
 
+    /// Whether an idle virtual processor on another core than the caller's looks for events right now: what is left for a
+    /// source that is polled is found at once. It may stop at any moment; [`Manager::left_pending`] sees to what is left.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    pub fn is_polled_elsewhere(&self) -> bool {
+        self.core.is_polled_elsewhere()
+    }
+
     /// Whether every compute virtual processor is busy, the caller's own not counted.
     pub fn is_loaded(&self) -> bool {
         self.core.is_loaded()
