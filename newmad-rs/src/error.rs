@@ -132,7 +132,10 @@ impl fmt::Display for Error {
             }
             Error::Closed => f.write_str("the session is closed"),
             Error::UnknownDriver { name } => {
-                write!(f, "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local")
+                write!(
+                    f,
+                    "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local, or several rails (shm+tcp)"
+                )
             }
             Error::Sampling(error) => write!(f, "NMAD_SAMPLING: {error}"),
             Error::Knob(error) => error.fmt(f),

@@ -19,6 +19,7 @@ use super::{FINISH, Rail, STOP, WORK};
 use crate::bootstrap::Bootstrap;
 use crate::driver::card::Card;
 use crate::engine::Engine;
+use crate::engine::core::Core;
 use crate::error::{Error, os};
 use crate::knobs::Settings;
 use crate::sys::{self, errno};
@@ -46,6 +47,8 @@ enum Later {
     Control(u32),
     /// End what needs a peer that is dead.
     Bury(u32),
+    /// The rest of a link that a peer has begun should be there.
+    Expect(usize, u32),
     /// Listen again on that rail.
     Listen(usize),
 }
@@ -224,6 +227,7 @@ impl Thread {
                 Later::Call(rail, peer) => self.call_again(rail, peer),
                 Later::Control(peer) => self.call_for_control(peer),
                 Later::Bury(peer) => self.bury(peer),
+                Later::Expect(rail, peer) => self.expect(rail, peer),
                 Later::Listen(rail) => {
                     let fd = self.rails[rail].listener.socket.as_raw_fd();
                     sys::rewatch(&self.epoll, fd, libc::EPOLLIN, LISTENERS + rail as u64);
@@ -252,5 +256,12 @@ impl Thread {
             // Who has given up waiting drops the porter.
             let _ = told.send(result);
         }
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        // However it ends, nobody waits for its word any more.
+        self.engine.with(Core::part);
     }
 }

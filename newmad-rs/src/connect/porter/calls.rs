@@ -59,7 +59,8 @@ impl Thread {
         if matches!(address, Address::Tcp(_)) {
             socket::prepare_tcp(&socket).map_err(refused)?;
         }
-        let half = Half::call(socket, Instant::now() + ATTEMPT, card.key, &hello);
+        let until = Instant::now() + ATTEMPT.min(self.repair);
+        let half = Half::call(socket, until, card.key, &hello);
         self.number += 1;
         sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
         self.halves.insert(self.number, half);
@@ -85,6 +86,16 @@ impl Thread {
         let link = self.links.get(rail, peer);
         if link.wanted && link.state == State::Closed {
             self.call(rail, peer);
+        }
+    }
+
+    /// The peer that has begun a link had time to finish it. If it has not, it is one's own turn.
+    pub(super) fn expect(&mut self, rail: usize, peer: u32) {
+        if self.links.get(rail, peer).state == State::Called {
+            self.give_up(rail, peer);
+            self.links.get_mut(rail, peer).state = State::Closed;
+            self.call_again(rail, peer);
+            self.settle(peer);
         }
     }
 
@@ -264,6 +275,7 @@ impl Thread {
             Ok(_) => {
                 if socket::send(&half.socket, &verdict, &own).is_ok() {
                     self.links.get_mut(rail, peer).state = State::Called;
+                    self.later(PATIENCE, Later::Expect(rail, peer));
                     self.forget(&half.socket);
                     self.partial.entry((rail, peer)).or_default().push(half.socket);
                 }
