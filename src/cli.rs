@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
-use crate::{bench, demo, doctor, knobs, run, topo, trace};
+use crate::{bench, demo, doctor, knobs, run, sample, topo, trace};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -15,6 +15,7 @@ Examples:
   mad run -n 2 ./stencil --size 512   start two processes that can reach each other
   mad demo                            the main result, in under a minute
   mad bench overlap --driver shm      measure: who waits while the other side computes
+  mad sample                          measure the rails of this machine, for sessions to choose by
   mad trace DIR -o out.json           a picture of what a run did, for Perfetto
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
@@ -32,6 +33,8 @@ enum Command {
     Run(run::RunArgs),
     /// Run one of the experiments
     Bench(Box<bench::BenchArgs>),
+    /// Measure how long messages take here, for sessions to choose by
+    Sample(sample::SampleArgs),
     /// Show the main result in under a minute
     Demo(demo::DemoArgs),
     /// Make a picture, or tables, of what a run has recorded
@@ -59,6 +62,7 @@ pub(crate) fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Topo(args) => topo::run(&args),

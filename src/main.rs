@@ -10,6 +10,7 @@ mod knobs;
 mod launch;
 mod out;
 mod run;
+mod sample;
 mod topo;
 mod trace;
 

@@ -118,7 +118,7 @@ fn changes(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn strategies_change_while_messages_flow_and_a_wild_one_breaks_nothing() {
-    for driver in ["shm", "tcp"] {
+    for driver in ["shm", "tcp", "tcp+tcp", "shm+tcp"] {
         launch("changes", 2, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
     }
 }
