@@ -41,7 +41,8 @@ impl Thread {
                 }
             }
         }
-        if self.is_opening() && !self.controls.is_empty() && self.ringing.is_empty() {
+        if self.is_opening() && self.ringing.is_empty() {
+            // In the ring; or all others have died already, which is for the requests to say.
             self.opened(Ok(()));
         }
         if self.ring.is_over() && !std::mem::replace(&mut self.parted, true) {
