@@ -27,6 +27,25 @@ pub(crate) static BOOTSTRAP: Knob = Knob {
               has started it offers (PMI_FD; else PMIX_NAMESPACE), alone without one",
 };
 
+/// `NMAD_RPC_THREADS`: how many calls run at once.
+pub(crate) static RPC_THREADS: Knob = Knob {
+    name: "NMAD_RPC_THREADS",
+    kind: Kind::Int(1, 1 << 20),
+    default: "64",
+    unit: "calls",
+    meaning: "remote calls of one kind (urgent, background, normal by depth) that run at once; others wait",
+};
+
+/// `NMAD_RPC_MEMORY`: how long the arguments and results of remote calls may be.
+pub(crate) static RPC_MEMORY: Knob = Knob {
+    name: "NMAD_RPC_MEMORY",
+    kind: Kind::Int(1 << 13, 1 << 40),
+    default: "268435456",
+    unit: "bytes",
+    meaning: "memory for long arguments of remote calls of one kind that run at once; longer arguments, and \
+              longer results at their caller, are refused",
+};
+
 /// `NMAD_RDV_THRESHOLD`: messages longer than this use rendezvous.
 pub(crate) static RDV_THRESHOLD: Knob = Knob {
     name: "NMAD_RDV_THRESHOLD",
@@ -146,6 +165,8 @@ pub(crate) static OFFLOAD: Knob = Knob {
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
+    RPC_THREADS,
+    RPC_MEMORY,
     BOOTSTRAP,
     RDV_THRESHOLD,
     SHM_SLOTS,

@@ -51,6 +51,8 @@ mod proto;
 #[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]
+mod rpc;
+#[cfg(not(loom))]
 mod run;
 #[cfg(not(loom))]
 pub mod sampling;
@@ -84,6 +86,10 @@ pub use request::handle::{RecvRequest, SendRequest};
 pub use request::scope::{Scope, ScopedRequest};
 #[cfg(not(loom))]
 pub use request::tag::Tag;
+#[cfg(all(feature = "typed", not(loom)))]
+pub use rpc::Answer;
+#[cfg(not(loom))]
+pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, ServiceBuilder};
 #[cfg(not(loom))]
 pub use run::run;
 #[cfg(not(loom))]

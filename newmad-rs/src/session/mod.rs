@@ -18,6 +18,7 @@ use crate::error::Error;
 use crate::request::handle::{RecvRequest, SendRequest};
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
+use crate::rpc;
 use crate::strategy::Strategy;
 
 /// Tag of the barrier's messages; the round is added.
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
     closed: AtomicBool,
+    pub(crate) rpc: rpc::Slot,
 }
 
 /// What ends after the engine.
@@ -226,7 +228,12 @@ impl Session {
     }
 
     #[inline]
-    fn recv_unchecked(&self, from: Origin, tag: u64, buffer: &mut [u8]) -> Result<Status, Error> {
+    pub(crate) fn recv_unchecked(
+        &self,
+        from: Origin,
+        tag: u64,
+        buffer: &mut [u8],
+    ) -> Result<Status, Error> {
         // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
         let mut request = unsafe { Request::recv(from.code(), tag, buffer, true) };
         self.complete(&mut request)

@@ -266,6 +266,7 @@ impl Session {
             driver: names.join("+"),
             rails: names,
             closed: AtomicBool::new(false),
+            rpc: Default::default(),
         };
         Ok((Session { inner: Arc::new(inner) }, engine))
     }
