@@ -81,6 +81,10 @@ pub enum Error {
     },
     /// The receive was taken back before a message matched it.
     Cancelled,
+    /// The persistent request has been started and is not over.
+    Active,
+    /// The persistent request has not been started.
+    NotStarted,
     /// The session is closed.
     Closed,
     /// No driver has that name.
@@ -129,6 +133,13 @@ impl fmt::Display for Error {
             Error::PeerDied { rank, cause } => write!(f, "rank {rank} is gone: {cause}"),
             Error::Cancelled => {
                 f.write_str("the receive was cancelled before a message matched it")
+            }
+            Error::Active => f.write_str(
+                "the persistent request is under way: wait for it before it is started or its \
+                 buffer is touched again",
+            ),
+            Error::NotStarted => {
+                f.write_str("the persistent request was not started: start it before each wait")
             }
             Error::Closed => f.write_str("the session is closed"),
             Error::UnknownDriver { name } => {

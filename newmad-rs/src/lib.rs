@@ -83,7 +83,11 @@ pub use matching::Message;
 #[cfg(not(loom))]
 pub use request::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]
+pub use request::persistent::{PersistentRequest, ScopedPersistent};
+#[cfg(not(loom))]
 pub use request::scope::{Scope, ScopedRequest};
+#[cfg(not(loom))]
+pub use request::several::{Waited, test_some, wait_all, wait_any, wait_some};
 #[cfg(not(loom))]
 pub use request::tag::Tag;
 #[cfg(all(feature = "typed", not(loom)))]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{launch, message};
-use newmad::{ANY, Cause, Error, Message, Session, Tag};
+use newmad::{ANY, Cause, Error, Message, Session, Tag, Waited};
 use pioman::Manager;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -23,6 +23,8 @@ fn child() {
     let run = match scenario.as_str() {
         "synchronous" => synchronous,
         "probes" => probes,
+        "persistent" => persistent,
+        "several" => several,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -319,4 +321,148 @@ fn a_receive_is_cancelled_or_matched_and_never_both() {
             Ok(())
         })
         .unwrap();
+}
+
+fn persistent(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    for (number, size) in SIZES.into_iter().enumerate() {
+        let tag = number as u64;
+        let mut send = session.send_init(peer, tag, vec![0; size])?;
+        let mut sure = session.ssend_init(peer, tag, vec![9; size])?;
+        let mut receive = session.recv_init(ANY, Tag { value: tag, mask: 0xff }, vec![0; size])?;
+        assert!(matches!(receive.wait(), Err(Error::NotStarted)));
+        assert!(receive.test());
+        for round in 0..20u64 {
+            receive.start()?;
+            assert!(matches!(receive.start(), Err(Error::Active)));
+            assert!(matches!(receive.buffer(), Err(Error::Active)));
+            send.buffer()?.copy_from_slice(&message(round, size));
+            send.start()?;
+            assert_eq!(receive.wait()?.len, size);
+            assert!(receive.buffer()? == message(round, size));
+            send.wait()?;
+            // The next in the same places.
+            sure.start()?;
+            receive.start()?;
+            while !receive.test() {
+                std::thread::yield_now();
+            }
+            receive.wait()?;
+            sure.wait()?;
+            assert!(receive.buffer()?.iter().all(|&byte| byte == 9));
+        }
+        // Dropped and forgotten while it is active.
+        receive.start()?;
+        if number % 2 == 0 {
+            drop(receive)
+        } else {
+            std::mem::forget(receive)
+        }
+        assert_eq!(send.into_buffer().len(), size);
+        session.barrier()?;
+    }
+    let (mut out, mut inward) = (vec![0; 50_000], vec![0; 50_000]);
+    session.scope(|scope| {
+        let mut send = scope.send_init(peer, 100, &mut out)?;
+        let mut receive = scope.recv_init(peer, 100, &mut inward)?;
+        for round in 0..20 {
+            receive.start()?;
+            assert!(matches!(receive.start(), Err(Error::Active)));
+            send.buffer()?.fill(round);
+            send.start()?;
+            assert_eq!(receive.wait()?.len, 50_000);
+            assert!(receive.buffer()?.iter().all(|&byte| byte == round));
+            send.wait()?;
+        }
+        // The scope waits for what nobody has a handle to any more.
+        receive.start()?;
+        send.start()
+    })?;
+    assert!(inward == out);
+    Ok(())
+}
+
+#[test]
+fn persistent_requests_are_started_again_and_again() {
+    everywhere("persistent", 2);
+}
+
+/// Waits for any, some, and all of receives whose messages come in an order that they do not know.
+fn several(session: &Session) -> Result<(), Error> {
+    const EACH: usize = 40;
+    let peer = 1 - session.rank();
+    for round in 0..10usize {
+        let mut sends = Vec::new();
+        let mut receives = Vec::new();
+        for tag in 0..EACH {
+            receives.push(session.irecv(peer, tag as u64, vec![0; 20_000])?);
+        }
+        for index in 0..EACH {
+            let tag = (index * 7 + round) % EACH;
+            sends.push(session.isend(peer, tag as u64, message(tag as u64, tag * 500))?);
+        }
+        let mut left: Vec<u64> = (0..EACH as u64).collect();
+        while !receives.is_empty() {
+            let over = match receives.len() % 3 {
+                0 => newmad::wait_some(&mut receives),
+                1 => newmad::wait_any(&mut receives).into_iter().collect(),
+                _ => newmad::test_some(&mut receives),
+            };
+            for index in over.into_iter().rev() {
+                let (buffer, status) = receives.remove(index).wait()?;
+                let tag = left.remove(index);
+                assert_eq!((status.tag, status.len), (tag, tag as usize * 500));
+                assert!(buffer[..status.len] == message(tag, status.len));
+            }
+        }
+        newmad::wait_all(&mut sends);
+        for mut send in sends {
+            assert!(send.test());
+            send.wait()?;
+        }
+        session.barrier()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn any_some_and_all_of_several_requests_are_waited_for() {
+    everywhere("several", 2);
+}
+
+#[test]
+fn requests_of_several_kinds_are_waited_for_together() {
+    let sessions = world(2);
+    let (first, last) = (&sessions[0], &sessions[1]);
+    let mut never = first.irecv(1, 1, vec![0; 8]).unwrap();
+    let mut send = first.issend(1, 2, "sent").unwrap();
+    let mut persistent = first.recv_init(1, 3, vec![0; 8]).unwrap();
+    persistent.start().unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            last.recv(0, 2, &mut [0; 8]).unwrap();
+            last.send(0, 3, b"came").unwrap();
+        });
+        let mut requests: [&mut dyn Waited; 3] = [&mut never, &mut send, &mut persistent];
+        assert_eq!(newmad::wait_any(&mut requests), Some(1));
+        assert_eq!(newmad::wait_any(&mut requests[2..]), Some(0));
+    });
+    assert_eq!(newmad::wait_any::<newmad::SendRequest>(&mut []), None);
+    assert_eq!(persistent.wait().unwrap().len, 4);
+    assert!(never.cancel().is_ok());
+    // What ends with the session ends the wait.
+    let mut receives: Vec<_> =
+        (0..20).map(|tag| first.irecv(1, tag, vec![0; 8]).unwrap()).collect();
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            std::thread::sleep(Duration::from_millis(20));
+            first.close().unwrap();
+        });
+        assert!(newmad::wait_any(&mut receives).is_some());
+        newmad::wait_all(&mut receives);
+    });
+    for receive in receives {
+        assert!(matches!(receive.wait(), Err(Error::Closed)));
+    }
 }

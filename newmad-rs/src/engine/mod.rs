@@ -274,6 +274,14 @@ impl Engine {
         }
     }
 
+    /// Its owner is about to block on it, and on others.
+    pub(crate) fn will_wait(&self, request: &Request) {
+        request.set_waiting();
+        if self.signals.starved.load(Ordering::SeqCst) {
+            self.feed();
+        }
+    }
+
     #[cold]
     fn feed(&self) {
         self.with(|core| {

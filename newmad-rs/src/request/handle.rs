@@ -14,6 +14,7 @@ use crate::Status;
 use crate::error::Error;
 use crate::request::Request;
 use crate::request::errand::Errand;
+use crate::request::several::{Seal, Waited};
 use crate::session::Inner;
 
 /// What a request that nobody has a handle to calls at its end.
@@ -21,7 +22,7 @@ type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
 
 /// A request in a box of its own. Dropping it waits for the request (or takes back a receive that nothing has
 /// matched); forgetting it leaks it with everything it needs.
-pub(crate) struct Owned {
+pub struct Owned {
     boxed: NonNull<Boxed>,
     session: Arc<Inner>,
 }
@@ -44,12 +45,47 @@ impl Owned {
     /// The memory that the request names stays valid and untouched until the request is finished, even if the
     /// handle is forgotten.
     pub(crate) unsafe fn submit(request: Request, session: &Arc<Inner>) -> Owned {
-        let boxed = Boxed { errand: Errand::new(&session.engine, request), end: Cell::new(None) };
-        let boxed = NonNull::from(Box::leak(Box::new(boxed)));
-        let owned = Owned { boxed, session: session.clone() };
+        let owned = Owned::new(request, session);
         // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
         unsafe { session.engine.submit_and_leave(owned.pointer(), &session.manager) };
         owned
+    }
+
+    fn new(request: Request, session: &Arc<Inner>) -> Owned {
+        let boxed = Boxed { errand: Errand::new(&session.engine, request), end: Cell::new(None) };
+        Owned { boxed: NonNull::from(Box::leak(Box::new(boxed))), session: session.clone() }
+    }
+
+    /// A place for requests that come one after the other: see [`Owned::restart`].
+    pub(crate) fn idle(session: &Arc<Inner>) -> Owned {
+        Owned::new(Request::over(), session)
+    }
+
+    /// Submits another request, in the same place. False: the last one is not over, and nothing was done.
+    ///
+    /// # Safety
+    /// As [`Owned::submit`]; and the handle is not in use elsewhere.
+    pub(crate) unsafe fn restart(&self, request: Request) -> bool {
+        if !self.is_finished() {
+            return false;
+        }
+        // SAFETY: the last one is over, so the place is ours; it stays where it is until this one is over.
+        unsafe {
+            Errand::forget_waker(self.boxed.cast());
+            *self.pointer().as_ptr() = request;
+            self.session.engine.submit_and_leave(self.pointer(), &self.session.manager);
+        }
+        true
+    }
+
+    /// Its request, which may be under way.
+    pub(crate) fn request(&self) -> &Request {
+        self.errand().request()
+    }
+
+    /// Its request and session, for a wait for several.
+    pub(crate) fn parts(&self) -> (NonNull<Request>, &Inner) {
+        (self.pointer(), &self.session)
     }
 
     fn errand(&self) -> &Errand {
@@ -61,7 +97,7 @@ impl Owned {
         Errand::pointer(self.boxed.cast())
     }
 
-    fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.errand().request().is_finished()
     }
 
@@ -139,7 +175,7 @@ impl Drop for Owned {
 }
 
 /// A buffer whose memory is lent to the engine: touched again only after the request's end.
-struct Lent(ManuallyDrop<Vec<u8>>);
+pub(crate) struct Lent(ManuallyDrop<Vec<u8>>);
 
 /// A send that goes on; see [`crate::Session::isend`]. Dropping it waits for its end.
 #[must_use = "dropping a send waits for its end"]
@@ -159,7 +195,21 @@ pub struct RecvRequest {
 }
 
 impl Lent {
-    fn take(&mut self) -> Vec<u8> {
+    pub(crate) fn new(buffer: Vec<u8>) -> Lent {
+        Lent(ManuallyDrop::new(buffer))
+    }
+
+    /// Where it is.
+    pub(crate) fn memory(&mut self) -> *mut [u8] {
+        std::ptr::slice_from_raw_parts_mut(self.0.as_mut_ptr(), self.0.len())
+    }
+
+    /// The buffer, when it is not lent now.
+    pub(crate) fn get(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<u8> {
         // An empty vector is left behind; dropping that, or not, is the same.
         std::mem::take(&mut *self.0)
     }
@@ -369,6 +419,24 @@ impl Future for RecvRequest {
         let Poll::Ready(result) = owned.poll(context) else { return Poll::Pending };
         drop(self.owned.take());
         Poll::Ready(result.map(|status| (self.buffer.take(), status)))
+    }
+}
+
+impl Waited for SendRequest {
+    fn owned(&self, _: Seal) -> Option<&Owned> {
+        self.owned.as_ref()
+    }
+}
+
+impl Waited for RecvRequest {
+    fn owned(&self, _: Seal) -> Option<&Owned> {
+        self.owned.as_ref()
+    }
+}
+
+impl std::fmt::Debug for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Owned")
     }
 }
 

@@ -17,7 +17,9 @@
 
 pub(crate) mod errand;
 pub(crate) mod handle;
+pub(crate) mod persistent;
 pub(crate) mod scope;
+pub(crate) mod several;
 pub(crate) mod span;
 pub(crate) mod tag;
 
@@ -236,6 +238,15 @@ impl Request {
     /// A wait for a message, which is taken hold of if `take`.
     pub(crate) fn probe(from: u32, tag: u64, take: bool) -> Request {
         Request::new(Op::Probe { take }, from, tag, NonNull::dangling().as_ptr(), 0, true)
+    }
+
+    /// Nothing, and over: a place for a request that is to come.
+    pub(crate) fn over() -> Request {
+        let request = Request::close();
+        request.outcome.set(Outcome::Done);
+        request.finished.store(true, Ordering::Relaxed);
+        request.done.complete();
+        request
     }
 
     /// The end of the session.

@@ -112,9 +112,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // SAFETY: what the request names is borrowed for 'env; the scope owns the handle, cannot be forgotten by
         // safe code, and drops it, which waits for the request, before 'env ends.
         let owned = unsafe { Owned::submit(request, self.session.inner()) };
+        self.keep(owned)
+    }
+
+    /// Takes care of a request of the scope's.
+    pub(crate) fn keep(&'scope self, owned: Owned) -> ScopedRequest<'scope, 'env> {
         let mut requests = self.requests.borrow_mut();
         requests.push((owned, Cell::new(false)));
         ScopedRequest { scope: self, index: requests.len() - 1 }
+    }
+
+    pub(crate) fn session(&self) -> &'scope Session {
+        self.session
     }
 
     /// Waits for everything; the first error that nobody was told of.
@@ -140,6 +149,25 @@ impl ScopedRequest<'_, '_> {
     /// # Errors
     /// [`Error::Truncated`], [`Error::PeerDied`], [`Error::Closed`].
     pub fn wait(self) -> Result<Status, Error> {
+        self.wait_once()
+    }
+
+    /// Submits another request in its place; false if the last is not over.
+    ///
+    /// # Safety
+    /// As [`Request::send`] or [`Request::recv`]; what the request names is borrowed for 'env.
+    pub(crate) unsafe fn restart(&self, request: Request) -> bool {
+        let requests = self.scope.requests.borrow();
+        let (owned, told) = &requests[self.index];
+        // SAFETY: the caller's promise; the scope waits for it.
+        let started = unsafe { owned.restart(request) };
+        if started {
+            told.set(false);
+        }
+        started
+    }
+
+    pub(crate) fn wait_once(&self) -> Result<Status, Error> {
         let requests = self.scope.requests.borrow();
         let (request, told) = &requests[self.index];
         let result = request.wait();
