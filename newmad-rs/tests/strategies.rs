@@ -22,6 +22,7 @@ fn child() {
         "changes" => changes,
         "hold" => hold,
         "alone" => alone,
+        "sizes" => sizes,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -160,8 +161,47 @@ fn held_messages_leave_while_their_sender_computes() {
     }
 }
 
-fn alone(_: &Session) -> Result<(), Error> {
+fn alone(session: &Session) -> Result<(), Error> {
+    session.barrier()
+}
+
+#[test]
+fn sessions_that_measure_when_they_open_work_as_others_do() {
+    for driver in ["shm", "tcp", "tcp+tcp", "shm+tcp"] {
+        let env = [("NMAD_SAMPLING", "now"), ("NMAD_DRIVER", driver)];
+        launch("bursts", 2, &env).succeed(LIMIT);
+        launch("alone", 4, &env).succeed(LIMIT);
+        launch("alone", 1, &env).succeed(LIMIT);
+    }
+    let env = [("NMAD_SAMPLING", "now"), ("NMAD_DRIVER", "tcp"), ("NMAD_RDV_THRESHOLD", "100")];
+    launch("bursts", 2, &env).succeed(LIMIT);
+}
+
+/// Messages from nothing to some megabytes, there and back, by whatever strategy.
+fn sizes(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    let mut buffer = vec![0; 6_000_000];
+    for (number, len) in [0, 1, 100_000, 300_000, 1 << 20, 6_000_000].into_iter().enumerate() {
+        let data = message(number as u64, len);
+        for _ in 0..5 {
+            let send = session.isend(peer, 3, data.clone())?;
+            buffer.fill(0);
+            assert_eq!(session.recv(peer, 3, &mut buffer)?.len, len);
+            assert!(buffer[..len] == data);
+            send.wait()?;
+        }
+    }
     Ok(())
+}
+
+#[test]
+fn large_messages_go_over_several_rails_at_once() {
+    for driver in ["tcp+tcp", "tcp+tcp+tcp", "shm+tcp"] {
+        for strategy in ["default", "split_balance"] {
+            let env = [("NMAD_STRATEGY", strategy), ("NMAD_DRIVER", driver), ("NMAD_CMA", "0")];
+            launch("sizes", 2, &env).succeed(LIMIT);
+        }
+    }
 }
 
 #[test]

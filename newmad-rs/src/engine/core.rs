@@ -122,6 +122,11 @@ pub(crate) struct Rail<D> {
 }
 
 impl<D: Driver> Rail<D> {
+    /// Name of its driver.
+    pub(crate) fn driver_name(&self) -> &'static str {
+        self.driver.name()
+    }
+
     fn new(driver: D) -> Rail<D> {
         let name = driver.name();
         Rail { pace: sampling::built_in(name), copies: name != "tcp", free_ns: 0, driver }

@@ -84,7 +84,7 @@ impl Sampling {
         std::fs::rename(&new, path)
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut text = format!("{FIRST}\n# rail protocol bytes nanoseconds\n");
         let mut count = 0;
         for (rail, protocol, curve) in self.curves() {
@@ -97,7 +97,7 @@ impl Sampling {
         text
     }
 
-    fn parse(text: &str) -> Result<Sampling, String> {
+    pub(crate) fn parse(text: &str) -> Result<Sampling, String> {
         if text.len() as u64 > LARGEST {
             return Err(format!("it is longer than {LARGEST} bytes"));
         }

@@ -23,6 +23,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod curve;
+pub(crate) mod now;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ pub struct Sampling {
 
 /// Least and greatest threshold that a sampling may ask for. A ping-pong does not see what long messages that nobody has
 /// asked for cost others: the small track is taken while they pass, and who receives them late copies twice.
-const THRESHOLDS: (u64, u64) = (2 * 1024, 64 * 1024);
+pub(crate) const THRESHOLDS: (u64, u64) = (2 * 1024, 64 * 1024);
 
 impl Sampling {
     /// Nothing measured yet.

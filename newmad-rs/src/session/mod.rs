@@ -200,7 +200,7 @@ impl Session {
     }
 
     #[inline]
-    fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
+    pub(crate) fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
         // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
         let mut request = unsafe { Request::send(to, tag, data, true) };
         self.complete(&mut request).map(drop)

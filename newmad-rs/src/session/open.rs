@@ -15,6 +15,7 @@ use crate::engine::core::{Core, Signals};
 use crate::error::{Error, os};
 use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
+use crate::sampling::{Source, THRESHOLDS, now};
 use crate::strategy::Strategy;
 use crate::sys;
 
@@ -136,6 +137,7 @@ impl Builder {
         let threshold = settings
             .rdv_threshold
             .or_else(|| sampling.threshold(name, settings.cma))
+            .or_else(|| (settings.sampling == Source::Now).then_some(THRESHOLDS.1 as usize))
             .unwrap_or(usual);
         let place = Place { rank, size, threshold };
         if size == 1 {
@@ -166,6 +168,9 @@ impl Builder {
         match Porter::start(boot, &settings, ends, names(&rails), threshold, &engine) {
             Ok(porter) => {
                 session.inner.ends_with(Ending::Porter(porter));
+                if settings.sampling == Source::Now {
+                    now::sample(&session, settings.rdv_threshold.is_some())?;
+                }
                 Ok(session)
             }
             Err(error) => {

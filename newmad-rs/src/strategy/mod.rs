@@ -95,6 +95,8 @@ pub struct Large {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rail {
+    /// Its place in `NMAD_DRIVER`, from 0.
+    pub number: usize,
     /// What a part costs whatever its length, in nanoseconds: sampled, as the next one.
     pub latency_ns: u64,
     /// Nanoseconds for a mebibyte.

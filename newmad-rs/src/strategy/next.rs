@@ -197,7 +197,7 @@ impl<D: Driver> Core<D> {
         }
         let now = sys::now_ns();
         let quiet = self.connected.iter().all(|&to| self.gates[to as usize].streams.is_empty());
-        let nothing = Rail { latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
+        let nothing = Rail { number: 0, latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
         let (mut shown, mut numbers, mut count) = ([nothing; MAX_RAILS], [0; MAX_RAILS], 0);
         for number in rails(self.gates[peer as usize].open) {
             let rail = &mut self.rails[number];
@@ -206,7 +206,7 @@ impl<D: Driver> Core<D> {
             }
             let Pace { latency_ns, mib_ns } = rail.pace;
             let busy_ns = rail.free_ns.saturating_sub(now);
-            shown[count] = Rail { latency_ns, mib_ns, busy_ns, copies: rail.copies };
+            shown[count] = Rail { number, latency_ns, mib_ns, busy_ns, copies: rail.copies };
             numbers[count] = number;
             count += 1;
         }

@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::{any, prop_assert, proptest};
 
     fn rail(latency_ns: u64, mib_ns: u64, busy_ns: u64) -> Rail {
-        Rail { latency_ns, mib_ns, busy_ns, copies: false }
+        Rail { number: 0, latency_ns, mib_ns, busy_ns, copies: false }
     }
 
     fn share(len: usize, idle_cores: usize, rails: &[Rail]) -> Vec<usize> {
