@@ -87,6 +87,32 @@ pub enum Error {
     NotStarted,
     /// The session is closed.
     Closed,
+    /// A group cannot be made, or used, like that.
+    BadGroup(String),
+    /// Memory that was given to a collective has not the length that goes with the other arguments.
+    BadBuffer {
+        /// What is counted.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Members of a group do not do the same: a message had another length than its receiver's call has it. The group is
+    /// over.
+    Mismatch {
+        /// Who sent it: a rank of the session.
+        from: u32,
+        /// The length that goes with the receiver's call, in bytes.
+        expected: usize,
+        /// The length that it had.
+        found: usize,
+    },
+    /// A member of the group has given up a collective: the group is over.
+    Revoked {
+        /// The member that told us: a rank of the session. `None`: this process has.
+        by: Option<u32>,
+    },
     /// No driver has that name.
     UnknownDriver {
         /// The name that was asked for.
@@ -142,6 +168,24 @@ impl fmt::Display for Error {
                 f.write_str("the persistent request was not started: start it before each wait")
             }
             Error::Closed => f.write_str("the session is closed"),
+            Error::BadGroup(why) => write!(f, "not a group to work with: {why}"),
+            Error::BadBuffer { what, expected, found } => {
+                write!(f, "a collective needs {expected} {what} here, and was given {found}")
+            }
+            Error::Mismatch { from, expected, found } => write!(
+                f,
+                "rank {from} sent {found} bytes to a collective where this rank expected {expected}: all members \
+                 have to call the same operations in the same order, with lengths that fit; the group is over"
+            ),
+            Error::Revoked { by: Some(rank) } => write!(
+                f,
+                "the group is over: rank {rank} has given up a collective, because a member is gone, lengths did \
+                 not fit, or an operator panicked (its own error says which); make a new group of those who are left"
+            ),
+            Error::Revoked { by: None } => f.write_str(
+                "the group is over: this process has given up a collective whose operator panicked, or whose thread \
+                 was ended; make a new group",
+            ),
             Error::UnknownDriver { name } => {
                 write!(
                     f,

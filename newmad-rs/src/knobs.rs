@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use marcel::knob::{Kind, Knob, KnobError};
 
+use crate::coll;
 use crate::sampling::Source;
 use crate::strategy::{self, Strategy};
 
@@ -180,6 +181,14 @@ pub static KNOBS: &[Knob] = &[
     REORDER,
     SAMPLING,
     OFFLOAD,
+    coll::knobs::BCAST,
+    coll::knobs::REDUCE,
+    coll::knobs::ALLREDUCE,
+    coll::knobs::GATHER,
+    coll::knobs::ALLGATHER,
+    coll::knobs::ALLTOALL,
+    coll::knobs::REDUCE_SCATTER,
+    coll::knobs::SEGMENT,
 ];
 
 /// The knobs' values, read once per session.
@@ -197,6 +206,7 @@ pub(crate) struct Settings {
     pub(crate) reorder: bool,
     pub(crate) repair: std::time::Duration,
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
+    pub(crate) coll: coll::Choices,
     pub(crate) sampling: Source,
 }
 
@@ -229,6 +239,7 @@ impl Settings {
             connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
             strategy: strategy::by_name(&STRATEGY.text()?),
             reorder: REORDER.bool()?,
+            coll: coll::Choices::read()?,
             repair: std::time::Duration::from_millis(must(&REPAIR)? as u64),
             tcp_addresses: address
                 .split(',')

@@ -31,6 +31,8 @@
 
 #[cfg(not(loom))]
 mod bootstrap;
+#[cfg(not(loom))]
+pub mod coll;
 mod collect;
 #[cfg(not(loom))]
 mod connect;

@@ -12,6 +12,7 @@ pub use open::{Builder, Driver};
 
 use crate::Status;
 use crate::bootstrap::Bootstrap;
+use crate::coll::{Choices, Groups};
 use crate::connect::Porter;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -68,6 +69,9 @@ pub(crate) struct Inner {
     rails: Vec<&'static str>,
     closed: AtomicBool,
     pub(crate) rpc: rpc::Slot,
+    /// What collectives know of their groups, and how they are to be done.
+    pub(crate) groups: Groups,
+    pub(crate) choices: Choices,
 }
 
 /// What ends after the engine.
@@ -368,6 +372,14 @@ impl Session {
 }
 
 impl Inner {
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.size
+    }
+
     fn close(&self) -> Result<(), Error> {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());

@@ -7,6 +7,7 @@ use pioman::Manager;
 
 use super::{Ending, Inner, Session};
 use crate::bootstrap::{self, Alone};
+use crate::coll::Groups;
 use crate::connect::{Porter, Rail};
 use crate::driver::any::Any;
 use crate::driver::{Driver as _, local};
@@ -272,6 +273,8 @@ impl Session {
             rails: names,
             closed: AtomicBool::new(false),
             rpc: Default::default(),
+            groups: Groups::default(),
+            choices: settings.coll.clone(),
         };
         Ok((Session { inner: Arc::new(inner) }, engine))
     }

@@ -1,0 +1,81 @@
+//! From each to each, always another part.
+
+use crate::coll::algo::Blocks;
+use crate::coll::plan::Place;
+use crate::coll::recorder::Recorder;
+
+/// What one sends; a copy if the result goes to the same place.
+fn contribution(rec: &mut Recorder, len: usize) -> Place {
+    let input = rec.input(0, len);
+    if !rec.in_place() {
+        return input;
+    }
+    let copy = rec.scratch(len);
+    rec.copy(input, copy);
+    copy
+}
+
+/// All messages at once; everybody begins with another rank.
+pub(super) fn linear(rec: &mut Recorder, send: &Blocks, recv: &Blocks) {
+    exchange(rec, send, recv, false);
+}
+
+/// One message to one rank and from one rank in each round, which ends before the next begins: no rank is flooded.
+pub(super) fn pairwise(rec: &mut Recorder, send: &Blocks, recv: &Blocks) {
+    exchange(rec, send, recv, true);
+}
+
+fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
+    let from = contribution(rec, send.end(rec.size));
+    let into = rec.output(0, recv.end(rec.size));
+    let own = send.of(from, rec.rank);
+    rec.copy(own, recv.of(into, rec.rank));
+    for distance in 1..rec.size {
+        let (to, source) = (rec.after(distance), rec.before(distance));
+        rec.recv(source, recv.of(into, source));
+        rec.send(to, send.of(from, to));
+        if rounds {
+            rec.fence();
+        }
+    }
+}
+
+/// Bruck: the block for the rank at a distance travels along the bits of that distance, together with all others that have
+/// the bit. log2(size) messages instead of size, but each block is sent several times: for short blocks.
+pub(super) fn bruck(rec: &mut Recorder, len: usize) {
+    let size = rec.size as usize;
+    let from = rec.input(0, size * len);
+    // Block i is the one for who is i ranks further on.
+    let blocks = rec.scratch(size * len);
+    let until_end = size - rec.rank as usize;
+    rec.copy(from.part((size - until_end) * len, until_end * len), blocks.part(0, until_end * len));
+    let rest = (size - until_end) * len;
+    rec.copy(from.part(0, rest), blocks.part(until_end * len, rest));
+    let mut bit = 1;
+    while bit < size {
+        // Blocks whose number has the bit lie in runs of `bit`.
+        let runs: Vec<(usize, usize)> =
+            (bit..size).step_by(2 * bit).map(|at| (at, bit.min(size - at))).collect();
+        let count: usize = runs.iter().map(|run| run.1).sum();
+        let (packed, received) = (rec.scratch(count * len), rec.scratch(count * len));
+        let mut at = 0;
+        for &(first, run) in &runs {
+            rec.copy(blocks.part(first * len, run * len), packed.part(at, run * len));
+            at += run * len;
+        }
+        rec.send(rec.after(bit as u32), packed);
+        rec.recv(rec.before(bit as u32), received);
+        at = 0;
+        for &(first, run) in &runs {
+            rec.copy(received.part(at, run * len), blocks.part(first * len, run * len));
+            at += run * len;
+        }
+        bit *= 2;
+    }
+    // Block i has come from who is i ranks before.
+    let into = rec.output(0, size * len);
+    for distance in 0..rec.size {
+        let source = rec.before(distance) as usize;
+        rec.copy(blocks.part(distance as usize * len, len), into.part(source * len, len));
+    }
+}

@@ -1,0 +1,239 @@
+//! The algorithms: each records the plan of one rank. What a collective is to do is a [`Task`]; who does it how is chosen
+//! in `choose.rs`.
+//!
+//! | operation | algorithms |
+//! |---|---|
+//! | barrier | dissemination |
+//! | bcast | binomial tree; pipelined chain; scatter, then allgather |
+//! | reduce | binomial tree; reduce-scatter, then gather |
+//! | allreduce | recursive doubling; ring; halving and doubling (Rabenseifner); reduce, then bcast |
+//! | gather, scatter | linear; binomial tree |
+//! | allgather | linear; ring; Bruck |
+//! | alltoall | linear; pairwise; Bruck |
+//! | reduce-scatter | pairwise; ring; recursive halving |
+//! | scan | doubling |
+
+mod allgather;
+mod allreduce;
+mod alltoall;
+mod barrier;
+mod bcast;
+pub(super) mod choose;
+mod gather;
+mod reduce;
+mod reduce_scatter;
+mod scan;
+mod scatter;
+
+use crate::coll::plan::{Place, Plan};
+use crate::coll::recorder::Recorder;
+use choose::Algorithm;
+
+/// Which part of a buffer belongs to which rank, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// Blocks of this length, one after the other.
+    Even(usize),
+    /// Offset and length of each.
+    Each(Box<[(usize, usize)]>),
+}
+
+impl Blocks {
+    /// Blocks of these lengths, one after the other.
+    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Blocks {
+        let place = |at: &mut usize, len: usize| {
+            let block = (*at, len);
+            *at = at.saturating_add(len);
+            Some(block)
+        };
+        Blocks::Each(lengths.into_iter().scan(0, place).collect())
+    }
+
+    /// `len` bytes in `count` blocks of about the same length, no element cut.
+    pub(crate) fn split(len: usize, element: usize, count: u32) -> Blocks {
+        let (elements, count) = (len / element, count as usize);
+        let (each, more) = (elements / count, elements % count);
+        Blocks::of_lengths((0..count).map(|i| (each + usize::from(i < more)) * element))
+    }
+
+    /// Offset and length.
+    pub(crate) fn get(&self, rank: u32) -> (usize, usize) {
+        match self {
+            Blocks::Even(len) => (len.saturating_mul(rank as usize), *len),
+            Blocks::Each(blocks) => blocks[rank as usize],
+        }
+    }
+
+    pub(crate) fn len(&self, rank: u32) -> usize {
+        self.get(rank).1
+    }
+
+    /// How many there are, unless that is any number.
+    pub(crate) fn count(&self) -> Option<usize> {
+        match self {
+            Blocks::Even(_) => None,
+            Blocks::Each(blocks) => Some(blocks.len()),
+        }
+    }
+
+    pub(crate) fn is_even(&self) -> bool {
+        matches!(self, Blocks::Even(_))
+    }
+
+    /// That block of a buffer.
+    pub(crate) fn of(&self, buffer: Place, rank: u32) -> Place {
+        let (at, len) = self.get(rank);
+        buffer.part(at, len)
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn total(&self, size: u32) -> usize {
+        match self {
+            Blocks::Even(len) => len.saturating_mul(size as usize),
+            Blocks::Each(blocks) => blocks.iter().fold(0, |sum, block| block.1.saturating_add(sum)),
+        }
+    }
+
+    /// The first byte after all of them.
+    pub(crate) fn end(&self, size: u32) -> usize {
+        match self {
+            Blocks::Even(_) => self.total(size),
+            Blocks::Each(blocks) => {
+                blocks.iter().map(|(at, len)| at.saturating_add(*len)).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether each lies behind the one before.
+    pub(crate) fn is_in_order(&self) -> bool {
+        match self {
+            Blocks::Even(_) => true,
+            Blocks::Each(blocks) => {
+                blocks.windows(2).all(|pair| pair[0].0.saturating_add(pair[0].1) <= pair[1].0)
+            }
+        }
+    }
+}
+
+/// What a collective does, as one rank sees it. Lengths in bytes; ranks are those of the group. A *contribution* is read, a
+/// *result* is written; in place, the contribution is where the result goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Nobody goes on before all have come.
+    Barrier,
+    /// The root's result goes to all. There is no contribution.
+    Bcast {
+        /// Who has it.
+        root: u32,
+        /// Of the result.
+        len: usize,
+    },
+    /// Contributions are combined; the root gets the result.
+    Reduce {
+        /// Who gets the result.
+        root: u32,
+        /// Of a contribution.
+        len: usize,
+    },
+    /// Contributions are combined; all get the result.
+    Allreduce {
+        /// Of a contribution.
+        len: usize,
+    },
+    /// The root gets all contributions. In place: its own is at its place in the result.
+    Gather {
+        /// Who gets them.
+        root: u32,
+        /// Of the own contribution.
+        own: usize,
+        /// Of the root's result. The others know their own only, unless all are even.
+        blocks: Option<Blocks>,
+    },
+    /// Each gets a block of the root's contribution. In place: the root's own block stays where it is.
+    Scatter {
+        /// Who has them.
+        root: u32,
+        /// Of the own result.
+        own: usize,
+        /// Of the root's contribution. The others know their own only, unless all are even.
+        blocks: Option<Blocks>,
+    },
+    /// All get all contributions. In place: the own one is at its place in the result.
+    Allgather {
+        /// Of the result.
+        blocks: Blocks,
+    },
+    /// Each gets a block from each. In place: the same blocks both ways.
+    Alltoall {
+        /// Of the contribution.
+        send: Blocks,
+        /// Of the result.
+        recv: Blocks,
+    },
+    /// Contributions are combined; each gets a block of the result, at the beginning of its own.
+    ReduceScatter {
+        /// Of a contribution.
+        blocks: Blocks,
+    },
+    /// Each gets what those before it have, combined. Exclusive: the first rank's result is left as it is.
+    Scan {
+        /// Of a contribution.
+        len: usize,
+        /// With what it has itself.
+        inclusive: bool,
+    },
+}
+
+/// Records the plan of a task.
+pub(crate) fn record(mut rec: Recorder, task: &Task, algorithm: Algorithm) -> Plan {
+    let r = &mut rec;
+    use Algorithm as A;
+    match task {
+        Task::Barrier => barrier::dissemination(r),
+        Task::Bcast { root, len } => match algorithm {
+            A::Chain { segment } => bcast::chain(r, *root, *len, segment),
+            A::ScatterAllgather => bcast::scatter_allgather(r, *root, *len),
+            _ => bcast::binomial(r, *root, r.output(0, *len)),
+        },
+        Task::Reduce { root, len } => match algorithm {
+            A::ScatterGather => reduce::scatter_gather(r, *root, *len),
+            A::Ordered => reduce::binomial(r, *root, *len, true),
+            _ => reduce::binomial(r, *root, *len, false),
+        },
+        Task::Allreduce { len } => match algorithm {
+            A::Ring => allreduce::ring(r, *len),
+            A::Halving => allreduce::halving_doubling(r, *len),
+            A::ReduceBcast => allreduce::reduce_bcast(r, *len),
+            _ => allreduce::doubling(r, *len),
+        },
+        Task::Gather { root, own, blocks } => match (algorithm, blocks) {
+            (A::Binomial, Some(Blocks::Even(_))) => gather::binomial(r, *root, *own),
+            _ => gather::linear(r, *root, *own, blocks.as_ref()),
+        },
+        Task::Scatter { root, own, blocks } => match (algorithm, blocks) {
+            (A::Binomial, Some(Blocks::Even(_))) => scatter::binomial(r, *root, *own),
+            _ => scatter::linear(r, *root, *own, blocks.as_ref()),
+        },
+        Task::Allgather { blocks } => match algorithm {
+            A::Linear => allgather::linear(r, blocks),
+            A::Bruck => allgather::bruck(r, blocks),
+            _ => {
+                let out = r.output(0, blocks.end(r.size));
+                allgather::contribute(r, blocks, out);
+                allgather::ring(r, blocks, out, 0);
+            }
+        },
+        Task::Alltoall { send, recv } => match (algorithm, send) {
+            (A::Bruck, Blocks::Even(len)) => alltoall::bruck(r, *len),
+            (A::Pairwise, _) => alltoall::pairwise(r, send, recv),
+            _ => alltoall::linear(r, send, recv),
+        },
+        Task::ReduceScatter { blocks } => match algorithm {
+            A::Ring => reduce_scatter::ring(r, blocks),
+            A::Halving if r.size.is_power_of_two() => reduce_scatter::halving(r, blocks),
+            _ => reduce_scatter::pairwise(r, blocks),
+        },
+        Task::Scan { len, inclusive } => scan::doubling(r, *len, *inclusive),
+    }
+    rec.plan()
+}

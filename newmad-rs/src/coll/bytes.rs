@@ -1,0 +1,157 @@
+//! Collectives on bytes: the one way into the library for the typed calls, and for bindings to other languages.
+
+use crate::coll::algo::{Blocks, Task};
+use crate::coll::group::Group;
+use crate::coll::operator::Operator;
+use crate::coll::pending::Pending;
+use crate::coll::run::Memory;
+use crate::error::Error;
+
+/// Bytes of contribution and result that a task needs at one rank. In place there is no contribution, and the result's
+/// memory holds both.
+pub(super) fn needs(task: &Task, rank: u32, size: u32, in_place: bool) -> (usize, usize) {
+    let at_root = |blocks: &Option<Blocks>| blocks.as_ref().map_or(0, |blocks| blocks.end(size));
+    let (input, output) = match task {
+        Task::Barrier => (0, 0),
+        Task::Bcast { len, .. } => return (0, *len),
+        Task::Reduce { root, len } => (*len, if rank == *root { *len } else { 0 }),
+        Task::Allreduce { len } | Task::Scan { len, .. } => (*len, *len),
+        Task::Gather { root, own, blocks } if rank == *root => (*own, at_root(blocks)),
+        Task::Gather { own, .. } => (*own, 0),
+        Task::Scatter { root, own, blocks } if rank == *root => (at_root(blocks), *own),
+        Task::Scatter { own, .. } => (0, *own),
+        Task::Allgather { blocks } => (blocks.len(rank), blocks.end(size)),
+        Task::Alltoall { send, recv } => (send.end(size), recv.end(size)),
+        Task::ReduceScatter { blocks } => (blocks.end(size), blocks.len(rank)),
+    };
+    if in_place { (0, input.max(output)) } else { (input, output) }
+}
+
+/// Whether the task makes sense in a group of that size, and the memory has the length that it needs.
+fn check(
+    task: &Task,
+    operator: Option<&Operator>,
+    (rank, size): (u32, u32),
+    memory: Memory,
+    in_place: bool,
+) -> Result<(), Error> {
+    let (Task::Bcast { root, .. }
+    | Task::Reduce { root, .. }
+    | Task::Gather { root, .. }
+    | Task::Scatter { root, .. }) = task
+    else {
+        return check_rest(task, operator, (rank, size), memory, in_place);
+    };
+    if *root >= size {
+        return Err(Error::BadRank { rank: *root, size });
+    }
+    check_rest(task, operator, (rank, size), memory, in_place)
+}
+
+fn check_rest(
+    task: &Task,
+    operator: Option<&Operator>,
+    (rank, size): (u32, u32),
+    memory: Memory,
+    in_place: bool,
+) -> Result<(), Error> {
+    let blocks: [Option<&Blocks>; 2] = match task {
+        Task::Gather { root, own, blocks } | Task::Scatter { root, own, blocks } => {
+            let blocks = blocks.as_ref();
+            if rank == *root {
+                let Some(blocks) = blocks else { return bad("blocks of the root", 1, 0) };
+                if blocks.count().is_some_and(|count| count != size as usize) {
+                    return bad("blocks", size as usize, blocks.count().unwrap_or(0));
+                }
+                if blocks.len(rank) != *own {
+                    return bad("bytes of the root's own block", *own, blocks.len(rank));
+                }
+            }
+            [blocks.filter(|_| rank == *root), None]
+        }
+        Task::Allgather { blocks } | Task::ReduceScatter { blocks } => [Some(blocks), None],
+        Task::Alltoall { send, recv } => [Some(send), Some(recv)],
+        _ => [None, None],
+    };
+    for blocks in blocks.into_iter().flatten() {
+        if let Some(count) = blocks.count().filter(|&count| count != size as usize) {
+            return bad("blocks", size as usize, count);
+        }
+    }
+    if let Task::ReduceScatter { blocks } = task
+        && !blocks.is_in_order()
+    {
+        return bad("blocks in order", size as usize, 0);
+    }
+    if let Task::Alltoall { send, recv } = task {
+        if send.len(rank) != recv.len(rank) {
+            return bad("bytes that a rank receives from itself", send.len(rank), recv.len(rank));
+        }
+        if in_place && send != recv {
+            return bad("bytes of an exchange in place", send.total(size), recv.total(size));
+        }
+    }
+    let reduces = matches!(
+        task,
+        Task::Reduce { .. }
+            | Task::Allreduce { .. }
+            | Task::ReduceScatter { .. }
+            | Task::Scan { .. }
+    );
+    if reduces {
+        let Some(operator) = operator else { return bad("operators", 1, 0) };
+        let (len, _) = needs(task, rank, size, false);
+        let cut = |len: usize| !len.is_multiple_of(operator.element);
+        if cut(len) || blocks[0].is_some_and(|all| (0..size).any(|rank| cut(all.get(rank).0))) {
+            return bad("bytes of a whole number of elements", len - len % operator.element, len);
+        }
+    }
+    let (input, output) = needs(task, rank, size, in_place);
+    if memory.input.len() < input {
+        return bad("bytes of the contribution", input, memory.input.len());
+    }
+    if memory.output.len() < output {
+        return bad("bytes of the result", output, memory.output.len());
+    }
+    Ok(())
+}
+
+fn bad(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
+    Err(Error::BadBuffer { what, expected, found })
+}
+
+impl Group {
+    /// Checks a task that is about to start.
+    pub(super) fn check(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        memory: Memory,
+        in_place: bool,
+    ) -> Result<(), Error> {
+        check(task, operator, (self.rank(), self.size()), memory, in_place)
+    }
+
+    /// Starts any collective on raw memory: for bindings to other languages, which have their own types and operators.
+    ///
+    /// # Safety
+    /// Until the collective is over, `contribution` stays readable and unchanged, and `result` writable and untouched by
+    /// others; the two do not overlap. Over: [`Pending::wait_over`] has returned, whatever it says.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`]; [`Error::BadBuffer`]: lengths do not fit together. Those of failed groups.
+    pub unsafe fn start_bytes(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        contribution: *const [u8],
+        result: *mut [u8],
+        in_place: bool,
+    ) -> Result<Pending<()>, Error> {
+        let memory = Memory { input: contribution, output: result };
+        self.check(task, operator, memory, in_place)?;
+        // SAFETY: checked; the caller's promise.
+        let run = unsafe { self.start(task, operator, memory, in_place, None)? };
+        Ok(Pending::new(run, |_| Some(())))
+    }
+}

@@ -1,0 +1,342 @@
+//! Groups: ordered sets of ranks that do collectives together.
+//!
+//! # Contexts
+//! The messages of a group have tags of their own: `1 << 63 | 1 << 56 | id (40 bits) << 16 | number (16 bits)`. The number
+//! counts the collectives of the group, so several may be outstanding; members start them in the same order. (After 65 535
+//! collectives numbers come again. By then the older one is over at the receiver, since no more than half of that may be
+//! outstanding; and messages of one tag do not overtake each other.)
+//!
+//! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made from the
+//! session: its members, and how many groups of just these members were made before; so members make groups of the same
+//! members in the same order. For a part or a duplicate of a group: the id of that group, how many were made of it
+//! before, and the colour. 40 bits make a collision of two of a thousand groups a matter of one in two million runs; it is
+//! checked, at every member of both groups, and is an error. A key of one's own ([`Session::group_with_key`]) is the way out.
+//!
+//! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use crate::coll::algo::choose::Choices;
+use crate::coll::failure::Failure;
+use crate::coll::run::Run;
+use crate::error::Error;
+use crate::session::{Inner, Session};
+
+/// Tags of collectives.
+const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
+const ID_BITS: u32 = 40;
+const NUMBER_BITS: u32 = 16;
+/// The last number: that of notices that the group is over. Its bits are those of numbers.
+pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
+/// Most collectives of a group that are outstanding.
+const MOST: usize = 1 << (NUMBER_BITS - 1);
+
+/// What a session knows of its groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Ids in use.
+    ids: HashSet<u64>,
+    /// Origins of groups that were made, and how often.
+    made: std::collections::HashMap<u64, u64>,
+}
+
+impl Groups {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the handles of a group and its collectives share.
+pub(crate) struct Context {
+    pub(super) session: Arc<Inner>,
+    /// Ranks in the session.
+    pub(super) members: Box<[u32]>,
+    /// The own rank in the group.
+    pub(super) rank: u32,
+    id: u64,
+    number: AtomicU64,
+    /// How many groups were made of it.
+    children: AtomicU32,
+    pub(super) failure: OnceLock<Failure>,
+    runs: Mutex<Vec<Weak<Run>>>,
+    choices: Mutex<Choices>,
+}
+
+impl Context {
+    fn make(
+        session: &Arc<Inner>,
+        members: &[u32],
+        origin: u64,
+        choices: Choices,
+    ) -> Result<Group, Error> {
+        let rank = check(session, members)?;
+        let id = origin >> (64 - ID_BITS);
+        if !session.groups.known().ids.insert(id) {
+            return Err(Error::BadGroup(format!(
+                "the id {id:#x} that follows from its members and history belongs to another group of this process: \
+                 make it with Session::group_with_key and a key that all members choose"
+            )));
+        }
+        let context = Context {
+            session: session.clone(),
+            members: members.into(),
+            rank,
+            id,
+            number: AtomicU64::new(0),
+            children: AtomicU32::new(0),
+            failure: OnceLock::new(),
+            runs: Mutex::new(Vec::new()),
+            choices: Mutex::new(choices),
+        };
+        Ok(Group { context: Arc::new(context) })
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    pub(super) fn tag(&self, number: u64) -> u64 {
+        COLLECTIVES | self.id << NUMBER_BITS | number
+    }
+
+    /// The tag of notices that the group is over.
+    pub(super) fn notice_tag(&self) -> u64 {
+        self.tag(LAST)
+    }
+
+    /// The tag of the next collective, and whether it listens for notices from its start.
+    pub(super) fn next(&self) -> (u64, bool) {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        (self.tag(number % LAST), (number + 1).is_multiple_of(64))
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Weak<Run>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What may be under way.
+    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
+        self.list().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether one more may be under way.
+    pub(super) fn admit(&self) -> Result<(), Error> {
+        let mut runs = self.list();
+        if runs.len() >= 64 && runs.len().is_power_of_two() || runs.len() >= MOST {
+            runs.retain(|run| run.upgrade().is_some_and(|run| !run.over.is_done()));
+        }
+        if runs.len() >= MOST {
+            return Err(Error::BadGroup(format!(
+                "{MOST} collectives of it are outstanding: wait for some of them first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Another one is under way.
+    pub(super) fn add(&self, run: &Arc<Run>) {
+        self.list().push(Arc::downgrade(run));
+    }
+
+    pub(super) fn choices(&self) -> MutexGuard<'_, Choices> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.failure.get().is_some() {
+            return; // the janitor goes on: nobody else may have the id
+        }
+        self.session.groups.known().ids.remove(&self.id);
+    }
+}
+
+/// The own rank in the group.
+fn check(session: &Inner, members: &[u32]) -> Result<u32, Error> {
+    let (own, size) = (session.rank(), session.size());
+    if let Some(&rank) = members.iter().find(|&&rank| rank >= size) {
+        return Err(Error::BadRank { rank, size });
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = members.iter().find(|&&rank| !seen.insert(rank)) {
+        return Err(Error::BadGroup(format!("rank {twice} is a member twice: name each once")));
+    }
+    let place = members.iter().position(|&rank| rank == own);
+    place.map(|place| place as u32).ok_or_else(|| {
+        Error::BadGroup(format!(
+            "rank {own}, which makes it, is no member: only members make a group"
+        ))
+    })
+}
+
+/// Mixes a number into a hash; the same in every process.
+fn mix(hash: u64, value: u64) -> u64 {
+    let mut mixed = (hash ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+fn hash_members(kind: u64, members: &[u32]) -> u64 {
+    members.iter().fold(mix(kind, members.len() as u64), |hash, &rank| mix(hash, u64::from(rank)))
+}
+
+const BY_MEMBERS: u64 = 1;
+const BY_KEY: u64 = 2;
+const DUPLICATE: u64 = 3;
+const PART: u64 = 4;
+
+/// An ordered set of ranks of a session, with which they do collectives. Clones are the same group; a group of its own with the
+/// same members is a [`Group::dup`].
+///
+/// All members call the same operations in the same order; blocking and non-blocking ones may be mixed. Several threads of
+/// a process use a group each.
+///
+/// ```
+/// use newmad::coll::Op;
+/// newmad::run(|session| {
+///     let world = session.world()?;
+///     let mut counts = [u64::from(session.rank()), 1];
+///     world.allreduce(&mut counts, &Op::sum())?;
+///     assert_eq!(counts[1], u64::from(session.size()));
+///
+///     // One that goes on while this rank computes.
+///     let sum = world.iallreduce(vec![0.5; 1000], &Op::sum())?;
+///     let computed: f64 = (1..1000).map(f64::from).sum();
+///     assert_eq!(sum.wait()?[0], 0.5 * f64::from(session.size()));
+/// #   assert!(computed > 0.0);
+///     Ok::<(), newmad::Error>(())
+/// })??;
+/// # Ok::<(), newmad::Error>(())
+/// ```
+///
+/// # Failures
+/// When a member dies, or what members call does not fit together, the collective ends with an error at every member that
+/// waits for it, and the group is over: all its collectives under way, and later ones, end with an error too. The survivors may
+/// make a new group of themselves. A collective that a member had finished before stays finished for that one.
+#[derive(Clone)]
+pub struct Group {
+    pub(super) context: Arc<Context>,
+}
+
+impl Group {
+    /// The own rank in the group.
+    pub fn rank(&self) -> u32 {
+        self.context.rank
+    }
+
+    /// How many members it has.
+    pub fn size(&self) -> u32 {
+        self.context.size()
+    }
+
+    /// Its members: ranks in the session, in the order of their ranks in the group.
+    pub fn members(&self) -> &[u32] {
+        &self.context.members
+    }
+
+    fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {
+        let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
+        let choices = self.context.choices().clone();
+        Context::make(&self.context.session, members, origin, choices)
+    }
+
+    fn next_child(&self) -> u32 {
+        self.context.children.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A group of its own of the same members. No message is needed: all members call it, in the same order as other calls of
+    /// [`Group::dup`] and [`Group::split`] of this group.
+    ///
+    /// # Errors
+    /// [`Error::BadGroup`]: two ids are the same by chance.
+    pub fn dup(&self) -> Result<Group, Error> {
+        self.child(DUPLICATE, 0, self.members(), self.next_child())
+    }
+
+    /// Divides the group: those of one colour are a group of their own, ordered by their keys and, where these are the same, as
+    /// they are here. `None`: in no part.
+    ///
+    /// # Blocking
+    /// The calling thread, until all members have called it.
+    /// # Errors
+    /// As of other collectives; [`Error::BadGroup`]: two ids are the same by chance.
+    pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Group>, Error> {
+        let number = self.next_child();
+        let own = [u32::from(colour.is_some()), colour.unwrap_or(0), key];
+        let mut all = vec![[0; 3]; self.members().len()];
+        self.allgather(&[own], &mut all)?;
+        let Some(colour) = colour else { return Ok(None) };
+        let mut part: Vec<(u32, usize)> = (0..all.len())
+            .filter(|&rank| all[rank][..2] == [1, colour])
+            .map(|rank| (all[rank][2], rank))
+            .collect();
+        part.sort_unstable();
+        let members: Vec<u32> = part.iter().map(|&(_, rank)| self.members()[rank]).collect();
+        self.child(PART, u64::from(colour), &members, number).map(Some)
+    }
+
+    /// Chooses the algorithm of an operation, as the knobs `NMAD_COLL_…` do (`allreduce`, `ring`; `auto` for the library's
+    /// choice). All members have to choose the same. Groups that are made of this one later take the choice over.
+    ///
+    /// # Errors
+    /// [`Error::BadGroup`]: there is no such operation, or no such algorithm of it.
+    pub fn set_algorithm(&self, operation: &str, algorithm: &str) -> Result<(), Error> {
+        if self.context.choices().force(operation, algorithm) {
+            return Ok(());
+        }
+        Err(Error::BadGroup(format!(
+            "there is no algorithm {algorithm:?} of {operation:?}: `mad knobs` lists them as NMAD_COLL_..."
+        )))
+    }
+}
+
+impl Session {
+    /// The group of all ranks of the session. Each call makes a group of its own.
+    ///
+    /// # Errors
+    /// As [`Session::group`].
+    pub fn world(&self) -> Result<Group, Error> {
+        let all: Vec<u32> = (0..self.size()).collect();
+        self.group(&all)
+    }
+
+    /// A group of these ranks, in this order. All of them call it; groups of the same members are made in the same order
+    /// everywhere. No message is needed.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`]; [`Error::BadGroup`]: a rank is there twice, or the own one is not there, or two ids are the same
+    /// by chance.
+    pub fn group(&self, members: &[u32]) -> Result<Group, Error> {
+        check(self.inner(), members)?;
+        let origin = hash_members(BY_MEMBERS, members);
+        let mut known = self.inner().groups.known();
+        let count = known.made.entry(origin).or_default();
+        let origin = mix(origin, *count);
+        *count += 1;
+        drop(known);
+        Context::make(self.inner(), members, origin, self.inner().choices.clone())
+    }
+
+    /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other group with
+    /// the same members and key may be there.
+    ///
+    /// # Errors
+    /// As [`Session::group`].
+    pub fn group_with_key(&self, members: &[u32], key: u64) -> Result<Group, Error> {
+        let origin = mix(hash_members(BY_KEY, members), key);
+        Context::make(self.inner(), members, origin, self.inner().choices.clone())
+    }
+}
+
+impl std::fmt::Debug for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Group(rank {} of {:?})", self.rank(), self.members())
+    }
+}

@@ -1,0 +1,43 @@
+//! Collectives: what all members of a group do together.
+//!
+//! A collective is *recorded* when it starts, as a schedule of sends, receives, copies and combinations that wait for each other.
+//! Whoever finds the end of one of its messages carries it on: an idle core, a thread that waits for something else, a kernel
+//! thread of the library's. So round k + 1 goes out when round k has come in, while the program computes; and no thread
+//! is there for that alone.
+//!
+//! | file | what |
+//! |---|---|
+//! | `group` | who does it together, and how their messages are told from others' |
+//! | `calls`, `icalls` | the operations, blocking and not; `bytes`: as bindings to other languages call them |
+//! | `operator` | elements, and how they are combined |
+//! | `algo/` | the algorithms, and the choice among them (`choose`) |
+//! | `recorder`, `plan` | what waits for what |
+//! | `knobs` | the knobs |
+//! | `run` | carrying it out; `pending`: the handle |
+//! | `failure` | what happens when a member dies or gives up |
+//! | `simulator` | all plans in one thread, against an oracle |
+//!
+//! # What each call blocks
+//! Those of [`Group`] without `i`, and [`Pending::wait`]: the calling thread, green or kernel. The others nothing.
+
+mod algo;
+mod bytes;
+mod calls;
+mod failure;
+mod group;
+mod icalls;
+pub(crate) mod knobs;
+mod operator;
+mod pending;
+mod plan;
+mod recorder;
+mod run;
+#[cfg(test)]
+mod simulator;
+
+pub(crate) use algo::choose::Choices;
+pub use algo::{Blocks, Task};
+pub use group::Group;
+pub(crate) use group::Groups;
+pub use operator::{Element, Integer, Number, Op, Operator};
+pub use pending::Pending;

@@ -1,0 +1,209 @@
+//! Starting a collective, and the handle of one that goes on.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context as Waking, Poll};
+use std::time::Instant;
+
+use pioman::{Hint, Point};
+
+use crate::coll::algo::choose::choose;
+use crate::coll::algo::{Task, record};
+use crate::coll::failure::{Failure, PATIENCE};
+use crate::coll::group::Group;
+use crate::coll::operator::Operator;
+use crate::coll::recorder::Recorder;
+use crate::coll::run::{Memory, Run};
+use crate::error::Error;
+
+impl Group {
+    /// Records the plan and begins.
+    ///
+    /// # Safety
+    /// The memory is what the task takes it to be ([`Task`], checked by the caller). Until the run is over it stays, is not
+    /// written to by anybody else, and the output is not read.
+    pub(super) unsafe fn start(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        memory: Memory,
+        in_place: bool,
+        kept: Option<Box<dyn Any + Send>>,
+    ) -> Result<Arc<Run>, Error> {
+        let context = &self.context;
+        if let Some(failure) = context.failure.get() {
+            return Err(failure.error());
+        }
+        context.admit()?;
+        let ordered = operator.is_some_and(|operator| !operator.commutative);
+        let element = operator.map_or(1, |operator| operator.element);
+        let algorithm = choose(&context.choices(), task, context.size(), ordered);
+        let recorder = Recorder::new(context.rank, context.size(), element, in_place);
+        let plan = record(recorder, task, algorithm);
+        // What the tasks' lengths were checked for already; all safety of memory comes to this.
+        let [input, output, scratch] = plan.extents;
+        if input > memory.input.len() || output > memory.output.len() || scratch > plan.scratch {
+            let found = memory.input.len() + memory.output.len();
+            let what = "bytes (the plan goes beyond its memory: a bug of newmad)";
+            return Err(Error::BadBuffer { what, expected: input + output, found });
+        }
+        let (tag, listens) = context.next();
+        // SAFETY: the caller's promise.
+        let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
+        context.add(&run);
+        if context.failure.get().is_some() {
+            run.fail(); // it came too late to be found by who revoked the group
+        } else {
+            run.go();
+            if listens {
+                run.listen();
+            }
+        }
+        Ok(run)
+    }
+
+    /// As [`Group::start`] on borrowed memory: returns when it is free again.
+    ///
+    /// # Safety
+    /// As [`Group::start`], until this returns or unwinds.
+    pub(super) unsafe fn complete(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        memory: Memory,
+        in_place: bool,
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise, and `Borrowed` waits.
+        let run = unsafe { self.start(task, operator, memory, in_place, None)? };
+        let borrowed = Borrowed(&run);
+        wait(&run, &run.over);
+        std::mem::forget(borrowed);
+        result(&run)
+    }
+}
+
+/// A run on borrowed memory. If the wait for it unwinds (a runtime that stops), the group is over; then it ends.
+struct Borrowed<'a>(&'a Arc<Run>);
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.0.context.revoke(Failure::Abandoned);
+        self.0.context.session.manager.wait(&self.0.over, Hint::Long);
+    }
+}
+
+/// Waits for one of a run's two ends.
+fn wait(run: &Run, end: &pioman::Completion) {
+    let manager = &run.context.session.manager;
+    if end.is_done() || manager.wait_until(end, Hint::Short, Instant::now() + PATIENCE) {
+        return;
+    }
+    run.listen();
+    manager.wait(end, Hint::Long);
+}
+
+/// The outcome of a run that was told.
+fn result(run: &Run) -> Result<(), Error> {
+    let panic = run.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(panic) = panic {
+        resume_unwind(panic);
+    }
+    match run.outcome.get() {
+        Some(Ok(())) => Ok(()),
+        Some(Err(failure)) => Err(failure.error()),
+        None => Err(Error::Closed),
+    }
+}
+
+/// A collective that goes on; its result comes from [`Pending::wait`], or by awaiting it. Dropped or forgotten, it goes on by
+/// itself, for the others wait for it, and its result is lost.
+#[must_use = "the result comes from waiting for it"]
+pub struct Pending<R> {
+    run: Arc<Run>,
+    begun: Instant,
+    listens: bool,
+    result: Take<R>,
+}
+
+/// Makes the result of what the run has kept.
+pub(super) type Take<R> = fn(Option<Box<dyn Any + Send>>) -> Option<R>;
+
+impl<R> Pending<R> {
+    pub(super) fn new(run: Arc<Run>, result: Take<R>) -> Pending<R> {
+        Pending { run, begun: Instant::now(), listens: false, result }
+    }
+
+    /// Waits for the end; gives the result, and the memory that it is in.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// The calling thread.
+    /// # Errors
+    /// [`Error::PeerDied`], [`Error::Revoked`], [`Error::Mismatch`], [`Error::Closed`]. Then the memory is freed as soon
+    /// as nobody uses it any more.
+    /// # Panics
+    /// When an operator did.
+    pub fn wait(self) -> Result<R, Error> {
+        wait(&self.run, &self.run.told);
+        self.take()
+    }
+
+    /// Whether it is over. Looks for events if it is not.
+    pub fn test(&mut self) -> bool {
+        let told = &self.run.told;
+        if told.is_done() || self.run.context.session.manager.poll(Point::Library) && told.is_done()
+        {
+            return true;
+        }
+        if !self.listens && self.begun.elapsed() > PATIENCE {
+            self.listens = true;
+            self.run.listen();
+        }
+        told.is_done()
+    }
+
+    fn take(&self) -> Result<R, Error> {
+        result(&self.run)?;
+        let kept = self.run.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        (self.result)(kept).ok_or(Error::Closed)
+    }
+}
+
+impl Pending<()> {
+    /// As [`Pending::wait`], and waits until nothing is under way any more: after that the memory of
+    /// [`Group::start_bytes`] is free, whatever this says.
+    ///
+    /// # Blocking
+    /// The calling thread.
+    /// # Errors
+    /// As [`Pending::wait`].
+    pub fn wait_over(self) -> Result<(), Error> {
+        wait(&self.run, &self.run.over);
+        self.take()
+    }
+}
+
+impl<R> Future for Pending<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, waking: &mut Waking<'_>) -> Poll<Self::Output> {
+        if self.run.told.is_done() || self.run.wake(waking.waker()) {
+            return Poll::Ready(self.take());
+        }
+        if !self.listens {
+            self.listens = true;
+            self.run.listen();
+        }
+        Poll::Pending
+    }
+}
+
+impl<R> std::fmt::Debug for Pending<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pending")
+    }
+}

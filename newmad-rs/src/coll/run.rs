@@ -1,0 +1,501 @@
+//! A collective under way: its plan, its memory, its requests, and who pushes it forward.
+//!
+//! Whoever finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
+//! a kernel thread of the library's; see `request/errand.rs`), which leaves the step and has the plan carried on: by
+//! itself, or by who is at it already ([`HandoverLock`]). So the next messages go out at once, whatever the
+//! program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining and copying
+//! the rest is left to a light task, so that nobody who only came by is held up for long.
+//!
+//! # Who owns it
+//! Handles, and every request under way, have a count of the [`Run`]. So its memory stays until the engine has done with it,
+//! even if the handle is dropped or forgotten; then the collective goes on by itself.
+//!
+//! # Its end
+//! *told*: the outcome is known. *over*: no request is under way any more, so memory that was borrowed is free. In good
+//! times both come together; after a failure *over* comes later: receives are cancelled, but a long message whose receiver
+//! has seen it already has to be fetched, or refused, first.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Waker;
+
+use pioman::{Completion, Handover, HandoverLock, Task, TaskBuilder};
+
+use crate::coll::failure::Failure;
+use crate::coll::group::Context;
+use crate::coll::operator::Operator;
+use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
+use crate::collect::{Link, Linked, Submissions};
+use crate::request::errand::Errand;
+use crate::request::{ANY_SOURCE, Request};
+
+/// Go on.
+const GO: u64 = 1;
+/// The group is over.
+const FAIL: u64 = 2;
+/// Somebody has waited for long: listen for notices of others' failures.
+const LISTEN: u64 = 4;
+
+/// Bytes that are combined or copied in one go.
+const BUDGET: usize = 256 * 1024;
+
+/// The two buffers of the program; see `plan::Buf`.
+#[derive(Clone, Copy)]
+pub(super) struct Memory {
+    pub(super) input: *const [u8],
+    pub(super) output: *mut [u8],
+}
+
+/// See the module.
+pub(crate) struct Run {
+    /// The outcome is known.
+    pub(super) told: Completion,
+    /// Nothing is under way any more.
+    pub(super) over: Completion,
+    pub(super) outcome: OnceLock<Result<(), Failure>>,
+    /// What a panicking operator said.
+    pub(super) panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Buffers that the program has given up until the end.
+    pub(super) kept: Mutex<Option<Box<dyn Any + Send>>>,
+    pub(super) context: Arc<Context>,
+    waker: Mutex<Option<Waker>>,
+    finished: Submissions<Slot>,
+    work: HandoverLock<Work>,
+}
+
+/// What whoever carries the plan on works with.
+struct Work {
+    run: Weak<Run>,
+    plan: Plan,
+    progress: Progress,
+    /// By [`Buf`].
+    buffers: [*mut u8; 3],
+    _scratch: Box<[u128]>,
+    operator: Option<Operator>,
+    tag: u64,
+    /// One for each message, and one for notices at the end.
+    slots: NonNull<[Slot]>,
+    slot_of: Box<[u32]>,
+    /// Messages under way, the one for notices not counted.
+    open: usize,
+    failed: bool,
+    over: bool,
+    listens: bool,
+    /// The rest of what was too much for one go.
+    task: Option<Task>,
+}
+
+// SAFETY: the buffers are memory that whoever made the run promised to it until it is over; the slots are its own.
+unsafe impl Send for Work {}
+
+/// A message of the plan.
+#[repr(C)]
+struct Slot {
+    errand: Errand,
+    link: Link<Slot>,
+    step: u32,
+    /// While it is under way: a count of the run.
+    run: AtomicPtr<Run>,
+}
+
+// SAFETY: `link` is a field of the slot itself.
+unsafe impl Linked for Slot {
+    fn link(this: NonNull<Slot>) -> *const Link<Slot> {
+        // SAFETY: the pointer is valid; only the field's address is taken.
+        unsafe { &raw const (*this.as_ptr()).link }
+    }
+}
+// SAFETY: the errand may be sent; the rest belongs to who carries the plan on, or to the one call of `told`.
+unsafe impl Send for Slot {}
+
+/// A request of a run is over.
+///
+/// # Safety
+/// The errand is a slot's that was started, and this the only call for that.
+unsafe fn told(errand: NonNull<Errand>) {
+    let slot: NonNull<Slot> = errand.cast();
+    // SAFETY: the slot stays as long as the run, of which it has a count.
+    let run = unsafe { Arc::from_raw(slot.as_ref().run.swap(null_mut(), AcqRel).cast_const()) };
+    // SAFETY: it is in no list, and it is taken out before the run ends.
+    unsafe { run.finished.push(slot) };
+    carry_on(run);
+}
+
+std::thread_local! {
+    /// Runs that this kernel thread is to carry on when it is done with the one that it is at.
+    static AGENDA: RefCell<Option<Vec<Arc<Run>>>> = const { RefCell::new(None) };
+}
+
+/// Carries on, now or, if this is called in the middle of another one, afterwards: else a thread would go deeper and deeper
+/// into its stack, as the messages that it starts find the ends of others.
+fn carry_on(run: Arc<Run>) {
+    let first = AGENDA.with_borrow_mut(|agenda| match agenda {
+        Some(runs) => {
+            runs.push(run.clone());
+            false
+        }
+        None => {
+            *agenda = Some(Vec::new());
+            true
+        }
+    });
+    if !first {
+        return;
+    }
+    let mut next = Some(run);
+    while let Some(run) = next {
+        run.go();
+        drop(run);
+        next = AGENDA.with_borrow_mut(|agenda| match agenda.as_mut().and_then(Vec::pop) {
+            None => {
+                *agenda = None;
+                None
+            }
+            some => some,
+        });
+    }
+}
+
+impl Run {
+    /// A run that has not begun; [`Run::go`] begins it.
+    ///
+    /// # Safety
+    /// The memory is as long as the plan takes it to be. Until the run is over it stays, is not written to by anybody else,
+    /// and the output is not read.
+    pub(super) unsafe fn new(
+        context: &Arc<Context>,
+        plan: Plan,
+        operator: Option<Operator>,
+        tag: u64,
+        memory: Memory,
+        kept: Option<Box<dyn Any + Send>>,
+    ) -> Arc<Run> {
+        let mut scratch = vec![0u128; plan.scratch.div_ceil(16)].into_boxed_slice();
+        let messages = plan.messages() as u32;
+        let mut slot_of = vec![u32::MAX; plan.steps.len()].into_boxed_slice();
+        let mut slots = Vec::with_capacity(messages as usize + 1);
+        let mut slot = |step: u32| {
+            let errand = Errand::new(&context.session.engine, Request::close());
+            slots.push(Slot { errand, link: Link::new(), step, run: AtomicPtr::new(null_mut()) });
+        };
+        let mut next = 0;
+        for (index, step) in plan.steps.iter().enumerate() {
+            if matches!(step.action, Action::Send { .. } | Action::Recv { .. }) {
+                slot_of[index] = next;
+                next += 1;
+                slot(index as u32);
+            }
+        }
+        slot(u32::MAX);
+        let slots = NonNull::from(Box::leak(slots.into_boxed_slice()));
+        let buffers = [
+            memory.input.cast::<u8>().cast_mut(),
+            memory.output.cast(),
+            scratch.as_mut_ptr().cast(),
+        ];
+        let progress = Progress::new(&plan);
+        Arc::new_cyclic(|run| Run {
+            told: Completion::new(),
+            over: Completion::new(),
+            outcome: OnceLock::new(),
+            panic: Mutex::new(None),
+            kept: Mutex::new(kept),
+            context: context.clone(),
+            waker: Mutex::new(None),
+            finished: Submissions::new(),
+            work: HandoverLock::new(Work {
+                run: run.clone(),
+                plan,
+                progress,
+                buffers,
+                _scratch: scratch,
+                operator,
+                tag,
+                slots,
+                slot_of,
+                open: 0,
+                failed: false,
+                over: false,
+                listens: false,
+                task: None,
+            }),
+        })
+    }
+
+    /// Begins, or goes on.
+    pub(super) fn go(&self) {
+        self.work.leave(GO);
+    }
+
+    /// The group is over: so is this.
+    pub(super) fn fail(&self) {
+        self.work.leave(FAIL);
+    }
+
+    /// From now on it hears of the failures of others.
+    pub(super) fn listen(&self) {
+        self.work.leave(LISTEN);
+    }
+
+    /// This waker is called when the outcome is known, unless it is (true).
+    pub(super) fn wake(&self, waker: &Waker) -> bool {
+        let old = self.waker().replace(waker.clone());
+        drop(old);
+        self.told.is_done()
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, outcome: Result<(), Failure>) {
+        if self.outcome.set(outcome).is_ok() {
+            self.told.complete();
+            let waker = self.waker().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+}
+
+impl Handover for Work {
+    fn work(&mut self, bits: u64) {
+        // Whoever is here has a count of it.
+        let Some(run) = self.run.upgrade() else { return };
+        if bits & FAIL != 0
+            && let Some(&failure) = run.context.failure.get()
+        {
+            self.fail(&run, failure);
+        }
+        if bits & LISTEN != 0 {
+            self.listen(&run);
+        }
+        let mut spent = 0;
+        loop {
+            for slot in run.finished.take() {
+                self.ended(&run, slot);
+            }
+            if self.failed {
+                break;
+            }
+            if spent > BUDGET && self.hand_on(&run) {
+                break;
+            }
+            let Some(step) = self.progress.take() else { break };
+            spent += self.start(&run, step);
+        }
+        self.settle(&run);
+    }
+}
+
+impl Work {
+    /// Starts a step; the bytes that were combined or copied.
+    fn start(&mut self, run: &Arc<Run>, step: u32) -> usize {
+        let members = &run.context.members;
+        match self.plan.action(step) {
+            Action::Send { to, from } => {
+                let data = std::ptr::slice_from_raw_parts(self.at(from).cast_const(), from.len);
+                // SAFETY: the recorder has nobody write there before this step is over.
+                let request = unsafe { Request::send(members[to as usize], self.tag, data, false) };
+                self.submit(run, step, request);
+                0
+            }
+            Action::Recv { from, into } => {
+                let data = std::ptr::slice_from_raw_parts_mut(self.at(into), into.len);
+                // SAFETY: the recorder has nobody else touch it before this step is over.
+                let request =
+                    unsafe { Request::recv(members[from as usize], self.tag, data, false) };
+                self.submit(run, step, request);
+                0
+            }
+            Action::Combine { left, right, keep } => {
+                self.combine(run, left, right, keep);
+                self.progress.ended(&self.plan, step);
+                left.len
+            }
+            Action::Copy { from, into } => {
+                // SAFETY: inside their buffers, which the recorder keeps from others meanwhile; they do not overlap.
+                unsafe { std::ptr::copy_nonoverlapping(self.at(from), self.at(into), from.len) };
+                self.progress.ended(&self.plan, step);
+                from.len
+            }
+            Action::Nothing => {
+                self.progress.ended(&self.plan, step);
+                0
+            }
+        }
+    }
+
+    /// The address of a place.
+    fn at(&self, place: Place) -> *mut u8 {
+        debug_assert!(place.buf != Buf::Tmp || place.at + place.len <= self.plan.scratch);
+        // SAFETY: inside the buffer: the plan was made for these lengths.
+        unsafe { self.buffers[place.buf as usize].add(place.at) }
+    }
+
+    fn combine(&mut self, run: &Run, left: Place, right: Place, keep: Side) {
+        let Some(operator) = &self.operator else { return };
+        let (left, right, len) = (self.at(left), self.at(right), left.len);
+        // SAFETY: inside their buffers, disjoint, and the recorder keeps both from others meanwhile.
+        let (left, right) = unsafe {
+            (std::slice::from_raw_parts_mut(left, len), std::slice::from_raw_parts_mut(right, len))
+        };
+        let result = catch_unwind(AssertUnwindSafe(|| match keep {
+            Side::Right => (operator.apply)(left, right),
+            Side::Left if operator.commutative => (operator.apply)(right, left),
+            Side::Left => {
+                (operator.apply)(left, right);
+                left.copy_from_slice(right);
+            }
+        }));
+        if let Err(panic) = result {
+            *run.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+            self.failed = true;
+        }
+    }
+
+    fn slot(&self, index: u32) -> NonNull<Slot> {
+        debug_assert!((index as usize) < self.slots.len());
+        // SAFETY: inside the slice.
+        unsafe { self.slots.cast::<Slot>().add(index as usize) }
+    }
+
+    fn submit(&mut self, run: &Arc<Run>, step: u32, request: Request) {
+        self.open += 1;
+        let slot = self.slot(self.slot_of[step as usize]);
+        let over = start(run, slot, request);
+        self.progress.started(&self.plan, step);
+        if over {
+            self.ended(run, slot);
+        }
+    }
+
+    /// A request is over.
+    fn ended(&mut self, run: &Arc<Run>, slot: NonNull<Slot>) {
+        // SAFETY: over, so it is ours alone.
+        let slot = unsafe { slot.as_ref() };
+        let result = slot.errand.result();
+        if slot.step == u32::MAX {
+            if let (Ok(status), false) = (result, self.over) {
+                self.fail(run, Failure::Revoked(status.source));
+            }
+            return;
+        }
+        self.open -= 1;
+        let (expected, receives) = match self.plan.action(slot.step) {
+            Action::Recv { into, .. } => (into.len, true),
+            _ => (0, false),
+        };
+        match result {
+            Ok(status) if receives && status.len != expected => {
+                let (from, found) = (status.source, status.len);
+                self.fail(run, Failure::Mismatch { from, expected, found });
+            }
+            Ok(_) => self.progress.ended(&self.plan, slot.step),
+            Err(error) => self.fail(run, Failure::of(&error, expected)),
+        }
+    }
+
+    /// It cannot go on: nor can any other of the group.
+    fn fail(&mut self, run: &Arc<Run>, failure: Failure) {
+        if self.over || run.outcome.get().is_some() {
+            return;
+        }
+        self.failed = true;
+        run.tell(Err(failure));
+        run.context.revoke(failure);
+        for index in 0..self.slots.len() as u32 - 1 {
+            let slot = self.slot(index);
+            if self.is_under_way(slot) {
+                self.cancel(run, slot);
+            }
+        }
+    }
+
+    /// Whether its request was started; it may be over by now.
+    fn is_under_way(&self, slot: NonNull<Slot>) -> bool {
+        // SAFETY: the run's own slot.
+        unsafe { !slot.as_ref().run.load(Relaxed).is_null() }
+    }
+
+    /// Takes a receive back.
+    fn cancel(&self, run: &Run, slot: NonNull<Slot>) {
+        // SAFETY: the slot's own request, which stays.
+        unsafe { run.context.session.engine.cancel(Errand::pointer(slot.cast())) };
+    }
+
+    /// Begins to hear of the failures of others.
+    fn listen(&mut self, run: &Arc<Run>) {
+        let slot = self.slot(self.slots.len() as u32 - 1);
+        if self.listens || self.over || self.failed {
+            return;
+        }
+        self.listens = true;
+        let nothing = std::ptr::slice_from_raw_parts_mut(NonNull::dangling().as_ptr(), 0);
+        // SAFETY: no byte is received.
+        let request =
+            unsafe { Request::recv(ANY_SOURCE, run.context.notice_tag(), nothing, false) };
+        if start(run, slot, request) {
+            self.ended(run, slot);
+        }
+    }
+
+    /// Leaves the rest to a light task; false if nobody would take it.
+    fn hand_on(&mut self, run: &Arc<Run>) -> bool {
+        let manager = &run.context.session.manager;
+        // Elsewhere tasks are run in waits only, and who waits may sleep.
+        if manager.mode() != marcel::Mode::Smp || !manager.points().block {
+            return false;
+        }
+        let rest = run.clone();
+        let task = TaskBuilder::new().name("collective").submit_once(manager, move || rest.go());
+        self.task = task.ok();
+        self.task.is_some()
+    }
+
+    /// Tells the end, if this is it.
+    fn settle(&mut self, run: &Arc<Run>) {
+        if self.failed && run.outcome.get().is_none() {
+            self.fail(run, Failure::Panicked);
+            for slot in run.finished.take() {
+                self.ended(run, slot);
+            }
+        }
+        if self.over || self.open > 0 || !(self.failed || self.progress.is_over()) {
+            return;
+        }
+        self.over = true;
+        run.tell(Ok(()));
+        let listener = self.slot(self.slots.len() as u32 - 1);
+        if self.is_under_way(listener) {
+            self.cancel(run, listener);
+        }
+        run.over.complete();
+    }
+}
+
+/// Submits; true if it is over already.
+fn start(run: &Arc<Run>, slot: NonNull<Slot>, request: Request) -> bool {
+    // SAFETY: the slot is not under way; it stays as long as the run, of which it gets a count; its memory was promised.
+    unsafe {
+        slot.as_ref().run.store(Arc::into_raw(run.clone()).cast_mut(), Relaxed);
+        let over = Errand::start(slot.cast(), &run.context.session.manager, request, told);
+        if over {
+            drop(Arc::from_raw(slot.as_ref().run.swap(null_mut(), AcqRel).cast_const()));
+        }
+        over
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // SAFETY: leaked by `Run::new`; nothing is under way, or the run would have counts.
+        drop(unsafe { Box::from_raw(self.slots.as_ptr()) });
+    }
+}

@@ -1,0 +1,223 @@
+//! Collectives between the ranks of one process: results, groups, handles that are dropped, awaited, forgotten.
+
+#[path = "common/collectives.rs"]
+mod collectives;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use collectives::{all_operations, values};
+use newmad::coll::{Group, Op};
+use newmad::{Error, Session};
+use pioman::Manager;
+
+fn world(size: u32) -> Vec<Session> {
+    let manager: Arc<Manager> = Manager::builder().build().unwrap();
+    Session::local_world(size, &manager).unwrap()
+}
+
+/// Each session on a thread of its own.
+fn each(sessions: &[Session], work: impl Fn(&Session) + Sync) {
+    std::thread::scope(|threads| {
+        for session in sessions {
+            threads.spawn(|| work(session));
+        }
+    });
+}
+
+#[test]
+fn every_operation_in_groups_of_every_size() {
+    for size in [1, 2, 3, 4, 5, 8] {
+        each(&world(size), |session| {
+            let group = session.world().unwrap();
+            for (seed, count) in [0, 1, 5, 700, 30_000].into_iter().enumerate() {
+                all_operations(&group, count, seed).unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn every_algorithm_over_real_messages() {
+    let forced = [
+        ("bcast", &["binomial", "chain", "scatter_allgather"][..]),
+        ("reduce", &["binomial", "scatter_gather"]),
+        ("allreduce", &["doubling", "ring", "halving", "reduce_bcast"]),
+        ("gather", &["linear", "binomial"]),
+        ("allgather", &["linear", "ring", "bruck"]),
+        ("alltoall", &["linear", "pairwise", "bruck"]),
+        ("reduce_scatter", &["pairwise", "ring", "halving"]),
+    ];
+    for size in [3, 4] {
+        each(&world(size), |session| {
+            for turn in 0..4 {
+                let group = session.world().unwrap();
+                for (operation, algorithms) in forced {
+                    let algorithm = algorithms[turn % algorithms.len()];
+                    group.set_algorithm(operation, algorithm).unwrap();
+                }
+                for count in [3, 1_000, 20_000] {
+                    all_operations(&group, count, turn).unwrap();
+                }
+            }
+            let group = session.world().unwrap();
+            assert!(matches!(group.set_algorithm("bcast", "magic"), Err(Error::BadGroup(_))));
+        });
+    }
+}
+
+#[test]
+fn groups_and_outstanding_collectives_do_not_mix() {
+    each(&world(4), |session| {
+        let world = session.world().unwrap();
+        let copy = world.dup().unwrap();
+        let again = session.world().unwrap();
+        let me = session.rank();
+        // Odd and even ranks, counted from behind.
+        let half = world.split(Some(me % 2), 10 - me).unwrap().unwrap();
+        assert_eq!((half.size(), half.rank()), (2, 1 - me / 2));
+        let alone = world.split((me == 2).then_some(7), 0).unwrap();
+        assert_eq!(alone.is_some(), me == 2);
+        let pair = if me < 2 { Some(session.group_with_key(&[1, 0], 5).unwrap()) } else { None };
+        let sum = Op::<u64>::sum();
+        for round in 0..30 {
+            let groups: Vec<&Group> =
+                [&world, &copy, &half, &again].into_iter().chain(&pair).chain(&alone).collect();
+            let mut pending = Vec::new();
+            for turn in 0..5 {
+                for group in &groups {
+                    let mine = u64::from(me) * 100 + round * 7 + turn;
+                    let data = vec![mine; 1 + turn as usize * 300];
+                    pending.push((group, group.iallreduce(data, &sum).unwrap(), mine));
+                }
+            }
+            // Waited for backwards.
+            for (group, pending, mine) in pending.into_iter().rev() {
+                let ranks: u64 = group.members().iter().map(|&rank| u64::from(rank) * 100).sum();
+                let rest = mine - u64::from(me) * 100;
+                let expected = ranks + rest * u64::from(group.size());
+                assert!(pending.wait().unwrap().iter().all(|&sum| sum == expected));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_dropped_or_forgotten_handle_lets_the_collective_go_on() {
+    each(&world(3), |session| {
+        let group = session.world().unwrap();
+        for round in 0..200usize {
+            let count = if round % 10 == 0 { 20_000 } else { 10 };
+            let data = values(session.rank() as usize, count);
+            let pending = group.iallreduce(data, &Op::sum()).unwrap();
+            match (round + session.rank() as usize) % 3 {
+                0 => drop(pending),
+                1 if round % 10 != 0 => std::mem::forget(pending),
+                _ => drop(pending.wait().unwrap()),
+            }
+        }
+        group.barrier().unwrap();
+    });
+}
+
+struct Count(AtomicUsize);
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_collective_can_be_awaited_and_goes_on_by_itself() {
+    let sessions = world(2);
+    each(&sessions, |session| {
+        let group = session.world().unwrap();
+        for round in 0..20u64 {
+            if session.rank() == 1 && round % 2 == 0 {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let data = vec![round; 50_000];
+            let mut pending = std::pin::pin!(group.iallreduce(data, &Op::sum()).unwrap());
+            let count = Arc::new(Count(AtomicUsize::new(0)));
+            let waker = Waker::from(count.clone());
+            let mut context = Context::from_waker(&waker);
+            let result = loop {
+                // Polled only when it was woken: nobody here looks for events.
+                let woken = count.0.load(Ordering::SeqCst);
+                if let Poll::Ready(result) = pending.as_mut().poll(&mut context) {
+                    break result.unwrap();
+                }
+                while count.0.load(Ordering::SeqCst) == woken {
+                    std::thread::yield_now();
+                }
+            };
+            assert!(result.iter().all(|&sum| sum == 2 * round));
+        }
+    });
+}
+
+#[test]
+fn what_does_not_fit_is_an_error_before_anything_is_sent() {
+    let sessions = world(2);
+    each(&sessions, |session| {
+        let group = session.world().unwrap();
+        let mut short = [0u32; 3];
+        let result = group.allgather(&[1u32, 2], &mut short);
+        assert!(
+            matches!(result, Err(Error::BadBuffer { expected: 16, found: 12, .. })),
+            "{result:?}"
+        );
+        let result = group.bcast(2, &mut short);
+        assert!(matches!(result, Err(Error::BadRank { rank: 2, size: 2 })), "{result:?}");
+        let result = group.iallgatherv(vec![1u8], &[1]);
+        assert!(matches!(result, Err(Error::BadBuffer { expected: 2, found: 1, .. })));
+        assert!(matches!(session.group(&[0, 0, 1]), Err(Error::BadGroup(_))));
+        assert!(matches!(session.group(&[0, 2]), Err(Error::BadRank { rank: 2, .. })));
+        assert!(matches!(session.group(&[1 - session.rank()]), Err(Error::BadGroup(_))));
+        // The group is as good as before.
+        group.allreduce(&mut short, &Op::max()).unwrap();
+    });
+}
+
+#[test]
+fn members_that_do_not_agree_are_told() {
+    let sessions = world(3);
+    each(&sessions, |session| {
+        let group = session.world().unwrap();
+        let mut data = vec![1u64; if session.rank() == 1 { 5 } else { 4 }];
+        let first = group.allreduce(&mut data, &Op::sum());
+        let second = group.barrier();
+        assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
+        let fits = |error: &Error| matches!(error, Error::Mismatch { .. } | Error::Revoked { .. });
+        assert!(fits(&first.unwrap_err()) && fits(&second.unwrap_err()));
+        // Another group of the same members is not concerned.
+        session.world().unwrap().barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_panicking_operator_comes_out_where_it_panicked() {
+    let sessions = world(2);
+    let panics = AtomicUsize::new(0);
+    each(&sessions, |session| {
+        let group = session.world().unwrap();
+        let bad = Op::<u64>::new(|_, _| panic!("on purpose"));
+        let good = Op::<u64>::sum();
+        let op = if session.rank() == 0 { &bad } else { &good };
+        let mut data = [1];
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            group.allreduce(&mut data, op).and_then(|()| group.barrier())
+        }));
+        match result {
+            Err(_) => panics.fetch_add(1, Ordering::SeqCst),
+            Ok(result) => {
+                assert!(matches!(result, Err(Error::Revoked { by: Some(0) })), "{result:?}");
+                0
+            }
+        };
+    });
+    assert_eq!(panics.load(Ordering::SeqCst), 1);
+}
