@@ -20,7 +20,7 @@
 //! | [`Session::send`], [`Session::recv`], [`Session::barrier`], the `wait`s, the end of a [`Session::scope`], dropping an unfinished request | blocks | goes on | blocks |
 //! | [`Session::isend`], [`Session::irecv`], the `test`s | goes on | goes on | goes on |
 //! | opening a session | blocks | **blocks** | blocks |
-//! | closing it | blocks | goes on (**blocks** while the process manager answers) | blocks |
+//! | closing it | blocks | goes on (**blocks** while neighbours and the process manager say goodbye) | blocks |
 //!
 //! # Where to look
 //! The path of a message: `request` (what the user waits on), `collect` (submission list), `strategy` (what goes into

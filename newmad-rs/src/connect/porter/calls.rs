@@ -16,6 +16,8 @@ use crate::sys;
 
 /// How long one call may take before another is tried: what was sent may be lost for good.
 const ATTEMPT: Duration = Duration::from_secs(1);
+/// However short the time for repairs is, a call has this long.
+const LEAST: Duration = Duration::from_millis(100);
 /// After so long a rail is tried again while another one carries the messages.
 const REST: Duration = Duration::from_millis(500);
 
@@ -59,7 +61,7 @@ impl Thread {
         if matches!(address, Address::Tcp(_)) {
             socket::prepare_tcp(&socket).map_err(refused)?;
         }
-        let until = Instant::now() + ATTEMPT.min(self.repair);
+        let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
         let half = Half::call(socket, until, card.key, &hello);
         self.number += 1;
         sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
