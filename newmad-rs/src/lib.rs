@@ -42,6 +42,9 @@ mod driver;
 mod engine;
 #[cfg(not(loom))]
 mod error;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+#[doc(hidden)]
+pub mod fuzzing;
 #[cfg(not(loom))]
 mod gate;
 #[cfg(not(loom))]

@@ -16,7 +16,7 @@
 //! Rejected: an exchange of everybody's cards when the session opens (n² look-ups for n processes, most of them
 //! for nothing).
 
-mod piece;
+pub(crate) mod piece;
 mod pmi1;
 mod pmi2;
 mod pmix;
@@ -24,7 +24,6 @@ mod pmix;
 mod real;
 mod wire;
 
-use std::os::fd::RawFd;
 use std::time::Instant;
 
 use crate::error::Error;
@@ -158,15 +157,18 @@ pub(crate) fn from_environment(
         (Some(asked), None) => Err(missing(asked, "PMI_FD")),
         // Both are set where one process manager was started by another. Variables are inherited, the descriptor is not.
         (None, Some(fd)) if pmix && !wire::is_open(fd) => Ok(Box::new(Pmix::connect(deadline)?)),
-        (asked, Some(fd)) => pmi(fd, asked, deadline),
+        (asked, Some(fd)) => pmi(Wire::take(fd)?, asked, deadline),
         (None, None) if pmix => Ok(Box::new(Pmix::connect(deadline)?)),
         (None, None) => Ok(Box::new(Alone::default())),
     }
 }
 
 /// PMI in the version that is asked for, or in the first that the process manager speaks.
-fn pmi(fd: RawFd, asked: Option<&str>, deadline: Instant) -> Result<Box<dyn Bootstrap>, Error> {
-    let mut wire = Wire::take(fd)?;
+fn pmi(
+    mut wire: Wire,
+    asked: Option<&str>,
+    deadline: Instant,
+) -> Result<Box<dyn Bootstrap>, Error> {
     if asked != Some("pmi2") && pmi1::init(&mut wire, (1, 1), deadline)? {
         return Ok(Box::new(Pmi1::new(wire, deadline)?));
     }
@@ -179,6 +181,17 @@ fn pmi(fd: RawFd, asked: Option<&str>, deadline: Instant) -> Result<Box<dyn Boot
             "the process manager does not speak the version that NMAD_BOOTSTRAP asks for: unset it"
         }
     }))
+}
+
+/// Over this connection, as that rank of so many.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn over(
+    socket: std::os::fd::OwnedFd,
+    (rank, size): (u32, u32),
+    asked: Option<&str>,
+    deadline: Instant,
+) -> Result<Box<dyn Bootstrap>, Error> {
+    pmi(Wire::new(socket, rank, size), asked, deadline)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn is_plain(byte: u8) -> bool {
 
 /// `text` in pieces of at most `room` bytes, of plain bytes alone; each but the last begins with `+`, the last
 /// with `.`.
-pub(super) fn cut(text: &str, room: usize) -> Vec<String> {
+pub(crate) fn cut(text: &str, room: usize) -> Vec<String> {
     let encoded = encode(text);
     let each = room.saturating_sub(1).max(1);
     let mut pieces = Vec::new();
@@ -36,7 +36,7 @@ fn encode(text: &str) -> String {
 }
 
 /// What was encoded; `None`: it was not.
-pub(super) fn decode(encoded: &str) -> Option<String> {
+pub(crate) fn decode(encoded: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(encoded.len());
     let mut rest = encoded.bytes();
     while let Some(byte) = rest.next() {

@@ -29,6 +29,8 @@
 mod control;
 mod greeting;
 mod half;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod hostile;
 mod links;
 mod porter;
 mod rail;

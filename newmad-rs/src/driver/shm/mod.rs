@@ -185,6 +185,15 @@ impl Shm {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Shm {
+    /// Writes a byte anywhere into a ring of that peer's.
+    pub(crate) fn scribble(&mut self, to: u32, large: bool, at: usize, byte: u8) {
+        let Some(peer) = self.peer(to) else { return };
+        if large { peer.large_tx.scribble(at, byte) } else { peer.small_tx.scribble(at, byte) }
+    }
+}
+
 impl Drop for Shm {
     fn drop(&mut self) {
         self.flag.store(true, Ordering::Release);

@@ -99,6 +99,16 @@ impl Sender {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl Sender {
+    /// Writes a byte anywhere into the ring, as a hostile process can at any time.
+    pub(crate) fn scribble(&self, at: usize, byte: u8) {
+        let at = at % (self.slots.slots * self.slots.size);
+        // SAFETY: inside the ring.
+        unsafe { self.slots.slot(0).add(at).write_volatile(byte) };
+    }
+}
+
 /// The receiving end.
 pub(crate) struct Receiver {
     slots: Slots,

@@ -1,0 +1,171 @@
+//! Strangers, and peers that know the key and say anything: for `crate::fuzzing`.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::greeting::{
+    self, CHALLENGE, Details, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict,
+};
+use super::half::{Done, Half};
+use super::ring::{Action, NOTICE, Notice, Ring};
+use super::socket;
+use crate::driver::shm::connect::Own;
+use crate::fuzzing::Input;
+use crate::knobs::Settings;
+use crate::sys;
+
+fn details(input: &mut Input<'_>) -> Details {
+    let slots = [64, 4, 2, 0, 3, u32::MAX][input.below(6)];
+    let slot_size = [8256, 128, 192, 0, 100, u32::MAX][input.below(6)];
+    Details { probe: input.word(), slots, slot_size }
+}
+
+fn hello(input: &mut Input<'_>) -> Hello {
+    let purpose = match input.below(3) {
+        0 => Purpose::Control,
+        _ => Purpose::Link { rail: input.byte(), track: input.byte() },
+    };
+    let (from, to, generation) = (input.byte().into(), 0, input.word() as u32);
+    Hello { from, to, purpose, generation, nonce: [1; 16], details: details(input) }
+}
+
+/// What a peer may give instead of its memory and its bell.
+fn given(input: &mut Input<'_>, real: &Own) -> Vec<OwnedFd> {
+    let mut given = Vec::new();
+    for _ in 0..input.below(4) {
+        let [memory, bell] = real.descriptors();
+        let copy = |fd: RawFd| {
+            // SAFETY: no memory is passed; what comes back is new.
+            sys::own(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }, "copying a descriptor")
+        };
+        // SAFETY: a constant string.
+        let unsealed = || unsafe { libc::memfd_create(c"hostile".as_ptr(), libc::MFD_CLOEXEC) };
+        let fd = match input.below(4) {
+            0 => copy(memory),
+            1 => copy(bell),
+            2 => sys::epoll(),
+            _ => sys::own(unsealed(), "creating memory"),
+        };
+        given.extend(fd);
+    }
+    given
+}
+
+/// A greeting in either role, and the link that comes of it.
+pub(crate) fn greet(input: &mut Input<'_>) {
+    let Ok(settings) = Settings::read() else { return };
+    let settings = Settings { shm_slots: 4, shm_slot_size: 192, cma: false, ..settings };
+    let (Ok((own, _driver)), Ok((real, _))) =
+        (Own::open(0, 2, &settings), Own::open(1, 2, &settings))
+    else {
+        return;
+    };
+    let Ok((ours, mut theirs)) = UnixStream::pair() else { return };
+    if ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true)).is_err() {
+        return;
+    }
+    let (until, key) = (sys::deadline(Duration::from_secs(5)), [7; KEY]);
+    let known = if input.below(8) == 0 { [8; KEY] } else { key };
+    let calls = input.below(2) == 1;
+    let mine = Hello { from: 0, to: 1, ..hello(input) };
+    let mut half = match calls {
+        true => Half::call(ours.into(), until, key, &mine),
+        false => Half::answer(ours.into(), until, key, 0),
+    };
+    let (mut said, mut heard) = ([0; HELLO], Vec::new());
+    for step in 0..8 {
+        // What they were told so far.
+        let _ = theirs.read_to_end(&mut heard);
+        let mut message = match (calls, step) {
+            (false, 0) => {
+                said = hello(input).encode();
+                said.to_vec()
+            }
+            (false, _) => {
+                let challenge = heard.get(..CHALLENGE).and_then(|bytes| bytes.try_into().ok());
+                let proof = challenge.and_then(|it| greeting::answer(&known, &said, &it));
+                proof.unwrap_or([0; PROOF]).to_vec()
+            }
+            (true, 0) => {
+                let hello = heard.get(..HELLO).and_then(|bytes| bytes.try_into().ok());
+                let challenge = hello.and_then(|it| greeting::challenge(&known, &it, [3; 16]));
+                challenge.unwrap_or([0; CHALLENGE]).to_vec()
+            }
+            (true, _) => {
+                let verdict = match input.below(6) {
+                    0 => Verdict::Crossing,
+                    1 => Verdict::Stale(input.word() as u32),
+                    2 => Verdict::Expelled,
+                    _ => Verdict::Accepted(details(input)),
+                };
+                verdict.encode().to_vec()
+            }
+        };
+        match input.below(8) {
+            0 => message = input.take(VERDICT).to_vec(),
+            1 => message.truncate(input.below(64)),
+            2 => {
+                let at = input.below(message.len());
+                message[at] ^= 1 << input.below(8);
+            }
+            _ => {}
+        }
+        let shown = given(input, &real);
+        let shown: Vec<RawFd> = shown.iter().map(|fd| fd.as_raw_fd()).collect();
+        let sent = match shown.is_empty() {
+            true => theirs.write_all(&message),
+            false => {
+                let Ok(socket) = theirs.try_clone() else { return };
+                socket::send(&socket.into(), &message, &shown)
+            }
+        };
+        if sent.is_err() && input.below(2) == 0 {
+            return;
+        }
+        let (details, given) = match half.go_on(&own.descriptors()) {
+            Err(_) => return,
+            Ok(None) => continue,
+            Ok(Some(Done::Answer(Verdict::Accepted(details), given))) => (details, given),
+            Ok(Some(Done::Answer(..))) => return,
+            Ok(Some(Done::Asked(hello, given))) => (hello.details, given),
+        };
+        assert!(known == key, "somebody came in who does not know the key");
+        let _ = own.link(1, half.socket, details, given);
+        return;
+    }
+}
+
+/// Notices on the control ring in any order, from links that come and go.
+pub(crate) fn ring(input: &mut Input<'_>) {
+    let size = 2 + input.below(6) as u32;
+    let mut ring = Ring::new(input.below(size as usize) as u32, size);
+    let (mut actions, mut events) = (0usize, 0usize);
+    while !input.is_over() {
+        events += 1;
+        let (link, peer) = (input.below(8) as u64, input.below(size as usize) as u32);
+        match input.below(8) {
+            0 => ring.connected(link, peer),
+            1 => ring.lost(link, input.below(2) == 0),
+            2 => ring.unreachable(peer),
+            3 => ring.leave(),
+            4 => ring.expelled(),
+            _ => {
+                let mut bytes = [0; NOTICE];
+                bytes[0] = input.byte();
+                bytes[4] = input.byte();
+                if let Some(notice) = Notice::decode(bytes, size) {
+                    assert_eq!(notice.encode(), bytes);
+                    ring.heard(link, notice);
+                }
+            }
+        }
+        while let Some(action) = ring.action() {
+            actions += 1;
+            assert!(!matches!(action, Action::Died(rank) | Action::Left(rank) if rank >= size));
+        }
+    }
+    // A fact is told over each link once, and to each new link.
+    assert!(actions <= (events + size as usize) * (3 * size as usize + 8));
+}

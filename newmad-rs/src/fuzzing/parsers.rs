@@ -1,0 +1,68 @@
+//! Texts and bytes that are read in one go.
+
+use crate::bootstrap::piece;
+use crate::driver::card::Card;
+use crate::proto::{Header, Kind, LONG};
+use crate::request::span::Span;
+use crate::sampling::Sampling;
+use crate::strategy::entries;
+
+/// A packet's header.
+pub(super) fn header(input: &[u8]) {
+    let Ok(header) = Header::decode(input) else { return };
+    let mut again = [0; LONG];
+    header.encode(&mut again);
+    let len = header.kind.header_len();
+    assert_eq!(Header::len_from_first_byte(input[0]), Ok(len));
+    assert_eq!(Header::decode(&again[..len]), Ok(header));
+}
+
+/// What is in a packet of several messages.
+pub(super) fn entries(input: &[u8]) {
+    // SAFETY: the bytes are there while the span is used.
+    let pack = unsafe { Span::new(input.as_ptr(), input.len()) };
+    let mut at = 0;
+    while let Ok(Some((header, body, next))) = entries::decode(pack, at) {
+        assert!(next > at && next <= input.len() && body.len() < next - at);
+        assert!(header.kind == Kind::Rts || header.len == body.len() as u64);
+        at = next;
+    }
+}
+
+/// A peer's card.
+pub(super) fn card(input: &[u8]) {
+    let addresses = ["@here", "[::1]:80"].map(str::parse);
+    let [Ok(shm), Ok(tcp)] = addresses else { return };
+    let Ok(mine) = Card::new("shm+tcp".into(), 1000, vec![shm, tcp]) else { return };
+    let text = String::from_utf8_lossy(input);
+    // As it comes, and where only the addresses are made up.
+    let head = mine.encode();
+    let head = head.split_once('@').map_or("", |(head, _)| head);
+    for text in [text.to_string(), format!("{head}{text}"), format!("{head}@here,{text}")] {
+        if let Ok(card) = Card::decode(&text, 1, &mine) {
+            assert_eq!(Card::decode(&card.encode(), 1, &mine).ok(), Some(card));
+        }
+    }
+}
+
+/// A value of which a card is made.
+pub(super) fn value(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    if let Some(decoded) = piece::decode(&text) {
+        let pieces = piece::cut(&decoded, 1 + input.len() % 50);
+        let whole: String = pieces.iter().map(|piece| &piece[1..]).collect();
+        assert_eq!(piece::decode(&whole), Some(decoded));
+    }
+}
+
+/// The file of what was measured.
+pub(super) fn sampling(input: &[u8]) {
+    let body = String::from_utf8_lossy(input);
+    let lines = body.lines().count();
+    for text in [body.to_string(), format!("newmad sampling 1\n{body}\nend {lines}\n")] {
+        if let Ok(sampling) = Sampling::parse(&text) {
+            let written = sampling.text();
+            assert_eq!(Sampling::parse(&written).map(|again| again.text()), Ok(written));
+        }
+    }
+}
