@@ -79,6 +79,19 @@ pub enum Error {
         /// What is known of its end.
         cause: Cause,
     },
+    /// A packed message cannot be made.
+    Packing(String),
+    /// A packed message is taken apart in another way than it was packed.
+    Unpacking {
+        /// Who sent it.
+        from: u32,
+        /// Its tag.
+        tag: u64,
+        /// Number of the piece, from 0.
+        piece: usize,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The receive was taken back before a message matched it.
     Cancelled,
     /// The persistent request has been started and is not over.
@@ -157,6 +170,12 @@ impl fmt::Display for Error {
                  at least {message} bytes"
             ),
             Error::PeerDied { rank, cause } => write!(f, "rank {rank} is gone: {cause}"),
+            Error::Packing(why) => write!(f, "packing: {why}"),
+            Error::Unpacking { from, tag, piece, why } => write!(
+                f,
+                "piece {piece} of the packed message from rank {from} (tag {tag}): {why}; both sides name \
+                 the same pieces in the same order"
+            ),
             Error::Cancelled => {
                 f.write_str("the receive was cancelled before a message matched it")
             }

@@ -52,6 +52,8 @@ mod knobs;
 #[cfg(not(loom))]
 mod matching;
 #[cfg(not(loom))]
+mod pack;
+#[cfg(not(loom))]
 mod proto;
 #[cfg(not(loom))]
 mod request;
@@ -85,6 +87,8 @@ pub use error::{Cause, Error};
 pub use knobs::KNOBS;
 #[cfg(not(loom))]
 pub use matching::Message;
+#[cfg(not(loom))]
+pub use pack::{Pack, PackRequest, Unpack};
 #[cfg(not(loom))]
 pub use request::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]

@@ -15,6 +15,7 @@
 //! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
 //! requests with indices (a bound on outstanding requests, or growth in the progress path).
 
+pub(crate) mod detached;
 pub(crate) mod errand;
 pub(crate) mod handle;
 pub(crate) mod persistent;

@@ -108,10 +108,38 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.start(unsafe { Request::recv(from, tag, buffer, false) }.masked(mask)))
     }
 
+    /// As [`Scope::isend`], over a tag of the library's, and any session.
+    pub(crate) fn isend_reserved(
+        &'scope self,
+        session: &Session,
+        to: u32,
+        tag: u64,
+        data: &'env [u8],
+    ) -> ScopedRequest<'scope, 'env> {
+        // SAFETY: as in `isend`.
+        self.start_on(session, unsafe { Request::send(to, tag, data, false) })
+    }
+
+    /// As [`Scope::irecv`], over a tag of the library's, and any session.
+    pub(crate) fn irecv_reserved(
+        &'scope self,
+        session: &Session,
+        from: u32,
+        tag: u64,
+        buffer: &'env mut [u8],
+    ) -> ScopedRequest<'scope, 'env> {
+        // SAFETY: as in `irecv`.
+        self.start_on(session, unsafe { Request::recv(from, tag, buffer, false) })
+    }
+
     fn start(&'scope self, request: Request) -> ScopedRequest<'scope, 'env> {
+        self.start_on(self.session, request)
+    }
+
+    fn start_on(&'scope self, session: &Session, request: Request) -> ScopedRequest<'scope, 'env> {
         // SAFETY: what the request names is borrowed for 'env; the scope owns the handle, cannot be forgotten by
         // safe code, and drops it, which waits for the request, before 'env ends.
-        let owned = unsafe { Owned::submit(request, self.session.inner()) };
+        let owned = unsafe { Owned::submit(request, session.inner()) };
         self.keep(owned)
     }
 

@@ -39,7 +39,6 @@
 //! a thread for each reply that nobody wants (callbacks take it); suspending a call that waits for memory (the thread is
 //! that already).
 
-mod detached;
 mod error;
 mod lanes;
 mod outgoing;
@@ -63,6 +62,7 @@ pub use wire::Service;
 
 use crate::error::Error;
 use crate::knobs::{RPC_MEMORY, RPC_THREADS};
+use crate::request::detached;
 use crate::session::Session;
 use lanes::{Bounds, LANES, LEVELS, lane_of};
 use registry::{Entry, Registry};

@@ -1,7 +1,7 @@
 //! The target's side: the lanes' threads receive calls, and each call runs.
 //!
 //! A lane's thread never waits for a peer but in its receive: what has to be received or sent for a single call is
-//! waited for by that call's thread, or by nobody ([`detached`]). It is reactive, as the threads of calls are unless the
+//! waited for by that call's thread, or by nobody (`detached`). It is reactive, as the threads of calls are unless the
 //! service says otherwise: when every compute virtual processor computes, the kernel lets it preempt one.
 
 use std::cell::Cell;
@@ -14,8 +14,9 @@ use super::registry::Entry;
 use super::wire::{
     CALL, Content, Incoming, Status, answer_tag, arguments_tag, encode_answer, lane_tag, result_tag,
 };
-use super::{Context, Priority, Shared, detached};
+use super::{Context, Priority, Shared};
 use crate::error::Error;
+use crate::request::detached;
 use crate::session::{ANY, Origin};
 
 marcel::thread_local! {

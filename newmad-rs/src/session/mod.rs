@@ -19,8 +19,8 @@ use crate::error::Error;
 use crate::request::handle::{RecvRequest, SendRequest};
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
-use crate::rpc;
 use crate::strategy::Strategy;
+use crate::{pack, rpc};
 
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
@@ -69,6 +69,7 @@ pub(crate) struct Inner {
     rails: Vec<&'static str>,
     closed: AtomicBool,
     pub(crate) rpc: rpc::Slot,
+    pub(crate) pack: pack::Ids,
     /// What collectives know of their groups, and how they are to be done.
     pub(crate) groups: Groups,
     pub(crate) choices: Choices,

@@ -273,6 +273,7 @@ impl Session {
             rails: names,
             closed: AtomicBool::new(false),
             rpc: Default::default(),
+            pack: Default::default(),
             groups: Groups::default(),
             choices: settings.coll.clone(),
         };

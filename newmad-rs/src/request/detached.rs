@@ -7,7 +7,7 @@ use crate::request::handle::{RecvRequest, SendRequest};
 use crate::session::Inner;
 
 /// Starts to receive over a tag of the library's.
-pub(super) fn receive(session: &Arc<Inner>, from: u32, tag: u64, buffer: Vec<u8>) -> RecvRequest {
+pub(crate) fn receive(session: &Arc<Inner>, from: u32, tag: u64, buffer: Vec<u8>) -> RecvRequest {
     RecvRequest::start(session, buffer, |memory| {
         // SAFETY: the promise of `RecvRequest::start`.
         unsafe { Request::recv(from, tag, memory, false) }
@@ -16,7 +16,7 @@ pub(super) fn receive(session: &Arc<Inner>, from: u32, tag: u64, buffer: Vec<u8>
 
 /// Sends `data`; drops `keep` when that is over, however it ends. Never blocks. `keep`'s destructor must not block: it
 /// runs where completion callbacks do.
-pub(super) fn send(
+pub(crate) fn send(
     session: &Arc<Inner>,
     to: u32,
     tag: u64,
@@ -27,6 +27,6 @@ pub(super) fn send(
 }
 
 /// Takes a message that nobody wants, without room for it: its sender is free of it. Drops `keep` then, as [`send`].
-pub(super) fn discard(session: &Arc<Inner>, from: u32, tag: u64, keep: impl Send + 'static) {
+pub(crate) fn discard(session: &Arc<Inner>, from: u32, tag: u64, keep: impl Send + 'static) {
     receive(session, from, tag, Vec::new()).on_done(move |_| drop(keep));
 }
