@@ -94,6 +94,13 @@ pub enum Error {
     },
     /// The receive was taken back before a message matched it.
     Cancelled,
+    /// Blocks that overlap, or do not fit the memory.
+    BadLayout {
+        /// The blocks.
+        layout: crate::Strided,
+        /// Bytes of the memory that they are to be in.
+        memory: usize,
+    },
     /// The persistent request has been started and is not over.
     Active,
     /// The persistent request has not been started.
@@ -179,6 +186,12 @@ impl fmt::Display for Error {
             Error::Cancelled => {
                 f.write_str("the receive was cancelled before a message matched it")
             }
+            Error::BadLayout { layout: crate::Strided { block, stride, count }, memory } => write!(
+                f,
+                "{count} blocks of {block} bytes, one every {stride}, overlap or do not fit {memory} \
+                 bytes: the stride must be a block at least, and (count - 1) * stride + block no more \
+                 than the memory"
+            ),
             Error::Active => f.write_str(
                 "the persistent request is under way: wait for it before it is started or its \
                  buffer is touched again",

@@ -92,6 +92,8 @@ pub use pack::{Pack, PackRequest, Unpack};
 #[cfg(not(loom))]
 pub use request::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]
+pub use request::layout::Strided;
+#[cfg(not(loom))]
 pub use request::persistent::{PersistentRequest, ScopedPersistent};
 #[cfg(not(loom))]
 pub use request::scope::{Scope, ScopedRequest};

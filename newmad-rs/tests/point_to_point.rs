@@ -2,11 +2,12 @@
 
 mod common;
 
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::{launch, message};
-use newmad::{ANY, Cause, Error, Message, Session, Tag, Waited};
+use newmad::{ANY, Cause, Error, Message, Session, Strided, Tag, Waited};
 use pioman::Manager;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -25,6 +26,7 @@ fn child() {
         "probes" => probes,
         "persistent" => persistent,
         "several" => several,
+        "scattered" => scattered,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -465,4 +467,109 @@ fn requests_of_several_kinds_are_waited_for_together() {
     for receive in receives {
         assert!(matches!(receive.wait(), Err(Error::Closed)));
     }
+}
+
+/// Every layout on one side with every one on the other.
+fn scattered(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    let sizes = [0, 1, 24, 1000, 8_208, 16_000, 30_000, 70_000, 1_000_000];
+    for (number, size) in sizes.into_iter().enumerate() {
+        let data = message(number as u64, size);
+        for block in [1, 7, 100, 5_000, 300_000] {
+            // The last block is whole: the message is a little longer.
+            let count = size.div_ceil(block);
+            if count > 20_000 {
+                continue;
+            }
+            let layout = Strided { block, stride: block + 3, count };
+            let longer = message(number as u64, count * block);
+            let spread = |data: &[u8]| {
+                let mut memory = vec![0xee; count * (block + 3)];
+                for (at, block_of) in data.chunks(block).enumerate() {
+                    memory[at * (block + 3)..][..block_of.len()].copy_from_slice(block_of);
+                }
+                memory
+            };
+            let strided = spread(&longer);
+            let slices: Vec<IoSlice<'_>> = data.chunks(block).map(IoSlice::new).collect();
+            for side in 0..2 {
+                if side == session.rank() {
+                    session.send(peer, 0, &data)?;
+                    session.send(peer, 0, &longer)?;
+                    session.send_vectored(peer, 1, &slices)?;
+                    session.send_strided(peer, 2, &strided, layout)?;
+                    session.scope(|scope| {
+                        scope.isend_vectored(peer, 3, &slices)?;
+                        scope.isend_strided(peer, 4, &strided, layout)?;
+                        // And back to oneself.
+                        scope.isend_strided(session.rank(), 5, &strided, layout)?;
+                        let mut own = vec![0; longer.len()];
+                        session.recv(session.rank(), 5, &mut own)?;
+                        assert!(own == longer);
+                        Ok(())
+                    })?;
+                    continue;
+                }
+                let mut memory = vec![0; size];
+                let mut pieces: Vec<_> = memory.chunks_mut(9_000).map(IoSliceMut::new).collect();
+                assert_eq!(session.recv_vectored(peer, 0, &mut pieces)?.len, size);
+                assert!(memory == data);
+                let mut memory = vec![0xee; strided.len()];
+                session.recv_strided(ANY, 0, &mut memory, layout)?;
+                assert!(memory == strided);
+                let mut flat = vec![0; longer.len()];
+                session.recv(peer, 1, &mut flat[..size])?;
+                assert!(flat[..size] == data);
+                session.recv(peer, 2, &mut flat)?;
+                assert!(flat == longer);
+                memory.fill(0xee);
+                let mut other = vec![0; longer.len()];
+                let (front, back) = other.split_at_mut(longer.len() / 3);
+                let mut pieces = [IoSliceMut::new(front), IoSliceMut::new(back)];
+                session.scope(|scope| {
+                    scope.irecv_vectored(peer, 4, &mut pieces)?;
+                    scope.irecv_strided(peer, 3, &mut memory, layout)?;
+                    Ok(())
+                })?;
+                assert!(other == longer);
+                let mut expected = vec![0xee; strided.len()];
+                for (at, piece) in data.chunks(block).enumerate() {
+                    expected[at * (block + 3)..][..piece.len()].copy_from_slice(piece);
+                }
+                assert!(memory == expected, "size {size}, block {block}");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn scattered_data_travels_to_any_layout() {
+    everywhere("scattered", 2);
+    launch("scattered", 2, &[("NMAD_DRIVER", "tcp"), ("NMAD_STRATEGY", "default")]).succeed(LIMIT);
+}
+
+#[test]
+fn scattered_receives_may_be_too_short_and_layouts_wrong() {
+    let sessions = world(2);
+    let (first, last) = (&sessions[0], &sessions[1]);
+    let column = Strided { block: 2, stride: 4, count: 3 };
+    for len in [8, 50_000] {
+        let mut memory = [9; 12];
+        let send = last.isend(0, 1, message(1, len)).unwrap();
+        let short = first.recv_strided(1, 1, &mut memory, column);
+        assert!(matches!(short, Err(Error::Truncated { capacity: 6, .. })), "{short:?}");
+        let begin = message(1, 6);
+        let expected =
+            [begin[0], begin[1], 9, 9, begin[2], begin[3], 9, 9, begin[4], begin[5], 9, 9];
+        assert_eq!(memory, expected);
+        send.wait().unwrap();
+    }
+    let refused = first.send_strided(1, 1, &[0; 9], column);
+    assert!(matches!(refused, Err(Error::BadLayout { memory: 9, .. })), "{refused:?}");
+    let overlap = Strided { block: 3, stride: 2, count: 2 };
+    assert!(first.recv_strided(1, 1, &mut [0; 90], overlap).is_err());
+    // Nothing at all is a message too.
+    first.send_vectored(1, 2, &[]).unwrap();
+    assert_eq!(last.recv_vectored(0, 2, &mut []).unwrap().len, 0);
 }

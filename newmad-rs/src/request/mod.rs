@@ -18,6 +18,7 @@
 pub(crate) mod detached;
 pub(crate) mod errand;
 pub(crate) mod handle;
+pub(crate) mod layout;
 pub(crate) mod persistent;
 pub(crate) mod scope;
 pub(crate) mod several;
@@ -33,6 +34,7 @@ use pioman::Completion;
 use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
 use crate::matching::pool::NONE;
+use crate::request::layout::Layout;
 use crate::request::span::Span;
 use crate::request::tag::EXACT;
 use crate::transfer::parts::Parts;
@@ -110,6 +112,8 @@ pub(crate) struct Request {
     pub(crate) priority: i8,
     buffer: *mut u8,
     pub(crate) capacity: usize,
+    /// Where the bytes lie if that is not in a row at `buffer`.
+    layout: Option<Layout>,
     // The engine's.
     pub(crate) next: Cell<Option<Ref>>,
     pub(crate) prev: Cell<Option<Ref>>,
@@ -166,6 +170,7 @@ impl Request {
             priority: 0,
             buffer,
             capacity,
+            layout: None,
             next: Cell::new(None),
             prev: Cell::new(None),
             place: Cell::new(Place::Nowhere),
@@ -220,6 +225,41 @@ impl Request {
     #[inline]
     pub(crate) unsafe fn recv(from: u32, tag: u64, buffer: *mut [u8], blocking: bool) -> Request {
         Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
+    }
+
+    /// A send of what a layout names.
+    ///
+    /// # Safety
+    /// As [`Request::send`], for the layout's list and memory.
+    pub(crate) unsafe fn send_scattered(to: u32, tag: u64, layout: Layout, waits: bool) -> Request {
+        let request = Request::new(Op::Send, to, tag, core::ptr::null_mut(), layout.len(), waits);
+        Request { layout: Some(layout), ..request }
+    }
+
+    /// A receive into what a layout names.
+    ///
+    /// # Safety
+    /// As [`Request::recv`], for the layout's memory; its list stays as it is.
+    pub(crate) unsafe fn recv_scattered(
+        from: u32,
+        tag: u64,
+        layout: Layout,
+        waits: bool,
+    ) -> Request {
+        let request = Request::new(Op::Recv, from, tag, core::ptr::null_mut(), layout.len(), waits);
+        Request { layout: Some(layout), ..request }
+    }
+
+    /// Whether its bytes may lie apart.
+    #[inline]
+    pub(crate) fn is_scattered(&self) -> bool {
+        self.layout.is_some()
+    }
+
+    /// Whether what lies together is worth a system call of its own.
+    #[inline]
+    pub(crate) fn has_long_runs(&self) -> bool {
+        self.layout.as_ref().is_none_or(Layout::has_long_runs)
     }
 
     /// The same receive or probe, of every tag that agrees with its own in the bits of `mask`.
@@ -329,19 +369,61 @@ impl Ref {
         Ref(request)
     }
 
-    /// The memory to send.
+    /// The memory to send. Of a scattered request nothing but the length is true, and the address null.
     #[inline]
     pub(crate) fn span(self) -> Span {
         // SAFETY: `Request::send`'s promise.
         unsafe { Span::new(self.buffer, self.capacity) }
     }
 
-    /// Where the byte at `offset` is received.
+    /// Where the byte at `offset` is received. Not for scattered requests.
     #[inline]
     pub(crate) fn at(self, offset: usize) -> *mut u8 {
-        debug_assert!(offset <= self.capacity);
+        debug_assert!(offset <= self.capacity && (offset == 0 || !self.is_scattered()));
         // SAFETY: inside, or one past, the buffer that `Request::recv` was given.
         unsafe { self.buffer.add(offset.min(self.capacity)) }
+    }
+
+    /// Where the bytes from `offset` on are, and how many of them are together, at most `most`.
+    #[inline]
+    pub(crate) fn run(self, offset: usize, most: usize) -> (*mut u8, usize) {
+        match &self.layout {
+            None => (self.at(offset), most.min(self.capacity.saturating_sub(offset))),
+            Some(layout) => {
+                // SAFETY: `Request::send_scattered`'s or `recv_scattered`'s promise.
+                let (at, len) = unsafe { layout.run(offset) };
+                (at, len.min(most))
+            }
+        }
+    }
+
+    /// The memory to send from `offset` on, in as many parts as there are places; how many, and their bytes.
+    pub(crate) fn gather(self, offset: usize, most: usize, parts: &mut [Span]) -> (usize, usize) {
+        match (&self.layout, parts) {
+            // SAFETY: `Request::send_scattered`'s promise.
+            (Some(layout), parts) => unsafe { layout.gather(offset, most, parts) },
+            (None, [first, ..]) => {
+                *first = self.span().part(offset, most);
+                (1, first.len())
+            }
+            (None, []) => (0, 0),
+        }
+    }
+
+    /// The memory to send from `offset` on, at most `most` bytes of it: in place, or a copy in `stage` if it is
+    /// scattered.
+    pub(crate) fn together(self, offset: usize, most: usize, stage: &mut [u8]) -> Span {
+        match &self.layout {
+            None => self.span().part(offset, most),
+            Some(layout) => {
+                let most = most.min(stage.len());
+                // SAFETY: `Request::send_scattered`'s promise; the stage is the engine's.
+                unsafe {
+                    let len = layout.copy_out(offset, stage.as_mut_ptr(), most);
+                    Span::new(stage.as_ptr(), len)
+                }
+            }
+        }
     }
 
     /// Stores the part of `data` that fits at `offset` of the receive buffer.
@@ -349,7 +431,10 @@ impl Ref {
     pub(crate) fn store(self, offset: usize, data: Span) {
         let room = self.capacity.saturating_sub(offset);
         let part = data.part(0, room);
-        if part.len() > 0 {
+        if let Some(layout) = &self.layout {
+            // SAFETY: as below, by `Request::recv_scattered`.
+            unsafe { layout.copy_in(offset, part) }
+        } else if part.len() > 0 {
             // SAFETY: `part.len()` bytes at `offset` are inside the buffer, which `Request::recv` promised to
             // be writable and exclusive; packets never lie in user buffers.
             unsafe { part.copy_to(self.at(offset)) }

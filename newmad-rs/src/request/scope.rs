@@ -132,7 +132,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.start_on(session, unsafe { Request::recv(from, tag, buffer, false) })
     }
 
-    fn start(&'scope self, request: Request) -> ScopedRequest<'scope, 'env> {
+    pub(crate) fn start(&'scope self, request: Request) -> ScopedRequest<'scope, 'env> {
         self.start_on(self.session, request)
     }
 

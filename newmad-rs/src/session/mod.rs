@@ -1,6 +1,7 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
 mod open;
+mod scattered;
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};

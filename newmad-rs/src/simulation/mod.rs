@@ -13,6 +13,7 @@ use proptest::prelude::*;
 use crate::driver::{Driver, Peek, Post, Refused};
 use crate::engine::core::{Core, Signals};
 use crate::proto::{Header, LONG};
+use crate::request::layout::Layout;
 use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};
 
@@ -216,22 +217,41 @@ impl Driver for Virtual {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { from: u32, to: u32, tag: u64, len: usize, waits: bool, synchronous: bool },
-    Recv { rank: u32, from: Option<u32>, tag: u64, room: usize, waits: bool },
-    Round { rank: u32 },
+    Send {
+        from: u32,
+        to: u32,
+        tag: u64,
+        len: usize,
+        waits: bool,
+        synchronous: bool,
+        spread: usize,
+    },
+    /// Data lies in pieces of `spread` bytes; 0: in one.
+    Recv {
+        rank: u32,
+        from: Option<u32>,
+        tag: u64,
+        room: usize,
+        waits: bool,
+        spread: usize,
+    },
+    Round {
+        rank: u32,
+    },
     Connect,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let len = || prop_oneof![0usize..8, 45usize..55, 95usize..160, 110usize..130, 300usize..2000];
+    let spread = || prop_oneof![4 => Just(0usize), 1 => 1usize..70];
     let step = prop_oneof![
-        4 => (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>(), any::<bool>())
-            .prop_map(|(from, to, tag, len, waits, synchronous)| Step::Send {
-                from, to, tag, len, waits, synchronous
+        4 => (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>(), any::<bool>(), spread())
+            .prop_map(|(from, to, tag, len, waits, synchronous, spread)| Step::Send {
+                from, to, tag, len, waits, synchronous, spread
             }),
-        4 => (0..RANKS, proptest::option::of(0..RANKS), 0u64..3, len(), any::<bool>(), any::<bool>()).prop_map(
-            |(rank, from, tag, len, exact, waits)| Step::Recv {
-                rank, from, tag, room: if exact { 2000 } else { len }, waits
+        4 => (0..RANKS, proptest::option::of(0..RANKS), 0u64..3, len(), any::<bool>(), any::<bool>(), spread()).prop_map(
+            |(rank, from, tag, len, exact, waits, spread)| Step::Recv {
+                rank, from, tag, room: if exact { 2000 } else { len }, waits, spread
             }
         ),
         3 => (0..RANKS).prop_map(|rank| Step::Round { rank }),
@@ -244,11 +264,43 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Asked {
     request: NonNull<Request>,
     buffer: Vec<u8>,
+    /// What it is received into, or sent from, if that is scattered.
+    pieces: Pieces,
     rank: u32,
     tag: u64,
 }
 
+/// A message in pieces, and their list; none at all if it is not scattered.
+struct Pieces {
+    bytes: Vec<Vec<u8>>,
+    list: Vec<libc::iovec>,
+    scattered: bool,
+}
+
+impl Pieces {
+    fn of(data: &[u8], spread: usize) -> Pieces {
+        let mut bytes: Vec<Vec<u8>> = match spread {
+            0 => Vec::new(),
+            spread => data.chunks(spread).map(<[u8]>::to_vec).collect(),
+        };
+        let list = bytes
+            .iter_mut()
+            .map(|piece| libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: piece.len() })
+            .collect();
+        Pieces { bytes, list, scattered: spread > 0 }
+    }
+
+    fn layout(&self) -> Layout {
+        let len = self.list.iter().map(|piece| piece.iov_len).sum();
+        Layout::list(self.list.as_ptr(), self.list.len(), len)
+    }
+}
+
 impl Asked {
+    fn bytes(&self) -> Vec<u8> {
+        if self.pieces.scattered { self.pieces.bytes.concat() } else { self.buffer.clone() }
+    }
+
     fn get(&self) -> &Request {
         // SAFETY: freed by `drop` only.
         unsafe { self.request.as_ref() }
@@ -310,27 +362,44 @@ fn run(world: World, steps: Vec<Step>) {
     let mut receives: Vec<Asked> = Vec::new();
     // Lengths of the messages of each (from, to, tag), in order, each with its number.
     let mut sent: HashMap<(u32, u32, u64), Vec<(usize, usize)>> = HashMap::new();
-    let receive = |cores: &mut [Core<Virtual>], rank: u32, from: Option<u32>, tag, room, waits| {
+    let receive = |cores: &mut [Core<Virtual>],
+                   rank: u32,
+                   from: Option<u32>,
+                   tag,
+                   (room, spread): (usize, usize),
+                   waits| {
         let mut buffer = vec![0; room];
-        // SAFETY: the buffer lives in `Asked` until the request is finished; its heap memory does not move.
-        let request =
-            unsafe { Request::recv(from.unwrap_or(ANY_SOURCE), tag, &raw mut buffer[..], waits) };
-        Asked { request: ask(&mut cores[rank as usize], request), buffer, rank, tag }
+        let pieces = Pieces::of(&buffer, spread);
+        let from = from.unwrap_or(ANY_SOURCE);
+        // SAFETY: buffer and pieces live in `Asked` until the request is finished; their heap memory does not move.
+        let request = unsafe {
+            match spread {
+                0 => Request::recv(from, tag, &raw mut buffer[..], waits),
+                _ => Request::recv_scattered(from, tag, pieces.layout(), waits),
+            }
+        };
+        Asked { request: ask(&mut cores[rank as usize], request), buffer, pieces, rank, tag }
     };
     for step in steps {
         match step {
-            Step::Send { from, to, tag, len, waits, synchronous } => {
+            Step::Send { from, to, tag, len, waits, synchronous, spread } => {
                 let number = sends.len();
                 let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
                 sent.entry((from, to, tag)).or_default().push((number, len));
+                let pieces = Pieces::of(&buffer, spread);
                 // SAFETY: as for receives.
-                let request = unsafe { Request::send(to, tag, &raw const buffer[..], waits) };
+                let request = unsafe {
+                    match spread {
+                        0 => Request::send(to, tag, &raw const buffer[..], waits),
+                        _ => Request::send_scattered(to, tag, pieces.layout(), waits),
+                    }
+                };
                 let request = if synchronous { request.synchronous() } else { request };
                 let request = ask(&mut cores[from as usize], request);
-                sends.push(Asked { request, buffer, rank: from, tag });
+                sends.push(Asked { request, buffer, pieces, rank: from, tag });
             }
-            Step::Recv { rank, from, tag, room, waits } => {
-                receives.push(receive(&mut cores, rank, from, tag, room, waits));
+            Step::Recv { rank, from, tag, room, waits, spread } => {
+                receives.push(receive(&mut cores, rank, from, tag, (room, spread), waits));
             }
             Step::Round { rank } => {
                 cores[rank as usize].progress();
@@ -368,7 +437,7 @@ fn run(world: World, steps: Vec<Step>) {
     for (&(from, to, tag), messages) in &sent {
         let missing = messages.len() - taken(&receives, from, to, tag).len();
         for _ in 0..missing {
-            receives.push(receive(&mut cores, to, Some(from), tag, 2000, true));
+            receives.push(receive(&mut cores, to, Some(from), tag, (2000, 0), true));
         }
         settle(&mut cores);
     }
@@ -392,7 +461,7 @@ fn run(world: World, steps: Vec<Step>) {
                 }
                 Err(other) => panic!("{other}"),
             }
-            for (at, &byte) in asked.buffer.iter().enumerate() {
+            for (at, &byte) in asked.bytes().iter().enumerate() {
                 let expected = if at < len { content(from, number, at) } else { 0 };
                 assert_eq!(
                     byte, expected,

@@ -100,6 +100,10 @@ impl Window {
         let mut window = Window { requests: [None; WINDOW], messages: [nothing; WINDOW], len: 0 };
         let mut at = gate.sends.front();
         while let (Some(request), true) = (at, window.len < WINDOW) {
+            if request.is_scattered() {
+                // It leaves alone, when it is the oldest.
+                break;
+            }
             window.requests[window.len] = at;
             window.messages[window.len] = message(request, threshold);
             window.len += 1;
@@ -241,12 +245,16 @@ impl<D: Driver> Core<D> {
         let decided = gate.chosen.plain
             || oldest.next.get().is_none()
             || oldest.moved.get() > 0
+            || oldest.is_scattered()
             || gate.chosen.overtaken >= PATIENCE
             || to == self.rank;
         if decided {
             return self.send_one(to, oldest, limits);
         }
         let window = Window::of(gate, limits.threshold);
+        if window.len < 2 {
+            return self.send_one(to, oldest, limits);
+        }
         let waiting = Waiting::new(&window.messages[..window.len]);
         let mut packet = Packet::new(&waiting, limits.mtu, self.reorder);
         let _ = gate.chosen.ask(|strategy| strategy.fill(&waiting, &mut packet));
@@ -261,13 +269,17 @@ impl<D: Driver> Core<D> {
 
     /// Sends one message, or the next part of it.
     fn send_one(&mut self, to: u32, request: Ref, limits: &Limits) -> bool {
-        let mut packet = wrap(request, limits);
-        if !self.post(to, &mut packet.header, &[packet.payload]) {
-            return false;
-        }
+        let announced = request.is_announced(limits.threshold);
+        let bytes = if request.is_scattered() && !announced {
+            self.send_gathered(to, request, limits)
+        } else {
+            let mut packet = wrap(request, limits);
+            let posted = self.post(to, &mut packet.header, &[packet.payload]);
+            posted.then_some(packet.payload.len())
+        };
+        let Some(bytes) = bytes else { return false };
         self.overtaken_by(to, request);
-        request.moved.set(request.moved.get() + packet.payload.len());
-        let announced = packet.header.kind == Kind::Rts;
+        request.moved.set(request.moved.get() + bytes);
         if announced || request.moved.get() == request.capacity {
             self.gone(to, request, announced);
         } else {

@@ -7,7 +7,7 @@ pub(crate) mod stream;
 
 use std::sync::atomic::Ordering;
 
-use crate::driver::{Driver, Post};
+use crate::driver::{Driver, MAX_PARTS, Post};
 use crate::engine::core::Core;
 use crate::gate::{MAX_RAILS, NO_RAIL};
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
@@ -36,6 +36,7 @@ impl<D: Driver> Core<D> {
         }
         let limits = self.limits(to);
         if !request.is_announced(limits.threshold)
+            && !request.is_scattered()
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()
         {
@@ -76,6 +77,29 @@ impl<D: Driver> Core<D> {
         gate.held = 1;
         self.backlog += 1;
         self.signals.held.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends the next part of a message that is gathered from several pieces: as many of them as a packet may have.
+    /// The number of bytes; `None`: there is no room now.
+    pub(crate) fn send_gathered(
+        &mut self,
+        to: u32,
+        request: Ref,
+        limits: &Limits,
+    ) -> Option<usize> {
+        let mut parts = [Span::EMPTY; MAX_PARTS];
+        // A packet to oneself arrives from where it is.
+        let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
+        let moved = request.moved.get();
+        let (count, bytes) = request.gather(moved, limits.mtu, places);
+        let whole = Header { tag: request.tag, payload: bytes as u32, ..Header::new(Kind::Eager) };
+        let len = request.capacity as u64;
+        let mut header = match moved {
+            0 if bytes == request.capacity => Header { len, ..whole },
+            0 => Header { kind: Kind::First, len, ..whole },
+            moved => Header { kind: Kind::Next, len: moved as u64, ..whole },
+        };
+        self.post(to, &mut header, &parts[..count]).then_some(bytes)
     }
 
     /// Sends one packet on the small track. False: there is no room now.

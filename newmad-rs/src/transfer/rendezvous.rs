@@ -18,6 +18,7 @@ use crate::driver::{Driver, Refused};
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
+use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 
 /// Bytes copied in one round.
@@ -155,7 +156,20 @@ impl<D: Driver> Core<D> {
             self.owe(request, Owes::FinToSender);
             return;
         }
-        match self.way(request, from, sender_waits) {
+        // A scattered sender has no address; a scattered receiver has none to give.
+        let here = addr != 0 && request.has_long_runs();
+        let way = match self.way(request, from, sender_waits) {
+            Way::Pull if from != self.rank && !here => Way::Stream,
+            Way::Push if request.is_scattered() => {
+                if here {
+                    Way::Pull
+                } else {
+                    Way::Stream
+                }
+            }
+            way => way,
+        };
+        match way {
             Way::Pull => self.copies.push(request, Place::Copies),
             Way::Stream => self.ask_for_data(request),
             Way::Push => {
@@ -243,27 +257,29 @@ impl<D: Driver> Core<D> {
         let Some(request) = self.copies.pop() else { return false };
         let peer = request.source.get();
         let moved = request.moved.get();
-        let piece = PIECE.min(request.total.get() - moved);
+        let (at, piece) = request.run(moved, PIECE.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
         let result = match request.op {
             Op::Recv if peer == self.rank => {
+                let sender = self.table.get(request.remote_id.get(), Op::Send, peer);
+                let (from, piece) = match sender {
+                    Ok(sender) => sender.run(moved, piece),
+                    Err(Malformed) => (remote as *mut u8, piece),
+                };
                 // SAFETY: the sender is a request of this very engine: its buffer is readable until the `Fin`
                 // that follows, and disjoint from the receive's exclusive one.
-                unsafe {
-                    core::ptr::copy_nonoverlapping(remote as *const u8, request.at(moved), piece)
-                };
+                unsafe { core::ptr::copy_nonoverlapping(from.cast_const(), at, piece) };
                 Ok(piece)
             }
             op => match self.reach(peer).and_then(|rail| self.rails.get_mut(rail)) {
                 None => Err(Refused::Unable),
                 // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
                 Some(rail) if op == Op::Recv => unsafe {
-                    rail.driver.pull(peer, remote, request.at(moved), piece)
+                    rail.driver.pull(peer, remote, at, piece)
                 },
-                // SAFETY: the peer asked for `total` bytes at that address.
-                Some(rail) => unsafe {
-                    rail.driver.push(peer, remote, request.span().part(moved, piece))
-                },
+                Some(_) if !request.has_long_runs() => Err(Refused::Unable),
+                // SAFETY: the peer asked for `total` bytes at that address; the run is readable.
+                Some(rail) => unsafe { rail.driver.push(peer, remote, Span::new(at, piece)) },
             },
         };
         match result {

@@ -15,6 +15,7 @@ use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::{Arrival, rails};
 use crate::proto::{Header, Kind, Malformed};
+use crate::request::span::Span;
 use crate::request::{Op, Owes, Place, Ref};
 
 /// Pieces read from the large track of one link in one round.
@@ -54,7 +55,7 @@ impl<D: Driver> Core<D> {
             let driver = &mut self.rails[rail].driver;
             // When the receiver has everything, only the piece that has begun is finished.
             let most = if request.over.get() { driver.mid_piece(to) } else { usize::MAX };
-            let data = request.span().part(part.at, most.min(part.to - part.at));
+            let data = request.together(part.at, most.min(part.to - part.at), &mut self.waste);
             let header = Header {
                 id: request.remote_id.get(),
                 len: part.at as u64,
@@ -124,12 +125,21 @@ impl<D: Driver> Core<D> {
             };
             let left = arrival.len - arrival.got;
             let (to, room) = match arrival.request {
-                Some(request) => (request.at(arrival.start + arrival.got), left),
-                None => (self.waste.as_mut_ptr(), left.min(self.waste.len())),
+                Some(request) if !request.is_scattered() => {
+                    (request.at(arrival.start + arrival.got), left)
+                }
+                _ => (self.waste.as_mut_ptr(), left.min(self.waste.len())),
             };
             // SAFETY: `piece` checked that all of it fits at `start`, and the buffer is the engine's until the
             // request is finished, when `end_rendezvous` takes it out of the arrivals; or it is our own memory.
             let read = unsafe { self.rails[rail].driver.read_large(from, to, room) }.min(room);
+            if let Some(request) = arrival.request
+                && request.is_scattered()
+            {
+                // SAFETY: just read there.
+                let data = unsafe { Span::new(self.waste.as_ptr(), read) };
+                request.store(arrival.start + arrival.got, data);
+            }
             arrival.got += read;
             any |= read > 0;
             if arrival.got < arrival.len {
