@@ -9,8 +9,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use pioman::Manager;
-
 use crate::collect::Submissions;
 use crate::collect::queue::Queue;
 use crate::driver::{Driver, Peek};
@@ -115,7 +113,7 @@ pub(crate) struct Rail<D> {
     pub(crate) driver: D,
     /// How fast it is, as sampled.
     pub(crate) pace: Pace,
-    /// Its transfers keep a core busy.
+    /// It is as fast as a core feeds it, as far as is known.
     pub(crate) copies: bool,
     /// When it will be free of the large messages that it carries, as predicted.
     pub(crate) free_ns: u64,
@@ -129,7 +127,7 @@ impl<D: Driver> Rail<D> {
 
     fn new(driver: D) -> Rail<D> {
         let name = driver.name();
-        Rail { pace: sampling::built_in(name), copies: name != "tcp", free_ns: 0, driver }
+        Rail { pace: sampling::built_in(name), copies: true, free_ns: 0, driver }
     }
 }
 
@@ -152,8 +150,6 @@ pub(crate) struct Core<D> {
     pub(crate) gathering: bool,
     /// Whether somebody looks after what is held: a kernel thread that sleeps on behalf of the session.
     pub(crate) patient: bool,
-    /// Knows how many cores are idle.
-    pub(crate) manager: Option<Arc<Manager>>,
     /// The sleeper was woken because messages are held.
     pub(crate) called: bool,
     /// Gates that have something to send.
@@ -202,7 +198,6 @@ impl<D: Driver> Core<D> {
             stage: Stage::new(),
             gathering: false,
             patient: false,
-            manager: None,
             called: false,
             backlog: 0,
             living: size as usize,

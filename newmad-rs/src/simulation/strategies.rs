@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{MTU, Virtual, ask, content, pair};
-use crate::engine::core::Core;
+use super::{MTU, THRESHOLD, Virtual, Wires, World, ask, content, driver, pair, settle};
+use crate::engine::core::{Core, Signals};
 use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
+use crate::sampling::Pace;
 use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
 
 /// Answers by chance: takes some messages in some order, or none; holds some back.
@@ -220,6 +221,49 @@ fn held_messages_leave_together_at_the_next_look() {
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 3);
     free(sent);
+}
+
+/// Two rails of 1 Gbit/s and 400 Mbit/s, as sampled: the parts are as 10 to 4.
+#[test]
+fn a_large_message_is_divided_as_the_rails_were_sampled() {
+    let wires = Wires::default();
+    let (capacity, piece) = (100_000, 64);
+    let (copies, refuses, fragile) = (false, false, false);
+    let world = World { rails: 2, fragile, capacity, copies, refuses, piece, whims: 0 };
+    let mut cores: Vec<Core<Virtual>> = (0..2)
+        .map(|rank| {
+            let drivers = (0..2).map(|rail| driver(rank, rail, &wires, world)).collect();
+            let signals = Signals::new(2, 2).unwrap();
+            let mut core = Core::new(rank, 2, drivers, THRESHOLD, 1 << 20, signals);
+            (0..2).for_each(|rail| core.attach(rail, 1 - rank, |_| ()));
+            core
+        })
+        .collect();
+    for (rail, mib_ns) in cores[0].rails.iter_mut().zip([8_388_608, 20_971_520]) {
+        rail.pace = Pace { latency_ns: 1_000, mib_ns };
+        rail.copies = false;
+    }
+    cores[0].set_strategy(1, strategy::by_name("split_balance").unwrap());
+    let data: Vec<u8> = (0..1 << 20).map(|at| content(0, 0, at)).collect();
+    let mut got = vec![0; data.len()];
+    // SAFETY: the data outlives the request.
+    let send = ask(&mut cores[0], unsafe { Request::send(1, 0, &raw const data[..], false) });
+    let receive = receive(&mut cores[1], 0, &mut got);
+    cores[1].progress();
+    cores[0].progress();
+    let carried = |rail| -> usize {
+        let wires = wires.lock().unwrap();
+        wires
+            .get(&(rail, 0, 1))
+            .map_or(0, |wire| wire.large.iter().map(|piece| piece.1.len()).sum())
+    };
+    let parts = [carried(0), carried(1)];
+    assert_eq!(parts[0] + parts[1], data.len());
+    let share = parts[0] as f64 / data.len() as f64;
+    assert!((share - 1.0 / 1.4).abs() < 0.01, "{parts:?}");
+    settle(&mut cores);
+    free(vec![send, receive]);
+    assert!(got == data);
 }
 
 proptest! {

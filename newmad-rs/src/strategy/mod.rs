@@ -87,8 +87,6 @@ pub struct Lone {
 pub struct Large {
     /// Bytes to be sent.
     pub len: usize,
-    /// Compute virtual processors that run no thread now.
-    pub idle_cores: usize,
 }
 
 /// A rail that can carry large messages to a peer.
@@ -103,7 +101,7 @@ pub struct Rail {
     pub mib_ns: u64,
     /// Nanoseconds until it is free of what it has to carry already, as predicted.
     pub busy_ns: u64,
-    /// Its transfers keep a core busy.
+    /// It is as fast as a core feeds it, as far as is known: two such rails together are no faster than one.
     pub copies: bool,
 }
 

@@ -148,7 +148,6 @@ impl<D: Driver> Core<D> {
     pub(crate) fn tune(&mut self, settings: &Settings, manager: &Arc<Manager>) {
         self.reorder = settings.reorder;
         self.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
-        self.manager = Some(manager.clone());
         let usual = match &self.rails[..] {
             [_, _, ..] => "split_balance",
             [rail] if rail.driver.name() == "tcp" => "aggreg",
@@ -215,8 +214,7 @@ impl<D: Driver> Core<D> {
             count += 1;
         }
         let (shown, numbers) = (&shown[..count], &numbers[..count]);
-        let idle_cores = self.manager.as_ref().map_or(0, |manager| manager.idle_compute_vps());
-        let large = Large { len, idle_cores };
+        let large = Large { len };
         let mut answer = [0; MAX_RAILS];
         let chosen = &mut self.gates[peer as usize].chosen;
         let _ = chosen.ask(|strategy| strategy.share(&large, shown, &mut answer[..count]));

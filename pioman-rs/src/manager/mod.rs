@@ -488,15 +488,6 @@ impl Manager {
         self.core.mode
     }
 
-    /// How many compute virtual processors run no thread now; 0 without a runtime.
-    ///
-    /// # Context
-    /// Anywhere, signal handlers included.
-    pub fn idle_compute_vps(&self) -> usize {
-        let Some(load) = self.core.load.get() else { return 0 };
-        load.compute_vps().saturating_sub(load.busy_compute_vps())
-    }
-
     /// Whether an idle virtual processor on another core than the caller's looks for events right now: what is left for a
     /// source that is polled is found at once. It may stop at any moment; [`Manager::left_pending`] sees to what is left.
     ///
