@@ -112,6 +112,16 @@ pub(crate) static REPAIR: Knob = Knob {
     meaning: "how long a connection that broke is tried to be made again before its peer is given up",
 };
 
+/// `NMAD_CHECKSUM`: packets have checksums.
+pub(crate) static CHECKSUM: Knob = Knob {
+    name: "NMAD_CHECKSUM",
+    kind: Kind::Bool,
+    default: "0",
+    unit: "",
+    meaning: "packets over rails that can break (tcp) have a checksum (CRC-32); a wrong one breaks the connection, \
+              and what was on it is sent again; the same in every process",
+};
+
 /// `NMAD_TCP_ADDRESS`: addresses on which the tcp rails listen.
 pub(crate) static TCP_ADDRESS: Knob = Knob {
     name: "NMAD_TCP_ADDRESS",
@@ -176,6 +186,7 @@ pub static KNOBS: &[Knob] = &[
     UNEXPECTED_MAX,
     CONNECT_TIMEOUT,
     REPAIR,
+    CHECKSUM,
     TCP_ADDRESS,
     STRATEGY,
     REORDER,
@@ -205,6 +216,7 @@ pub(crate) struct Settings {
     pub(crate) strategy: Option<Arc<dyn Strategy>>,
     pub(crate) reorder: bool,
     pub(crate) repair: std::time::Duration,
+    pub(crate) checksum: bool,
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) coll: coll::Choices,
     pub(crate) sampling: Source,
@@ -240,6 +252,7 @@ impl Settings {
             strategy: strategy::by_name(&STRATEGY.text()?),
             reorder: REORDER.bool()?,
             coll: coll::Choices::read()?,
+            checksum: CHECKSUM.bool()?,
             repair: std::time::Duration::from_millis(must(&REPAIR)? as u64),
             tcp_addresses: address
                 .split(',')

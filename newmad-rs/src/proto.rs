@@ -1,7 +1,7 @@
 //! The wire format: one fixed little-endian header in front of every packet.
 //!
 //! ```text
-//! 0 kind  1 flags  2 magic(u16)  4 sequence(u32)  8 tag(u64)  16 length(u64)  24 payload(u32)  28 zero(u32)
+//! 0 kind  1 flags  2 magic(u16)  4 sequence(u32)  8 tag(u64)  16 length(u64)  24 payload(u32)  28 ack(u32)
 //! 32 id(u64)  40 address(u64)                                  -- only kinds with Kind::LONG
 //! ```
 //! Eager kinds carry 32 bytes, so that a slot's state word (8), the header and up to 24 bytes of message
@@ -19,6 +19,7 @@
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
 //! | `Pack` | 0 | of payload | entries (`strategy/entries.rs`) | | |
+//! | `Ack`, `Probe` | 0 | 0 | 0 | 0 | 0 |
 
 /// Bytes of an eager header.
 pub(crate) const SHORT: usize = 32;
@@ -26,6 +27,11 @@ pub(crate) const SHORT: usize = 32;
 pub(crate) const LONG: usize = 48;
 const MAGIC: u16 = 0x4d6e;
 
+/// In every kind: the packet has a checksum. In `Data` the address is the payload's and the tag the header's (made with
+/// tag 0); in the others one for both is behind the payload, and counted by it.
+pub(crate) const CHECKED: u8 = 0x80;
+/// Bytes of a checksum behind the payload.
+pub(crate) const CHECKSUM: usize = 4;
 /// In `Rts`: a thread of the sender is blocked until the message is gone.
 pub(crate) const SENDER_WAITS: u8 = 1;
 /// In `Cts`: the sender is asked to write into the receiver's memory itself.
@@ -46,6 +52,8 @@ pub(crate) enum Kind {
     Data = 7,
     Bye = 8,
     Pack = 9,
+    Ack = 10,
+    Probe = 11,
 }
 
 impl Kind {
@@ -61,6 +69,8 @@ impl Kind {
             7 => Kind::Data,
             8 => Kind::Bye,
             9 => Kind::Pack,
+            10 => Kind::Ack,
+            11 => Kind::Probe,
             _ => return None,
         })
     }
@@ -84,6 +94,8 @@ pub(crate) struct Header {
     pub(crate) tag: u64,
     pub(crate) len: u64,
     pub(crate) payload: u32,
+    /// Number that the sender expects next from the other side.
+    pub(crate) ack: u32,
     pub(crate) id: u64,
     pub(crate) addr: u64,
 }
@@ -96,7 +108,7 @@ impl Header {
     /// A header of this kind with everything else zero.
     #[inline]
     pub(crate) fn new(kind: Kind) -> Header {
-        Header { kind, flags: 0, seq: 0, tag: 0, len: 0, payload: 0, id: 0, addr: 0 }
+        Header { kind, flags: 0, seq: 0, tag: 0, len: 0, payload: 0, ack: 0, id: 0, addr: 0 }
     }
 
     /// Writes the header; the first [`Kind::header_len`] bytes count.
@@ -109,7 +121,8 @@ impl Header {
         out[0..8].copy_from_slice(&first.to_le_bytes());
         out[8..16].copy_from_slice(&self.tag.to_le_bytes());
         out[16..24].copy_from_slice(&self.len.to_le_bytes());
-        out[24..32].copy_from_slice(&u64::from(self.payload).to_le_bytes());
+        let sizes = u64::from(self.payload) | u64::from(self.ack) << 32;
+        out[24..32].copy_from_slice(&sizes.to_le_bytes());
         if self.kind.header_len() == LONG {
             out[32..40].copy_from_slice(&self.id.to_le_bytes());
             out[40..48].copy_from_slice(&self.addr.to_le_bytes());
@@ -143,10 +156,11 @@ impl Header {
             tag: word(8),
             len: word(16),
             payload: sizes as u32,
+            ack: (sizes >> 32) as u32,
             id: 0,
             addr: 0,
         };
-        if (first >> 16) as u16 != MAGIC || sizes >> 32 != 0 {
+        if (first >> 16) as u16 != MAGIC {
             return Err(Malformed);
         }
         if kind.header_len() == LONG {
@@ -156,21 +170,21 @@ impl Header {
             header.id = word(32);
             header.addr = word(40);
         }
-        let payload = u64::from(header.payload);
+        let mut payload = u64::from(header.payload);
+        if header.flags & CHECKED != 0 && kind != Kind::Data {
+            payload = payload.checked_sub(CHECKSUM as u64).ok_or(Malformed)?;
+        }
+        let flags = header.flags & !CHECKED;
         let sound = match kind {
-            Kind::Eager => header.flags == 0 && payload == header.len,
-            Kind::First => header.flags == 0 && payload > 0 && payload < header.len,
-            Kind::Next => {
-                header.flags == 0 && payload > 0 && header.len.checked_add(payload).is_some()
-            }
-            Kind::Rts => header.flags & !SENDER_WAITS == 0 && payload == 0,
-            Kind::Cts => header.flags & !PUSH == 0 && payload == 0,
-            Kind::Fin => header.flags & !TO_RECEIVER == 0 && payload == 0,
-            Kind::Data => {
-                header.flags == 0 && payload > 0 && header.len.checked_add(payload).is_some()
-            }
-            Kind::Bye => header.flags == 0 && payload == 0,
-            Kind::Pack => header.flags == 0 && payload > 0 && payload == header.len,
+            Kind::Eager => flags == 0 && payload == header.len,
+            Kind::First => flags == 0 && payload > 0 && payload < header.len,
+            Kind::Next => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
+            Kind::Rts => flags & !SENDER_WAITS == 0 && payload == 0,
+            Kind::Cts => flags & !PUSH == 0 && payload == 0,
+            Kind::Fin => flags & !TO_RECEIVER == 0 && payload == 0,
+            Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
+            Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
+            Kind::Bye | Kind::Ack | Kind::Probe => flags == 0 && payload == 0,
         };
         if sound && usize::try_from(header.len).is_ok() { Ok(header) } else { Err(Malformed) }
     }
@@ -211,6 +225,9 @@ mod tests {
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
         round_trip(Header { seq: 1, len: 60, payload: 60, ..Header::new(Kind::Pack) });
+        round_trip(Header { ack: u32::MAX, ..Header::new(Kind::Ack) });
+        round_trip(Header { flags: CHECKED, ack: 1, payload: 4, ..Header::new(Kind::Probe) });
+        round_trip(Header { flags: CHECKED, len: 1, payload: 5, ..Header::new(Kind::Eager) });
     }
 
     #[test]

@@ -24,6 +24,8 @@ use crate::error::{Error, os};
 use crate::knobs::Settings;
 use crate::sys::{self, errno};
 
+/// How often the engine is told the time, while it wants to know.
+const TICK: Duration = Duration::from_millis(50);
 /// How long a caller may take to prove itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Greetings of callers that go on at the same time.
@@ -79,6 +81,8 @@ pub(super) struct Thread {
     leaving: Vec<u32>,
     later: BTreeMap<(Instant, u64), Later>,
     number: u64,
+    born: Instant,
+    ticked: Instant,
     left: bool,
     parted: bool,
     connect: Duration,
@@ -122,6 +126,8 @@ impl Thread {
             leaving: Vec::new(),
             later: BTreeMap::new(),
             number: FIRST,
+            born: Instant::now(),
+            ticked: Instant::now(),
             left: false,
             parted: false,
             connect: settings.connect_timeout,
@@ -157,7 +163,9 @@ impl Thread {
     fn wait(&mut self, until: Option<Instant>) -> Result<(), Error> {
         let next = self.later.first_key_value().map(|(&(at, _), _)| at);
         let half = self.halves.values().map(|half| half.until).min();
-        let until = [until, next, half].into_iter().flatten().min();
+        let restless = self.engine.signals().restless.load(Ordering::Relaxed);
+        let tick = restless.then(|| self.ticked + TICK);
+        let until = [until, next, half, tick].into_iter().flatten().min();
         let timeout = until.map_or(-1, |at| {
             // Rounded up: to wake up before the time would be to spin until it has come.
             let left = at.saturating_duration_since(Instant::now());
@@ -181,8 +189,20 @@ impl Thread {
             }
         }
         self.on_time();
+        self.tick();
         self.act();
         Ok(())
+    }
+
+    /// Tells the engine the time, while it wants to know.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        let restless = self.engine.signals().restless.load(Ordering::Relaxed);
+        if restless && now >= self.ticked + TICK {
+            self.ticked = now;
+            let since = now.duration_since(self.born).as_millis() as u64;
+            self.engine.with(|core| core.tick(since));
+        }
     }
 
     /// The engine wants something.

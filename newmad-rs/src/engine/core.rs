@@ -16,10 +16,13 @@ use crate::error::{Cause, Error};
 use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::matching::Matching;
 use crate::matching::pool::NONE;
+use crate::proto::{CHECKSUM, Header, Malformed};
+use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
 use crate::sampling::{self, Pace};
 use crate::strategy::next::Stage;
 use crate::sys;
+use crate::transfer::careful::Taken;
 use crate::transfer::rendezvous::Table;
 
 /// Most packets taken from one gate before the others have their turn.
@@ -41,6 +44,8 @@ pub(crate) struct Signals {
     pub(crate) starved: AtomicBool,
     /// Links that the porter should open or repair: bit `rail * size + peer`.
     wanted: Box<[AtomicU64]>,
+    /// Something is unacknowledged or broken: `Core::tick` is to be called.
+    pub(crate) restless: AtomicBool,
     size: usize,
     /// Written when something is wanted.
     bell: OwnedFd,
@@ -59,6 +64,7 @@ impl Signals {
             waiters: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            restless: AtomicBool::new(false),
             size,
             bell: sys::eventfd()?,
             held: AtomicBool::new(false),
@@ -76,7 +82,16 @@ impl Signals {
         sys::ring(self.bell.as_raw_fd());
     }
 
-    /// Readable when there is something for the porter in [`Signals::take_wanted`].
+    /// Something is unacknowledged: the porter, if it does not know, is told to call `tick`. Progress path.
+    #[inline]
+    pub(crate) fn unrest(&self) {
+        if !self.restless.load(Ordering::Relaxed) {
+            self.restless.store(true, Ordering::Relaxed);
+            sys::ring(self.bell.as_raw_fd());
+        }
+    }
+
+    /// Readable when [`Signals::restless`] was set, or when there is something for the porter in [`Signals::take_wanted`].
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
@@ -117,6 +132,12 @@ pub(crate) struct Rail<D> {
     pub(crate) copies: bool,
     /// When it will be free of the large messages that it carries, as predicted.
     pub(crate) free_ns: u64,
+    /// Its links can break although the peer lives, and somebody repairs them.
+    pub(crate) breaks: bool,
+    /// Its packets have checksums.
+    pub(crate) checked: bool,
+    /// Either of these.
+    pub(crate) careful: bool,
 }
 
 impl<D: Driver> Rail<D> {
@@ -125,9 +146,48 @@ impl<D: Driver> Rail<D> {
         self.driver.name()
     }
 
-    fn new(driver: D) -> Rail<D> {
+    fn new(driver: D, config: &Config) -> Rail<D> {
         let name = driver.name();
-        Rail { pace: sampling::built_in(name), copies: true, free_ns: 0, driver }
+        let (pace, copies) = (sampling::built_in(name), true);
+        let breaks = config.repairs && driver.can_break();
+        let checked = config.checksum && driver.can_break();
+        Rail { driver, pace, copies, free_ns: 0, breaks, checked, careful: breaks || checked }
+    }
+
+    /// Bytes behind the payload of a small packet.
+    pub(crate) fn trailer(&self) -> usize {
+        if self.checked { CHECKSUM } else { 0 }
+    }
+}
+
+/// What an engine is told when it is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config {
+    /// Longer messages use rendezvous.
+    pub(crate) threshold: usize,
+    /// Bound of the memory for unexpected messages.
+    pub(crate) unexpected_max: usize,
+    /// Bytes of unacknowledged packets that are kept for each peer; at least four times the longest packet.
+    pub(crate) kept: usize,
+    /// Somebody repairs links that break, and calls `tick`; otherwise their end is the peer's.
+    pub(crate) repairs: bool,
+    /// How long a gate may be without any link, in milliseconds.
+    pub(crate) repair_ms: u64,
+    /// Packets over rails that can break have checksums.
+    pub(crate) checksum: bool,
+}
+
+impl Config {
+    /// With these; otherwise what is usual, and no repairs.
+    pub(crate) fn new(threshold: usize, unexpected_max: usize) -> Config {
+        Config {
+            threshold,
+            unexpected_max,
+            kept: 512 * 1024,
+            repairs: false,
+            repair_ms: 1500,
+            checksum: false,
+        }
     }
 }
 
@@ -141,6 +201,7 @@ pub(crate) struct Core<D> {
     pub(crate) matching: Matching,
     pub(crate) table: Table,
     pub(crate) copies: Queue,
+    pub(crate) config: Config,
     pub(crate) threshold: usize,
     /// Whether messages with different tags may overtake each other.
     pub(crate) reorder: bool,
@@ -179,21 +240,22 @@ impl<D: Driver> Core<D> {
         rank: u32,
         size: u32,
         drivers: Vec<D>,
-        threshold: usize,
-        unexpected_max: usize,
+        config: Config,
         signals: Arc<Signals>,
     ) -> Core<D> {
+        let rail = |driver| Rail::new(driver, &config);
         Core {
             rank,
-            fragile: drivers.iter().any(|driver| driver.can_break()),
+            fragile: config.repairs && drivers.iter().any(|driver| driver.can_break()),
             waste: vec![0; WASTE].into_boxed_slice(),
-            rails: drivers.into_iter().take(MAX_RAILS).map(Rail::new).collect(),
+            rails: drivers.into_iter().take(MAX_RAILS).map(rail).collect(),
             gates: (0..size).map(|_| Gate::new()).collect(),
             connected: Vec::with_capacity(size as usize),
-            matching: Matching::new(threshold, unexpected_max),
+            matching: Matching::new(config.threshold, config.unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
-            threshold,
+            config,
+            threshold: config.threshold,
             reorder: true,
             stage: Stage::new(),
             gathering: false,
@@ -341,12 +403,13 @@ impl<D: Driver> Core<D> {
         for _ in 0..BATCH {
             match self.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
-                Peek::Packet(header, payload) => match self.incoming(from, &header, payload) {
-                    Ok(true) => {
+                Peek::Packet(header, payload) => match self.take(rail, from, &header, payload) {
+                    Ok(Taken::Lost) => return true,
+                    Ok(Taken::Yes) => {
                         self.rails[rail].driver.release(from);
                         any = true;
                     }
-                    Ok(false) => {
+                    Ok(Taken::No) => {
                         self.starve();
                         break;
                     }
@@ -359,16 +422,45 @@ impl<D: Driver> Core<D> {
                     // What it sent on the large track before may still be there.
                     let expected = self.gates[from as usize].large_expected > 0;
                     if !(expected && self.take_large(rail, from)) {
-                        self.bury(from, cause);
+                        self.ended(rail, from, cause);
                     }
                     return true;
                 }
             }
         }
-        if self.gates[from as usize].large_expected > 0 {
+        let gate = &self.gates[from as usize];
+        if gate.large_expected > 0 || gate.care.late {
             any |= self.take_large(rail, from);
         }
         any
+    }
+
+    #[inline]
+    fn take(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Taken, Malformed> {
+        let gate = &self.gates[from as usize];
+        // What was sent again may come over a rail that never breaks.
+        if self.rails[rail].careful || gate.careful || header.seq != gate.rx_seq {
+            return self.take_careful(rail, from, header, payload);
+        }
+        let taken = self.incoming(from, header, payload)?;
+        Ok(if taken { Taken::Yes } else { Taken::No })
+    }
+
+    /// The driver says that a link has ended.
+    pub(crate) fn ended(&mut self, rail: usize, peer: u32, cause: Cause) {
+        match cause {
+            Cause::Malformed if self.rails[rail].checked => {
+                self.broke(rail, peer, Cause::Broken(libc::EBADMSG));
+            }
+            Cause::Malformed => self.bury(peer, cause),
+            _ => self.broke(rail, peer, cause),
+        }
     }
 
     /// A message stays where it is because no cell is left: makes one blocked caller come and allocate.

@@ -11,7 +11,7 @@ use crate::Cause;
 use crate::driver::shm::Shm;
 use crate::driver::tcp::{self, Tcp};
 use crate::driver::{Driver, Peek, Post, local};
-use crate::engine::core::{Core, Signals};
+use crate::engine::core::{Config, Core, Signals};
 use crate::proto::{Header, Kind, LONG, SHORT, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};
@@ -188,7 +188,7 @@ pub(super) fn over_shm(input: &[u8]) {
     let Ok(mut world) = local::world(2, SLOTS, SLOT_SIZE, false) else { return };
     let (Some(mut hostile), Some(driver)) = (world.pop(), world.pop()) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
-    let mut core = Core::new(0, 2, vec![driver], THRESHOLD, 1 << 20, signals);
+    let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
     core.attach(0, 1, |_| ());
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     while !input.is_over() {
@@ -255,7 +255,7 @@ pub(super) fn over_tcp(input: &[u8]) {
     let Ok(driver) = Tcp::new((0..2).map(|_| None).collect()) else { return };
     let Ok(link) = tcp::connect::link(1, vec![small.0.into(), large.0.into()]) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
-    let mut core = Core::new(0, 2, vec![driver], THRESHOLD, 1 << 20, signals);
+    let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
     core.attach(0, 1, |driver| drop(driver.install(1, link)));
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     let (mut heard, mut unread) = (Vec::new(), vec![0; 4096]);
@@ -327,7 +327,7 @@ mod tests {
             let mut world = local::world(2, SLOTS, SLOT_SIZE, false).unwrap();
             let (mut hostile, driver) = (world.pop().unwrap(), world.pop().unwrap());
             let signals = Signals::new(2, 1).unwrap();
-            let mut core = Core::new(0, 2, vec![driver], THRESHOLD, 1 << 20, signals);
+            let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
             core.attach(0, 1, |_| ());
             let choices: Vec<u8> = (0..60).map(|_| next() as u8).collect();
             let mut input = Input(&choices);

@@ -11,12 +11,16 @@
 //! send to a peer, or the first receive that names it, asks the porter (`Signals::want`) for all its links. The
 //! porter opens them ([`Core::attach`]) or says that it cannot be done ([`Core::unreachable`]).
 
+pub(crate) mod kept;
+pub(crate) mod links;
+
 use std::sync::Arc;
 
 use crate::collect::queue::Queue;
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
+use crate::gate::links::Care;
 use crate::matching::pool::Content;
 use crate::proto::{Header, Kind};
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
@@ -62,6 +66,8 @@ pub(crate) struct Arrival {
     pub(crate) start: usize,
     pub(crate) got: usize,
     pub(crate) len: usize,
+    /// Checksums: of what has come of it, and of all of it.
+    pub(crate) sums: Option<(u32, u32)>,
 }
 
 /// See the module.
@@ -84,6 +90,11 @@ pub(crate) struct Gate {
     wanted: bool,
     /// The rail of the small track, or [`NO_RAIL`].
     pub(crate) small: usize,
+    /// Packets of the small track need more than to be posted.
+    pub(crate) careful: bool,
+    /// Most payload bytes of a packet that can go over any open link.
+    pub(crate) mtu: usize,
+    pub(crate) care: Care,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
     /// What decides about its packets.
@@ -109,6 +120,9 @@ impl Gate {
             open: 0,
             wanted: false,
             small: NO_RAIL,
+            careful: false,
+            mtu: usize::MAX,
+            care: Care::new(),
             large_expected: 0,
             chosen: Chosen::new(Arc::new(strategy::default::Default)),
             held: 0,
@@ -134,45 +148,6 @@ impl Gate {
 }
 
 impl<D: Driver> Core<D> {
-    /// Asks the porter for links to `peer`. Progress path.
-    #[cold]
-    pub(crate) fn want(&mut self, peer: u32) {
-        let gate = &mut self.gates[peer as usize];
-        if peer == self.rank
-            || gate.life != Life::Alive
-            || core::mem::replace(&mut gate.wanted, true)
-        {
-            return;
-        }
-        for rail in 0..self.rails.len() {
-            self.signals.want(rail, peer);
-        }
-    }
-
-    /// A link to `peer` is there: `install` gives its connection to the rail's driver. What waited for it is sent.
-    /// Callers' context. After the gate's or the session's end the connection is closed again.
-    pub(crate) fn attach(&mut self, rail: usize, peer: u32, install: impl FnOnce(&mut D)) {
-        let driver = &mut self.rails[rail].driver;
-        install(driver);
-        let gate = &mut self.gates[peer as usize];
-        if self.closed || !gate.is_open() {
-            return driver.bury(peer);
-        }
-        if gate.open == 0 {
-            self.connected.push(peer);
-        }
-        gate.open |= 1 << rail;
-        if gate.small == NO_RAIL {
-            gate.small = rail;
-        }
-        self.flush(peer);
-    }
-
-    /// There is no way to `peer`. Ends what needs it.
-    pub(crate) fn unreachable(&mut self, peer: u32, cause: Cause) {
-        self.bury(peer, cause);
-    }
-
     /// Closes every link to `peer`.
     fn hang_up(&mut self, peer: u32) {
         let gate = &mut self.gates[peer as usize];
@@ -180,9 +155,8 @@ impl<D: Driver> Core<D> {
             self.rails[rail].driver.bury(peer);
         }
         gate.small = NO_RAIL;
-        if let Some(at) = self.connected.iter().position(|&other| other == peer) {
-            self.connected.swap_remove(at);
-        }
+        gate.care.broken = 0;
+        self.disconnected(peer);
     }
 
     /// The rail over which the memory of `peer` can be reached, if there is one.
@@ -254,6 +228,11 @@ impl<D: Driver> Core<D> {
             self.drop_half(rail, peer);
         }
         let gate = &mut self.gates[peer as usize];
+        self.backlog -= usize::from(core::mem::replace(&mut gate.care.due, 0) != 0);
+        self.backlog -= usize::from(core::mem::replace(&mut gate.care.resending, false));
+        if let Some(kept) = &mut gate.care.kept {
+            kept.clear();
+        }
         gate.large_expected = 0;
         match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
             Assembly::Nothing => {}
@@ -351,12 +330,13 @@ impl<D: Driver> Core<D> {
                 // The peer ends what waits for our word when it hears goodbye.
                 && !(self.fragile && gate.large_expected > 0);
             silent &= idle && !self.copies_with(peer);
+            let left = gate.life == Life::Left;
             if gate.open == 0 {
-                // Nothing was ever sent here; what waits to be sent waits for the link.
-                open |= !idle;
+                // Nothing was ever sent here, or a link is being repaired. What waits to be sent waits for the link.
+                let over = left && gate.bye_sent && gate.care.is_settled();
+                open |= !idle || (gate.care.broken != 0 && !over);
                 continue;
             }
-            let left = gate.life == Life::Left;
             if !gate.bye_sent && idle && !self.copies_with(peer) {
                 let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
                 self.gates[peer as usize].bye_sent = sent;
@@ -371,7 +351,9 @@ impl<D: Driver> Core<D> {
             // A peer that was given the address of a buffer may be writing to it: the buffer is not its owner's
             // again before it has told its end, or its connection has ended.
             let lent = self.gates[peer as usize].large_expected > 0;
-            open |= lent || !(self.gates[peer as usize].bye_sent && heard && flushed);
+            let care = &self.gates[peer as usize].care;
+            let settled = care.is_settled() && care.due == 0;
+            open |= lent || !settled || !(self.gates[peer as usize].bye_sent && heard && flushed);
         }
         if silent {
             self.signals.leave();

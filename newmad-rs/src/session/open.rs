@@ -12,7 +12,7 @@ use crate::connect::{Porter, Rail};
 use crate::driver::any::Any;
 use crate::driver::{Driver as _, local};
 use crate::engine::Engine;
-use crate::engine::core::{Core, Signals};
+use crate::engine::core::{Config, Core, Signals};
 use crate::error::{Error, os};
 use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
@@ -255,7 +255,13 @@ impl Session {
         let Place { rank, size, threshold } = place;
         let names: Vec<&'static str> = drivers.iter().map(Any::name).collect();
         let signals = Signals::new(size, drivers.len())?;
-        let mut core = Core::new(rank, size, drivers, threshold, settings.unexpected_max, signals);
+        let config = Config {
+            checksum: settings.checksum,
+            repairs: true,
+            repair_ms: settings.repair.as_millis() as u64,
+            ..Config::new(threshold, settings.unexpected_max)
+        };
+        let mut core = Core::new(rank, size, drivers, config, signals);
         core.tune(settings, &manager);
         prepare(&mut core);
         let engine = Arc::new(Engine::new(core)?);

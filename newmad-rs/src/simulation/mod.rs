@@ -1,6 +1,7 @@
 //! The engine against a simple oracle, over a virtual network whose tracks fill up, split pieces and refuse copies
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
+mod faults;
 mod strategies;
 
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Peek, Post, Refused};
-use crate::engine::core::{Core, Signals};
+use crate::engine::core::{Config, Core, Signals};
 use crate::proto::{Header, LONG};
 use crate::request::layout::Layout;
 use crate::request::span::Span;
@@ -67,6 +68,10 @@ impl Virtual {
 fn driver(rank: u32, rail: usize, wires: &Wires, world: World) -> Virtual {
     let (shown, piece) = (HashMap::new(), HashMap::new());
     Virtual { rank, rail, wires: wires.clone(), world, shown, piece, copies: 0 }
+}
+
+fn config(world: World) -> Config {
+    Config { repairs: world.fragile, kept: 1000, ..Config::new(THRESHOLD, 1 << 20) }
 }
 
 /// The porter: opens the links that somebody wants.
@@ -353,7 +358,7 @@ fn run(world: World, steps: Vec<Step>) {
         .map(|rank| {
             let signals = Signals::new(RANKS, world.rails).unwrap();
             let drivers = (0..world.rails).map(|rail| driver(rank, rail, &wires, world)).collect();
-            let mut core = Core::new(rank, RANKS, drivers, THRESHOLD, 1 << 20, signals);
+            let mut core = Core::new(rank, RANKS, drivers, config(world), signals);
             strategies::whims(&mut core, world.whims);
             core
         })
@@ -495,7 +500,7 @@ fn pair() -> (Vec<Core<Virtual>>, Wires) {
         .map(|rank| {
             let signals = Signals::new(2, 1).unwrap();
             let drivers = vec![driver(rank, 0, &wires, world)];
-            let mut core = Core::new(rank, 2, drivers, THRESHOLD, 1 << 20, signals);
+            let mut core = Core::new(rank, 2, drivers, config(world), signals);
             core.attach(0, 1 - rank, |_| ());
             core
         })
@@ -601,7 +606,7 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
     };
     let wires = Wires::default();
     let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
-    let mut core = Core::new(0, 3, drivers, THRESHOLD, 1 << 20, signals.clone());
+    let mut core = Core::new(0, 3, drivers, config(world), signals.clone());
     let (data, mut buffer) = (vec![1; 1000], vec![0; 10]);
     // SAFETY: the buffers outlive the requests, which end below.
     let asked = unsafe {

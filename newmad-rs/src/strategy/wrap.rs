@@ -38,12 +38,13 @@ pub(crate) fn wrap(request: Ref, limits: &Limits) -> Wrapper {
     let moved = request.moved.get();
     let payload = data.part(moved, limits.mtu);
     let size = payload.len() as u32;
-    let header = if data.len() <= limits.mtu {
-        Header { tag, len, payload: size, ..Header::new(Kind::Eager) }
-    } else if moved == 0 {
-        Header { tag, len, payload: size, ..Header::new(Kind::First) }
-    } else {
+    let header = if moved > 0 {
+        // Whatever the track is like by now.
         Header { tag, len: moved as u64, payload: size, ..Header::new(Kind::Next) }
+    } else if data.len() <= limits.mtu {
+        Header { tag, len, payload: size, ..Header::new(Kind::Eager) }
+    } else {
+        Header { tag, len, payload: size, ..Header::new(Kind::First) }
     };
     Wrapper { header, payload }
 }

@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::gate::Assembly;
+use crate::gate::links::ACK;
 use crate::matching::pool::Content;
 use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
 use crate::request::span::Span;
@@ -33,6 +34,11 @@ impl<D: Driver> Core<D> {
             Kind::Bye => {
                 self.goodbye(from);
                 true
+            }
+            Kind::Ack => return Ok(true),
+            Kind::Probe => {
+                self.owe_word(from, ACK);
+                return Ok(true);
             }
             Kind::Data => return Err(Malformed),
         };

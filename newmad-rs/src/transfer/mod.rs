@@ -1,5 +1,6 @@
 //! Transfer: gives packets to the driver while its tracks have room.
 
+pub(crate) mod careful;
 pub(crate) mod incoming;
 pub(crate) mod parts;
 pub(crate) mod rendezvous;
@@ -19,11 +20,7 @@ use crate::sys;
 impl<D: Driver> Core<D> {
     #[inline]
     fn limits(&self, to: u32) -> Limits {
-        let mtu = match self.rails.get(self.gates[to as usize].small) {
-            Some(rail) => rail.driver.mtu(to),
-            None => usize::MAX,
-        };
-        Limits { mtu, threshold: self.threshold }
+        Limits { mtu: self.gates[to as usize].mtu, threshold: self.threshold }
     }
 
     /// Begins a send. A short one goes straight to the driver when nothing is before it.
@@ -105,11 +102,15 @@ impl<D: Driver> Core<D> {
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
-        header.seq = self.gates[to as usize].tx_seq;
-        let clocked = self.gates[to as usize].chosen.holds;
+        let gate = &self.gates[to as usize];
+        header.seq = gate.tx_seq;
+        header.ack = gate.rx_seq;
+        let clocked = gate.chosen.holds;
         let before = if clocked { sys::now_ns() } else { 0 };
         let posted = if to == self.rank {
             self.loop_back(header, parts.first().copied().unwrap_or(Span::EMPTY))
+        } else if self.gates[to as usize].careful {
+            self.post_careful(to, header, parts)
         } else {
             match self.rails.get_mut(self.gates[to as usize].small) {
                 Some(rail) => rail.driver.post_small(to, header, parts) == Post::Posted,
@@ -170,6 +171,9 @@ impl<D: Driver> Core<D> {
         if gate.small == NO_RAIL && to != self.rank {
             self.want(to);
             return false;
+        }
+        if gate.care.due != 0 || gate.care.resending {
+            self.flush_care(to);
         }
         self.gates[to as usize].held = 0;
         let limits = self.limits(to);

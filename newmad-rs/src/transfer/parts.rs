@@ -90,6 +90,20 @@ impl Parts {
         (0..self.len()).filter_map(|index| self.get(index)).all(|part| part.at == part.to)
     }
 
+    /// Whether something was given to that rail, or was to be.
+    pub(crate) fn went_by(&self, rail: u8) -> bool {
+        (0..self.len()).any(|index| self.get(index).is_some_and(|part| part.rail == Some(rail)))
+    }
+
+    /// What was given to that rail may not have arrived: it belongs to no rail, and is to be sent from its beginning.
+    pub(crate) fn begin_anew(&self, rail: u8) {
+        for index in 0..self.len() {
+            if let Some(part) = self.get(index).filter(|part| part.rail == Some(rail)) {
+                self.put(index, Part { at: part.from, rail: None, ..part });
+            }
+        }
+    }
+
     /// Notes that the receiver has `from..to`. `None`: there are more ranges than an honest sender makes.
     /// Otherwise how much it has in all.
     pub(crate) fn have(&self, mut from: usize, mut to: usize) -> Option<usize> {
@@ -112,6 +126,12 @@ impl Parts {
         self.put(kept, Part { from, at: to, to, rail: None });
         self.count.set(kept as u8 + 1);
         Some(total + to - from)
+    }
+}
+
+impl core::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_list().entries((0..self.len()).filter_map(|index| self.get(index))).finish()
     }
 }
 

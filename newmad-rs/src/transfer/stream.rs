@@ -14,14 +14,17 @@ use crate::driver::{Driver, Peek};
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::{Arrival, rails};
-use crate::proto::{Header, Kind, Malformed};
+use crate::proto::{CHECKED, Header, Kind, Malformed};
 use crate::request::span::Span;
 use crate::request::{Op, Owes, Place, Ref};
+use crate::transfer::careful::checksum;
 
 /// Pieces read from the large track of one link in one round.
 const BATCH: usize = 32;
 /// Messages looked at for a part that a link could send.
 const LOOK: usize = 64;
+/// Most bytes of a piece that has a checksum; drivers send so much as one piece, under the header that they are given.
+pub(crate) const CHECKED_PIECE: usize = 64 * 1024;
 
 impl<D: Driver> Core<D> {
     /// The peer asked for this message over the large track.
@@ -52,15 +55,22 @@ impl<D: Driver> Core<D> {
                 break;
             };
             let Some((index, part)) = request.parts.next_for(rail as u8) else { break };
-            let driver = &mut self.rails[rail].driver;
-            // When the receiver has everything, only the piece that has begun is finished.
-            let most = if request.over.get() { driver.mid_piece(to) } else { usize::MAX };
-            let data = request.together(part.at, most.min(part.to - part.at), &mut self.waste);
-            let header = Header {
+            let driver = &self.rails[rail].driver;
+            // A piece that has begun is finished: nothing more when the receiver has everything, and, where there are
+            // checksums, nothing more under the same header.
+            let only = request.over.get() || (self.rails[rail].checked && half.is_some());
+            let most = if only { driver.mid_piece(to) } else { usize::MAX };
+            let mut data = request.together(part.at, most.min(part.to - part.at), &mut self.waste);
+            let mut header = Header {
                 id: request.remote_id.get(),
                 len: part.at as u64,
                 ..Header::new(Kind::Data)
             };
+            if self.rails[rail].checked && half.is_none() {
+                data = data.part(0, CHECKED_PIECE);
+                seal(&mut header, data);
+            }
+            let driver = &mut self.rails[rail].driver;
             let sent = driver.post_large(to, &header, data).min(data.len());
             let half = driver.mid_piece(to) > 0;
             any |= sent > 0;
@@ -91,13 +101,18 @@ impl<D: Driver> Core<D> {
             self.backlog -= 1;
         }
         self.table.remove(request);
-        request.over.set(true);
-        self.end_if_whole(to, request);
+        if self.gates[to as usize].halves.contains(&Some(request)) {
+            request.over.set(true);
+            self.backlog += 1;
+        } else {
+            self.end_rendezvous(request);
+        }
     }
 
-    /// Ends a send whose receiver has everything, unless a link still holds a part of a piece of it.
+    /// Ends a send that is over but for pieces that links hold in part, if none does any more.
     pub(crate) fn end_if_whole(&mut self, to: u32, request: Ref) {
         if !self.gates[to as usize].halves.contains(&Some(request)) {
+            self.backlog -= 1;
             self.end_rendezvous(request);
         }
     }
@@ -111,13 +126,13 @@ impl<D: Driver> Core<D> {
                 None => match self.rails[rail].driver.peek_large(from) {
                     Peek::Empty => return any,
                     Peek::Gone(cause) => {
-                        self.bury(from, cause);
+                        self.ended(rail, from, cause);
                         return true;
                     }
-                    Peek::Packet(header, _) => match self.piece(from, &header) {
+                    Peek::Packet(header, _) => match self.piece(rail, from, &header) {
                         Ok(arrival) => arrival,
                         Err(Malformed) => {
-                            self.bury(from, Cause::Malformed);
+                            self.ended(rail, from, Cause::Malformed);
                             return true;
                         }
                     },
@@ -141,6 +156,12 @@ impl<D: Driver> Core<D> {
                 request.store(arrival.start + arrival.got, data);
             }
             arrival.got += read;
+            if let Some((so_far, _)) = &mut arrival.sums {
+                let mut sum = crc32fast::Hasher::new_with_initial(*so_far);
+                // SAFETY: `read` bytes were just written there, and nobody else touches them.
+                sum.update(unsafe { core::slice::from_raw_parts(to, read) });
+                *so_far = sum.finalize();
+            }
             any |= read > 0;
             if arrival.got < arrival.len {
                 self.gates[from as usize].arrivals[rail] = Some(arrival);
@@ -148,6 +169,10 @@ impl<D: Driver> Core<D> {
                     return any;
                 }
                 continue;
+            }
+            if arrival.sums.is_some_and(|(sum, right)| sum != right) {
+                self.broke(rail, from, Cause::Broken(libc::EBADMSG));
+                return true;
             }
             let Some(request) = arrival.request else { continue };
             match request.parts.have(arrival.start, arrival.start + arrival.len) {
@@ -162,7 +187,8 @@ impl<D: Driver> Core<D> {
                     } else {
                         self.end_rendezvous(request);
                     }
-                    if self.gates[from as usize].large_expected == 0 {
+                    let gate = &self.gates[from as usize];
+                    if gate.large_expected == 0 && !gate.care.late {
                         return true;
                     }
                 }
@@ -173,10 +199,12 @@ impl<D: Driver> Core<D> {
     }
 
     /// Checks the header of a piece.
-    fn piece(&mut self, from: u32, header: &Header) -> Result<Arrival, Malformed> {
+    fn piece(&mut self, rail: usize, from: u32, header: &Header) -> Result<Arrival, Malformed> {
         let (start, len) = (header.len as usize, header.payload as usize);
-        let arrival = Arrival { request: None, start, got: 0, len };
-        if header.kind != Kind::Data {
+        let checked = self.rails[rail].checked;
+        let sums = checked.then_some((0, header.addr as u32));
+        let arrival = Arrival { request: None, start, got: 0, len, sums };
+        if header.kind != Kind::Data || (checked && !is_sealed(header)) {
             return Err(Malformed);
         }
         let Some(request) = self.table.find_id(header.id) else {
@@ -196,6 +224,22 @@ impl<D: Driver> Core<D> {
         }
         Ok(Arrival { request: Some(request), ..arrival })
     }
+}
+
+/// Gives a piece its checksums.
+fn seal(header: &mut Header, data: Span) {
+    let mut sum = crc32fast::Hasher::new();
+    // SAFETY: the sender's buffer, which nobody writes to while it is sent.
+    sum.update(unsafe { core::slice::from_raw_parts(data.as_ptr(), data.len()) });
+    header.addr = u64::from(sum.finalize());
+    header.flags = CHECKED;
+    header.payload = data.len() as u32;
+    header.tag = u64::from(checksum(header, &[]));
+}
+
+fn is_sealed(header: &Header) -> bool {
+    let sum = checksum(&Header { tag: 0, ..*header }, &[]);
+    header.flags & CHECKED != 0 && header.tag == u64::from(sum)
 }
 
 /// The oldest message of which this rail can send a part.

@@ -1,0 +1,400 @@
+//! The virtual network: connections in virtual time, and the driver over one rail of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::Random;
+use crate::driver::{Driver, Peek, Post, Refused};
+use crate::error::Cause;
+use crate::proto::{CHECKED, Header, LONG};
+use crate::request::span::Span;
+use crate::transfer::stream::CHECKED_PIECE;
+
+/// What a rail is like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nature {
+    pub(super) breaks: bool,
+    pub(super) copies: bool,
+    pub(super) mtu: usize,
+    /// Packets, and bytes of the large track, that are on the way at most.
+    pub(super) room: usize,
+    pub(super) delay: u64,
+    pub(super) piece: usize,
+    /// In a thousand packets.
+    pub(super) drops: u64,
+    pub(super) doubles: u64,
+    pub(super) corrupts: u64,
+}
+
+enum Large {
+    Begin(Header),
+    Bytes(VecDeque<u8>),
+}
+
+/// What is on the way to one end of a connection.
+#[derive(Default)]
+struct Way {
+    small: VecDeque<(u64, Vec<u8>)>,
+    large: VecDeque<(u64, Large)>,
+    bytes: usize,
+    last: u64,
+}
+
+struct Connection {
+    ends: [u32; 2],
+    rail: usize,
+    to: [Way; 2],
+    closed: [bool; 2],
+    cut: bool,
+}
+
+/// See the module.
+pub(super) struct Network {
+    pub(super) now: u64,
+    pub(super) random: Random,
+    /// No more faults by chance.
+    pub(super) calm: bool,
+    pub(super) counts: [u64; 3],
+    connections: HashMap<u64, Connection>,
+    last: u64,
+}
+
+impl Network {
+    pub(super) fn new(random: Random) -> Arc<Mutex<Network>> {
+        let connections = HashMap::new();
+        Arc::new(Mutex::new(Network {
+            now: 0,
+            random,
+            calm: false,
+            counts: [0; 3],
+            connections,
+            last: 0,
+        }))
+    }
+
+    /// A new connection between two ranks; each end is to be installed with its driver.
+    pub(super) fn connect(&mut self, rail: usize, ends: [u32; 2]) -> u64 {
+        self.last += 1;
+        let connection =
+            Connection { ends, rail, to: Default::default(), closed: [false; 2], cut: false };
+        self.connections.insert(self.last, connection);
+        self.last
+    }
+
+    /// Whether both ends have it open.
+    pub(super) fn is_whole(&self, id: u64) -> bool {
+        self.connections.get(&id).is_some_and(|it| !it.cut && it.closed == [false; 2])
+    }
+
+    /// Cuts connections; what is on the way is lost.
+    pub(super) fn cut(&mut self, which: impl Fn(usize, [u32; 2]) -> bool) -> u64 {
+        let mut count = 0;
+        for connection in self.connections.values_mut() {
+            if !connection.cut && which(connection.rail, connection.ends) {
+                connection.cut = true;
+                connection.to = Default::default();
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Nothing arrives over these before `until`, and nobody is told.
+    pub(super) fn swallow(&mut self, until: u64, which: impl Fn(usize, [u32; 2]) -> bool) {
+        for connection in self.connections.values_mut() {
+            if which(connection.rail, connection.ends) {
+                for way in &mut connection.to {
+                    way.last = way.last.max(until);
+                }
+            }
+        }
+    }
+
+    /// When the next thing arrives.
+    pub(super) fn next_arrival(&self) -> Option<u64> {
+        let ways = self.connections.values().flat_map(|connection| &connection.to);
+        let first = |way: &Way| {
+            let small = way.small.front().map(|packet| packet.0);
+            small.into_iter().chain(way.large.front().map(|piece| piece.0)).min()
+        };
+        ways.filter_map(first).filter(|&at| at > self.now).min()
+    }
+
+    fn arrival(&mut self, id: u64, end: usize, delay: u64) -> u64 {
+        let at = self.now + 1 + self.random.below(delay);
+        let Some(connection) = self.connections.get_mut(&id) else { return at };
+        connection.to[end].last = at.max(connection.to[end].last);
+        connection.to[end].last
+    }
+}
+
+/// The end of a connection that a driver has.
+struct End {
+    id: u64,
+    /// Which of the two.
+    side: usize,
+    shown: Option<Vec<u8>>,
+    /// Bytes that are missing of the piece that is being sent.
+    left: usize,
+}
+
+/// One rail of one rank.
+pub(super) struct Virtual {
+    rail: usize,
+    pub(super) nature: Nature,
+    network: Arc<Mutex<Network>>,
+    ends: HashMap<u32, End>,
+}
+
+impl Virtual {
+    pub(super) fn new(rail: usize, nature: Nature, network: &Arc<Mutex<Network>>) -> Virtual {
+        Virtual { rail, nature, network: network.clone(), ends: HashMap::new() }
+    }
+
+    /// Gives it its end of a connection with `peer`.
+    pub(super) fn install(&mut self, peer: u32, id: u64, side: usize) {
+        self.ends.insert(peer, End { id, side, shown: None, left: 0 });
+    }
+
+    fn network(&self) -> MutexGuard<'_, Network> {
+        self.network.lock().unwrap()
+    }
+
+    /// Closes everything: the process has died.
+    pub(super) fn die(&mut self) {
+        for peer in self.ends.keys().copied().collect::<Vec<_>>() {
+            self.bury(peer);
+        }
+    }
+}
+
+fn bytes(span: Span) -> Vec<u8> {
+    let mut bytes = vec![0; span.len()];
+    // SAFETY: the vector has the span's length.
+    unsafe { span.copy_to(bytes.as_mut_ptr()) };
+    bytes
+}
+
+fn flip(random: &mut Random, bytes: &mut [u8]) {
+    let at = random.below(bytes.len() as u64 * 8) as usize;
+    bytes[at / 8] ^= 1 << (at % 8);
+}
+
+impl Driver for Virtual {
+    fn name(&self) -> &'static str {
+        "virtual"
+    }
+    fn mtu(&self, _: u32) -> usize {
+        self.nature.mtu
+    }
+    fn can_copy(&self, _: u32) -> bool {
+        self.nature.copies
+    }
+    fn copies_too(&self, _: u32, _: bool) -> bool {
+        // A hint: sometimes.
+        self.nature.copies && self.nature.piece.is_multiple_of(2)
+    }
+    fn can_break(&self) -> bool {
+        self.nature.breaks
+    }
+    fn begin(&mut self) -> bool {
+        false
+    }
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+        let Nature { room, delay, drops, doubles, corrupts, .. } = self.nature;
+        let payload: Vec<u8> = parts.iter().flat_map(|&part| bytes(part)).collect();
+        assert!(payload.len() <= self.nature.mtu, "{header:?}");
+        assert_eq!(payload.len(), header.payload as usize);
+        let Some(&End { id, side, .. }) = self.ends.get(&to) else { return Post::Full };
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let mut packet = raw[..header.kind.header_len()].to_vec();
+        packet.extend(payload);
+        let mut network = self.network();
+        let network = &mut *network;
+        if !network.is_whole(id) || network.connections[&id].to[1 - side].small.len() >= room {
+            return Post::Full;
+        }
+        let mut copies = 1;
+        if !network.calm {
+            if network.random.chance(drops) {
+                copies = 0;
+                network.counts[0] += 1;
+            } else if network.random.chance(doubles) {
+                copies = 2;
+                network.counts[1] += 1;
+            } else if network.random.chance(corrupts) {
+                flip(&mut network.random, &mut packet);
+                network.counts[2] += 1;
+            }
+        }
+        for _ in 0..copies {
+            let at = network.arrival(id, 1 - side, delay);
+            if let Some(connection) = network.connections.get_mut(&id) {
+                connection.to[1 - side].small.push_back((at, packet.clone()));
+            }
+        }
+        Post::Posted
+    }
+    fn peek_small(&mut self, from: u32) -> Peek {
+        let Some(End { id, side, shown, .. }) = self.ends.get_mut(&from) else {
+            return Peek::Empty;
+        };
+        if shown.is_none() {
+            let mut network = self.network.lock().unwrap();
+            let now = network.now;
+            let Some(connection) = network.connections.get_mut(id) else { return Peek::Empty };
+            let way = &mut connection.to[*side];
+            match way.small.front() {
+                Some((at, _)) if *at <= now => {
+                    *shown = way.small.pop_front().map(|packet| packet.1)
+                }
+                None if connection.cut || connection.closed[1 - *side] => {
+                    return Peek::Gone(Cause::Vanished);
+                }
+                _ => return Peek::Empty,
+            }
+        }
+        let Some(packet) = shown else { return Peek::Empty };
+        let Ok(header) = Header::decode(packet) else { return Peek::Gone(Cause::Malformed) };
+        let payload = &packet[header.kind.header_len()..];
+        if payload.len() != header.payload as usize {
+            return Peek::Gone(Cause::Malformed);
+        }
+        // SAFETY: kept until `release`.
+        Peek::Packet(header, unsafe { Span::new(payload.as_ptr(), payload.len()) })
+    }
+    fn release(&mut self, from: u32) {
+        self.ends.get_mut(&from).unwrap().shown.take().unwrap();
+    }
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        let Nature { room, delay, piece, corrupts, .. } = self.nature;
+        let room = room * 40;
+        let Some(end) = self.ends.get_mut(&to) else { return 0 };
+        let mut network = self.network.lock().unwrap();
+        let network = &mut *network;
+        let mut sent = 0;
+        while sent < data.len() && network.is_whole(end.id) {
+            let used = network.connections[&end.id].to[1 - end.side].bytes;
+            if used >= room {
+                break;
+            }
+            let at = network.arrival(end.id, 1 - end.side, delay);
+            let lie = !network.calm && network.random.chance(corrupts);
+            let take = network.random.range(1, 60) as usize;
+            let mut random = network.random.clone();
+            network.random.next();
+            let Some(connection) = network.connections.get_mut(&end.id) else { break };
+            let way = &mut connection.to[1 - end.side];
+            if end.left == 0 {
+                let most = if header.flags & CHECKED != 0 { CHECKED_PIECE } else { piece };
+                end.left = most.min(data.len() - sent);
+                let header =
+                    Header { len: header.len + sent as u64, payload: end.left as u32, ..*header };
+                way.large.push_back((at, Large::Begin(header)));
+                way.bytes += LONG;
+                continue;
+            }
+            let mut part = bytes(data.part(sent, end.left.min(take).min(room - used)));
+            sent += part.len();
+            end.left -= part.len();
+            if lie {
+                flip(&mut random, &mut part);
+                network.counts[2] += 1;
+            }
+            way.bytes += part.len();
+            way.large.push_back((at, Large::Bytes(part.into())));
+        }
+        sent
+    }
+    fn mid_piece(&self, to: u32) -> usize {
+        self.ends.get(&to).map_or(0, |end| end.left)
+    }
+    fn peek_large(&mut self, from: u32) -> Peek {
+        let Some(End { id, side, .. }) = self.ends.get(&from) else { return Peek::Empty };
+        let mut network = self.network();
+        let now = network.now;
+        let Some(connection) = network.connections.get_mut(id) else { return Peek::Empty };
+        let over = connection.cut || connection.closed[1 - side];
+        let way = &mut connection.to[*side];
+        match way.large.front() {
+            Some((at, Large::Begin(header))) if *at <= now => {
+                let header = *header;
+                way.large.pop_front();
+                way.bytes -= LONG;
+                Peek::Packet(header, Span::EMPTY)
+            }
+            Some((at, Large::Bytes(_))) if *at <= now => panic!("bytes that belong to no piece"),
+            None if over => Peek::Gone(Cause::Vanished),
+            _ => Peek::Empty,
+        }
+    }
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        let Some(End { id, side, .. }) = self.ends.get(&from) else { return 0 };
+        let mut network = self.network();
+        let now = network.now;
+        let Some(connection) = network.connections.get_mut(id) else { return 0 };
+        let way = &mut connection.to[*side];
+        let Some((at, Large::Bytes(piece))) = way.large.front_mut() else { return 0 };
+        if *at > now {
+            return 0;
+        }
+        let count = len.min(piece.len()).min(17);
+        for (index, byte) in piece.drain(..count).enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(index).write(byte) };
+        }
+        let empty = piece.is_empty();
+        way.bytes -= count;
+        if empty {
+            way.large.pop_front();
+        }
+        count
+    }
+    unsafe fn pull(
+        &mut self,
+        _: u32,
+        remote: u64,
+        to: *mut u8,
+        len: usize,
+    ) -> Result<usize, Refused> {
+        if self.network().random.chance(100) {
+            return Err(Refused::Unable);
+        }
+        let len = len.min(333);
+        // SAFETY: the world keeps every buffer to its end.
+        unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
+        Ok(len)
+    }
+    unsafe fn push(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+        if self.network().random.chance(100) {
+            return Err(Refused::Unable);
+        }
+        let data = data.part(0, 333);
+        // SAFETY: as in `pull`.
+        unsafe { data.copy_to(remote as *mut u8) };
+        Ok(data.len())
+    }
+    fn is_flushed(&self, to: u32) -> bool {
+        self.ends.get(&to).is_none_or(|end| end.left == 0)
+    }
+    fn waits_for_goodbye(&self) -> bool {
+        true
+    }
+    fn bury(&mut self, peer: u32) {
+        let Some(end) = self.ends.remove(&peer) else { return };
+        let mut network = self.network();
+        let Some(connection) = network.connections.get_mut(&end.id) else { return };
+        debug_assert_eq!(connection.rail, self.rail);
+        connection.closed[end.side] = true;
+        if connection.closed == [true; 2] {
+            network.connections.remove(&end.id);
+        }
+    }
+    fn arm(&mut self) {}
+    fn wake_oneself(&mut self) {}
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+}

@@ -1,0 +1,202 @@
+//! What must hold in every schedule: each message arrives once, whole and in order, between ranks that live; what needs a
+//! rank that does not ends with an error, and nothing else does; everybody can close, and nothing is left in any table.
+
+use super::network::Virtual;
+use super::program::{Program, RANKS, Step};
+use super::world::{Asked, Tally, World};
+use crate::engine::core::Core;
+use crate::error::{Cause, Error};
+use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::simulation::content;
+
+/// Runs the schedule of a seed; panics when something does not hold.
+pub(super) fn judge(seed: u64) -> Tally {
+    let program = Program::new(seed);
+    let mut world = World::new(&program, seed);
+    world.pass(|_| false);
+    world.network.lock().unwrap().calm = true;
+    let pairs = || (0..RANKS).flat_map(|a| (0..RANKS).map(move |b| (a, b)));
+    for (a, b) in pairs() {
+        let right = world.are_whole(a, b) || world.have_reason(a, b);
+        assert!(right, "{a} and {b} lost each other: {:?}", world.lives(a, b));
+    }
+    take_back(&mut world);
+    let whole: Vec<(u32, u32)> = pairs().filter(|&(a, b)| world.are_whole(a, b)).collect();
+    for (key, messages) in world.sent.clone() {
+        let (from, to, tag) = key;
+        let missing = messages.len() - taken(&world, from, to, tag).len();
+        for _ in 0..if whole.contains(&(from, to)) { missing } else { 0 } {
+            world.receive(to, Some(from), tag, 2000, true);
+        }
+    }
+    world.pass(|_| false);
+    for asked in world.sends.iter().chain(&world.receives) {
+        let over = asked.get().is_finished() || world.cores[asked.rank as usize].is_none();
+        assert!(over, "a request never ends: {}", stuck(&world, asked));
+    }
+    check_ends(&world, &whole);
+    for (&(from, to, tag), messages) in &world.sent {
+        check_messages(&world, (from, to, tag), messages, whole.contains(&(from, to)));
+    }
+    close(&mut world, &program);
+    let [drops, doubles, corrupted] = world.network.lock().unwrap().counts;
+    Tally { drops, doubles, corrupted, ..std::mem::take(&mut world.tally) }
+}
+
+/// What is known of a request that does not end.
+fn stuck(world: &World, asked: &Asked) -> String {
+    let request = asked.get();
+    let gate = world.cores[asked.rank as usize].as_ref().map(|core| {
+        let gate = &core.gates[request.source.get() as usize];
+        let (open, small, late) = (gate.open, gate.small, gate.care.late);
+        (gate.life, open, small, late, gate.halves, gate.large_expected, gate.careful)
+    });
+    format!(
+        "{:?} of {} with {} over {:?}: {:?}, {:?}, {} of {} bytes, {:?}",
+        request.op,
+        asked.rank,
+        request.source.get(),
+        gate,
+        request.place.get(),
+        request.owes.get(),
+        request.moved.get(),
+        request.total.get(),
+        request.parts,
+    )
+}
+
+/// Receives that nothing matched are taken back. What needs a rank that is gone must have ended.
+fn take_back(world: &mut World) {
+    for index in 0..world.receives.len() {
+        let asked = &world.receives[index];
+        let (rank, request, from) = (asked.rank, asked.request, asked.get().peer);
+        if asked.get().is_finished() || world.cores[rank as usize].is_none() {
+            continue;
+        }
+        assert!(from == ANY_SOURCE || world.are_whole(rank, from), "waits for a rank that is gone");
+        // SAFETY: not finished, and alive.
+        world.cores[rank as usize].as_mut().unwrap().cancel(unsafe { Ref::new(request) });
+        let over = world.receives[index].get().is_finished();
+        assert!(over, "matched, and yet nothing more happens");
+    }
+}
+
+/// Requests end well unless they need somebody who is gone.
+fn check_ends(world: &World, whole: &[(u32, u32)]) {
+    for asked in world.sends.iter().chain(&world.receives).filter(|asked| asked.get().is_finished())
+    {
+        match asked.get().result() {
+            Ok(_) | Err(Error::Cancelled | Error::Truncated { .. }) => {}
+            Err(Error::PeerDied { rank, .. }) => {
+                assert!(
+                    !whole.contains(&(asked.rank, rank)),
+                    "{rank} lives, and yet: {} {:?} {:?}",
+                    stuck(world, asked),
+                    asked.get().result(),
+                    world.lives(asked.rank, rank)
+                );
+                let peer = asked.get().peer;
+                assert!(peer == rank || peer == ANY_SOURCE);
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+/// The receives that got a message of these, in the order in which they were posted.
+fn taken(world: &World, from: u32, to: u32, tag: u64) -> Vec<usize> {
+    let got = |asked: &Asked| match asked.get().is_finished().then(|| asked.get().result()) {
+        Some(Ok(status)) => Some(status.source),
+        Some(Err(Error::Truncated { from, .. })) => Some(from),
+        _ => None,
+    };
+    let fits = |asked: &Asked| asked.rank == to && asked.tag == tag && got(asked) == Some(from);
+    world
+        .receives
+        .iter()
+        .enumerate()
+        .filter(|(_, asked)| fits(asked))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Whether that receive holds that message.
+fn holds(asked: &Asked, from: u32, number: usize, len: usize) -> bool {
+    let room = asked.buffer.len();
+    let ended = match asked.get().result() {
+        Ok(status) => status.len == len && len <= room,
+        Err(Error::Truncated { message, capacity, .. }) => {
+            (message, capacity) == (len, room) && len > room
+        }
+        Err(_) => false,
+    };
+    let expected = |at| if at < len { content(from, number, at) } else { 0 };
+    ended && asked.buffer.iter().enumerate().all(|(at, &byte)| byte == expected(at))
+}
+
+fn check_messages(world: &World, key: (u32, u32, u64), messages: &[(usize, usize)], whole: bool) {
+    let (from, to, tag) = key;
+    let taken = taken(world, from, to, tag);
+    if whole {
+        assert_eq!(taken.len(), messages.len(), "{key:?}");
+        for (&index, &(number, len)) in taken.iter().zip(messages) {
+            let asked = &world.receives[index];
+            assert!(holds(asked, from, number, len), "{key:?}: message {number} of {len} bytes");
+        }
+    } else {
+        // Some are missing, but what has come has come in order.
+        let mut rest = messages.iter();
+        for index in taken {
+            let asked = &world.receives[index];
+            let found = rest.any(|&(number, len)| holds(asked, from, number, len));
+            assert!(found, "{key:?}: twice, out of order, or never sent");
+        }
+    }
+}
+
+/// Everybody closes, in disorder.
+fn close(world: &mut World, program: &Program) {
+    if program.rough_end {
+        world.network.lock().unwrap().calm = false;
+        for rail in 0..program.natures.len() {
+            world.later(rail as u64 * 7, Step::Cut { rail, ends: [0, 1] });
+            world.later(rail as u64 * 30 + 3, Step::Cut { rail, ends: [1, 2] });
+        }
+    }
+    let mut closes = Vec::new();
+    for rank in 0..RANKS {
+        let delayed = world.now() + 20;
+        if let Some(request) = world.ask(rank, Request::close()) {
+            closes.push(request);
+        }
+        if rank != 1 {
+            world.pass(|world| world.now() >= delayed);
+        }
+    }
+    world.pass(|_| false);
+    for request in closes {
+        // SAFETY: boxed by `ask`.
+        assert!(unsafe { request.as_ref() }.is_finished(), "a session never closes");
+        // SAFETY: finished.
+        drop(unsafe { Box::from_raw(request.as_ptr()) });
+    }
+    world.cores.iter().flatten().for_each(nothing_is_left);
+}
+
+fn nothing_is_left(core: &Core<Virtual>) {
+    assert_eq!((core.outstanding(), core.backlog), (0, 0));
+    assert!(core.table.find(|_| true).is_none() && core.copies.is_empty());
+    assert!(core.matching.find_posted(|_| true).is_none() && core.connected.is_empty());
+    for (peer, gate) in core.gates.iter().enumerate() {
+        let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
+        let idle =
+            gate.halves.iter().all(Option::is_none) && gate.arrivals.iter().all(Option::is_none);
+        assert!(empty && idle && gate.care.is_settled() && gate.open == 0, "gate to {peer}");
+        assert!(gate.large_expected == 0);
+    }
+    assert!(
+        core.casualty.is_none_or(|(_, cause)| cause != Cause::Malformed),
+        "{:?}",
+        core.casualty
+    );
+}
