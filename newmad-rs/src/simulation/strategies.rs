@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{MTU, THRESHOLD, Virtual, Wires, World, ask, content, driver, pair, settle};
+use super::{MTU, Virtual, Wires, World, ask, content, driver, pair, settle};
 use crate::engine::core::{Core, Signals};
 use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
@@ -234,7 +234,7 @@ fn a_large_message_is_divided_as_the_rails_were_sampled() {
         .map(|rank| {
             let drivers = (0..2).map(|rail| driver(rank, rail, &wires, world)).collect();
             let signals = Signals::new(2, 2).unwrap();
-            let mut core = Core::new(rank, 2, drivers, THRESHOLD, 1 << 20, signals);
+            let mut core = Core::new(rank, 2, drivers, super::config(world), signals);
             (0..2).for_each(|rail| core.attach(rail, 1 - rank, |_| ()));
             core
         })
