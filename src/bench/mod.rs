@@ -6,6 +6,7 @@
 
 mod bandwidth;
 mod bare;
+mod coll;
 pub(crate) mod config;
 mod crunch;
 mod detect;
@@ -108,7 +109,7 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 12] = [
+pub(crate) static BENCHES: [&Bench; 13] = [
     &overlap::BENCH,
     &submit::BENCH,
     &reactivity::BENCH,
@@ -116,6 +117,7 @@ pub(crate) static BENCHES: [&Bench; 12] = [
     &bandwidth::BENCH,
     &rate::BENCH,
     &mt_latency::BENCH,
+    &coll::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
     &detect::BENCH,
@@ -210,6 +212,12 @@ pub(crate) struct BenchArgs {
     /// Messages under way at once
     #[arg(long, value_name = "LIST")]
     window: Option<String>,
+    /// Processes of the group: 2,4
+    #[arg(long, value_name = "LIST")]
+    members: Option<String>,
+    /// How a collective is done: auto, or an algorithm
+    #[arg(long, value_name = "LIST")]
+    algorithm: Option<String>,
     /// Where MPI libraries that came as Python wheels are, each in a virtual environment: openmpi5, mpich5, impi
     #[arg(long, value_name = "DIR")]
     peers_dir: Option<PathBuf>,
@@ -252,6 +260,8 @@ impl BenchArgs {
             ("op", &self.op),
             ("workers", &self.workers),
             ("window", &self.window),
+            ("members", &self.members),
+            ("algorithm", &self.algorithm),
         ];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
@@ -392,6 +402,8 @@ mod tests {
             "op",
             "workers",
             "window",
+            "members",
+            "algorithm",
         ];
         for bench in BENCHES {
             for key in bench.keys {

@@ -36,6 +36,7 @@ mod run;
 mod simulator;
 
 pub(crate) use algo::choose::Choices;
+pub use algo::choose::algorithms;
 pub use algo::{Blocks, Task};
 pub use group::Group;
 pub(crate) use group::Groups;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use crate::coll::algo::choose::{Choices, all, choose};
+use crate::coll::algo::choose::{Choices, algorithms, choose};
 use crate::coll::algo::{Blocks, Task, record};
 use crate::coll::operator::{Op, Operator, as_bytes};
 use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
@@ -275,7 +275,7 @@ fn check(case: &Case) {
     let Case { size, count, root, in_place, .. } = *case;
     let op = if case.commutative { add() } else { compose() };
     let mut choices = Choices::read().unwrap();
-    for (operation, names) in all() {
+    for (operation, names) in algorithms() {
         if let Some(name) = names.get(case.algorithm) {
             assert!(choices.force(operation, name));
         }

@@ -138,9 +138,8 @@ fn named(choice: &Choice, word: &str) -> Option<Algorithm> {
     choice.algorithms.iter().find(|(name, _)| *name == word).map(|(_, algorithm)| *algorithm)
 }
 
-/// Every operation with its algorithms.
-#[cfg(test)]
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+/// Every operation for which there is a choice, with its algorithms: what [`crate::coll::Group::set_algorithm`] takes.
+pub fn algorithms() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
     CHOICES
         .iter()
         .map(|choice| (choice.operation, choice.algorithms.iter().map(|(name, _)| *name).collect()))
