@@ -154,6 +154,19 @@ fn reactivity() {
 }
 
 #[test]
+fn rpc() {
+    let few = ["--size", "1,70000", "--threads", "0,3", "--iters", "20", "--rounds", "1"];
+    let objects = bench("rpc", &few);
+    assert_eq!(values(&objects, "op"), ["\"inline\"", "\"thread\""]);
+    assert_eq!(values(&objects, "driver"), ["\"shm\"", "\"tcp\""]);
+    let of = |window: u64, size: u64| {
+        metrics(&objects, move |c| c["window"] == window && c["size"] == size && c["threads"] == 3)
+    };
+    assert_eq!(of(1, 1), names(&["call_time", "call_rate"]));
+    assert_eq!(of(64, 70000), names(&["call_rate", "bandwidth"]));
+}
+
+#[test]
 fn latency() {
     let objects = bench("latency", &["--size", "1,2K,100000", "--iters", "30", "--rounds", "2"]);
     assert_eq!(values(&objects, "library"), ["\"bare\"", "\"newmad\""]);

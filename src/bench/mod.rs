@@ -23,6 +23,7 @@ pub(crate) mod present;
 mod rate;
 mod reactivity;
 pub(crate) mod results;
+mod rpc;
 mod spin;
 pub(crate) mod stats;
 mod stream;
@@ -116,6 +117,7 @@ pub(crate) static BENCHES: [&Bench; 13] = [
     &latency::BENCH,
     &bandwidth::BENCH,
     &rate::BENCH,
+    &rpc::BENCH,
     &mt_latency::BENCH,
     &coll::BENCH,
     &idle::BENCH,
