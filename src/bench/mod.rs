@@ -110,7 +110,7 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 13] = [
+pub(crate) static BENCHES: [&Bench; 14] = [
     &overlap::BENCH,
     &submit::BENCH,
     &reactivity::BENCH,
