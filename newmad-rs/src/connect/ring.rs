@@ -240,6 +240,12 @@ impl Ring {
         }
     }
 
+    /// The links with that rank.
+    pub(super) fn links_with(&self, peer: u32) -> Vec<u64> {
+        let all = self.links.iter().filter(|(_, link)| link.peer == peer);
+        all.map(|(&number, _)| number).collect()
+    }
+
     /// Whether there is a link with that rank.
     pub(super) fn is_linked(&self, peer: u32) -> bool {
         self.links.values().any(|link| link.peer == peer)

@@ -3,12 +3,15 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What it does with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Passes everything on.
     Pass,
+    /// Holds everything back, to pass it on later.
+    Stall,
     /// Takes connections and bytes, and passes nothing on.
     Swallow,
 }
@@ -68,7 +71,12 @@ impl Proxy {
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, heard: Option<Arc<Mutex<Vec<u8>>>>) {
         let mut bytes = vec![0; 64 * 1024];
         while let Ok(got @ 1..) = from.read(&mut bytes) {
-            if self.state.lock().unwrap().mode == Mode::Swallow {
+            let mut mode = self.mode();
+            while mode == Mode::Stall {
+                std::thread::sleep(Duration::from_millis(1));
+                mode = self.mode();
+            }
+            if mode == Mode::Swallow {
                 continue;
             }
             if let Some(heard) = &heard {
@@ -80,6 +88,10 @@ impl Proxy {
         }
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
+    }
+
+    fn mode(&self) -> Mode {
+        self.state.lock().unwrap().mode
     }
 
     pub(crate) fn set(&self, mode: Mode) {

@@ -214,6 +214,7 @@ impl Thread {
                     self.end(peer, Cause::Vanished);
                 } else if late || hopeless {
                     self.end(peer, Cause::Unreachable);
+                    self.doubt(peer);
                 } else {
                     self.later(pause(tries), Later::Call(rail, peer));
                 }

@@ -107,6 +107,19 @@ impl Thread {
         }
     }
 
+    /// Links with that peer cannot be made any more. Its connections of the control ring may be as silent and not know: they
+    /// are made anew, and when that cannot be done either, the peer is dead for everybody.
+    pub(super) fn doubt(&mut self, peer: u32) {
+        if self.rails[0].is_local() {
+            // The kernel would have told.
+            return;
+        }
+        for link in self.ring.links_with(peer) {
+            self.controls.remove(&link);
+            self.ring.lost(link, false);
+        }
+    }
+
     /// A peer is dead. What it has sent before is there, or comes soon.
     fn died(&mut self, peer: u32) {
         self.ringing.remove(&peer);

@@ -1,0 +1,226 @@
+//! TCP connections that break while both processes live: made again, with nothing lost, twice or out of order; and
+//! what happens when they cannot be made again.
+
+mod common;
+#[allow(dead_code)]
+#[path = "common/proxy.rs"]
+mod proxy;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Job, byte, message, start};
+use newmad::{Error, Session};
+use proxy::{Mode, Proxy};
+
+const LIMIT: Duration = Duration::from_secs(120);
+const ROUNDS: u64 = 40;
+/// Where the next cut may come before a busy machine has made a connection, this test is not about time.
+const PATIENT: (&str, &str) = ("NMAD_REPAIR_MS", "30000");
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
+    let run = match scenario.as_str() {
+        "storm" => storm,
+        "partition" => partition,
+        other => panic!("unknown scenario {other}"),
+    };
+    if let Err(error) = newmad::run(run).and_then(|result| result) {
+        panic!("{error}");
+    }
+}
+
+/// What `from` sends to `to` as number `index` of a round, and how long it is: mostly short, some announced.
+fn content(from: u32, to: u32, round: u64, index: u64) -> Vec<u8> {
+    let number = u64::from(from) << 48 | u64::from(to) << 40 | round << 8 | index;
+    let len = match index {
+        0 => 0,
+        7 => 100_000 + round as usize * 1000,
+        8 => 40_000,
+        _ => byte(number, 1) as usize * 10,
+    };
+    message(number, len)
+}
+
+/// Everybody with everybody: many short messages, some long ones; contents tell their place.
+fn storm(session: &Session) -> Result<(), Error> {
+    let (rank, size) = (session.rank(), session.size());
+    for round in 0..ROUNDS {
+        let mut sends = Vec::new();
+        let mut receives = Vec::new();
+        for peer in (0..size).filter(|&peer| peer != rank) {
+            for index in 0..10 {
+                let tag = index % 3;
+                sends.push(session.isend(peer, tag, content(rank, peer, round, index))?);
+            }
+            for tag in 0..3 {
+                for index in (0..10).filter(|index| index % 3 == tag) {
+                    let receive = session.irecv(peer, tag, vec![0; 400_000])?;
+                    receives.push((peer, index, receive));
+                }
+            }
+        }
+        for (peer, index, receive) in receives {
+            let (data, status) = receive.wait()?;
+            let expected = content(peer, rank, round, index);
+            assert!(
+                data[..status.len] == expected,
+                "message {index} of round {round} from {peer}: {} bytes",
+                status.len
+            );
+        }
+        for send in sends {
+            send.wait()?;
+        }
+    }
+    session.barrier()
+}
+
+/// Proxies in front of each address that a process publishes, in the order in which they are made.
+#[derive(Clone, Default)]
+struct Network {
+    proxies: Arc<Mutex<Vec<Proxy>>>,
+}
+
+impl Network {
+    fn start(&self, scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
+        let proxies = self.proxies.clone();
+        let rewrite = move |_: usize, value: &str| {
+            let mut changed = value.to_owned();
+            for address in value.split(',').skip(4) {
+                let to: SocketAddr = address.parse().unwrap();
+                let proxy = Proxy::new(to);
+                changed = changed.replace(address, &proxy.address.to_string());
+                proxies.lock().unwrap().push(proxy);
+            }
+            changed
+        };
+        start(scenario, size, size, &|_| env.to_vec(), Arc::new(rewrite))
+    }
+
+    fn all(&self) -> Vec<Proxy> {
+        self.proxies.lock().unwrap().clone()
+    }
+
+    /// Cuts the connections of one proxy after the other, among those that `which` points at, until `stop`; says how
+    /// often.
+    fn cut_again_and_again(&self, which: impl Fn(usize) -> bool, stop: &AtomicBool) -> usize {
+        let mut cuts = 0;
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(30 + u64::from(byte(7, cuts)) / 4));
+            let all = self.all();
+            let chosen: Vec<&Proxy> =
+                all.iter().enumerate().filter(|(at, _)| which(*at)).map(|(_, one)| one).collect();
+            if !chosen.is_empty() {
+                let proxy = chosen[cuts % chosen.len()];
+                if cuts % 4 == 3 {
+                    // Not broken: only slow for a moment, and then cut while much is on its way.
+                    proxy.set(Mode::Stall);
+                    std::thread::sleep(Duration::from_millis(20));
+                    proxy.cut();
+                    proxy.set(Mode::Pass);
+                } else {
+                    proxy.cut();
+                }
+                cuts += 1;
+            }
+        }
+        cuts
+    }
+}
+
+fn storm_under_cuts(size: usize, env: &[(&str, &str)], which: fn(usize) -> bool) {
+    let network = Network::default();
+    let stop = AtomicBool::new(false);
+    let (ended, cuts) = std::thread::scope(|scope| {
+        let cutter = scope.spawn(|| network.cut_again_and_again(which, &stop));
+        let ended = network.start("storm", size, env).end(LIMIT);
+        stop.store(true, Ordering::Relaxed);
+        (ended, cutter.join().unwrap())
+    });
+    let made: usize = network.all().iter().map(Proxy::made).sum();
+    println!("{env:?}: {cuts} cuts, {made} connections");
+    assert!(ended.iter().all(|end| end.code == Some(0)), "{env:?}: {ended:#?}");
+    // Without cuts it would be the control ring and one link for each pair and rail.
+    assert!(
+        cuts > 5 && made > 3 * size * size,
+        "only {made} connections were made: too few cuts to tell"
+    );
+}
+
+#[test]
+fn connections_that_are_cut_again_and_again_lose_nothing() {
+    storm_under_cuts(3, &[("NMAD_DRIVER", "tcp"), PATIENT], |_| true);
+}
+
+#[test]
+fn one_of_two_rails_may_break_again_and_again() {
+    storm_under_cuts(2, &[("NMAD_DRIVER", "tcp+tcp"), PATIENT], |at| at % 2 == 1);
+}
+
+/// Waits for a message that never comes, since the network is cut for good.
+fn partition(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    let send = session.isend(peer, 1, "hello")?;
+    session.recv(peer, 1, &mut [0; 8])?;
+    send.wait()?;
+    std::fs::write(format!("{}.{}", std::env::var("MET").unwrap(), session.rank()), b"").unwrap();
+    let begin = Instant::now();
+    // Sends now and then, so that there is something that can go unanswered.
+    let waits = session.irecv(peer, 2, vec![0; 8])?;
+    while session.send(peer, 1, b"tick").is_ok() {
+        assert!(begin.elapsed() < LIMIT / 2, "the end is not noticed");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    match waits.wait() {
+        Err(Error::PeerDied { rank, .. }) if rank == peer => {}
+        other => panic!("{other:?}"),
+    }
+    // From then on it is an error at once.
+    let begin = Instant::now();
+    assert!(session.send(peer, 1, b"x").is_err());
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    Ok(())
+}
+
+#[test]
+fn a_network_that_stays_cut_ends_what_needs_it() {
+    // The promise is 2 s after the repair time; the machine may be busy with other things.
+    ends_within(true, Duration::from_secs(10));
+}
+
+#[test]
+fn a_network_that_falls_silent_ends_what_needs_it() {
+    // Nothing says that the network is gone: first what is sent has to go unanswered for seconds.
+    ends_within(false, Duration::from_secs(30));
+}
+
+fn ends_within(cut: bool, limit: Duration) {
+    let network = Network::default();
+    let met = format!("newmad-repair-{}-{cut}", std::process::id());
+    let met = std::env::temp_dir().join(met).display().to_string();
+    let env = [("NMAD_DRIVER", "tcp"), ("NMAD_REPAIR_MS", "600"), ("MET", &met)];
+    let job = network.start("partition", 2, &env);
+    let begin = Instant::now();
+    for rank in 0..2 {
+        // Each writes its file when it has heard of the other.
+        while std::fs::remove_file(format!("{met}.{rank}")).is_err() {
+            assert!(begin.elapsed() < LIMIT / 2, "they do not meet");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    for proxy in network.all() {
+        proxy.set(Mode::Swallow);
+    }
+    if cut {
+        network.all().iter().for_each(Proxy::cut);
+    }
+    let begin = Instant::now();
+    let ended = job.succeed(LIMIT);
+    println!("cut {cut}: over after {:?}", begin.elapsed());
+    assert!(begin.elapsed() < limit, "{:?}: {ended:#?}", begin.elapsed());
+}
