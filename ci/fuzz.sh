@@ -19,5 +19,7 @@ for target in "${targets[@]}"; do
     printf '\n-- %s\n' "$target"
     # What it prints about each new input is of no interest; what it prints at its end, or about a failure, is.
     cargo fuzz run "$target" -- -max_total_time="${FUZZ_SECONDS:-20}" -max_len=2000 -timeout=30 -verbosity=0 \
-        -print_final_stats=1 2>&1 | { grep -vE '^(INFO|#[0-9]|stat::(new|slow|peak|average))' || true; }
+        -print_final_stats=1 2>&1 | {
+        grep -vE '^(INFO|#|"|\s+(NEW_FUNC|Compiling|Finished|Running)|stat::(new|slow|peak|average))' || true
+    }
 done
