@@ -148,12 +148,16 @@ fn hold(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn held_messages_leave_while_their_sender_computes() {
-    for policy in ["load-aware", "always-block", "always-poll"] {
-        let flag = std::env::temp_dir().join(format!("newmad-{}-{policy}", std::process::id()));
+    for (policy, spare) in
+        pioman::policy::NAMES.map(|name| (name, "4")).into_iter().chain([("load-aware", "0")])
+    {
+        let flag =
+            std::env::temp_dir().join(format!("newmad-{}-{policy}-{spare}", std::process::id()));
         let env = [
             ("NMAD_DRIVER", "tcp"),
             ("NMAD_STRATEGY", "aggreg"),
             ("PIOM_POLICY", policy),
+            ("PIOM_SPARE_LWP", spare),
             (FLAG, flag.to_str().unwrap()),
         ];
         launch("hold", 2, &env).succeed(LIMIT);
