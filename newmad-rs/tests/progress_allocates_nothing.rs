@@ -4,10 +4,11 @@ mod common;
 #[path = "../../pioman-rs/tests/common/strict.rs"]
 mod strict;
 
+use std::io::IoSliceMut;
 use std::time::{Duration, Instant};
 
 use common::{launch, message};
-use newmad::{ANY, Error, Session};
+use newmad::{ANY, Error, Session, Strided, Tag};
 use pioman::Point;
 use strict::FORBIDDEN;
 
@@ -77,9 +78,73 @@ fn child() {
         }
         Ok(())
     };
+    let kinds = |session: &Session| -> Result<(), Error> {
+        let peer = 1 - session.rank();
+        for round in 0..6 {
+            for (tag, &size) in SIZES.iter().enumerate().filter(|(_, size)| **size < 500_000) {
+                kinds_of(session, peer, tag as u64, size, round)?;
+            }
+        }
+        Ok(())
+    };
+    let talk = if std::env::var(common::SCENARIO).as_deref() == Ok("kinds") {
+        Box::new(kinds) as Box<dyn FnOnce(&Session) -> Result<(), Error> + Send>
+    } else {
+        Box::new(talk)
+    };
     if let Err(error) = newmad::run(talk).and_then(|result| result) {
         panic!("{error}");
     }
+}
+
+/// The other kinds of requests: scattered, synchronous, with masks, probed for, persistent.
+fn kinds_of(
+    session: &Session,
+    peer: u32,
+    tag: u64,
+    size: usize,
+    round: usize,
+) -> Result<(), Error> {
+    let data = message(tag, size);
+    let gaps = Strided { block: 100, stride: 130, count: size / 100 };
+    let spread = vec![7; gaps.count * 130];
+    let mut room = spread.clone();
+    let mut pieces: Vec<Vec<u8>> = data.chunks(999).map(|piece| vec![0; piece.len()]).collect();
+    let mut slices: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
+    let mut persistent = session.recv_init(ANY, Tag { value: tag, mask: 0xff }, vec![0; size])?;
+    let quiet = || {
+        let start = Instant::now();
+        poll_until(session, || start.elapsed() > Duration::from_millis(1));
+    };
+    session.scope(|scope| {
+        // Half of the receives are posted before their messages come, half afterwards.
+        let late = round % 2 == 1;
+        let send = || {
+            scope.isend_strided(peer, tag | 0x100, &spread, gaps)?;
+            scope.isend(peer, tag | 0x200, &data)?;
+            scope.issend(peer, tag | 0x300, &data)
+        };
+        let early = if late { Some(send()?) } else { None };
+        quiet();
+        scope.irecv_strided(peer, tag | 0x100, &mut room, gaps)?;
+        scope.irecv_vectored(peer, tag | 0x200, &mut slices)?;
+        let mut sure = match early {
+            Some(sure) => sure,
+            None => send()?,
+        };
+        quiet();
+        let held = session.mprobe(peer, Tag { value: tag | 0x300, mask: !0 })?;
+        if round.is_multiple_of(3) {
+            drop(held);
+            persistent.start()?;
+        } else {
+            assert_eq!(held.recv(&mut vec![0; size])?.len, size);
+        }
+        poll_until(session, || persistent.test());
+        poll_until(session, || sure.test());
+        Ok(())
+    })?;
+    session.barrier()
 }
 
 #[test]
@@ -94,6 +159,7 @@ fn no_driver_allocates_while_it_makes_progress() {
         // Progress off: the only polls are those of this test.
         let env = [env, ("PIOM_ENABLE_PROGRESSION", "0"), ("MARCEL_MODE", "no-thread")];
         launch("talk", 2, &env).succeed(Duration::from_secs(30));
+        launch("kinds", 2, &env).succeed(Duration::from_secs(60));
     }
 }
 
