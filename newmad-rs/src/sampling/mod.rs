@@ -5,7 +5,7 @@
 //! figures serve. What it is for:
 //! - *the rendezvous threshold* of a rail: the size from which asking first costs no more than sending at once
 //!   ([`Sampling::threshold`]);
-//! - *predictions* for strategies: when would so many bytes be through over this rail ([`Pace`])? A date, not a share:
+//! - *predictions* for strategies: when would so many bytes be through over this rail? A date, not a share:
 //!   from it follow shares, and whether to share at all (`strategy/split_balance.rs`).
 //!
 //! ```text
