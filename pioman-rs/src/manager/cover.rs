@@ -58,6 +58,7 @@ impl Core {
         if pending == 0 {
             return;
         }
+        self.visits.count();
         self.cover(Point::Library, &sources);
         if pending & self.ticking() != 0
             && let Some(load) = self.load.get()

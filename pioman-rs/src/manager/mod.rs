@@ -53,6 +53,7 @@ use crate::source::uring::Uring;
 use crate::sync::completion::Completion;
 use crate::watch::candidates::Candidates;
 use crate::watch::dedicated::{Dedicated, Threads};
+use crate::watch::patrol::Visits;
 use crate::watch::pollers::Pollers;
 use crate::watch::set::Watch;
 use crate::watch::spare::Spare;
@@ -208,6 +209,7 @@ impl Builder {
             watcher: OnceLock::new(),
             blind: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            visits: Visits::default(),
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
             idle_mask: AtomicU64::new(0),
@@ -284,6 +286,8 @@ pub(crate) struct Core {
     pub(crate) blind: AtomicBool,
     /// Threads inside a wait; counted only when progress outside calls is off.
     pub(crate) waiting: AtomicUsize,
+    /// How often something was left pending.
+    pub(crate) visits: Visits,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
     pub(crate) spun: AtomicBool,
     /// The idle virtual processor that polls (its address), and what: the others sleep.

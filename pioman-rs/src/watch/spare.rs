@@ -15,6 +15,7 @@ use marcel::lwp::{LwpPool, prefer_current_thread};
 
 use crate::manager::Core;
 use crate::manager::point::Point;
+use crate::watch::patrol::Patrol;
 
 pub(crate) struct Spare {
     shared: Arc<Shared>,
@@ -94,23 +95,27 @@ impl Shared {
         prefer_current_thread();
         let core = &self.core;
         core.wake_up.probe();
+        let mut patrol = Patrol::new(core);
         while !self.stopping.load(SeqCst) {
             // Without a runtime there are no ticks but these.
             let ticks = core.load.get().is_none() && core.take_ticker();
             // Tasks that nobody else runs are run here; as long as there are any, at the tick's pace.
             let paced = core.tasks.visit_by_watcher(core) || ticks;
             let soon = paced.then(|| Instant::now() + core.tick_period);
+            let soon = [soon, patrol.next()].into_iter().flatten().min();
             self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
             core.wake_up.found();
             let sources = core.registry.pin();
-            core.drain(Point::Block, &sources, core.awaited());
+            core.drain(Point::Block, &sources, core.awaited() | patrol.polls());
             if ticks {
                 core.release_ticker(Point::Tick, &sources);
             }
+            patrol.looked(core, &sources);
             // Nothing more comes, or somebody polls, or whoever sleeps is armed. (Armed *again* if that is somebody
             // else: what woke us may have been meant for both, and is gone now.)
             core.cover(Point::Block, &sources);
         }
+        patrol.end(core);
     }
 }
 

@@ -1,0 +1,90 @@
+//! A program that leaves something pending again and again is not watched by arming each time: the watcher looks every so
+//! often, and what the program leaves behind when it calls no more is still found.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::{Manager, Source};
+
+/// Generous: the machine may be busy with other things.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Always pending; tells when a poll has found its event, and how often the watcher said that it polls.
+struct Line {
+    fd: OwnedFd,
+    sent: AtomicBool,
+    found: AtomicBool,
+    patrols: AtomicUsize,
+}
+
+impl Line {
+    fn ring(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+    }
+}
+
+// SAFETY: reads of an eventfd, and atomics; ticks are not used here.
+unsafe impl Source for Line {
+    fn name(&self) -> &str {
+        "line"
+    }
+    fn poll(&self) -> bool {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes.
+        let n = unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+        if n == 8 && self.sent.load(SeqCst) {
+            self.found.store(true, SeqCst);
+        }
+        n == 8
+    }
+    fn pending(&self) -> bool {
+        true
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {
+        if std::thread::current().name() == Some("pioman-watch") {
+            self.patrols.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+#[test]
+fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
+    // SAFETY: no pointers; the descriptor is ours.
+    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let (sent, found) = (AtomicBool::new(false), AtomicBool::new(false));
+    let line = Arc::new(Line { fd, sent, found, patrols: AtomicUsize::new(0) });
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let source = manager.add_source(line.clone()).unwrap();
+    let until = Instant::now() + LIMIT;
+    for _ in 0..3 {
+        let before = line.patrols.load(SeqCst);
+        while line.patrols.load(SeqCst) == before {
+            assert!(Instant::now() < until, "the watcher never goes on patrol");
+            line.ring();
+            for _ in 0..100 {
+                manager.left_pending();
+            }
+        }
+        // No call from here on. (On patrol nobody is armed.)
+        line.sent.store(true, SeqCst);
+        line.ring();
+        while !line.found.load(SeqCst) {
+            assert!(Instant::now() < until, "an event was left behind");
+            std::thread::yield_now();
+        }
+        line.sent.store(false, SeqCst);
+        line.found.store(false, SeqCst);
+    }
+    drop(source);
+}
