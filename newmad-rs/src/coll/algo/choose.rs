@@ -1,7 +1,9 @@
 //! Which algorithm: by the number of ranks and the bytes, unless a knob or the program has chosen.
 //!
-//! The thresholds were found over shared memory with 2 to 8 processes (`mad bench coll`), where a message costs some
-//! hundred nanoseconds and a copy between processes goes at some gigabytes per second.
+//! The thresholds of bcast, reduce, allreduce, allgather and alltoall come from a rough comparison (`mad bench coll`, all
+//! algorithms interleaved, 3, 4 and 8 processes on 4 busy cores, over shared memory with cross-memory attach). There every
+//! copy costs a core's time and the links are not what is scarce: so what moves the fewest bytes in all wins for longer than on a
+//! network, and a pipelined chain never did; it is taken when asked for.
 
 use marcel::knob::{Knob, KnobError};
 
@@ -153,11 +155,8 @@ pub(crate) fn choose(choices: &Choices, task: &Task, size: u32, ordered: bool) -
     match task {
         Task::Barrier => A::Dissemination,
         Task::Bcast { len, .. } => {
-            let auto = match *len {
-                len if len < 32 * 1024 || size <= 2 => A::Binomial,
-                len if len < 1024 * 1024 => A::ScatterAllgather,
-                _ => CHAIN,
-            };
+            let short = *len < 8 * 1024 * 1024 || size <= 4;
+            let auto = if short { A::Binomial } else { A::ScatterAllgather };
             match or("bcast", auto) {
                 // Not more than some hundred pieces: each has its request.
                 A::Chain { .. } => A::Chain { segment: choices.segment.max(len / 256) },
@@ -165,13 +164,14 @@ pub(crate) fn choose(choices: &Choices, task: &Task, size: u32, ordered: bool) -
             }
         }
         Task::Reduce { .. } if ordered => A::Ordered,
-        Task::Reduce { len, .. } => {
-            or("reduce", if *len < 64 * 1024 || size <= 2 { A::Binomial } else { A::ScatterGather })
-        }
+        Task::Reduce { len, .. } => or(
+            "reduce",
+            if *len < 2 * 1024 * 1024 || size <= 2 { A::Binomial } else { A::ScatterGather },
+        ),
         Task::Allreduce { len } => {
             let auto = match *len {
-                len if len < 16 * 1024 || size <= 2 => A::Doubling,
-                _ if size.is_power_of_two() => A::Halving,
+                len if len < 128 * 1024 || size <= 2 => A::Doubling,
+                _ if size.is_power_of_two() && size > 4 => A::Halving,
                 _ => A::Ring,
             };
             match or("allreduce", auto) {
