@@ -17,8 +17,8 @@
 //! # What each call blocks
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
-//! | [`Session::send`], [`Session::recv`], [`Session::barrier`], the `wait`s, the end of a [`Session::scope`], dropping an unfinished request | blocks | goes on | blocks |
-//! | [`Session::isend`], [`Session::irecv`], the `test`s | goes on | goes on | goes on |
+//! | [`Session::send`], [`Session::recv`] and their kin (`ssend`, `probe`, `mprobe`, vectored, strided), [`Session::barrier`], the `wait`s, [`wait_any`] and its kin, the end of a [`Session::scope`], dropping an unfinished request | blocks | goes on | blocks |
+//! | [`Session::isend`], [`Session::irecv`] and their kin, [`Session::iprobe`], `start`, `cancel`, the `test`s, requests as futures | goes on | goes on | goes on |
 //! | opening a session | blocks | **blocks** | blocks |
 //! | closing it | blocks | goes on (**blocks** while neighbours and the process manager say goodbye) | blocks |
 //!

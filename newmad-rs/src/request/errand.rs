@@ -92,7 +92,6 @@ impl Errand {
     /// # Safety
     /// The errand is not under way, nor borrowed. Until it is over it stays at its address, and the request's buffer keeps
     /// the promise that was made when the request was built. See [`Then`].
-    #[allow(dead_code, reason = "for collectives and remote calls, which come next; tested below")]
     #[must_use = "what is over already is not told of in another way"]
     pub(crate) unsafe fn start(
         this: NonNull<Errand>,
