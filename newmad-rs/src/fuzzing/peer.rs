@@ -242,18 +242,21 @@ fn say(hostile: &mut Shm, talk: &mut Talk, input: &mut Input<'_>) {
     }
 }
 
+/// Two sockets: the link over them, and their other ends.
+fn connection() -> Option<(tcp::Peer, [UnixStream; 2])> {
+    let (small, large) = (UnixStream::pair().ok()?, UnixStream::pair().ok()?);
+    for socket in [&small.0, &large.0, &small.1, &large.1] {
+        socket.set_nonblocking(true).ok()?;
+    }
+    let link = tcp::connect::link(1, vec![small.0.into(), large.0.into()]).ok()?;
+    Some((link, [small.1, large.1]))
+}
+
 /// Over two sockets, on which bytes come in pieces of any length.
 pub(super) fn over_tcp(input: &[u8]) {
     let mut input = Input(input);
-    let (Ok(small), Ok(large)) = (UnixStream::pair(), UnixStream::pair()) else { return };
-    let mut theirs = [small.1, large.1];
-    for socket in [&small.0, &large.0, &theirs[0], &theirs[1]] {
-        if socket.set_nonblocking(true).is_err() {
-            return;
-        }
-    }
+    let Some((link, mut theirs)) = connection() else { return };
     let Ok(driver) = Tcp::new((0..2).map(|_| None).collect()) else { return };
-    let Ok(link) = tcp::connect::link(1, vec![small.0.into(), large.0.into()]) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
     let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
     core.attach(0, 1, |driver| drop(driver.install(1, link)));
@@ -286,6 +289,13 @@ pub(super) fn over_tcp(input: &[u8]) {
             }
             10 if core.signals.starved.load(Ordering::Relaxed) => {
                 core.grow();
+            }
+            11 if input.below(4) == 0 => {
+                // The connection is made anew, whether it had broken or not.
+                let Some((link, ends)) = connection() else { return };
+                theirs = ends;
+                heard.clear();
+                core.attach(0, 1, |driver| drop(driver.install(1, link)));
             }
             _ => {
                 core.progress();
