@@ -112,6 +112,16 @@ pub(crate) static REPAIR: Knob = Knob {
     meaning: "how long a connection that broke is tried to be made again before its peer is given up",
 };
 
+/// `NMAD_EAGER_CREDIT`: bound of what a peer sends unasked.
+pub(crate) static CREDIT: Knob = Knob {
+    name: "NMAD_EAGER_CREDIT",
+    kind: Kind::Int(1024, 1 << 40),
+    default: "67108864",
+    unit: "bytes",
+    meaning: "short messages that may wait at a peer before anybody receives them, with 64 bytes more for each; beyond \
+              it they are announced, and wait with their sender",
+};
+
 /// `NMAD_CHECKSUM`: packets have checksums.
 pub(crate) static CHECKSUM: Knob = Knob {
     name: "NMAD_CHECKSUM",
@@ -187,6 +197,7 @@ pub static KNOBS: &[Knob] = &[
     CONNECT_TIMEOUT,
     REPAIR,
     CHECKSUM,
+    CREDIT,
     TCP_ADDRESS,
     STRATEGY,
     REORDER,
@@ -217,6 +228,7 @@ pub(crate) struct Settings {
     pub(crate) reorder: bool,
     pub(crate) repair: std::time::Duration,
     pub(crate) checksum: bool,
+    pub(crate) credit: u64,
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) coll: coll::Choices,
     pub(crate) sampling: Source,
@@ -253,6 +265,7 @@ impl Settings {
             reorder: REORDER.bool()?,
             coll: coll::Choices::read()?,
             checksum: CHECKSUM.bool()?,
+            credit: must(&CREDIT)? as u64,
             repair: std::time::Duration::from_millis(must(&REPAIR)? as u64),
             tcp_addresses: address
                 .split(',')

@@ -19,7 +19,7 @@
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
 //! | `Pack` | 0 | of payload | entries (`strategy/entries.rs`) | | |
-//! | `Ack`, `Probe` | 0 | 0 | 0 | 0 | 0 |
+//! | `Ack`, `Probe` | credit returned | 0 | 0 | 0 | 0 |
 
 /// Bytes of an eager header.
 pub(crate) const SHORT: usize = 32;

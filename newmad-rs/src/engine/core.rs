@@ -175,6 +175,8 @@ pub(crate) struct Config {
     pub(crate) repair_ms: u64,
     /// Packets over rails that can break have checksums.
     pub(crate) checksum: bool,
+    /// Bytes of eager messages that a peer may send before somebody receives them.
+    pub(crate) credit: u64,
 }
 
 impl Config {
@@ -187,6 +189,7 @@ impl Config {
             repairs: false,
             repair_ms: 1500,
             checksum: false,
+            credit: 64 << 20,
         }
     }
 }

@@ -11,6 +11,7 @@
 //! send to a peer, or the first receive that names it, asks the porter (`Signals::want`) for all its links. The
 //! porter opens them ([`Core::attach`]) or says that it cannot be done ([`Core::unreachable`]).
 
+pub(crate) mod credit;
 pub(crate) mod kept;
 pub(crate) mod links;
 
@@ -20,6 +21,7 @@ use crate::collect::queue::Queue;
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
+use crate::gate::credit::Credit;
 use crate::gate::links::Care;
 use crate::matching::pool::Content;
 use crate::proto::{Header, Kind};
@@ -95,6 +97,7 @@ pub(crate) struct Gate {
     /// Most payload bytes of a packet that can go over any open link.
     pub(crate) mtu: usize,
     pub(crate) care: Care,
+    pub(crate) credit: Credit,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
     /// What decides about its packets.
@@ -123,6 +126,7 @@ impl Gate {
             careful: false,
             mtu: usize::MAX,
             care: Care::new(),
+            credit: Credit::default(),
             large_expected: 0,
             chosen: Chosen::new(Arc::new(strategy::default::Default)),
             held: 0,

@@ -107,7 +107,7 @@ pub(crate) struct Request {
     /// Bits of the tag that count; `EXACT` unless it is a receive, or a probe, of several tags.
     pub(crate) mask: u64,
     /// It ends only when a receive has matched it.
-    synchronous: bool,
+    synchronous: Cell<bool>,
     /// How urgent it is; 0 unless told otherwise.
     pub(crate) priority: i8,
     buffer: *mut u8,
@@ -166,7 +166,7 @@ impl Request {
             peer,
             tag,
             mask: EXACT,
-            synchronous: false,
+            synchronous: Cell::new(false),
             priority: 0,
             buffer,
             capacity,
@@ -204,13 +204,18 @@ impl Request {
 
     /// The same send, but it ends only when a receive has matched it.
     pub(crate) fn synchronous(self) -> Request {
-        Request { synchronous: true, ..self }
+        Request { synchronous: Cell::new(true), ..self }
+    }
+
+    /// It is announced, however short it is.
+    pub(crate) fn announce(&self) {
+        self.synchronous.set(true);
     }
 
     /// Whether this send is announced and waits for its receive, instead of leaving at once.
     #[inline]
     pub(crate) fn is_announced(&self, threshold: usize) -> bool {
-        self.capacity > threshold || self.synchronous
+        self.capacity > threshold || self.synchronous.get()
     }
 
     /// The same, so urgent.

@@ -257,6 +257,8 @@ impl Session {
         let signals = Signals::new(size, drivers.len())?;
         let config = Config {
             checksum: settings.checksum,
+            // All peers' together fit.
+            credit: settings.credit.min((settings.unexpected_max / size as usize) as u64),
             repairs: true,
             repair_ms: settings.repair.as_millis() as u64,
             ..Config::new(threshold, settings.unexpected_max)

@@ -637,3 +637,47 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
         assert!(matches!(request.result(), Err(crate::Error::PeerDied { .. })));
     }
 }
+
+/// A flood that nobody receives stays with its sender, but for the credit; what comes behind it is received; and in the end
+/// all of it is, in order.
+#[test]
+fn a_flood_stays_with_its_sender_and_holds_up_nobody() {
+    const CREDIT: u64 = 2000;
+    let (mut cores, _) = pair();
+    cores.iter_mut().for_each(|core| core.config.credit = CREDIT);
+    let flood: Vec<Vec<u8>> = (0..2000).map(|number| vec![number as u8; 40]).collect();
+    let ask_all = |cores: &mut [Core<Virtual>], tag: u64, data: &Vec<u8>| {
+        // SAFETY: the buffers outlive the requests, which end below.
+        ask(&mut cores[0], unsafe { Request::send(1, tag, &raw const data[..], false) })
+    };
+    let mut asked: Vec<_> = flood.iter().map(|data| ask_all(&mut cores, 1, data)).collect();
+    let word = vec![7; 10];
+    asked.push(ask_all(&mut cores, 2, &word));
+    settle(&mut cores);
+    assert!(cores[0].gates[1].credit.out() <= CREDIT);
+    // SAFETY: freed below.
+    let over = asked.iter().filter(|request| unsafe { request.as_ref() }.is_finished()).count();
+    assert!(over as u64 <= CREDIT / (40 + 64), "{over} messages of a flood have left");
+    let mut buffer = vec![0; 10];
+    // SAFETY: as above.
+    let behind = ask(&mut cores[1], unsafe { Request::recv(0, 2, &raw mut buffer[..], false) });
+    settle(&mut cores);
+    // SAFETY: freed below.
+    assert!(unsafe { behind.as_ref() }.is_finished());
+    assert_eq!(buffer, word);
+    asked.push(behind);
+    for data in &flood {
+        let mut buffer = vec![0; 40];
+        // SAFETY: as above.
+        let request =
+            ask(&mut cores[1], unsafe { Request::recv(0, 1, &raw mut buffer[..], false) });
+        settle(&mut cores);
+        assert_eq!(&buffer, data);
+        asked.push(request);
+    }
+    for request in asked {
+        // SAFETY: boxed by `ask`, finished.
+        let request = unsafe { Box::from_raw(request.as_ptr()) };
+        assert!(request.result().is_ok());
+    }
+}

@@ -107,9 +107,12 @@ impl<D: Driver> Core<D> {
         }
         let gate = &self.gates[to as usize];
         let kind = if due & PROBE != 0 { Kind::Probe } else { Kind::Ack };
-        let header = Header { seq: gate.tx_seq, ack: gate.rx_seq, ..Header::new(kind) };
+        let tag = gate.credit.received();
+        let header = Header { seq: gate.tx_seq, ack: gate.rx_seq, tag, ..Header::new(kind) };
         if self.give(gate.small, to, &header, &[]) {
-            let care = &mut self.gates[to as usize].care;
+            let gate = &mut self.gates[to as usize];
+            gate.credit.told(tag);
+            let care = &mut gate.care;
             care.due = 0;
             care.unacknowledged = 0;
             self.backlog -= 1;
@@ -141,6 +144,9 @@ impl<D: Driver> Core<D> {
             }
             self.broke(rail, from, Cause::Broken(libc::EPROTO));
             return Ok(Taken::Lost);
+        }
+        if matches!(header.kind, Kind::Ack | Kind::Probe) {
+            self.gates[from as usize].credit.hear(&header)?;
         }
         if header.kind == Kind::Ack {
             return Ok(Taken::Yes);

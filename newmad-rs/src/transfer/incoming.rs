@@ -35,8 +35,12 @@ impl<D: Driver> Core<D> {
                 self.goodbye(from);
                 true
             }
-            Kind::Ack => return Ok(true),
+            Kind::Ack => {
+                gate.credit.hear(header)?;
+                return Ok(true);
+            }
             Kind::Probe => {
+                gate.credit.hear(header)?;
                 self.owe_word(from, ACK);
                 return Ok(true);
             }
@@ -53,6 +57,7 @@ impl<D: Driver> Core<D> {
     fn eager(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
         if let Some(request) = self.matching.take_posted(from, header.tag) {
             request.store(0, payload);
+            self.count_received(from, payload.len());
             self.delivered(request, from, payload.len());
             return Ok(true);
         }
@@ -87,6 +92,7 @@ impl<D: Driver> Core<D> {
         let assembly = match self.matching.take_posted(from, header.tag) {
             Some(request) => {
                 request.store(0, payload);
+                self.count_received(from, total);
                 Assembly::Request { request, got: payload.len(), total }
             }
             None => {
@@ -191,6 +197,10 @@ impl<D: Driver> Core<D> {
     pub(crate) fn take_cell(&mut self, index: u32, request: Ref) {
         let cell = self.matching.pool.get_mut(index);
         let (from, len) = (cell.source, cell.len);
+        if cell.content == Content::Eager {
+            self.count_received(from, len);
+        }
+        let cell = self.matching.pool.get_mut(index);
         match cell.content {
             Content::Announced { id, addr, sender_waits } => {
                 self.matching.pool.put(index);

@@ -32,7 +32,16 @@ impl<D: Driver> Core<D> {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        if !request.is_announced(limits.threshold)
+        let mut announced = request.is_announced(limits.threshold);
+        if !announced {
+            let credit = &mut self.gates[to as usize].credit;
+            if !credit.spend(request.capacity, self.config.credit) {
+                request.announce();
+                announced = true;
+            }
+        }
+        let gate = &self.gates[to as usize];
+        if !announced
             && !request.is_scattered()
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()

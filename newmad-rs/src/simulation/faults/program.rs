@@ -94,6 +94,7 @@ impl Program {
             kept: [600, 1000, 4000][random.below(3) as usize],
             repairs: true,
             checksum,
+            credit: [1500, 4 << 20][random.below(2) as usize],
             ..Config::new(THRESHOLD, 1 << 20)
         };
         let span = [50, 1000, 6000][random.below(3) as usize];
