@@ -3,6 +3,7 @@
 
 mod faults;
 mod strategies;
+mod twice;
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};

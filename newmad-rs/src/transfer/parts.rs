@@ -104,6 +104,20 @@ impl Parts {
         }
     }
 
+    /// Whether the receiver has the byte at `at`, and of how many from there on the same is true.
+    pub(crate) fn has(&self, at: usize) -> (bool, usize) {
+        let mut gap = usize::MAX;
+        for part in (0..self.len()).filter_map(|index| self.get(index)) {
+            if part.from <= at && at < part.to {
+                return (true, part.to - at);
+            }
+            if at < part.from {
+                gap = gap.min(part.from - at);
+            }
+        }
+        (false, gap)
+    }
+
     /// Notes that the receiver has `from..to`. `None`: there are more ranges than an honest sender makes.
     /// Otherwise how much it has in all.
     pub(crate) fn have(&self, mut from: usize, mut to: usize) -> Option<usize> {
@@ -153,6 +167,11 @@ mod tests {
                     Some(have) => {
                         bytes = with;
                         prop_assert_eq!(have, bytes.iter().filter(|byte| **byte).count());
+                        let (has, run) = parts.has(from);
+                        prop_assert!(has && bytes[from..from + run].iter().all(|byte| *byte));
+                        prop_assert!(from + run == 64 || !bytes[from + run]);
+                        let gap = bytes[..from].iter().rev().take_while(|byte| !**byte).count();
+                        prop_assert!(gap == 0 || parts.has(from - gap) == (false, gap));
                     }
                     None => prop_assert!(ranges > MAX_PARTS),
                 }

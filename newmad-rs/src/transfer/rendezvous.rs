@@ -239,13 +239,7 @@ impl<D: Driver> Core<D> {
         match request.op {
             Op::Recv => {
                 self.unexpect_data(request);
-                let arrivals = &mut self.gates[request.source.get() as usize].arrivals;
-                for arrival in arrivals.iter_mut().flatten() {
-                    if arrival.request == Some(request) {
-                        // What was sent twice.
-                        arrival.request = None;
-                    }
-                }
+                self.ignore_arrivals(request);
                 self.delivered(request, request.source.get(), request.message.get());
             }
             _ => self.finish(request, Outcome::Done),

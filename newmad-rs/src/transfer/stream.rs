@@ -9,6 +9,12 @@
 //! *Receiver*: pieces come in any order over any link, each straight into the buffer; the request keeps the ranges
 //! it has, and is over when they cover the message. Numbers only grow: a piece for a number that was given and is
 //! over is read and thrown away, one for a number that was never given ends the gate.
+//!
+//! *Twice.* A sender that has given up a link sends what went over it again over another, while the receiver may still
+//! read from the first. Both copies are the same, so they may be written over each other; the message ends once. A piece
+//! that has a checksum may be wrong until its end, however: it is not written over what the receiver has, and of two
+//! that belong to the same place and come at the same time the link of the one that began first is broken here, too.
+//! (Mostly that is the link which the sender has given up; otherwise it sends once more.)
 
 use crate::driver::{Driver, Peek};
 use crate::engine::core::Core;
@@ -130,7 +136,15 @@ impl<D: Driver> Core<D> {
                         return true;
                     }
                     Peek::Packet(header, _) => match self.piece(rail, from, &header) {
-                        Ok(arrival) => arrival,
+                        Ok(arrival) => {
+                            while let Some(stale) = self.in_the_way(rail, from, &arrival) {
+                                self.broke(stale, from, Cause::Broken(libc::EPROTO));
+                                if self.gates[from as usize].open & 1 << rail == 0 {
+                                    return true;
+                                }
+                            }
+                            arrival
+                        }
                         Err(Malformed) => {
                             self.ended(rail, from, Cause::Malformed);
                             return true;
@@ -138,22 +152,26 @@ impl<D: Driver> Core<D> {
                     },
                 },
             };
-            let left = arrival.len - arrival.got;
+            let at = arrival.start + arrival.got;
+            let (has, run) = match arrival.request {
+                Some(request) if arrival.sums.is_some() => request.parts.has(at),
+                _ => (false, usize::MAX),
+            };
+            let left = run.min(arrival.len - arrival.got);
             let (to, room) = match arrival.request {
-                Some(request) if !request.is_scattered() => {
-                    (request.at(arrival.start + arrival.got), left)
-                }
+                Some(request) if !has && !request.is_scattered() => (request.at(at), left),
                 _ => (self.waste.as_mut_ptr(), left.min(self.waste.len())),
             };
             // SAFETY: `piece` checked that all of it fits at `start`, and the buffer is the engine's until the
             // request is finished, when `end_rendezvous` takes it out of the arrivals; or it is our own memory.
             let read = unsafe { self.rails[rail].driver.read_large(from, to, room) }.min(room);
             if let Some(request) = arrival.request
+                && !has
                 && request.is_scattered()
             {
                 // SAFETY: just read there.
                 let data = unsafe { Span::new(self.waste.as_ptr(), read) };
-                request.store(arrival.start + arrival.got, data);
+                request.store(at, data);
             }
             arrival.got += read;
             if let Some((so_far, _)) = &mut arrival.sums {
@@ -182,6 +200,7 @@ impl<D: Driver> Core<D> {
                 }
                 Some(have) if have == request.total.get() => {
                     if self.fragile {
+                        self.ignore_arrivals(request);
                         self.unexpect_data(request);
                         self.owe(request, Owes::FinToSender);
                     } else {
@@ -196,6 +215,32 @@ impl<D: Driver> Core<D> {
             }
         }
         any
+    }
+
+    /// The link that has to go before this piece can be read.
+    fn in_the_way(&self, rail: usize, from: u32, new: &Arrival) -> Option<usize> {
+        let arrivals = &self.gates[from as usize].arrivals;
+        let stale = (0..self.rails.len()).find(|&other| {
+            arrivals[other].is_some_and(|old| {
+                new.request.is_some()
+                    && old.request == new.request
+                    && old.start < new.start + new.len
+                    && new.start < old.start + old.len
+                    && (old.sums.is_some() || new.sums.is_some())
+            })
+        })?;
+        // What cannot break cannot have been given up.
+        Some(if self.rails[stale].breaks { stale } else { rail })
+    }
+
+    /// What still comes of a message that is here is thrown away: it was sent twice.
+    pub(crate) fn ignore_arrivals(&mut self, request: Ref) {
+        let arrivals = &mut self.gates[request.source.get() as usize].arrivals;
+        for arrival in arrivals.iter_mut().flatten() {
+            if arrival.request == Some(request) {
+                arrival.request = None;
+            }
+        }
     }
 
     /// Checks the header of a piece.
@@ -227,7 +272,7 @@ impl<D: Driver> Core<D> {
 }
 
 /// Gives a piece its checksums.
-fn seal(header: &mut Header, data: Span) {
+pub(crate) fn seal(header: &mut Header, data: Span) {
     let mut sum = crc32fast::Hasher::new();
     // SAFETY: the sender's buffer, which nobody writes to while it is sent.
     sum.update(unsafe { core::slice::from_raw_parts(data.as_ptr(), data.len()) });

@@ -1,7 +1,7 @@
 //! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays, drops,
 //! repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
-//! `NEWMAD_SCHEDULES` says how many are run, `NEWMAD_SEED` which one alone. `network` is the virtual network and its driver,
+//! `NEWMAD_SCHEDULES` says how many are run, `NEWMAD_FIRST` from which seed on, `NEWMAD_SEED` which one alone. `network` is the virtual network and its driver,
 //! `program` what the ranks do, `world` the loop of events with the porters' part, `oracle` what must hold.
 
 mod network;
@@ -53,7 +53,8 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
         return;
     }
     let schedules = number("NEWMAD_SCHEDULES").unwrap_or(1_000);
-    let next = std::sync::atomic::AtomicU64::new(0);
+    let first = number("NEWMAD_FIRST").unwrap_or(0);
+    let next = std::sync::atomic::AtomicU64::new(first);
     let failed = std::sync::Mutex::new(None);
     let tally = std::sync::Mutex::new(world::Tally::default());
     std::thread::scope(|scope| {
@@ -61,7 +62,7 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    if seed >= schedules || failed.lock().unwrap().is_some() {
+                    if seed >= first + schedules || failed.lock().unwrap().is_some() {
                         return;
                     }
                     match one(seed) {
@@ -73,7 +74,7 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
         }
     });
     if let Some((seed, why)) = failed.into_inner().unwrap() {
-        panic!("NEWMAD_SEED={seed}: {why}");
+        panic!("{why}\nagain: NEWMAD_SEED={seed} cargo test -p newmad --lib faults");
     }
     let tally = tally.into_inner().unwrap();
     println!("{schedules} schedules: {tally:?}");
