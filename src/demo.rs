@@ -84,7 +84,9 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
     );
     let mut results = Vec::new();
     for (bench, points, effort) in planned {
-        results.push(drive::measure(bench, points, &effort, &bar).inspect_err(|_| abandon(&bar))?);
+        results.push(
+            drive::measure(bench, points, &effort, &[], &bar).inspect_err(|_| abandon(&bar))?,
+        );
     }
     bar.finish_and_clear();
     let [smp, mono, reactivity, idle, detect, policies] = &results[..] else {

@@ -236,3 +236,31 @@ fn a_worker_that_fails_ends_the_bench_with_its_reason() {
     assert_eq!(output.status.code(), Some(1));
     assert!(err(&output).contains("time limit"), "{}", err(&output));
 }
+
+/// Real networks, where this machine lets us make any.
+#[test]
+fn multirail() {
+    let args = ["--size", "4,65536", "--workload", "pingpong", "--rounds", "1", "--json"];
+    let output = run(&[&["bench", "multirail"][..], &args].concat());
+    if err(&output).contains("bench multirail cannot run here") {
+        assert_eq!(output.status.code(), Some(1));
+        return eprintln!("SKIPPED: {}", err(&output));
+    }
+    assert!(output.status.success(), "{}", err(&output));
+    let lines = out(&output);
+    let objects: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values(&objects, "rails"), ["\"both\"", "\"first\"", "\"second\""]);
+    for rails in ["first", "second"] {
+        assert_eq!(metrics(&objects, |c| c["rails"] == rails), names(&["bandwidth"]));
+    }
+    let compared = names(&["bandwidth", "of_the_best", "of_the_sum"]);
+    assert_eq!(metrics(&objects, |c| c["rails"] == "both"), compared);
+    // More than the cable carries would be another network.
+    let second = objects.iter().filter(|object| {
+        object["config"]["rails"] == "second" && object["config"]["size"] == 65536
+    });
+    for object in second {
+        assert!(object["median"].as_f64().unwrap() < 100.0, "{object}");
+    }
+}

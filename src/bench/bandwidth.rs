@@ -31,6 +31,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(|results| mpi::compare(results, "bandwidth", true)),
     apart: None,
+    staged: None,
     summary: None,
     mpi: Some(program),
 };

@@ -30,6 +30,9 @@ const PROCESS_KEYS: [(&str, &str); 6] = [
     ("offload", "NMAD_OFFLOAD"),
 ];
 
+/// Keys that decide for the worker itself how its process is built.
+const OWN_KEYS: [&str; 1] = ["rails"];
+
 /// Steps of the progress bar per job.
 const STEPS: u64 = 100;
 
@@ -37,7 +40,7 @@ const STEPS: u64 = 100;
 const GRACE: Duration = Duration::from_secs(2);
 
 fn of_process(key: &str) -> bool {
-    PROCESS_KEYS.iter().any(|(name, _)| *name == key)
+    PROCESS_KEYS.iter().any(|(name, _)| *name == key) || OWN_KEYS.contains(&key)
 }
 
 /// A progress bar on standard error when that is a terminal; else nothing is drawn.
@@ -83,6 +86,7 @@ pub(crate) fn measure(
     bench: &Bench,
     points: Vec<Config>,
     effort: &Effort,
+    env: &[(OsString, OsString)],
     bar: &ProgressBar,
 ) -> Result<Results, Exit> {
     let program = std::env::current_exe().map_err(|e| {
@@ -116,7 +120,7 @@ pub(crate) fn measure(
                 args: vec!["worker".into(), spec.into()],
                 // A worker starts the processes of an MPI library.
                 ranks: if mpi::is(process) { 1 } else { bench.ranks },
-                env: environment(bench, process),
+                env: environment(bench, process).into_iter().chain(env.iter().cloned()).collect(),
                 timeout: Some(effort.timeout),
                 dump_on_timeout: false,
                 grace: GRACE,

@@ -16,6 +16,7 @@ pub(crate) mod key;
 mod latency;
 mod mpi;
 mod mt_latency;
+mod multirail;
 mod overhead;
 mod overlap;
 mod policies;
@@ -31,6 +32,7 @@ mod submit;
 mod threads;
 pub(crate) mod worker;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,6 +70,8 @@ pub(crate) struct Bench {
     pub(crate) derive: Option<fn(&mut Results)>,
     /// How it differs, when each of its points needs a process of its own.
     pub(crate) apart: Option<&'static Apart>,
+    /// Sets up what its processes run in, if that is not this machine as it is; says why it cannot.
+    pub(crate) staged: Option<fn() -> Result<Staged, String>>,
     /// What is said below the table.
     pub(crate) summary: Option<fn(&[Measured]) -> String>,
     /// How it is done with MPI libraries.
@@ -91,6 +95,14 @@ pub(crate) struct Apart {
     pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
 }
 
+/// What the processes of a bench run in.
+pub(crate) struct Staged {
+    /// Variables set for them.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// It is there as long as this is.
+    pub(crate) holds: Box<dyn std::any::Any>,
+}
+
 /// A point that cannot be measured here, by number, and why.
 pub(crate) type Absent = (usize, String);
 
@@ -110,7 +122,7 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 14] = [
+pub(crate) static BENCHES: [&Bench; 15] = [
     &overlap::BENCH,
     &submit::BENCH,
     &reactivity::BENCH,
@@ -119,6 +131,7 @@ pub(crate) static BENCHES: [&Bench; 14] = [
     &rate::BENCH,
     &rpc::BENCH,
     &mt_latency::BENCH,
+    &multirail::BENCH,
     &coll::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
@@ -175,6 +188,9 @@ pub(crate) struct BenchArgs {
     /// Who computes: receiver, sender, both, none
     #[arg(long, value_name = "LIST")]
     side: Option<String>,
+    /// Networks between the processes: first, second, both
+    #[arg(long, value_name = "LIST")]
+    rails: Option<String>,
     /// Bytes of a message
     #[arg(long, value_name = "LIST")]
     size: Option<String>,
@@ -249,6 +265,7 @@ impl BenchArgs {
             ("policy", &self.policy),
             ("progression", &self.progression),
             ("side", &self.side),
+            ("rails", &self.rails),
             ("size", &self.size),
             ("compute-us", &self.compute_us),
             ("threads", &self.threads),
@@ -293,9 +310,14 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         peers_dir: args.peers_dir.clone(),
     };
     let absent = absent(bench, args.peers, args.peers_dir.as_deref(), &mut points)?;
+    let stage = bench.staged.map(|stage| stage()).transpose();
+    let stage =
+        stage.map_err(|why| Exit::Failed(format!("bench {name} cannot run here: {why}")))?;
+    let (env, held) = stage.map_or((Vec::new(), None), |stage| (stage.env, Some(stage.holds)));
     let noise = present::Noise::start();
     let bar = drive::bar(drive::steps(bench, &points, &effort));
-    let results = drive::measure(bench, points, &effort, &bar);
+    let results = drive::measure(bench, points, &effort, &env, &bar);
+    drop(held);
     bar.finish_and_clear();
     let results = results?;
     let measured = results.measured(bench.name, bench.metrics);
@@ -391,6 +413,7 @@ mod tests {
             "policy",
             "progression",
             "side",
+            "rails",
             "size",
             "compute-us",
             "threads",

@@ -41,6 +41,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: None,
     apart: None,
+    staged: None,
     summary: Some(summary),
     mpi: None,
 };

@@ -29,6 +29,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(|results| mpi::compare(results, "message_rate", true)),
     apart: None,
+    staged: None,
     summary: None,
     mpi: Some(program),
 };

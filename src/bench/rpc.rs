@@ -33,6 +33,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: None,
     apart: None,
+    staged: None,
     summary: None,
     mpi: None,
 };

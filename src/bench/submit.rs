@@ -40,6 +40,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    staged: None,
     summary: None,
     mpi: None,
 };

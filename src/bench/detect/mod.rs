@@ -50,6 +50,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    staged: None,
     summary: Some(summary::summary),
     mpi: None,
 };

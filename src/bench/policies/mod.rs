@@ -60,6 +60,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
+    staged: None,
     summary: Some(summary::summary),
     mpi: None,
 };

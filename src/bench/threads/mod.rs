@@ -49,6 +49,7 @@ pub(crate) static BENCH: Bench = Bench {
         column: "to best peer",
         ratio: to_best_peer,
     }),
+    staged: None,
     summary: Some(summary::summary),
     mpi: None,
 };
