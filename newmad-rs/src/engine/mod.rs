@@ -23,6 +23,7 @@ use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
 use crate::engine::offload::Offload;
 use crate::error::Error;
+use crate::request::span::Span;
 use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
 
@@ -108,6 +109,18 @@ impl Engine {
     /// What its owners ask the porter for.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
+    }
+
+    /// Sends a short message without a request, if the engine is free and nothing else is to be done than to give it to
+    /// the driver. False: it is still to be sent.
+    #[inline]
+    pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
+        let _held; // dropped after the lock
+        let Some(mut core) = self.lock.try_lock() else { return false };
+        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
+        core.drain();
+        // SAFETY: borrowed; the driver copies it.
+        core.send_straight(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
     }
 
     /// Hands a request to the engine. It may be finished when this returns.

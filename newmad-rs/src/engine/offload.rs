@@ -40,6 +40,12 @@ impl Offload {
     /// Whether an idle core, if there is one, is to begin this request.
     #[inline]
     pub(crate) fn wants(&self, request: &Request) -> bool {
-        request.capacity >= self.least && request.op == Op::Send
+        self.wants_send(request.capacity) && request.op == Op::Send
+    }
+
+    /// Whether an idle core, if there is one, is to begin a send of so many bytes.
+    #[inline]
+    pub(crate) fn wants_send(&self, len: usize) -> bool {
+        len >= self.least
     }
 }

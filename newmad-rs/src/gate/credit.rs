@@ -40,6 +40,12 @@ impl Credit {
         goes
     }
 
+    /// What was counted has not left after all.
+    #[inline]
+    pub(crate) fn take_back(&mut self, len: usize) {
+        self.sent -= len as u64 + EACH;
+    }
+
     /// Bytes that may wait at the peer unreceived.
     #[cfg(test)]
     pub(crate) fn out(&self) -> u64 {

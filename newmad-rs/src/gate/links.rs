@@ -220,11 +220,13 @@ impl<D: Driver> Core<D> {
         self.consider(peer);
     }
 
-    /// Decides whether the gate's packets need more than to be posted.
+    /// Decides whether the gate's packets, and its messages, need more than to be posted.
     pub(crate) fn consider(&mut self, peer: u32) {
         let gate = &mut self.gates[peer as usize];
         let plain = self.rails.get(gate.small).is_some_and(|way| !way.careful);
         gate.careful = !(plain && gate.care.is_settled());
+        let straight = !gate.careful && gate.life == Life::Alive && gate.chosen.is_simple();
+        gate.straight = if straight { gate.mtu.saturating_add(1) } else { 0 };
     }
 
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.

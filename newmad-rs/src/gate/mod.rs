@@ -94,6 +94,9 @@ pub(crate) struct Gate {
     pub(crate) small: usize,
     /// Packets of the small track need more than to be posted.
     pub(crate) careful: bool,
+    /// Messages shorter than this are given to the small track's driver at once when none is before them: those that fit a
+    /// packet; none when more is to be done than that ([`Core::consider`]).
+    pub(crate) straight: usize,
     /// Most payload bytes of a packet that can go over any open link.
     pub(crate) mtu: usize,
     pub(crate) care: Care,
@@ -124,6 +127,7 @@ impl Gate {
             wanted: false,
             small: NO_RAIL,
             careful: false,
+            straight: 0,
             mtu: usize::MAX,
             care: Care::new(),
             credit: Credit::default(),
@@ -159,6 +163,7 @@ impl<D: Driver> Core<D> {
             self.rails[rail].driver.bury(peer);
         }
         gate.small = NO_RAIL;
+        gate.straight = 0;
         gate.care.broken = 0;
         self.disconnected(peer);
     }
@@ -184,6 +189,7 @@ impl<D: Driver> Core<D> {
             return;
         }
         self.gates[peer as usize].life = Life::Left;
+        self.consider(peer);
         self.living -= 1;
         let outcome = Outcome::Died(peer, Cause::Left);
         self.fail_posted(|request| request.peer == peer, outcome);

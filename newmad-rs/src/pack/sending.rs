@@ -63,7 +63,7 @@ impl<'a> Pack<'a> {
     }
 
     fn send(&self, tag: u64, data: Vec<u8>) -> SendRequest {
-        SendRequest::start(self.session.inner(), self.to, tag, data, |request| request)
+        SendRequest::plain(self.session.inner(), self.to, tag, data)
     }
 
     /// Sends the message and waits until every piece has left (short ones) or has been received (long ones).

@@ -23,7 +23,7 @@ pub(crate) fn send(
     data: Vec<u8>,
     keep: impl Send + 'static,
 ) {
-    SendRequest::start(session, to, tag, data, |request| request).on_done(move |_| drop(keep));
+    SendRequest::plain(session, to, tag, data).on_done(move |_| drop(keep));
 }
 
 /// Takes a message that nobody wants, without room for it: its sender is free of it. Drops `keep` then, as [`send`].

@@ -182,6 +182,8 @@ pub(crate) struct Lent(ManuallyDrop<Vec<u8>>);
 pub struct SendRequest {
     // Dropped first: waits until the buffer is free again.
     owned: Option<Owned>,
+    /// The message left at once: there is no request, and nobody was told yet.
+    sent: bool,
     buffer: Lent,
 }
 
@@ -235,6 +237,16 @@ impl Drop for RecvRequest {
 }
 
 impl SendRequest {
+    /// A send like any other. A short message for which the way is free needs no request.
+    #[inline]
+    pub(crate) fn plain(session: &Arc<Inner>, to: u32, tag: u64, data: Vec<u8>) -> SendRequest {
+        let engine = &session.engine;
+        if !engine.offload.wants_send(data.len()) && engine.send_now(to, tag, &data) {
+            return SendRequest { owned: None, sent: true, buffer: Lent::new(data) };
+        }
+        SendRequest::start(session, to, tag, data, |request| request)
+    }
+
     pub(crate) fn start(
         session: &Arc<Inner>,
         to: u32,
@@ -248,7 +260,7 @@ impl SendRequest {
         // SAFETY: the vector's memory neither moves nor is freed nor written before the request's end: the
         // handle drops the request first, and forgetting the handle leaks the vector too.
         let owned = unsafe { Owned::submit(kind(Request::send(to, tag, data, false)), session) };
-        SendRequest { owned: Some(owned), buffer }
+        SendRequest { owned: Some(owned), sent: false, buffer }
     }
 
     /// Waits until the buffer is free again, and gives it back.
@@ -261,10 +273,15 @@ impl SendRequest {
     /// [`Error::PeerDied`], [`Error::Closed`].
     pub fn wait(mut self) -> Result<Vec<u8>, Error> {
         match self.owned.take() {
-            Some(owned) => owned.wait()?,
-            None => return Err(Error::Closed),
-        };
+            Some(owned) => drop(owned.wait()?),
+            None => self.tell()?,
+        }
         Ok(self.buffer.take())
+    }
+
+    /// There is no request: what came of it, once.
+    fn tell(&mut self) -> Result<(), Error> {
+        if std::mem::take(&mut self.sent) { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// Whether it is over. Looks for events if it is not.
@@ -288,7 +305,7 @@ impl SendRequest {
                     function(result.map(|_| buffer));
                 }));
             }
-            None => function(Err(Error::Closed)),
+            None => function(self.tell().map(|()| buffer.take())),
         }
     }
 }
@@ -299,7 +316,9 @@ impl Future for SendRequest {
     /// As [`SendRequest::wait`], for any executor. A future that has ended and is polled again has [`Error::Closed`].
     /// Dropped before its end it waits, as the request does.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(owned) = self.owned.as_mut() else { return Poll::Ready(Err(Error::Closed)) };
+        let Some(owned) = self.owned.as_mut() else {
+            return Poll::Ready(self.tell().map(|()| self.buffer.take()));
+        };
         let Poll::Ready(result) = owned.poll(context) else { return Poll::Pending };
         drop(self.owned.take());
         Poll::Ready(result.map(|_| self.buffer.take()))

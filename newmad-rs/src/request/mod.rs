@@ -207,6 +207,12 @@ impl Request {
         Request { synchronous: Cell::new(true), ..self }
     }
 
+    /// Whether its bytes are in a row, and it may leave before a receive has matched it.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.layout.is_none() && !self.synchronous.get()
+    }
+
     /// It is announced, however short it is.
     pub(crate) fn announce(&self) {
         self.synchronous.set(true);

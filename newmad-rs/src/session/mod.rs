@@ -207,6 +207,9 @@ impl Session {
 
     #[inline]
     pub(crate) fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
+        if self.inner.engine.send_now(to, tag, data) {
+            return Ok(());
+        }
         // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
         let mut request = unsafe { Request::send(to, tag, data, true) };
         self.complete(&mut request).map(drop)
@@ -268,7 +271,7 @@ impl Session {
     /// [`Error::BadRank`], [`Error::BadTag`]; others when it is waited for.
     pub fn isend(&self, to: u32, tag: u64, data: impl Into<Vec<u8>>) -> Result<SendRequest, Error> {
         self.check(Some(to), tag)?;
-        Ok(SendRequest::start(&self.inner, to, tag, data.into(), |request| request))
+        Ok(SendRequest::plain(&self.inner, to, tag, data.into()))
     }
 
     /// As [`Session::isend`], but the request is over only when a receive has matched the message, however short

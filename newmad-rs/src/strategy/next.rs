@@ -55,6 +55,11 @@ impl Chosen {
         }
     }
 
+    /// It has no say in how a message leaves for which the track is free.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.plain && !self.holds
+    }
+
     /// Takes another strategy; gives the one back that there was.
     fn change(&mut self, strategy: Arc<dyn Strategy>) -> Arc<dyn Strategy> {
         std::mem::replace(self, Chosen::new(strategy)).strategy
@@ -166,8 +171,9 @@ impl<D: Driver> Core<D> {
         peer: u32,
         strategy: Arc<dyn Strategy>,
     ) -> Option<Arc<dyn Strategy>> {
-        let gate = self.gates.get_mut(peer as usize)?;
-        Some(gate.chosen.change(strategy))
+        let before = self.gates.get_mut(peer as usize)?.chosen.change(strategy);
+        self.consider(peer);
+        Some(before)
     }
 
     /// Whether this message, for which the track is free, stays until the next look.

@@ -53,12 +53,17 @@ impl<D: Driver> Core<D> {
         Ok(taken)
     }
 
-    #[inline]
+    /// A receive gets a whole message.
+    #[inline(always)]
+    pub(crate) fn get(&mut self, request: Ref, from: u32, payload: Span) {
+        request.store(0, payload);
+        self.count_received(from, payload.len());
+        self.delivered(request, from, payload.len());
+    }
+
     fn eager(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
         if let Some(request) = self.matching.take_posted(from, header.tag) {
-            request.store(0, payload);
-            self.count_received(from, payload.len());
-            self.delivered(request, from, payload.len());
+            self.get(request, from, payload);
             return Ok(true);
         }
         let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };

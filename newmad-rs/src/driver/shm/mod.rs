@@ -249,7 +249,11 @@ impl Driver for Shm {
     #[inline]
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
-        match peer.small_rx.peek() {
+        let (peek, rings) = peer.small_rx.look();
+        if rings {
+            peer.ring();
+        }
+        match peek {
             Peek::Empty if peer.gone => Peek::Gone(Cause::Vanished),
             peek => peek,
         }
@@ -257,10 +261,8 @@ impl Driver for Shm {
 
     #[inline]
     fn release(&mut self, from: u32) {
-        if let Some(peer) = self.peer(from)
-            && peer.small_rx.release()
-        {
-            peer.ring();
+        if let Some(peer) = self.peer(from) {
+            peer.small_rx.release_later();
         }
     }
 

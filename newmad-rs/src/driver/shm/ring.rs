@@ -101,11 +101,29 @@ impl Consumer {
     /// The slot that `ready` gave is read: the producer may have it back. Returns its index.
     #[inline]
     pub(crate) fn finish(&mut self, words: &impl Words) -> usize {
-        let index = self.0.index;
-        let next = Position { lap: self.0.lap + 1, ..self.0 };
-        words.word(index).store(next.free(), Ordering::Release);
+        self.pass().give_back(words)
+    }
+
+    /// The slot that `ready` gave is read; the producer gets it back later.
+    #[inline]
+    pub(crate) fn pass(&mut self) -> Passed {
+        let passed = Passed(self.0);
         self.0.step();
-        index
+        passed
+    }
+}
+
+/// A slot that was read, and that the producer has not back.
+#[derive(Clone, Copy)]
+pub(crate) struct Passed(Position);
+
+impl Passed {
+    /// The producer may have it back. Returns its index.
+    #[inline]
+    pub(crate) fn give_back(self, words: &impl Words) -> usize {
+        let next = Position { lap: self.0.lap + 1, ..self.0 };
+        words.word(self.0.index).store(next.free(), Ordering::Release);
+        self.0.index
     }
 }
 
@@ -135,6 +153,21 @@ mod tests {
                 consumer.finish(&words);
             }
         }
+    }
+
+    #[test]
+    fn a_slot_is_given_back_behind_the_next() {
+        let words: Vec<AtomicU64> = (0..2).map(|_| AtomicU64::new(0)).collect();
+        let (mut producer, mut consumer) = (Producer::new(2), Consumer::new(2));
+        for _ in 0..2 {
+            producer.publish(&words);
+        }
+        assert_eq!(consumer.ready(&words), Some(0));
+        let first = consumer.pass();
+        assert_eq!(consumer.ready(&words), Some(1));
+        assert!(producer.acquire(&words).is_none());
+        assert_eq!(first.give_back(&words), 0);
+        assert_eq!(producer.acquire(&words), Some(0));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ring::{Consumer, Producer, Words};
+use super::ring::{Consumer, Passed, Producer, Words};
 use super::segment::{Place, Segment};
 use crate::driver::Peek;
 use crate::error::{Cause, Error};
@@ -115,6 +115,18 @@ pub(crate) struct Receiver {
     consumer: Consumer,
     /// A quarter of the number of slots, less one.
     quarter: usize,
+    /// The slot that was read last, while the sender has not back it.
+    last: Last,
+}
+
+/// See [`Receiver::release_later`].
+#[derive(Clone, Copy)]
+enum Last {
+    GivenBack,
+    /// Nobody has looked for the next packet in vain since.
+    Fresh(Passed),
+    /// Somebody has, once.
+    Stale(Passed),
 }
 
 impl Receiver {
@@ -123,6 +135,7 @@ impl Receiver {
             slots: Slots::new(segment, place)?,
             consumer: Consumer::new(place.slots),
             quarter: (place.slots / 4).max(1) - 1,
+            last: Last::GivenBack,
         })
     }
 
@@ -148,6 +161,33 @@ impl Receiver {
     pub(crate) fn release(&mut self) -> bool {
         let index = self.consumer.finish(&self.slots);
         index & self.quarter == 0
+    }
+
+    /// As [`Receiver::release`], when [`Receiver::look`] sees the next packet, or the second time that it sees none.
+    ///
+    /// To write to the slot takes its line away from the sender's core, and what synchronises after that, the next lock or
+    /// bell, waits for it. So the answer to the packet, if there is one, goes first. Meanwhile the sender has one slot less,
+    /// which it misses only if it is ahead by all the others.
+    #[inline]
+    pub(crate) fn release_later(&mut self) {
+        self.last = Last::Fresh(self.consumer.pass());
+    }
+
+    /// As [`Receiver::peek`], for a track with [`Receiver::release_later`]; and whether to ring the sender.
+    #[inline]
+    pub(crate) fn look(&mut self) -> (Peek, bool) {
+        let peek = self.peek();
+        let passed = match (self.last, &peek) {
+            (Last::GivenBack, _) => return (peek, false),
+            (Last::Fresh(passed), Peek::Empty) => {
+                self.last = Last::Stale(passed);
+                return (peek, false);
+            }
+            (Last::Fresh(passed) | Last::Stale(passed), _) => passed,
+        };
+        self.last = Last::GivenBack;
+        let index = passed.give_back(&self.slots);
+        (peek, index & self.quarter == 0)
     }
 }
 
