@@ -9,6 +9,7 @@
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
 //! | [`Manager::wait`], [`Task::wait`] | blocks | goes on; polls or sleeps in the kernel when it has nothing to run | blocks |
+//! | [`channel::Producer::send`], [`channel::Consumer::read`], [`channel::Mailbox::recv`] | as [`Manager::wait`] | | |
 //! | [`Manager::wait_any`], [`Manager::wait_all`], [`Cond::wait`], [`Semaphore::acquire`] | as [`Manager::wait`] | | |
 //! | [`Completion::complete`], [`Cond::signal`], [`Semaphore::release`], [`Notifier::notify`] | goes on, in a handler too | goes on | goes on |
 //! | what reads, writes, syncs or waits in [`fs`] and [`process`] | blocks | goes on | blocks |
@@ -22,11 +23,12 @@
 //! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
 //! `sync`. Libraries that have something to detect, and to block on: [`server`]. Sockets, pipes and other descriptors:
 //! [`net`], [`pipe`], [`fd`], `source/fd`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`],
-//! `source/timer`. Children: [`process`]. Who has looked where, and with what success: [`observe`].
+//! `source/timer`. Children: [`process`]. Messages between threads, in a fixed number of slots: [`channel`]. Who has looked where, and with what success: [`observe`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
+pub mod channel;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
