@@ -49,12 +49,14 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// A call that has been begun.
-    pub(super) fn call(socket: OwnedFd, until: Instant, key: [u8; KEY], hello: &Hello) -> Half {
-        let on = match hello.purpose {
-            Purpose::Control => 0,
-            Purpose::Link { rail, .. } => rail as usize,
-        };
+    /// A call that has been begun, over the rail `on`.
+    pub(super) fn call(
+        socket: OwnedFd,
+        until: Instant,
+        key: [u8; KEY],
+        hello: &Hello,
+        on: usize,
+    ) -> Half {
         Half {
             called: Some((hello.to, hello.purpose)),
             on,

@@ -71,7 +71,7 @@ pub(crate) fn greet(input: &mut Input<'_>) {
     let calls = input.below(2) == 1;
     let mine = Hello { from: 0, to: 1, ..hello(input) };
     let mut half = match calls {
-        true => Half::call(ours.into(), until, key, &mine),
+        true => Half::call(ours.into(), until, key, &mine, 0),
         false => Half::answer(ours.into(), until, key, 0),
     };
     let (mut said, mut heard) = ([0; HELLO], Vec::new());

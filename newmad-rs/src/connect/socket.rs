@@ -188,7 +188,7 @@ pub(super) fn prepare_tcp(socket: &OwnedFd) -> io::Result<()> {
     sys::set_option(fd, libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1)?;
     sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 1)?;
     sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 1)?;
-    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3)
+    sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 1)
 }
 
 /// Process number and user of the other end of a Unix socket, by the kernel's word.

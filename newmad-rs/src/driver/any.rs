@@ -84,6 +84,9 @@ impl Driver for Any {
     fn can_break(&self) -> bool {
         each!(self, driver => driver.can_break())
     }
+    fn is_silent(&self, peer: u32) -> bool {
+        each!(self, driver => driver.is_silent(peer))
+    }
     fn peek_large(&mut self, from: u32) -> Peek {
         each!(self, driver => driver.peek_large(from))
     }

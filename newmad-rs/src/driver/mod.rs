@@ -87,6 +87,12 @@ pub(crate) trait Driver: Send {
     /// Whether a connection of this rail can end although the peer lives.
     fn can_break(&self) -> bool;
 
+    /// Whether what was sent to that peer gets no answer from its machine, or a question whether it is there: the link
+    /// is cut, and nobody has said so. Asked now and then, in callers' context.
+    fn is_silent(&self, _peer: u32) -> bool {
+        false
+    }
+
     /// The piece at the head of the large track from `from`: its header, once.
     fn peek_large(&mut self, from: u32) -> Peek;
 

@@ -19,8 +19,9 @@
 //! receiver has already it has twice then, in the same place. When a link is attached although the old one is not
 //! known to be broken, the peer has noticed first: the old one is given up.
 //!
-//! *Time* comes from [`Core::tick`] alone: as long as something is not acknowledged each tick sends a `Probe`, and a link
-//! over which no news has come for [`PATIENCE_MS`] breaks; a gate that had a link and has none, or none over which
+//! *Time* comes from [`Core::tick`] alone: as long as something is not acknowledged or pieces are on their way each tick asks
+//! the drivers whether their links are silent, which breaks them; as long as something is not acknowledged each
+//! tick sends a `Probe`, and a link over which no news has come for [`PATIENCE_MS`] breaks; a gate that had a link and has none, or none over which
 //! anything comes before it breaks again, for `NMAD_REPAIR_MS` ends.
 //!
 //! Rejected: packets kept by their user's buffer (a send would be over only when acknowledged: a round trip for
@@ -233,13 +234,24 @@ impl<D: Driver> Core<D> {
     /// To be called every 50 ms or so while [`Signals::restless`](crate::engine::core::Signals) is set. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
         self.signals.restless.store(false, Ordering::Relaxed);
-        let mut restless = false;
+        // Pieces may be on their way.
+        let mut restless = self.table.find(|request| request.parts.are_there()).is_some();
         for peer in 0..self.gates.len() as u32 {
             let gate = &mut self.gates[peer as usize];
             if !gate.is_open() || peer == self.rank {
                 continue;
             }
             restless |= gate.care.broken != 0;
+            for rail in rails(gate.open) {
+                let way = &self.rails[rail];
+                if way.breaks && way.driver.is_silent(peer) {
+                    self.broke(rail, peer, Cause::Broken(libc::ETIMEDOUT));
+                }
+            }
+            let gate = &mut self.gates[peer as usize];
+            if !gate.is_open() {
+                continue;
+            }
             if gate.open == 0 && gate.care.broken != 0 {
                 let since = *gate.care.alone_since.get_or_insert(now);
                 if now.saturating_sub(since) >= self.config.repair_ms {

@@ -41,6 +41,11 @@ impl Parts {
         self.count.set(0);
     }
 
+    /// Whether the message was divided, or pieces of it have come.
+    pub(crate) fn are_there(&self) -> bool {
+        self.len() > 0
+    }
+
     fn len(&self) -> usize {
         usize::from(self.count.get())
     }

@@ -40,6 +40,9 @@ impl<D: Driver> Core<D> {
         request.parts.divide(&shares, total);
         self.gates[peer as usize].streams.push(request, Place::Streams);
         self.backlog += 1;
+        if self.fragile {
+            self.signals.unrest();
+        }
         self.flush(peer);
     }
 

@@ -42,7 +42,7 @@ impl Thread {
     pub(super) fn dial(&mut self, peer: u32, purpose: Purpose) -> Result<(), Error> {
         let card = self.card_of(peer)?;
         let (rail, generation) = match purpose {
-            Purpose::Control => (0, 0),
+            Purpose::Control => (self.control_rail(peer), 0),
             Purpose::Link { rail, .. } => {
                 (rail as usize, self.links.get(rail as usize, peer).generation)
             }
@@ -62,7 +62,7 @@ impl Thread {
             socket::prepare_tcp(&socket).map_err(refused)?;
         }
         let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
-        let half = Half::call(socket, until, card.key, &hello);
+        let half = Half::call(socket, until, card.key, &hello, rail);
         self.number += 1;
         sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
         self.halves.insert(self.number, half);
@@ -232,7 +232,9 @@ impl Thread {
         let expelled = self.ring.life(peer) == Life::Dead;
         let verdict = match hello.purpose {
             _ if expelled => Verdict::Expelled,
-            Purpose::Control if half.on == 0 => Verdict::Accepted(Details::default()),
+            Purpose::Control if half.on == 0 || !self.rails[0].is_local() => {
+                Verdict::Accepted(Details::default())
+            }
             Purpose::Link { rail, track }
                 if half.on == rail as usize && track < self.rails[half.on].tracks() =>
             {
@@ -242,7 +244,7 @@ impl Thread {
         };
         let sent = socket::send(&half.socket, &verdict.encode(), &[]).is_ok();
         if sent && matches!(verdict, Verdict::Accepted(_)) {
-            self.connected(number, peer, half.socket);
+            self.connected(number, peer, half);
         }
     }
 
@@ -303,7 +305,7 @@ impl Thread {
         }
         let (rail, track) = match (purpose, verdict) {
             (Purpose::Control, Verdict::Accepted(_)) => {
-                return self.connected(number, peer, half.socket);
+                return self.connected(number, peer, half);
             }
             (Purpose::Link { rail, track }, _) => (rail as usize, track),
             (Purpose::Control, _) => {
@@ -365,9 +367,9 @@ impl Thread {
     }
 
     /// There is a connection of the control ring.
-    fn connected(&mut self, number: u64, peer: u32, socket: OwnedFd) {
+    fn connected(&mut self, number: u64, peer: u32, half: Half) {
         self.ringing.remove(&peer);
-        self.controls.insert(number, Control::new(socket, self.rails[0].is_local()));
+        self.controls.insert(number, Control::new(half.socket, self.rails[half.on].is_local()));
         self.ring.connected(number, peer);
         // Something may have come already, and its edge is over.
         self.hear(number);

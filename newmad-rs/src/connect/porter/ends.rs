@@ -67,6 +67,18 @@ impl Thread {
         }
     }
 
+    /// Over which rail to call for the control ring: those that have a link first, and each time another one. Where the
+    /// first is of this machine nothing cuts it.
+    pub(super) fn control_rail(&self, peer: u32) -> usize {
+        if self.rails[0].is_local() {
+            return 0;
+        }
+        let mut order: Vec<usize> = (0..self.rails.len()).collect();
+        order.sort_by_key(|&rail| self.links.get(rail, peer).state != State::Open);
+        let tries = self.ringing.get(&peer).map_or(0, |&(_, tries)| tries);
+        order[tries as usize % order.len()]
+    }
+
     /// A call for the control ring has come to nothing. `fatal`: no other will do better.
     pub(super) fn control_failed(&mut self, peer: u32, refused: bool, fatal: Option<Error>) {
         let Some(&(since, tries)) = self.ringing.get(&peer) else { return };
@@ -79,7 +91,8 @@ impl Thread {
             return self.ring.unreachable(peer);
         }
         let patience = if opening { self.connect } else { self.repair };
-        if refused || (since.elapsed() >= patience && !self.rails[0].is_local()) {
+        let all = tries as usize + 1 >= self.rails.len();
+        if refused || (all && since.elapsed() >= patience && !self.rails[0].is_local()) {
             self.ringing.remove(&peer);
             self.ring.unreachable(peer);
         } else {

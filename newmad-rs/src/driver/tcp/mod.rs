@@ -152,6 +152,11 @@ impl Driver for Tcp {
         true
     }
 
+    fn is_silent(&self, peer: u32) -> bool {
+        let Some(Some(peer)) = self.peers.get(peer as usize) else { return false };
+        [&peer.small.socket, &peer.large.socket].into_iter().flatten().any(socket::is_silent)
+    }
+
     fn peek_large(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
         peer.large.peek()

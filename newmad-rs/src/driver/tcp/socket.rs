@@ -29,6 +29,26 @@ pub(super) fn send(socket: &OwnedFd, data: &[u8]) -> Sent {
     })
 }
 
+/// So long without an answer to what was sent again and again, and a connection is silent.
+const SILENCE_MS: u32 = 1000;
+/// What was sent was sent again so often. The first time may be the network's.
+const AGAIN: u8 = 2;
+
+/// Whether the other end's kernel does not answer any more. A process that only does not read is not silent: its kernel
+/// says that there is no room.
+pub(super) fn is_silent(socket: &OwnedFd) -> bool {
+    // SAFETY: plain data for which zero is valid.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: a local of the size that is passed.
+    let done = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut info).cast(), &mut len)
+    };
+    let again = info.tcpi_retransmits.max(info.tcpi_probes) >= AGAIN;
+    done == 0 && again && info.tcpi_last_ack_recv >= SILENCE_MS
+}
+
 /// Copies the bytes of `parts` from `from` on to `to`, as many as it holds.
 pub(super) fn gather(parts: &[Span], mut from: usize, mut to: &mut [u8]) {
     for part in parts {
