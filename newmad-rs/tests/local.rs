@@ -141,3 +141,115 @@ fn more_unexpected_messages_than_cells_to_oneself() {
         send.wait().unwrap();
     }
 }
+
+/// Both ways in which ranks of one process move large messages: by plain copies, and through rings. The second in a process
+/// of its own, for knobs are read from the environment.
+fn both_ways(test: &str, run: impl Fn()) {
+    run();
+    if std::env::var_os("NMAD_CMA").is_none() {
+        let ended = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env("NMAD_CMA", "0")
+            .output()
+            .unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+}
+
+#[test]
+fn what_is_received_is_whole_or_an_error_when_its_sender_closes() {
+    both_ways("what_is_received_is_whole_or_an_error_when_its_sender_closes", || {
+        for round in 0..30 {
+            a_sender_closes(round);
+        }
+    });
+}
+
+/// Large messages that are asked for, or being moved, while their sender ends: its buffers are freed then.
+fn a_sender_closes(round: u64) {
+    let mut sessions = world(2);
+    let (last, first) = (sessions.pop().unwrap(), sessions.pop().unwrap());
+    let ends = std::thread::spawn(move || {
+        for tag in 0..8 {
+            let data = vec![tag as u8 + 1; 600_000];
+            last.isend(0, tag, data).unwrap().on_done(drop);
+        }
+        std::thread::sleep(Duration::from_micros(80 * round));
+        last.close().unwrap();
+        // What was freed is written to.
+        (0..8).map(|_| std::hint::black_box(vec![0xeeu8; 600_000])).collect::<Vec<_>>()
+    });
+    for tag in 0..8 {
+        let mut buffer = vec![0; 600_000];
+        match first.recv(1, tag, &mut buffer) {
+            Ok(status) => {
+                let whole = status.len == 600_000 && buffer == [tag as u8 + 1; 600_000];
+                assert!(whole, "message {tag} of round {round}");
+            }
+            Err(Error::PeerDied { rank: 1, cause: Cause::Left }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    ends.join().unwrap();
+}
+
+#[test]
+fn nothing_is_written_into_what_a_closed_receiver_has_back() {
+    both_ways("nothing_is_written_into_what_a_closed_receiver_has_back", || {
+        for round in 0..30 {
+            a_receiver_closes(round);
+        }
+    });
+}
+
+/// The receiver does not wait, and the sender does: so the sender copies, into buffers that are freed when the receiver ends.
+fn a_receiver_closes(round: u64) {
+    let mut sessions = world(2);
+    let (last, first) = (sessions.pop().unwrap(), sessions.pop().unwrap());
+    let ends = std::thread::spawn(move || {
+        for tag in 0..8 {
+            last.irecv(0, tag, vec![0; 600_000]).unwrap().on_done(move |result| {
+                if let Ok((buffer, status)) = result {
+                    assert!(status.len == 600_000 && buffer == [7; 600_000]);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_micros(80 * round));
+        last.close().unwrap();
+        let canaries: Vec<_> =
+            (0..8).map(|_| std::hint::black_box(vec![0xeeu8; 600_000])).collect();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(canaries.iter().all(|canary| canary == &[0xee; 600_000]), "round {round}");
+    });
+    let data = vec![7; 600_000];
+    for tag in 0..8 {
+        match first.send(1, tag, &data) {
+            Ok(()) | Err(Error::PeerDied { rank: 1, cause: Cause::Left }) => {}
+            Err(other) => panic!("{other}"),
+        }
+    }
+    ends.join().unwrap();
+}
+
+#[test]
+fn one_thread_ends_several_ranks_in_any_order_with_messages_on_their_way() {
+    both_ways("one_thread_ends_several_ranks_in_any_order_with_messages_on_their_way", || {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let mut sessions: Vec<_> = world(3).into_iter().map(Some).collect();
+            for (rank, session) in sessions.iter().flatten().enumerate() {
+                for peer in (0..3).filter(|&peer| peer as usize != rank) {
+                    for (tag, len) in [(1, 100_000), (2, 1_000_000), (3, 10)] {
+                        session.isend(peer, tag, vec![1; len]).unwrap().on_done(drop);
+                    }
+                    // Some are received, some are not, and some are waited for in vain.
+                    session.irecv(peer, 2, vec![0; 1_000_000]).unwrap().on_done(drop);
+                    session.irecv(peer, 4, vec![0; 10]).unwrap().on_done(drop);
+                }
+            }
+            for rank in order {
+                let session = sessions[rank].take().unwrap();
+                session.close().unwrap();
+            }
+        }
+    });
+}

@@ -114,6 +114,9 @@ impl Driver for Any {
     fn waits_for_goodbye(&self) -> bool {
         each!(self, driver => driver.waits_for_goodbye())
     }
+    fn withdraw(&mut self) -> bool {
+        each!(self, driver => driver.withdraw())
+    }
     fn bury(&mut self, peer: u32) {
         each!(self, driver => driver.bury(peer))
     }

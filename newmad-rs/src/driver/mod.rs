@@ -45,7 +45,7 @@ pub(crate) enum Post {
 pub(crate) enum Refused {
     /// This is not possible between these two processes.
     Unable,
-    /// The peer is gone.
+    /// The peer is gone: its gate's end will be seen when what it sent before has been taken.
     Gone,
 }
 
@@ -126,6 +126,12 @@ pub(crate) trait Driver: Send {
     /// Whether the end of this side, without the peers having said goodbye, would look like a death or lose what
     /// is on the way.
     fn waits_for_goodbye(&self) -> bool;
+
+    /// This side ends, without waiting for goodbyes: peers that copy straight from or to its memory do so no more. False:
+    /// one still does, and will wake this side when it is done.
+    fn withdraw(&mut self) -> bool {
+        true
+    }
 
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
     fn bury(&mut self, peer: u32);

@@ -10,6 +10,16 @@
 //! A gate has one [`Link`] per rail. None is open at first: sends queue up and receives are posted, and the first
 //! send to a peer, or the first receive that names it, asks the porter (`Signals::want`) for all its links. The
 //! porter opens them ([`Core::attach`]) or says that it cannot be done ([`Core::unreachable`]).
+//!
+//! *Lent memory.* The buffer of a send that was announced may be read by the peer, and that of a receive whose address
+//! was given may be written, at any time until the peer has told its end (`Fin`). So that neither is its owner's again
+//! too early:
+//! - a `Bye` says also: I read no memory of yours any more. It is sent when no copy with that peer is left, and a receive
+//!   that finds an announced message later ends with an error. The peer takes its announced buffers back on hearing it.
+//! - A rank that closes keeps what it lent until each peer has said `Bye` or is dead; and what a peer may write until that
+//!   has told its end, whatever else it said.
+//! - Ranks of one process do not wait for each other's `Bye`: they [withdraw](Driver::withdraw) what they lent.
+//! - A gate's links are closed before what it lent is given back.
 
 pub(crate) mod credit;
 pub(crate) mod kept;
@@ -107,7 +117,8 @@ pub(crate) struct Gate {
     pub(crate) chosen: Chosen,
     /// So many messages stay in `sends` until the next look.
     pub(crate) held: u32,
-    bye_sent: bool,
+    /// Our goodbye is on its way: nothing more is asked of the peer, or read from its memory.
+    pub(crate) bye_sent: bool,
 }
 
 impl Gate {
@@ -369,6 +380,13 @@ impl<D: Driver> Core<D> {
             self.signals.leave();
         }
         if open {
+            return;
+        }
+        let mut alone = true;
+        for rail in &mut self.rails {
+            alone &= rail.driver.withdraw();
+        }
+        if !alone {
             return;
         }
         let Some(request) = self.closing.take() else { return };

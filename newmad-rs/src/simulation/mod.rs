@@ -2,6 +2,7 @@
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
 mod faults;
+mod lent;
 mod strategies;
 mod twice;
 

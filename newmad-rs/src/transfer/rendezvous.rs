@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 
 use crate::driver::{Driver, Refused};
 use crate::engine::core::Core;
-use crate::error::Cause;
 use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
@@ -145,6 +144,10 @@ impl<D: Driver> Core<D> {
         addr: u64,
         sender_waits: bool,
     ) {
+        if self.gates[from as usize].bye_sent {
+            // Lent memory (`gate`): on our goodbye the sender takes it back.
+            return self.finish(request, Outcome::Closed);
+        }
         request.source.set(from);
         request.message.set(len);
         request.total.set(len.min(request.capacity));
@@ -297,7 +300,8 @@ impl<D: Driver> Core<D> {
                     _ => self.stream(peer, request),
                 }
             }
-            Err(Refused::Gone) => self.bury(peer, Cause::Vanished),
+            // Numbered and in no queue, it ends with the gate, after what the peer sent before.
+            Err(Refused::Gone) => {}
         }
         true
     }

@@ -6,7 +6,6 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use super::segment::{Geometry, Segment};
 use super::{Life, Peer, Reach, Shm, cma};
@@ -41,8 +40,7 @@ impl Own {
         }
         let shared = bell.try_clone().map_err(|_| os("sharing an event counter"))?;
         let none = (0..size).map(|_| None).collect();
-        let driver =
-            Shm::new("shm", segment.clone(), bell, none, Arc::new(AtomicBool::new(false)))?;
+        let driver = Shm::new("shm", segment.clone(), bell, none, Arc::default())?;
         let own = Own { rank, segment, memory, bell: shared, geometry, cma: settings.cma };
         Ok((own, driver))
     }

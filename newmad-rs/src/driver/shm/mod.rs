@@ -8,8 +8,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::local::Lent;
 use super::{Driver, Peek, Post, Refused};
 use crate::error::{Cause, Error};
 use crate::proto::Header;
@@ -46,8 +46,8 @@ pub(crate) enum Reach {
 pub(crate) enum Life {
     /// A socket that ends.
     Line(OwnedFd),
-    /// A flag that is set when the other session of this process is dropped.
-    Flag(Arc<AtomicBool>),
+    /// What the rank, which is in this process, lends: it is withdrawn at its end.
+    Here(Arc<Lent>),
 }
 
 /// One gate.
@@ -111,6 +111,20 @@ impl Peer {
     fn ring(&self) {
         bell::ring(&self.segment, &self.bell);
     }
+
+    /// Copies from or to the memory of a rank of this process, if it still lends it.
+    fn enter(&mut self, copy: impl FnOnce() -> usize) -> Result<usize, Refused> {
+        let Some(Life::Here(lent)) = &self.life else { return Err(Refused::Gone) };
+        if !lent.enter() {
+            self.gone = true;
+            return Err(Refused::Gone);
+        }
+        let copied = copy();
+        if lent.leave() {
+            sys::ring(self.bell.as_raw_fd());
+        }
+        Ok(copied)
+    }
 }
 
 /// See the module.
@@ -122,8 +136,8 @@ pub(crate) struct Shm {
     rounds: u32,
     /// Whether the peers are other processes.
     processes: bool,
-    /// Set when this end goes away, for the other ranks of this process.
-    flag: Arc<AtomicBool>,
+    /// What this rank lends to the others of its process.
+    lent: Arc<Lent>,
 }
 
 impl Shm {
@@ -133,12 +147,12 @@ impl Shm {
         mine: Arc<Segment>,
         bell: OwnedFd,
         peers: Box<[Option<Peer>]>,
-        flag: Arc<AtomicBool>,
+        lent: Arc<Lent>,
     ) -> Result<Shm, Error> {
         let epoll = sys::epoll()?;
         let bell = Arc::new(Bell::new(mine, bell));
         sys::watch(&epoll, bell.fd(), libc::EPOLLIN, BELL)?;
-        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes: false, flag })
+        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes: false, lent })
     }
 
     /// Uses `link` for that peer from now on.
@@ -177,8 +191,8 @@ impl Shm {
             }
         }
         for peer in self.peers.iter_mut().flatten() {
-            if let Some(Life::Flag(flag)) = &peer.life {
-                peer.gone |= flag.load(Ordering::Acquire);
+            if let Some(Life::Here(lent)) = &peer.life {
+                peer.gone |= lent.is_withdrawn();
             }
         }
         self.bell.keep_armed();
@@ -196,12 +210,7 @@ impl Shm {
 
 impl Drop for Shm {
     fn drop(&mut self) {
-        self.flag.store(true, Ordering::Release);
-        for peer in self.peers.iter().flatten() {
-            if let Some(Life::Flag(_)) = peer.life {
-                sys::ring(peer.bell.as_raw_fd());
-            }
-        }
+        self.withdraw();
     }
 }
 
@@ -327,14 +336,18 @@ impl Driver for Shm {
         let Some(peer) = self.peer(from) else { return Err(Refused::Unable) };
         match peer.reach {
             Reach::None => Err(Refused::Unable),
-            // SAFETY: the caller's promise.
-            Reach::Process(pid) => unsafe { cma::read(pid, remote, to, len) },
-            Reach::Direct => {
-                // SAFETY: the peer is another engine of this process: the address is its sender's buffer,
-                // readable until it is told that the copy is over.
-                unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
-                Ok(len)
+            Reach::Process(pid) => {
+                // SAFETY: the caller's promise.
+                let copied = unsafe { cma::read(pid, remote, to, len) };
+                peer.gone |= copied == Err(Refused::Gone);
+                copied
             }
+            Reach::Direct => peer.enter(|| {
+                // SAFETY: the peer is another engine of this process: the address is its sender's buffer,
+                // readable until it is told that the copy is over, or its rank ends, which waits for us.
+                unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
+                len
+            }),
         }
     }
 
@@ -342,14 +355,18 @@ impl Driver for Shm {
         let Some(peer) = self.peer(to) else { return Err(Refused::Unable) };
         match peer.reach {
             Reach::None => Err(Refused::Unable),
-            // SAFETY: the caller's promise.
-            Reach::Process(pid) => unsafe { cma::write(pid, remote, data) },
-            Reach::Direct => {
+            Reach::Process(pid) => {
+                // SAFETY: the caller's promise.
+                let copied = unsafe { cma::write(pid, remote, data) };
+                peer.gone |= copied == Err(Refused::Gone);
+                copied
+            }
+            Reach::Direct => peer.enter(|| {
                 // SAFETY: as in `pull`, the other way round: the receiver's buffer is writable until it is
                 // told.
                 unsafe { data.copy_to(remote as *mut u8) };
-                Ok(data.len())
-            }
+                data.len()
+            }),
         }
     }
 
@@ -362,9 +379,20 @@ impl Driver for Shm {
         self.processes
     }
 
+    fn withdraw(&mut self) -> bool {
+        let (new, alone) = self.lent.withdraw();
+        let here = |peer: &&Peer| matches!(peer.life, Some(Life::Here(_)));
+        for peer in self.peers.iter().flatten().filter(here).filter(|_| new) {
+            sys::ring(peer.bell.as_raw_fd());
+        }
+        alone
+    }
+
     fn bury(&mut self, peer: u32) {
         if let Some(Some(gate)) = self.peers.get_mut(peer as usize) {
-            if let Some(Life::Line(line)) = gate.life.take() {
+            // Another rank of this process has to be told of our end, whatever became of it.
+            if let Some(Life::Line(line)) = gate.life.take_if(|life| matches!(life, Life::Line(_)))
+            {
                 sys::unwatch(&self.epoll, line.as_raw_fd());
             }
             gate.gone = true;
