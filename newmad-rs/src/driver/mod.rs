@@ -18,6 +18,8 @@ pub(crate) mod tcp;
 
 /// Most pieces of memory that one small packet is gathered from.
 pub(crate) const MAX_PARTS: usize = 32;
+/// As many, and a checksum.
+pub(crate) const MOST_PARTS: usize = MAX_PARTS + 1;
 
 /// What came on a track.
 #[derive(Clone, Copy)]
@@ -67,7 +69,7 @@ pub(crate) trait Driver: Send {
     /// Looks for what is not seen by looking at the tracks: readiness, deaths. Called before each round.
     fn begin(&mut self) -> bool;
 
-    /// Sends a packet on the small track. Its payload is gathered from at most [`MAX_PARTS`] parts.
+    /// Sends a packet on the small track. Its payload is gathered from at most [`MOST_PARTS`] parts.
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post;
 
     /// The packet at the head of the small track from `from`. Again the same until `release`.

@@ -1,6 +1,7 @@
 //! The engine against a simple oracle, over a virtual network whose tracks fill up, split pieces and refuse copies
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
+mod checked;
 mod faults;
 mod lent;
 mod strategies;
@@ -361,7 +362,7 @@ fn run(world: World, steps: Vec<Step>) {
             let signals = Signals::new(RANKS, world.rails).unwrap();
             let drivers = (0..world.rails).map(|rail| driver(rank, rail, &wires, world)).collect();
             let mut core = Core::new(rank, RANKS, drivers, config(world), signals);
-            strategies::whims(&mut core, world.whims);
+            strategies::whims(&mut core, world.whims, true);
             core
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Small packets over rails that can break, or with checksums: what is kept, sent again, acknowledged and checked. The
 //! rules are in `gate/links.rs`.
 
-use crate::driver::{Driver, MAX_PARTS, Post};
+use crate::driver::{Driver, MOST_PARTS, Post};
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::links::{ACK, PROBE};
@@ -67,8 +67,8 @@ impl<D: Driver> Core<D> {
             ..*header
         };
         let sum = checksum(&header, parts).to_le_bytes();
-        let mut with = [Span::EMPTY; MAX_PARTS];
-        let count = parts.len().min(MAX_PARTS - 1);
+        let mut with = [Span::EMPTY; MOST_PARTS];
+        let count = parts.len().min(MOST_PARTS - 1);
         with[..count].copy_from_slice(&parts[..count]);
         // SAFETY: a local, which outlives the call.
         with[count] = unsafe { Span::new(sum.as_ptr(), CHECKSUM) };

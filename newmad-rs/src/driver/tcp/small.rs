@@ -7,7 +7,7 @@
 use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, gather, receive, send, send_parts};
-use crate::driver::{MAX_PARTS, Peek, Post};
+use crate::driver::{MOST_PARTS, Peek, Post};
 use crate::error::Cause;
 use crate::proto::{Header, LONG, SHORT};
 use crate::request::span::Span;
@@ -88,7 +88,7 @@ impl Small {
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let size = header.kind.header_len();
-        let parts = &parts[..parts.len().min(MAX_PARTS)];
+        let parts = &parts[..parts.len().min(MOST_PARTS)];
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let outcome = if len <= SHORT_MESSAGE {
             // One small copy is cheaper than a list of parts.
@@ -98,7 +98,7 @@ impl Small {
             send(socket, &packet[..size + len])
         } else {
             const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-            let mut list = [NOTHING; 1 + MAX_PARTS];
+            let mut list = [NOTHING; 1 + MOST_PARTS];
             list[0] = libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size };
             for (to, part) in list[1..].iter_mut().zip(parts) {
                 to.iov_base = part.as_ptr().cast_mut().cast();

@@ -1,11 +1,14 @@
 //! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays, drops,
 //! repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
-//! `NEWMAD_SCHEDULES` says how many are run, `NEWMAD_FIRST` from which seed on, `NEWMAD_SEED` which one alone. `network` is the virtual network and its driver,
-//! `program` what the ranks do, `world` the loop of events with the porters' part, `oracle` what must hold.
+//! `NEWMAD_SCHEDULES` says how many are run, `NEWMAD_FIRST` from which seed on, `NEWMAD_SEED` which one alone. `network` is
+//! the virtual network and its driver, `program` what the ranks do, `asked` their requests, `world` the loop of events,
+//! `porters` who connects them, `oracle` what must hold.
 
+mod asked;
 mod network;
 mod oracle;
+mod porters;
 mod program;
 mod world;
 
@@ -37,7 +40,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-fn one(seed: u64) -> Result<world::Tally, String> {
+fn one(seed: u64) -> Result<asked::Tally, String> {
     std::panic::catch_unwind(|| oracle::judge(seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
@@ -56,7 +59,7 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
     let first = number("NEWMAD_FIRST").unwrap_or(0);
     let next = std::sync::atomic::AtomicU64::new(first);
     let failed = std::sync::Mutex::new(None);
-    let tally = std::sync::Mutex::new(world::Tally::default());
+    let tally = std::sync::Mutex::new(asked::Tally::default());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()).min(2) {
             scope.spawn(|| {
@@ -82,7 +85,11 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
     if schedules >= 1_000 {
         assert!(tally.messages > schedules && tally.cuts > 50 && tally.crashes > 50);
         assert!(
-            tally.drops > 50 && tally.doubles > 50 && tally.corrupted > 50 && tally.partings > 50
+            tally.drops > 50
+                && tally.doubles > 50
+                && tally.corrupted > 50
+                && tally.partings > 50
+                && tally.leaves > 50
         );
     }
 }

@@ -1,12 +1,13 @@
 //! What must hold in every schedule: each message arrives once, whole and in order, between ranks that live; what needs a
 //! rank that does not ends with an error, and nothing else does; everybody can close, and nothing is left in any table.
 
+use super::asked::{Asked, Tally};
 use super::network::Virtual;
 use super::program::{Program, RANKS, Step};
-use super::world::{Asked, Tally, World};
+use super::world::World;
 use crate::engine::core::Core;
 use crate::error::{Cause, Error};
-use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::request::{ANY_SOURCE, Ref};
 use crate::simulation::content;
 
 /// Runs the schedule of a seed; panics when something does not hold.
@@ -20,19 +21,21 @@ pub(super) fn judge(seed: u64) -> Tally {
         let right = world.are_whole(a, b) || world.have_reason(a, b);
         assert!(right, "{a} and {b} lost each other: {:?}", world.lives(a, b));
     }
-    take_back(&mut world);
+    take_back(&mut world, program.tight);
     let whole: Vec<(u32, u32)> = pairs().filter(|&(a, b)| world.are_whole(a, b)).collect();
     for (key, messages) in world.sent.clone() {
         let (from, to, tag) = key;
         let missing = messages.len() - taken(&world, from, to, tag).len();
         for _ in 0..if whole.contains(&(from, to)) { missing } else { 0 } {
-            world.receive(to, Some(from), tag, 2000, true);
+            world.receive(to, Some(from), (tag, !0), (2000, 0), None);
         }
     }
     world.pass(|_| false);
-    for asked in world.sends.iter().chain(&world.receives) {
+    take_back(&mut world, false);
+    for asked in world.sends.iter().chain(&world.receives).chain(&world.probes) {
         let over = asked.get().is_finished() || world.cores[asked.rank as usize].is_none();
-        assert!(over, "a request never ends: {}", stuck(&world, asked));
+        // What needs one who leaves may wait until the others, too, leave.
+        assert!(over || !world.left.is_empty(), "a request never ends: {}", stuck(&world, asked));
     }
     check_ends(&world, &whole);
     for (&(from, to, tag), messages) in &world.sent {
@@ -46,10 +49,10 @@ pub(super) fn judge(seed: u64) -> Tally {
 /// What is known of a request that does not end.
 fn stuck(world: &World, asked: &Asked) -> String {
     let request = asked.get();
-    let gate = world.cores[asked.rank as usize].as_ref().map(|core| {
-        let gate = &core.gates[request.source.get() as usize];
+    let gate = world.cores[asked.rank as usize].as_ref().and_then(|core| {
+        let gate = core.gates.get(request.source.get() as usize)?;
         let (open, small, late) = (gate.open, gate.small, gate.care.late);
-        (gate.life, open, small, late, gate.halves, gate.large_expected, gate.careful)
+        Some((gate.life, open, small, late, gate.halves, gate.large_expected, gate.careful))
     });
     format!(
         "{:?} of {} with {} over {:?}: {:?}, {:?}, {} of {} bytes, {:?}",
@@ -65,26 +68,31 @@ fn stuck(world: &World, asked: &Asked) -> String {
     )
 }
 
-/// Receives that nothing matched are taken back. What needs a rank that is gone must have ended.
-fn take_back(world: &mut World) {
-    for index in 0..world.receives.len() {
-        let asked = &world.receives[index];
+/// Receives and probes that nothing matched are taken back. What needs a rank that is gone must have ended. `tight`: a
+/// receive may have been matched and yet wait, when something before its message has no room, or when
+/// one who leaves receives from one who has heard that.
+fn take_back(world: &mut World, tight: bool) {
+    for index in 0..world.receives.len() + world.probes.len() {
+        let asked = world.receives.iter().chain(&world.probes).nth(index).unwrap();
         let (rank, request, from) = (asked.rank, asked.request, asked.get().peer);
         if asked.get().is_finished() || world.cores[rank as usize].is_none() {
             continue;
         }
-        assert!(from == ANY_SOURCE || world.are_whole(rank, from), "waits for a rank that is gone");
+        let leaves = |rank| world.left.contains(&rank);
+        let lives = from == ANY_SOURCE || world.are_whole(rank, from);
+        assert!(lives || leaves(rank) || leaves(from), "waits for a rank that is gone");
         // SAFETY: not finished, and alive.
         world.cores[rank as usize].as_mut().unwrap().cancel(unsafe { Ref::new(request) });
-        let over = world.receives[index].get().is_finished();
-        assert!(over, "matched, and yet nothing more happens");
+        // SAFETY: freed when the world ends.
+        let over = unsafe { request.as_ref() }.is_finished();
+        assert!(over || tight || leaves(rank), "matched, and yet nothing more happens");
     }
 }
 
 /// Requests end well unless they need somebody who is gone.
 fn check_ends(world: &World, whole: &[(u32, u32)]) {
-    for asked in world.sends.iter().chain(&world.receives).filter(|asked| asked.get().is_finished())
-    {
+    let all = world.sends.iter().chain(&world.receives).chain(&world.probes);
+    for asked in all.filter(|asked| asked.get().is_finished()) {
         match asked.get().result() {
             Ok(_) | Err(Error::Cancelled | Error::Truncated { .. }) => {}
             Err(Error::PeerDied { rank, .. }) => {
@@ -98,6 +106,7 @@ fn check_ends(world: &World, whole: &[(u32, u32)]) {
                 let peer = asked.get().peer;
                 assert!(peer == rank || peer == ANY_SOURCE);
             }
+            Err(Error::Closed) if world.left.contains(&asked.rank) => {}
             Err(other) => panic!("{other}"),
         }
     }
@@ -106,11 +115,11 @@ fn check_ends(world: &World, whole: &[(u32, u32)]) {
 /// The receives that got a message of these, in the order in which they were posted.
 fn taken(world: &World, from: u32, to: u32, tag: u64) -> Vec<usize> {
     let got = |asked: &Asked| match asked.get().is_finished().then(|| asked.get().result()) {
-        Some(Ok(status)) => Some(status.source),
-        Some(Err(Error::Truncated { from, .. })) => Some(from),
+        Some(Ok(status)) => Some((status.source, status.tag)),
+        Some(Err(Error::Truncated { from, tag, .. })) => Some((from, tag)),
         _ => None,
     };
-    let fits = |asked: &Asked| asked.rank == to && asked.tag == tag && got(asked) == Some(from);
+    let fits = |asked: &Asked| asked.rank == to && got(asked) == Some((from, tag));
     world
         .receives
         .iter()
@@ -122,7 +131,7 @@ fn taken(world: &World, from: u32, to: u32, tag: u64) -> Vec<usize> {
 
 /// Whether that receive holds that message.
 fn holds(asked: &Asked, from: u32, number: usize, len: usize) -> bool {
-    let room = asked.buffer.len();
+    let (bytes, room) = (asked.bytes(), asked.buffer.len());
     let ended = match asked.get().result() {
         Ok(status) => status.len == len && len <= room,
         Err(Error::Truncated { message, capacity, .. }) => {
@@ -131,7 +140,7 @@ fn holds(asked: &Asked, from: u32, number: usize, len: usize) -> bool {
         Err(_) => false,
     };
     let expected = |at| if at < len { content(from, number, at) } else { 0 };
-    ended && asked.buffer.iter().enumerate().all(|(at, &byte)| byte == expected(at))
+    ended && bytes.iter().enumerate().all(|(at, &byte)| byte == expected(at))
 }
 
 fn check_messages(world: &World, key: (u32, u32, u64), messages: &[(usize, usize)], whole: bool) {
@@ -163,22 +172,22 @@ fn close(world: &mut World, program: &Program) {
             world.later(rail as u64 * 30 + 3, Step::Cut { rail, ends: [1, 2] });
         }
     }
-    let mut closes = Vec::new();
     for rank in 0..RANKS {
         let delayed = world.now() + 20;
-        if let Some(request) = world.ask(rank, Request::close()) {
-            closes.push(request);
+        if !world.left.contains(&rank) {
+            world.close(rank);
         }
         if rank != 1 {
             world.pass(|world| world.now() >= delayed);
         }
     }
     world.pass(|_| false);
-    for request in closes {
-        // SAFETY: boxed by `ask`.
-        assert!(unsafe { request.as_ref() }.is_finished(), "a session never closes");
-        // SAFETY: finished.
-        drop(unsafe { Box::from_raw(request.as_ptr()) });
+    let lives = |asked: &&Asked| world.cores[asked.rank as usize].is_some();
+    for asked in world.closes.iter().filter(lives) {
+        assert!(asked.get().is_finished(), "a session never closes");
+    }
+    for asked in world.sends.iter().chain(&world.receives).chain(&world.probes).filter(lives) {
+        assert!(asked.get().is_finished(), "left over: {}", stuck(world, asked));
     }
     world.cores.iter().flatten().for_each(nothing_is_left);
 }

@@ -5,7 +5,6 @@ use super::network::Nature;
 use crate::engine::core::Config;
 
 pub(super) const RANKS: u32 = 3;
-pub(super) const THRESHOLD: usize = 120;
 /// A parting that is shorter than this must not end a gate.
 pub(super) const SHORT_PARTING: u64 = 700;
 
@@ -17,13 +16,26 @@ pub(super) enum Step {
         tag: u64,
         len: usize,
         waits: bool,
+        synchronous: bool,
+        /// Data lies in pieces of so many bytes; 0: in one.
+        spread: usize,
+        priority: i8,
     },
     Recv {
         rank: u32,
         from: Option<u32>,
         tag: u64,
+        mask: u64,
         room: usize,
-        waits: bool,
+        spread: usize,
+    },
+    /// `take`: what is found is held, and received.
+    Probe {
+        rank: u32,
+        from: Option<u32>,
+        tag: u64,
+        mask: u64,
+        take: bool,
     },
     /// Takes back the receive of that number, if it is still posted.
     Cancel {
@@ -42,6 +54,10 @@ pub(super) enum Step {
     Crash {
         rank: u32,
     },
+    /// Closes its session while the others go on.
+    Leave {
+        rank: u32,
+    },
 }
 
 /// A schedule.
@@ -50,6 +66,12 @@ pub(super) struct Program {
     pub(super) config: Config,
     /// With their times.
     pub(super) steps: Vec<(u64, Step)>,
+    /// Name of the strategy of every gate; none: one that answers by chance.
+    pub(super) strategy: Option<&'static str>,
+    /// Number of the first packet.
+    pub(super) start: u32,
+    /// Unexpected messages have no more room than there is from the start.
+    pub(super) tight: bool,
     /// Links are cut while the sessions close.
     pub(super) rough_end: bool,
 }
@@ -90,12 +112,25 @@ impl Program {
         let solid = random.chance(350);
         let natures: Vec<Nature> =
             (0..rails).map(|rail| nature(random, !(rail == 0 && solid), checksum)).collect();
+        let threshold = [120, 120, 0, 30, 400, 1500][random.below(6) as usize];
+        let tight = random.chance(200);
         let config = Config {
             kept: [600, 1000, 4000][random.below(3) as usize],
             repairs: true,
             checksum,
-            credit: [1500, 4 << 20][random.below(2) as usize],
-            ..Config::new(THRESHOLD, 1 << 20)
+            credit: [100, 1500, 4 << 20][random.below(3) as usize],
+            ..Config::new(threshold, if tight { 0 } else { 1 << 20 })
+        };
+        let names = ["default", "aggreg", "prio", "split_balance"];
+        let strategy = names.get(random.below(6) as usize).copied();
+        let start = [0, u32::MAX - 5, i32::MAX as u32 - 5][random.below(3) as usize];
+        let scattered = random.chance(400);
+        let spread = move |random: &mut Random| {
+            if scattered && random.chance(400) { random.range(1, 70) as usize } else { 0 }
+        };
+        let masks = random.chance(300);
+        let mask = move |random: &mut Random| {
+            if masks { [!0, !0, 1, 0][random.below(4) as usize] } else { !0 }
         };
         let span = [50, 1000, 6000][random.below(3) as usize];
         let mut steps = Vec::new();
@@ -103,20 +138,31 @@ impl Program {
         for _ in 0..random.range(1, 50) {
             let waits = random.chance(500);
             let tag = random.below(3);
-            let step = match random.below(9) {
+            let step = match random.below(10) {
                 0..=3 => Step::Send {
                     from: rank(random),
                     to: rank(random),
                     tag,
                     len: len(random),
                     waits,
+                    synchronous: random.chance(150),
+                    spread: spread(random),
+                    priority: random.below(3) as i8,
                 },
                 4..=7 => Step::Recv {
                     rank: rank(random),
                     from: random.chance(600).then(|| rank(random)),
                     tag,
+                    mask: mask(random),
+                    spread: spread(random),
                     room: if random.chance(700) { 2000 } else { len(random) },
-                    waits,
+                },
+                8 => Step::Probe {
+                    rank: rank(random),
+                    from: random.chance(600).then(|| rank(random)),
+                    tag,
+                    mask: mask(random),
+                    take: random.chance(500),
                 },
                 _ => Step::Cancel { receive: random.below(20) as usize },
             };
@@ -137,7 +183,11 @@ impl Program {
         if random.chance(200) {
             steps.push((random.below(span), Step::Crash { rank: rank(random) }));
         }
+        if random.chance(150) {
+            steps.push((random.below(span), Step::Leave { rank: rank(random) }));
+        }
         steps.sort_by_key(|step| step.0);
-        Program { natures, config, steps, rough_end: random.chance(300) }
+        let rough_end = random.chance(300);
+        Program { natures, config, steps, strategy, start, tight, rough_end }
     }
 }

@@ -6,57 +6,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use super::Random;
+use super::asked::{Asked, Tally};
 use super::network::{Network, Virtual};
 use super::program::{Program, RANKS, Step};
 use crate::engine::core::{Core, Signals};
 use crate::error::Cause;
 use crate::gate::Life;
+use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Ref, Request};
-use crate::simulation::content;
+use crate::simulation::{Pieces, content, strategies};
 
-/// Milliseconds between two ticks.
-const TICK: u64 = 50;
-
-/// What happened in schedules.
-#[derive(Default, Debug)]
-pub(super) struct Tally {
-    pub(super) messages: u64,
-    pub(super) cuts: u64,
-    pub(super) crashes: u64,
-    pub(super) partings: u64,
-    pub(super) drops: u64,
-    pub(super) doubles: u64,
-    pub(super) corrupted: u64,
-}
-
-impl Tally {
-    pub(super) fn add(&mut self, other: &Tally) {
-        self.messages += other.messages;
-        self.cuts += other.cuts;
-        self.crashes += other.crashes;
-        self.partings += other.partings;
-        self.drops += other.drops;
-        self.doubles += other.doubles;
-        self.corrupted += other.corrupted;
-    }
-}
-
-/// A request and its buffer.
-pub(super) struct Asked {
-    pub(super) request: NonNull<Request>,
-    pub(super) buffer: Vec<u8>,
-    pub(super) rank: u32,
-    pub(super) tag: u64,
-}
-
-impl Asked {
-    pub(super) fn get(&self) -> &Request {
-        // SAFETY: freed by the world's end only.
-        unsafe { self.request.as_ref() }
-    }
-}
-
-enum Event {
+pub(super) enum Event {
     /// A parting is over.
     Together,
     Step(Step),
@@ -85,32 +45,37 @@ pub(super) struct World {
     pub(super) cores: Vec<Option<Core<Virtual>>>,
     pub(super) sends: Vec<Asked>,
     pub(super) receives: Vec<Asked>,
+    pub(super) probes: Vec<Asked>,
     /// Numbers and lengths of the messages of each (from, to, tag), in order.
     pub(super) sent: BTreeMap<(u32, u32, u64), Vec<(usize, usize)>>,
     pub(super) crashed: Vec<u32>,
+    /// Who closed while the others went on.
+    pub(super) left: Vec<u32>,
+    pub(super) closes: Vec<Asked>,
     /// Who was parted for longer than a gate must survive.
     pub(super) parted: Vec<[u32; 2]>,
     pub(super) tally: Tally,
-    apart: Vec<([u32; 2], u64)>,
+    pub(super) apart: Vec<([u32; 2], u64)>,
     /// The last connection between two ranks, by rail.
-    links: BTreeMap<(usize, u32, u32), u64>,
+    pub(super) links: BTreeMap<(usize, u32, u32), u64>,
     events: BTreeMap<(u64, u64), Event>,
     order: u64,
-    ticks: Vec<u64>,
-    random: Random,
+    pub(super) ticks: Vec<u64>,
+    pub(super) random: Random,
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         self.cores.clear();
-        for asked in self.sends.iter().chain(&self.receives) {
+        for asked in self.sends.iter().chain(&self.receives).chain(&self.probes).chain(&self.closes)
+        {
             // SAFETY: boxed by `ask`; the cores, which pointed to it, are gone.
             drop(unsafe { Box::from_raw(asked.request.as_ptr()) });
         }
     }
 }
 
-fn same(a: [u32; 2], b: [u32; 2]) -> bool {
+pub(super) fn same(a: [u32; 2], b: [u32; 2]) -> bool {
     a == b || a == [b[1], b[0]]
 }
 
@@ -123,7 +88,18 @@ impl World {
                 let drivers: Vec<_> =
                     natures.map(|(rail, &nature)| Virtual::new(rail, nature, &network)).collect();
                 let signals = Signals::new(RANKS, drivers.len()).unwrap();
-                Some(Core::new(rank, RANKS, drivers, program.config, signals))
+                let mut core = Core::new(rank, RANKS, drivers, program.config, signals);
+                match program.strategy {
+                    None => strategies::whims(&mut core, seed, false),
+                    Some(name) => {
+                        let strategy = crate::strategy::by_name(name).unwrap();
+                        (0..RANKS).for_each(|peer| drop(core.set_strategy(peer, strategy.clone())));
+                    }
+                }
+                for gate in &mut core.gates {
+                    (gate.tx_seq, gate.rx_seq) = (program.start, program.start);
+                }
+                Some(core)
             })
             .collect();
         let mut world = World {
@@ -131,8 +107,11 @@ impl World {
             cores,
             sends: Vec::new(),
             receives: Vec::new(),
+            probes: Vec::new(),
             sent: BTreeMap::new(),
             crashed: Vec::new(),
+            left: Vec::new(),
+            closes: Vec::new(),
             parted: Vec::new(),
             tally: Tally::default(),
             apart: Vec::new(),
@@ -148,7 +127,7 @@ impl World {
         world
     }
 
-    fn at(&mut self, at: u64, event: Event) {
+    pub(super) fn at(&mut self, at: u64, event: Event) {
         self.order += 1;
         self.events.insert((at, self.order), event);
     }
@@ -179,34 +158,83 @@ impl World {
         &mut self,
         rank: u32,
         from: Option<u32>,
-        tag: u64,
-        room: usize,
-        waits: bool,
+        (tag, mask): (u64, u64),
+        (room, spread): (usize, usize),
+        held: Option<u32>,
     ) {
         let mut buffer = vec![0; room];
-        // SAFETY: the buffer lives in `Asked`, to the world's end; its heap memory does not move.
-        let request =
-            unsafe { Request::recv(from.unwrap_or(ANY_SOURCE), tag, &raw mut buffer[..], waits) };
+        let pieces = Pieces::of(&buffer, spread);
+        let (from, waits) = (from.unwrap_or(ANY_SOURCE), self.random.chance(500));
+        // SAFETY: buffer and pieces live in `Asked`, to the world's end; their heap memory does not move.
+        let request = unsafe {
+            match spread {
+                0 => Request::recv(from, tag, &raw mut buffer[..], waits),
+                _ => Request::recv_scattered(from, tag, pieces.layout(), waits),
+            }
+        };
+        let request = match held {
+            None => request.masked(mask),
+            Some(held) => request.of(held),
+        };
         if let Some(request) = self.ask(rank, request) {
-            self.receives.push(Asked { request, buffer, rank, tag });
+            self.receives.push(Asked { request, buffer, pieces, rank });
+        }
+    }
+
+    /// Receives what probes have taken hold of.
+    fn receive_held(&mut self) {
+        for index in 0..self.probes.len() {
+            let probe = &self.probes[index];
+            let (rank, request) = (probe.rank, probe.get());
+            if request.is_finished()
+                && let held = request.held.replace(NONE)
+                && held != NONE
+            {
+                self.receive(rank, Some(request.source.get()), (0, !0), (2000, 0), Some(held));
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, rank: u32) {
+        if let Some(request) = self.ask(rank, Request::close()) {
+            let pieces = Pieces::of(&[], 0);
+            self.closes.push(Asked { request, buffer: Vec::new(), pieces, rank });
         }
     }
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Send { from, to, tag, len, waits } => {
+            Step::Send { from: rank, .. } | Step::Recv { rank, .. } | Step::Probe { rank, .. }
+                if self.left.contains(&rank) => {}
+            Step::Send { from, to, tag, len, waits, synchronous, spread, priority } => {
                 let number = self.sends.len();
                 let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
+                let pieces = Pieces::of(&buffer, spread);
                 // SAFETY: as for receives.
-                let request = unsafe { Request::send(to, tag, &raw const buffer[..], waits) };
+                let request = unsafe {
+                    match spread {
+                        0 => Request::send(to, tag, &raw const buffer[..], waits),
+                        _ => Request::send_scattered(to, tag, pieces.layout(), waits),
+                    }
+                };
+                let request = request.with_priority(priority);
+                let request = if synchronous { request.synchronous() } else { request };
                 if let Some(request) = self.ask(from, request) {
                     self.tally.messages += 1;
                     self.sent.entry((from, to, tag)).or_default().push((number, len));
-                    self.sends.push(Asked { request, buffer, rank: from, tag });
+                    self.sends.push(Asked { request, buffer, pieces, rank: from });
                 }
             }
-            Step::Recv { rank, from, tag, room, waits } => {
-                self.receive(rank, from, tag, room, waits)
+            Step::Recv { rank, from, tag, mask, room, spread } => {
+                self.receive(rank, from, (tag, mask), (room, spread), None);
+            }
+            Step::Probe { rank, from, tag, mask, take } => {
+                let from = from.unwrap_or(ANY_SOURCE);
+                if let Some(request) = self.ask(rank, Request::probe(from, tag, take).masked(mask))
+                {
+                    let pieces = Pieces::of(&[], 0);
+                    self.probes.push(Asked { request, buffer: Vec::new(), pieces, rank });
+                }
             }
             Step::Cancel { receive } => {
                 let Some(asked) = self.receives.get(receive) else { return };
@@ -244,6 +272,11 @@ impl World {
                     self.parted.push(ends);
                 }
             }
+            Step::Leave { rank } => {
+                self.left.push(rank);
+                self.close(rank);
+                self.tally.leaves += 1;
+            }
             Step::Crash { rank } => {
                 if let Some(mut core) = self.cores[rank as usize].take() {
                     core.rails.iter_mut().for_each(|rail| rail.driver.die());
@@ -251,46 +284,6 @@ impl World {
                     self.tally.crashes += 1;
                 }
             }
-        }
-    }
-
-    /// Both porters are there, or one learns that it is alone.
-    fn meet(&mut self, rail: usize, ends: [u32; 2]) {
-        let [one, other] = ends;
-        let now = self.now();
-        let Some(core) = &self.cores[one as usize] else { return };
-        if core.closed || !core.gates[other as usize].is_open() {
-            return;
-        }
-        let refusal = match &self.cores[other as usize] {
-            None => Some(Cause::Vanished),
-            Some(core) if core.closed => Some(Cause::Left),
-            Some(core) if !core.gates[one as usize].is_open() => Some(Cause::Vanished),
-            Some(_) => None,
-        };
-        if let Some(cause) = refusal {
-            let at = now + self.random.below(30);
-            return self.at(at, Event::Refused { rank: one, peer: other, cause });
-        }
-        if core.rails[rail].breaks
-            && self.apart.iter().any(|(apart, until)| same(*apart, ends) && *until > now)
-        {
-            return self.at(now + 40, Event::Meet { rail, ends });
-        }
-        let network = self.network.clone();
-        let key = (rail, one.min(other), one.max(other));
-        let is_whole = |id: &u64| network.lock().unwrap().is_whole(*id);
-        // Now and then two porters meet twice.
-        if self.links.get(&key).is_some_and(is_whole)
-            && !(core.rails[rail].breaks && self.random.chance(100))
-        {
-            return;
-        }
-        let id = network.lock().unwrap().connect(rail, ends);
-        self.links.insert(key, id);
-        for (side, (rank, peer)) in [(one, other), (other, one)].into_iter().enumerate() {
-            let at = now + self.random.below(20);
-            self.at(at, Event::Attach { rail, rank, peer, id, side });
         }
     }
 
@@ -317,25 +310,6 @@ impl World {
         }
     }
 
-    fn porters(&mut self) {
-        let mut wanted = Vec::new();
-        for core in self.cores.iter().flatten() {
-            core.signals.take_wanted(|rail, peer| wanted.push((rail, [core.rank, peer])));
-        }
-        for (rail, ends) in wanted {
-            let at = self.now() + self.random.below(30);
-            self.at(at, Event::Meet { rail, ends });
-        }
-        let now = self.now();
-        for core in self.cores.iter_mut().flatten() {
-            let next = &mut self.ticks[core.rank as usize];
-            if *next <= now && core.signals.restless.load(Ordering::Relaxed) {
-                core.tick(now);
-                *next = now + TICK;
-            }
-        }
-    }
-
     /// Lets time pass until nothing happens any more, or `done`.
     pub(super) fn pass(&mut self, done: impl Fn(&World) -> bool) {
         let mut quiet = 0;
@@ -350,6 +324,7 @@ impl World {
             {
                 let event = entry.remove();
                 self.event(event);
+                self.receive_held();
                 any = true;
             }
             self.porters();
@@ -361,6 +336,7 @@ impl World {
                         any |= core.grow();
                     }
                 }
+                self.receive_held();
             }
             if any {
                 quiet = 0;
@@ -370,6 +346,7 @@ impl World {
             for core in self.cores.iter_mut().flatten() {
                 any |= core.progress();
             }
+            self.receive_held();
             self.porters();
             if any {
                 continue;
@@ -394,14 +371,15 @@ impl World {
         panic!("it never settles");
     }
 
-    /// Whether these two can still talk: neither has crashed nor given the other up.
+    /// Whether these two can still talk: neither has crashed, left or given the other up.
     pub(super) fn are_whole(&self, a: u32, b: u32) -> bool {
         let alive = |rank: u32, peer: u32| {
             self.cores[rank as usize]
                 .as_ref()
                 .is_some_and(|core| !matches!(core.gates[peer as usize].life, Life::Dead(_)))
         };
-        a == b && self.cores[a as usize].is_some() || (alive(a, b) && alive(b, a))
+        let left = self.left.contains(&a) || self.left.contains(&b);
+        !left && (a == b && self.cores[a as usize].is_some() || (alive(a, b) && alive(b, a)))
     }
 
     /// What each thinks of the other.
@@ -414,7 +392,7 @@ impl World {
 
     /// Whether there is a reason why these two cannot talk any more.
     pub(super) fn have_reason(&self, a: u32, b: u32) -> bool {
-        let crashed = self.crashed.iter().any(|rank| [a, b].contains(rank));
-        crashed || self.parted.iter().any(|ends| same(*ends, [a, b]))
+        let gone = self.crashed.iter().chain(&self.left).any(|rank| [a, b].contains(rank));
+        gone || self.parted.iter().any(|ends| same(*ends, [a, b]))
     }
 }
