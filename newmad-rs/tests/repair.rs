@@ -84,16 +84,20 @@ fn storm(session: &Session) -> Result<(), Error> {
 #[derive(Clone, Default)]
 struct Network {
     proxies: Arc<Mutex<Vec<Proxy>>>,
+    spoils: bool,
 }
 
 impl Network {
     fn start(&self, scenario: &str, size: usize, env: &[(&str, &str)]) -> Job {
-        let proxies = self.proxies.clone();
+        let (proxies, spoils) = (self.proxies.clone(), self.spoils);
         let rewrite = move |_: usize, value: &str| {
             let mut changed = value.to_owned();
             for address in value.split(',').skip(4) {
                 let to: SocketAddr = address.parse().unwrap();
                 let proxy = Proxy::new(to);
+                if spoils {
+                    proxy.set(Mode::Spoil);
+                }
                 changed = changed.replace(address, &proxy.address.to_string());
                 proxies.lock().unwrap().push(proxy);
             }
@@ -160,6 +164,19 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
 #[test]
 fn one_of_two_rails_may_break_again_and_again() {
     storm_under_cuts(2, &[("NMAD_DRIVER", "tcp+tcp"), PATIENT], |at| at % 2 == 1);
+}
+
+/// Every connection spoils one bit each way: were it not noticed, the link would stay, and nothing more be spoiled.
+#[test]
+fn with_checksums_no_bit_that_changes_on_its_way_is_delivered() {
+    let network = Network { spoils: true, ..Network::default() };
+    let env = [("NMAD_DRIVER", "tcp"), ("NMAD_CHECKSUM", "1"), PATIENT];
+    let ended = network.start("storm", 3, &env).end(LIMIT);
+    let spoiled: usize = network.all().iter().map(Proxy::spoiled).sum();
+    let made: usize = network.all().iter().map(Proxy::made).sum();
+    println!("{spoiled} bits changed, {made} connections");
+    assert!(ended.iter().all(|end| end.code == Some(0)), "{ended:#?}");
+    assert!(spoiled > 12, "only {spoiled} bits were changed: too few to tell");
 }
 
 /// Waits for a message that never comes, since the network is cut for good.

@@ -1,4 +1,4 @@
-//! A TCP network between two processes that can be cut, made to swallow everything, or be listened to.
+//! A TCP network between two processes that can be cut, made to swallow everything or to change a bit, or be listened to.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,13 +14,21 @@ pub(crate) enum Mode {
     Stall,
     /// Takes connections and bytes, and passes nothing on.
     Swallow,
+    /// Passes everything on, but for one bit each way of every connection, far behind its beginning.
+    Spoil,
 }
+
+/// Bytes of a connection that are never spoiled: what is said before there are checksums.
+const GREETING: usize = 4096;
+/// Where the bit is, behind them.
+const SPOILED: usize = 300_000;
 
 struct State {
     mode: Mode,
     /// Both ends of the connections that there are.
     streams: Vec<TcpStream>,
     made: usize,
+    spoiled: usize,
     /// What callers have said first, if it is kept.
     heard: Option<Vec<Arc<Mutex<Vec<u8>>>>>,
 }
@@ -36,7 +44,8 @@ impl Proxy {
     /// A proxy to `target`, with threads that last as long as the process.
     pub(crate) fn new(target: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let state = State { mode: Mode::Pass, streams: Vec::new(), made: 0, heard: None };
+        let state =
+            State { mode: Mode::Pass, streams: Vec::new(), made: 0, spoiled: 0, heard: None };
         let proxy =
             Proxy { address: listener.local_addr().unwrap(), state: Arc::new(Mutex::new(state)) };
         let here = proxy.clone();
@@ -70,6 +79,8 @@ impl Proxy {
 
     fn pump(&self, mut from: TcpStream, mut to: TcpStream, heard: Option<Arc<Mutex<Vec<u8>>>>) {
         let mut bytes = vec![0; 64 * 1024];
+        let mut before = 0;
+        let bit = self.made().wrapping_mul(0x9e37_79b9) % (8 * SPOILED);
         while let Ok(got @ 1..) = from.read(&mut bytes) {
             let mut mode = self.mode();
             while mode == Mode::Stall {
@@ -79,6 +90,12 @@ impl Proxy {
             if mode == Mode::Swallow {
                 continue;
             }
+            let at = (GREETING + bit / 8).wrapping_sub(before);
+            if mode == Mode::Spoil && at < got {
+                bytes[at] ^= 1 << (bit % 8);
+                self.state.lock().unwrap().spoiled += 1;
+            }
+            before += got;
             if let Some(heard) = &heard {
                 heard.lock().unwrap().extend_from_slice(&bytes[..got]);
             }
@@ -103,6 +120,11 @@ impl Proxy {
         for stream in self.state.lock().unwrap().streams.drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Bits changed so far.
+    pub(crate) fn spoiled(&self) -> usize {
+        self.state.lock().unwrap().spoiled
     }
 
     /// Connections made so far.
