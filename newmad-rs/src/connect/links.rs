@@ -116,6 +116,17 @@ impl Links {
         if counts { Ruling::Take } else { Ruling::Say(Verdict::Refused) }
     }
 
+    /// `peer` says that there were so many links. True: call again at once. A peer that says it time and again is called
+    /// as one that does not answer.
+    pub(super) fn stale(&mut self, rail: usize, peer: u32, generation: u32) -> bool {
+        let link = self.get_mut(rail, peer);
+        let news = generation > link.generation;
+        link.generation = generation.max(link.generation);
+        let at_once = news && link.tries == 0;
+        link.tries += u32::from(at_once);
+        at_once
+    }
+
     /// The link is there.
     pub(super) fn opened(&mut self, rail: usize, peer: u32) {
         let link = self.get_mut(rail, peer);
@@ -258,6 +269,17 @@ mod tests {
             }
             prop_assert!(false, "no common link");
         }
+    }
+
+    #[test]
+    fn a_peer_that_takes_every_call_for_an_old_one_is_not_called_at_once_for_ever() {
+        let mut links = Links::new(0, 2, 1);
+        assert!(links.want(0, 1, Instant::now()));
+        let at_once = (1..100).filter(|&generation| links.stale(0, 1, generation)).count();
+        assert_eq!((at_once, links.get(0, 1).generation), (1, 99));
+        links.opened(0, 1);
+        assert!(!links.stale(0, 1, 7), "no news");
+        assert!(links.stale(0, 1, 200));
     }
 
     #[test]

@@ -332,10 +332,13 @@ impl Thread {
                 }
             }
             Verdict::Stale(generation) => {
-                self.give_up(rail, peer);
-                let link = self.links.get_mut(rail, peer);
-                link.generation = generation.max(link.generation);
-                self.call(rail, peer);
+                if self.links.stale(rail, peer, generation) {
+                    self.give_up(rail, peer);
+                    return self.call(rail, peer);
+                }
+                let again = io::Error::other("it takes every call for one from the past");
+                let error = Error::Io { doing: "calling another process", source: again };
+                self.call_failed(peer, purpose, error);
             }
             _ => {
                 let refused = io::Error::other("refused");
