@@ -49,6 +49,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("entries", parsers::entries),
     ("card", parsers::card),
     ("value", parsers::value),
+    ("calls", parsers::calls),
+    ("packed", parsers::packed),
     ("sampling_cache", parsers::sampling),
     ("pmi_answers", pmi::answers),
     ("greeting", |input| hostile::greet(&mut Input(input))),

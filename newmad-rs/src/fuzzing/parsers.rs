@@ -6,6 +6,7 @@ use crate::proto::{Header, Kind, LONG};
 use crate::request::span::Span;
 use crate::sampling::Sampling;
 use crate::strategy::entries;
+use crate::{pack, rpc};
 
 /// A packet's header.
 pub(super) fn header(input: &[u8]) {
@@ -53,6 +54,16 @@ pub(super) fn value(input: &[u8]) {
         let whole: String = pieces.iter().map(|piece| &piece[1..]).collect();
         assert_eq!(piece::decode(&whole), Some(decoded));
     }
+}
+
+/// What a lane of remote calls is sent, and what a call is answered.
+pub(super) fn calls(input: &[u8]) {
+    rpc::wire::hostile(input);
+}
+
+/// A packed message.
+pub(super) fn packed(input: &[u8]) {
+    pack::wire::hostile(input);
 }
 
 /// The file of what was measured.

@@ -156,6 +156,14 @@ impl Talk {
             5 => header.payload = input.byte().into(),
             6 => header.seq = input.byte().into(),
             7 => return (header, payload, !large),
+            8 => header.ack = input.byte().into(),
+            9 => header.ack = input.word() as u32,
+            10 => {
+                // A word of its own: what it has received, and how much of that was eager.
+                let kind = if input.below(2) == 0 { Kind::Ack } else { Kind::Probe };
+                let (ack, tag) = (u32::from(input.byte()), input.word() >> input.below(64));
+                return (Header { ack, tag, ..of(kind, &[]) }, Vec::new(), false);
+            }
             _ => {}
         }
         (header, payload, large)
@@ -258,7 +266,15 @@ pub(super) fn over_tcp(input: &[u8]) {
     let Some((link, mut theirs)) = connection() else { return };
     let Ok(driver) = Tcp::new((0..2).map(|_| None).collect()) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
-    let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
+    // With somebody who repairs links, what is sent is kept, and the peer's words count.
+    let choice = input.byte();
+    let config = Config {
+        repairs: choice & 1 != 0,
+        checksum: choice & 6 == 6,
+        credit: if choice & 8 != 0 { 500 } else { 1 << 20 },
+        ..Config::new(THRESHOLD, 1 << 20)
+    };
+    let mut core = Core::new(0, 2, vec![driver], config, signals);
     core.attach(0, 1, |driver| drop(driver.install(1, link)));
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     let (mut heard, mut unread) = (Vec::new(), vec![0; 4096]);

@@ -32,7 +32,7 @@
 
 mod receiving;
 mod sending;
-mod wire;
+pub(crate) mod wire;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

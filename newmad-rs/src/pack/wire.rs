@@ -140,6 +140,23 @@ pub(super) fn find(stream: &[u8], at: usize) -> Found {
     }
 }
 
+/// Any bytes, as a packed message (`fuzzing/`): its pieces are inside it, and there is an end to them.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn hostile(bytes: &[u8]) {
+    let mut right = MAGIC.to_le_bytes().to_vec();
+    right.extend_from_slice(bytes);
+    let (sound, _) = head(1, 0, bytes.to_vec());
+    for mut message in [bytes.to_vec(), right, sound] {
+        let Some(head) = Head::decode(&mut message) else { continue };
+        assert!(head.rest <= STREAM && head.apart as usize <= STREAM / RECORD);
+        let mut at = 0;
+        while let Found::Piece(piece) = find(&message, at) {
+            assert!(piece.bytes.start == at + RECORD && piece.bytes.end <= message.len());
+            at = piece.bytes.end;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,7 +46,7 @@ mod registry;
 mod serving;
 #[cfg(feature = "typed")]
 mod typed;
-mod wire;
+pub(crate) mod wire;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -272,6 +272,25 @@ pub(super) fn decode_answer(bytes: &[u8]) -> Option<(Status, Content<'_>)> {
     }
 }
 
+/// Any bytes, as a call and as an answer (`fuzzing/`): what is taken stays inside, and is the same when it is sent on.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn hostile(bytes: &[u8]) {
+    // As they come, and where the beginning is right.
+    let mut right =
+        vec![IS_CALL, bytes.len() as u8 & 3, bytes.first().map_or(0, |byte| byte & 15), 0];
+    right.extend_from_slice(&MAGIC.to_le_bytes());
+    right.extend_from_slice(bytes);
+    for bytes in [bytes, &right] {
+        if let Some(Incoming::Call(call)) = Incoming::decode(bytes) {
+            assert_eq!(Incoming::decode(&call.encode()), Some(Incoming::Call(call)));
+        }
+        if let Some((status, Content::Here(here))) = decode_answer(bytes) {
+            let (again, _) = encode_answer(status, here);
+            assert!(here.len() > ANSWER - ANSWER_HEADER || again == bytes);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
