@@ -84,7 +84,7 @@ pub use crate::{
     source::uring::{FileEngine, transfer::Transfer},
 };
 #[cfg(not(loom))]
-pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers};
+pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers, must_not_wait};
 #[cfg(not(loom))]
 pub use sync::notifier::{Notifier, Watched};
 pub use sync::{

@@ -258,7 +258,8 @@ impl Run {
             self.told.complete();
             let waker = self.waker().take();
             if let Some(waker) = waker {
-                waker.wake();
+                // Its panic is told of, and nobody's whom the run holds up.
+                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
             }
         }
     }

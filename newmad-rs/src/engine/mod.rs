@@ -244,6 +244,8 @@ impl Engine {
         let mut since = Instant::now();
         while !marcel::others_runnable() {
             let mut any = false;
+            // Callbacks may use the engine: they are called between these looks, not inside one.
+            let _held = hold_wakers();
             for _ in 0..POLLS {
                 any |= self.poll();
                 if request.is_finished() {

@@ -11,7 +11,6 @@
 //! is free of it. The call's memory belongs to the reply and to the step under way, by reference count.
 
 use std::future::{Future, IntoFuture};
-use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -42,17 +41,6 @@ struct Outgoing {
     id: u64,
     service: Service<'static>,
     limit: u64,
-}
-
-/// Lets go of a session where nothing may block: closing it, if this was its last owner, is left to a thread.
-fn let_go(session: Arc<Inner>) {
-    if let Some(last) = Arc::into_inner(session) {
-        // Without a thread to be had the session ends with the process.
-        let last = ManuallyDrop::new(last);
-        let _ = std::thread::Builder::new()
-            .name("newmad close".into())
-            .spawn(move || drop(ManuallyDrop::into_inner(last)));
-    }
 }
 
 impl Outgoing {
@@ -89,7 +77,6 @@ impl Outgoing {
             };
             self.end(outcome);
         });
-        let_go(session);
     }
 
     fn end(&self, outcome: Outcome) {

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::gate::MAX_RAILS;
 use crate::request::tag::RESERVED;
 use crate::session::Session;
+use crate::strategy::next::Chosen;
 use crate::strategy::{Large, Packet, Rail, Strategy, Waiting};
 use crate::sys;
 
@@ -104,7 +105,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
         let before = engine.with(|core| {
             core.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
-            core.set_strategy(peer, Arc::new(OneRail(rail)))
+            core.choose(peer, Chosen::new(Arc::new(OneRail(rail))))
         });
         let done = match session.rank() {
             0 => throw(session, peer, sizes, |bytes, ns| {
@@ -114,7 +115,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         };
         engine.with(|core| {
             core.threshold = threshold;
-            before.and_then(|before| core.set_strategy(peer, before))
+            before.and_then(|before| core.choose(peer, before))
         });
         done
     };

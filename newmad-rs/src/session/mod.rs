@@ -3,6 +3,7 @@
 mod open;
 mod scattered;
 
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +22,7 @@ use crate::request::handle::{RecvRequest, SendRequest};
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
+use crate::strategy::next::Chosen;
 use crate::{pack, rpc};
 
 /// Tag of the barrier's messages; the round is added.
@@ -316,8 +318,9 @@ impl Session {
     /// [`Error::BadRank`].
     pub fn set_strategy(&self, peer: u32, strategy: Arc<dyn Strategy>) -> Result<(), Error> {
         self.check(Some(peer), 0)?;
-        // Dropped when the engine is free again: this may run the program's code.
-        drop(self.inner.engine.with(|core| core.set_strategy(peer, strategy)));
+        // Asked what it is before the engine is taken, and the other dropped after: both run the program's code.
+        let chosen = Chosen::new(strategy);
+        drop(self.inner.engine.with(|core| core.choose(peer, chosen)));
         Ok(())
     }
 
@@ -405,6 +408,25 @@ impl Inner {
         }
     }
 
+    /// The same session, by another owner; what is left behind has nothing to close.
+    fn move_out(&mut self) -> Inner {
+        Inner {
+            engine: self.engine.clone(),
+            manager: self.manager.clone(),
+            source: std::mem::take(&mut self.source),
+            ending: std::mem::replace(&mut self.ending, Mutex::new(Ending::Nothing)),
+            rank: self.rank,
+            size: self.size,
+            driver: std::mem::take(&mut self.driver),
+            rails: std::mem::take(&mut self.rails),
+            closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
+            rpc: std::mem::take(&mut self.rpc),
+            pack: std::mem::take(&mut self.pack),
+            groups: std::mem::take(&mut self.groups),
+            choices: self.choices.clone(),
+        }
+    }
+
     fn ends_with(&self, ending: Ending) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
     }
@@ -412,6 +434,14 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if !self.closed.load(Ordering::SeqCst) && pioman::must_not_wait() {
+            // The last owner is a callback's, or a collective's that nobody waits for. Without a thread to be had the
+            // session ends with the process.
+            let last = ManuallyDrop::new(self.move_out());
+            let close = move || drop(ManuallyDrop::into_inner(last));
+            let _ = std::thread::Builder::new().name("newmad close".into()).spawn(close);
+            return;
+        }
         // Nobody is left to tell.
         let _ = self.close();
     }

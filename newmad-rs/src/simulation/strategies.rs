@@ -12,6 +12,7 @@ use crate::engine::core::{Core, Signals};
 use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
 use crate::sampling::Pace;
+use crate::strategy::next::Chosen;
 use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
 
 /// Answers by chance: takes some messages in some order, or none; holds some back.
@@ -62,7 +63,10 @@ pub(super) fn whims<D: Driver>(core: &mut Core<D>, seed: u64, panics: bool) {
     for peer in 0..core.gates.len() as u32 {
         if seed > 0 {
             let seed = seed * 1000 + u64::from(core.rank * 10 + peer) + 1;
-            core.set_strategy(peer, Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics)));
+            core.choose(
+                peer,
+                Chosen::new(Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics))),
+            );
         }
     }
 }
@@ -102,7 +106,7 @@ fn receive(core: &mut Core<Virtual>, tag: u64, buffer: &mut [u8]) -> NonNull<Req
 #[test]
 fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
     let (mut cores, _) = pair();
-    cores[0].set_strategy(1, strategy::by_name("aggreg").unwrap());
+    cores[0].choose(1, Chosen::new(strategy::by_name("aggreg").unwrap()));
     let buffers: Vec<Vec<u8>> =
         (0..2000).map(|number| (0..4).map(|at| content(0, number, at)).collect()).collect();
     let sent = gather(&mut cores[0], &buffers, |_| 7);
@@ -130,7 +134,7 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
 #[test]
 fn urgent_messages_leave_first() {
     let (mut cores, wires) = pair();
-    cores[0].set_strategy(1, strategy::by_name("prio").unwrap());
+    cores[0].choose(1, Chosen::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..6u8).map(|number| vec![number; 30]).collect();
     // Numbers are priorities; 5 has the tag of 0, and waits for it.
     let sent = gather(&mut cores[0], &buffers, |number| number as u64 % 5);
@@ -153,7 +157,7 @@ fn urgent_messages_leave_first() {
 #[test]
 fn the_oldest_message_does_not_wait_for_ever() {
     let (mut cores, wires) = pair();
-    cores[0].set_strategy(1, strategy::by_name("prio").unwrap());
+    cores[0].choose(1, Chosen::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![(number > 0) as u8; 30]).collect();
     cores[0].gathering = true;
     let mut sent = Vec::new();
@@ -200,7 +204,7 @@ fn held_messages_leave_together_at_the_next_look() {
     }
     let (mut cores, wires) = pair();
     cores[0].patient = true;
-    cores[0].set_strategy(1, Arc::new(Holds));
+    cores[0].choose(1, Chosen::new(Arc::new(Holds)));
     let on_the_way = || wires.lock().unwrap().get(&(0, 0, 1)).map_or(0, |wire| wire.small.len());
     let data = [1u8; 4];
     let send = |core: &mut Core<Virtual>, waits| {
@@ -244,7 +248,7 @@ fn a_large_message_is_divided_as_the_rails_were_sampled() {
         rail.pace = Pace { latency_ns: 1_000, mib_ns };
         rail.copies = false;
     }
-    cores[0].set_strategy(1, strategy::by_name("split_balance").unwrap());
+    cores[0].choose(1, Chosen::new(strategy::by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..1 << 20).map(|at| content(0, 0, at)).collect();
     let mut got = vec![0; data.len()];
     // SAFETY: the data outlives the request.

@@ -1,5 +1,6 @@
 //! The core's side: asks a gate's strategy, checks the answer, makes the packet and posts it.
 
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -60,11 +61,6 @@ impl Chosen {
         self.plain && !self.holds
     }
 
-    /// Takes another strategy; gives the one back that there was.
-    fn change(&mut self, strategy: Arc<dyn Strategy>) -> Arc<dyn Strategy> {
-        std::mem::replace(self, Chosen::new(strategy)).strategy
-    }
-
     /// Calls the strategy. A user's is safe code: it may panic, and may not run in a signal handler.
     fn ask<T>(&mut self, f: impl FnOnce(&dyn Strategy) -> T) -> Option<T> {
         if self.ours {
@@ -73,15 +69,27 @@ impl Chosen {
         if marcel::in_tick() {
             return None;
         }
-        let answer = catch_unwind(AssertUnwindSafe(|| f(&*self.strategy)));
-        answer.inspect_err(|_| self.broke()).ok()
+        match catch_unwind(AssertUnwindSafe(|| f(&*self.strategy))) {
+            Ok(answer) => Some(answer),
+            Err(payload) => {
+                // Dropping it would run the program's code again.
+                std::mem::forget(payload);
+                self.broke();
+                None
+            }
+        }
     }
 
     #[cold]
     fn broke(&mut self) {
         self.plain = true;
         self.holds = false;
-        eprintln!("newmad: a strategy panicked; \"{}\" takes its place", default::NAME);
+        // Nobody reads it: no reason to panic here.
+        let _ = writeln!(
+            std::io::stderr(),
+            "newmad: a strategy panicked; \"{}\" takes its place",
+            default::NAME
+        );
     }
 
     /// A packet was posted, in this time.
@@ -160,18 +168,15 @@ impl<D: Driver> Core<D> {
         };
         if let Some(strategy) = settings.strategy.clone().or_else(|| by_name(usual)) {
             for gate in &mut self.gates {
-                gate.chosen.change(strategy.clone());
+                gate.chosen = Chosen::new(strategy.clone());
             }
         }
     }
 
     /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
-    pub(crate) fn set_strategy(
-        &mut self,
-        peer: u32,
-        strategy: Arc<dyn Strategy>,
-    ) -> Option<Arc<dyn Strategy>> {
-        let before = self.gates.get_mut(peer as usize)?.chosen.change(strategy);
+    pub(crate) fn choose(&mut self, peer: u32, chosen: Chosen) -> Option<Chosen> {
+        let gate = self.gates.get_mut(peer as usize)?;
+        let before = std::mem::replace(&mut gate.chosen, chosen);
         self.consider(peer);
         Some(before)
     }

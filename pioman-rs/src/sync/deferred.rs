@@ -186,6 +186,16 @@ pub fn hold() -> Held {
     Held(std::marker::PhantomData)
 }
 
+/// Whether the calling thread is calling a waker or a callback, or is in the middle of a light task: others wait behind it,
+/// so it must not wait itself.
+///
+/// # Context
+/// Not in a signal handler.
+#[cfg(not(loom))]
+pub fn must_not_wait() -> bool {
+    DRAINING.get() || crate::ltask::inside::is_inside()
+}
+
 /// See [`hold`].
 #[cfg(not(loom))]
 #[derive(Debug)]

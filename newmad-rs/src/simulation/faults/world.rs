@@ -15,6 +15,7 @@ use crate::gate::Life;
 use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::simulation::{Pieces, content, strategies};
+use crate::strategy::next::Chosen;
 
 pub(super) enum Event {
     /// A parting is over.
@@ -93,7 +94,9 @@ impl World {
                     None => strategies::whims(&mut core, seed, false),
                     Some(name) => {
                         let strategy = crate::strategy::by_name(name).unwrap();
-                        (0..RANKS).for_each(|peer| drop(core.set_strategy(peer, strategy.clone())));
+                        (0..RANKS).for_each(|peer| {
+                            drop(core.choose(peer, Chosen::new(strategy.clone())))
+                        });
                     }
                 }
                 for gate in &mut core.gates {

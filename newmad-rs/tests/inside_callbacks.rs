@@ -1,0 +1,196 @@
+//! What programs do inside what the library calls: callbacks at the end of requests, strategies, operators, wakers.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use common::launch;
+use newmad::strategy::{Packet, Strategy, Waiting};
+use newmad::{ANY, Session, Tag};
+use pioman::Manager;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn world(size: u32) -> Vec<Session> {
+    let manager: Arc<Manager> = Manager::builder().build().unwrap();
+    Session::local_world(size, &manager).unwrap()
+}
+
+/// Fails, instead of hanging, when the work takes very long: the machine may be busy.
+fn in_time(work: impl FnOnce() + Send + 'static) {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        work();
+        tell.send(()).unwrap();
+    });
+    told.recv_timeout(LIMIT).unwrap();
+}
+
+#[test]
+fn a_callback_uses_the_engine_whose_owner_waits_for_a_large_message() {
+    in_time(|| {
+        const SHORT: u64 = 200;
+        let sessions = world(2);
+        let (first, last) = (&sessions[0], &sessions[1]);
+        for round in 0..20 {
+            let (tell, told) = channel();
+            for tag in 0..SHORT {
+                let (tell, session) = (tell.clone(), first.clone());
+                first.irecv(1, tag, vec![0; 8]).unwrap().on_done(move |result| {
+                    result.unwrap();
+                    // Takes the engine's lock.
+                    session.iprobe(ANY, Tag::ANY).unwrap();
+                    tell.send(()).unwrap();
+                });
+            }
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    let mut large = vec![0; 300_000];
+                    first.recv(1, 1000, &mut large).unwrap();
+                });
+                if round % 2 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                for tag in 0..SHORT {
+                    last.send(0, tag, b"short").unwrap();
+                    if tag == SHORT / 2 {
+                        drop(last.isend(0, 1000, vec![1; 300_000]).unwrap());
+                    }
+                }
+            });
+            (0..SHORT).for_each(|_| told.recv_timeout(LIMIT).unwrap());
+        }
+    });
+}
+
+/// Tells when its session has ended.
+struct Witness(Sender<()>);
+
+impl Strategy for Witness {
+    fn name(&self) -> &str {
+        "witness"
+    }
+    fn fill(&self, _: &Waiting<'_>, _: &mut Packet<'_>) {}
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+    }
+}
+
+fn wait_for(file: &str) {
+    let until = Instant::now() + LIMIT;
+    while !std::fs::exists(file).unwrap() {
+        assert!(Instant::now() < until, "{file} is not there");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
+    let manager = Manager::builder().build().unwrap();
+    let session = Session::builder().manager(manager).open().unwrap();
+    let mark = std::env::var("MARK").unwrap();
+    let given_up = format!("{mark}-given-up");
+    if session.rank() == 1 {
+        wait_for(&given_up);
+        match scenario.as_str() {
+            "callback" => session.send(0, 1, b"the end").unwrap(),
+            _ => session.world().unwrap().barrier().unwrap(),
+        }
+        // Until then the other's session cannot close.
+        wait_for(&mark);
+        return session.close().unwrap();
+    }
+    let (tell, ended) = channel();
+    session.set_strategy(1, Arc::new(Witness(tell))).unwrap();
+    let (tell, told) = channel();
+    if scenario == "callback" {
+        let receive = session.irecv(1, 1, vec![0; 8]).unwrap();
+        receive.on_done(move |result| {
+            result.unwrap();
+            drop(session);
+            tell.send(()).unwrap();
+        });
+        std::fs::write(given_up, "").unwrap();
+    } else {
+        // Another session's callbacks are called by the same threads.
+        let others = world(2);
+        let group = session.world().unwrap();
+        drop(group.ibarrier().unwrap());
+        let receive = others[0].irecv(1, 1, vec![0; 8]).unwrap();
+        drop((group, session));
+        std::fs::write(given_up, "").unwrap();
+        std::thread::sleep(Duration::from_millis(200));
+        receive.on_done(move |_| tell.send(()).unwrap());
+        others[1].send(0, 1, b"later").unwrap();
+    }
+    told.recv_timeout(LIMIT).unwrap();
+    std::fs::write(&mark, "").unwrap();
+    ended.recv_timeout(LIMIT).unwrap();
+}
+
+/// To close a session is to wait for others: a callback that did would hold up all other callbacks.
+#[test]
+fn the_last_owner_of_a_session_is_a_callback_or_a_forgotten_collective() {
+    for scenario in ["callback", "collective"] {
+        let mark = std::env::temp_dir().join(format!("newmad-{scenario}-{}", std::process::id()));
+        let env = [("MARK", mark.to_str().unwrap())];
+        launch(scenario, 2, &env).succeed(2 * LIMIT);
+        for file in [format!("{}-given-up", mark.display()), mark.display().to_string()] {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_strategy_is_asked_what_it_is_without_the_engine() {
+    struct Curious(Session);
+    impl Strategy for Curious {
+        fn name(&self) -> &str {
+            "curious"
+        }
+        fn fill(&self, _: &Waiting<'_>, _: &mut Packet<'_>) {}
+        fn may_hold(&self) -> bool {
+            self.0.iprobe(ANY, Tag::ANY).unwrap().is_some()
+        }
+    }
+    in_time(|| {
+        let session = world(1).pop().unwrap();
+        session.set_strategy(0, Arc::new(Curious(session.clone()))).unwrap();
+    });
+}
+
+#[test]
+fn a_waker_that_panics_holds_up_no_other_collective() {
+    struct Bad;
+    impl Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker");
+        }
+    }
+    in_time(|| {
+        let sessions = world(2);
+        for _ in 0..5 {
+            let groups: Vec<_> = sessions.iter().map(|session| session.world().unwrap()).collect();
+            let mut pending = Box::pin(groups[0].ibarrier().unwrap());
+            let waker = Waker::from(Arc::new(Bad));
+            assert!(Future::poll(pending.as_mut(), &mut Context::from_waker(&waker)).is_pending());
+            let other = groups[1].ibarrier().unwrap();
+            // Whatever the panic unwinds, it is not this thread that waits.
+            other.wait().unwrap();
+            drop(pending);
+            std::thread::scope(|threads| {
+                for group in &groups {
+                    threads.spawn(|| (0..100).for_each(|_| group.barrier().unwrap()));
+                }
+            });
+        }
+    });
+}
