@@ -26,6 +26,8 @@ pub(crate) const SHORT: usize = 32;
 /// Bytes of every other header, and the most that any header takes.
 pub(crate) const LONG: usize = 48;
 const MAGIC: u16 = 0x4d6e;
+/// The beginning of a whole message's header without a checksum.
+const EAGER: u64 = Kind::Eager as u64 | (MAGIC as u64) << 16;
 
 /// In every kind: the packet has a checksum. In `Data` the address is the payload's and the tag the header's (made with
 /// tag 0); in the others one for both is behind the payload, and counted by it.
@@ -129,6 +131,26 @@ impl Header {
         }
     }
 
+    /// The words of the header of a whole message of `len` bytes. `numbers`: its own, and the one expected next.
+    #[inline(always)]
+    pub(crate) fn encode_eager(numbers: (u32, u32), tag: u64, len: usize) -> [u64; SHORT / 8] {
+        let (seq, ack) = numbers;
+        let first = u64::from(seq) << 32 | EAGER;
+        [first, tag, len as u64, u64::from(len as u32) | u64::from(ack) << 32]
+    }
+
+    /// The header of a whole message without a checksum; `None`: it is another, or none.
+    #[inline(always)]
+    pub(crate) fn decode_eager(words: [u64; SHORT / 8]) -> Option<Header> {
+        let [first, tag, len, sizes] = words;
+        if first as u32 != EAGER as u32 || u64::from(sizes as u32) != len {
+            return None;
+        }
+        let (seq, ack) = ((first >> 32) as u32, (sizes >> 32) as u32);
+        let payload = sizes as u32;
+        Some(Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) })
+    }
+
     /// Number of bytes of the header that starts with `first`, if it can be one.
     #[inline]
     pub(crate) fn len_from_first_byte(first: u8) -> Result<usize, Malformed> {
@@ -228,6 +250,22 @@ mod tests {
         round_trip(Header { ack: u32::MAX, ..Header::new(Kind::Ack) });
         round_trip(Header { flags: CHECKED, ack: 1, payload: 4, ..Header::new(Kind::Probe) });
         round_trip(Header { flags: CHECKED, len: 1, payload: 5, ..Header::new(Kind::Eager) });
+    }
+
+    #[test]
+    fn the_short_way_writes_and_reads_the_same() {
+        for (len, tag, seq, ack) in [(0, 0, 0, 0), (5, 77, 9, u32::MAX), (4096, u64::MAX, 1, 2)] {
+            let kind = Header::new(Kind::Eager);
+            let header = Header { seq, ack, tag, len, payload: len as u32, ..kind };
+            let mut bytes = [0; LONG];
+            header.encode(&mut bytes);
+            let words = Header::encode_eager((seq, ack), tag, len as usize);
+            assert_eq!(words.map(u64::to_le_bytes).as_flattened(), &bytes[..SHORT]);
+            assert_eq!(Header::decode_eager(words), Some(header));
+            assert_eq!(Header::decode_eager([words[0] | 1 << 15, tag, len, words[3]]), None);
+            assert_eq!(Header::decode_eager([words[0] ^ 3, tag, len, words[3]]), None);
+            assert_eq!(Header::decode_eager([words[0], tag, len + 1, words[3]]), None);
+        }
     }
 
     #[test]

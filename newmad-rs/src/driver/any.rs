@@ -67,7 +67,11 @@ impl Driver for Any {
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
         each!(self, driver => driver.post_small(to, header, parts))
     }
-    #[inline]
+    #[inline(always)]
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
+        each!(self, driver => driver.post_eager(to, numbers, tag, data))
+    }
+    #[inline(always)]
     fn peek_small(&mut self, from: u32) -> Peek {
         each!(self, driver => driver.peek_small(from))
     }

@@ -7,7 +7,7 @@
 use std::os::fd::RawFd;
 
 use crate::error::Cause;
-use crate::proto::Header;
+use crate::proto::{Header, Kind};
 use crate::request::span::Span;
 
 pub(crate) mod any;
@@ -71,6 +71,16 @@ pub(crate) trait Driver: Send {
 
     /// Sends a packet on the small track. Its payload is gathered from at most [`MOST_PARTS`] parts.
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post;
+
+    /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the one
+    /// expected next.
+    #[inline]
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
+        let (seq, ack) = numbers;
+        let (len, payload) = (data.len() as u64, data.len() as u32);
+        let header = Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) };
+        self.post_small(to, &header, &[data])
+    }
 
     /// The packet at the head of the small track from `from`. Again the same until `release`.
     fn peek_small(&mut self, from: u32) -> Peek;

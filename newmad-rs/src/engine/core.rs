@@ -403,6 +403,7 @@ impl<D: Driver> Core<D> {
     #[inline]
     fn take_from(&mut self, rail: usize, from: u32) -> bool {
         let mut any = false;
+        let waited = self.outstanding > 0;
         for _ in 0..BATCH {
             match self.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
@@ -411,6 +412,10 @@ impl<D: Driver> Core<D> {
                     Ok(Taken::Yes) => {
                         self.rails[rail].driver.release(from);
                         any = true;
+                        if waited && self.outstanding == 0 {
+                            // That was what somebody waited for; what else has come can stay where it is.
+                            break;
+                        }
                     }
                     Ok(Taken::No) => {
                         self.starve();

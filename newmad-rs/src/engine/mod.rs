@@ -24,7 +24,7 @@ use crate::engine::core::{Core, Signals};
 use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
-use crate::request::{Ref, Request};
+use crate::request::{Op, Ref, Request};
 use crate::sys::{self, KeepErrno};
 
 /// Requests were left on the submission list.
@@ -37,6 +37,9 @@ const ARM: u64 = 4;
 const SETTLE: usize = 100;
 /// Up to this length a message is never worth telling the peer that somebody waits for it.
 const SHORT: usize = 8 * 1024;
+/// So often who waits for a short message looks for it at once, before the I/O manager says how to wait: about the time of
+/// a round trip over shared memory.
+const LOOKS: u32 = 64;
 /// How long who waits for a long message polls in vain before the I/O manager says how to wait: about what a sleep costs.
 const STAY: Duration = Duration::from_micros(5);
 /// Polls between two looks at the clock.
@@ -130,7 +133,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if !unsafe { self.begin(request, false) } {
+        if unsafe { self.begin(request, false) }.is_none() {
             // SAFETY: the caller's promise.
             unsafe { self.leave(request) };
         }
@@ -163,30 +166,55 @@ impl Engine {
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
-    pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>) {
+    pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the caller's promise.
-        if !unsafe { self.begin(request, true) } {
+        match unsafe { self.begin(request, true) } {
+            Some(Bells::Silenced) => manager.left_pending(),
+            Some(Bells::Untouched) => {}
             // SAFETY: the caller's promise.
-            unsafe { self.leave(request) };
+            None => unsafe { self.leave(request) },
         }
     }
 
+    /// `None`: the engine is held by another.
     #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>, look: bool) -> bool {
+    unsafe fn begin(&self, request: NonNull<Request>, look: bool) -> Option<Bells> {
+        // SAFETY: valid, and not submitted yet.
+        let asked = unsafe { request.as_ref() };
+        let short = asked.op == Op::Recv && asked.capacity <= SHORT;
         let _held; // dropped after the lock
-        let Some(mut core) = self.lock.try_lock() else { return false };
+        let mut core = self.lock.try_lock()?;
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         if self.signals.starved.load(Ordering::Relaxed) {
             core.grow();
         }
+        let mut bells = Bells::Untouched;
         let before = core.outstanding();
         // SAFETY: the caller's promise.
         core.start(unsafe { Ref::new(request) });
         if look && core.outstanding() > before {
             core.progress();
+            if short && core.outstanding() > before && !marcel::others_runnable() {
+                bells = self.silence();
+                let mut looks = 0;
+                while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
+                    core.progress();
+                    looks += 1;
+                }
+            }
         }
-        true
+        Some(bells)
+    }
+
+    /// The peers need not ring: somebody looks. If they were to, the caller tells the manager when it looks no more.
+    #[inline]
+    fn silence(&self) -> Bells {
+        if !self.bells.iter().any(|bell| bell.is_armed()) {
+            return Bells::Untouched;
+        }
+        self.disarm();
+        Bells::Silenced
     }
 
     #[cold]
@@ -328,6 +356,13 @@ impl Engine {
             core.progress();
         });
     }
+}
+
+/// What a look has done to whoever sleeps for the session.
+enum Bells {
+    Untouched,
+    /// Nobody is rung any more: somebody must be appointed to look.
+    Silenced,
 }
 
 /// A request that its owner waits for.

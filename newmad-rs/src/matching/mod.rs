@@ -109,18 +109,22 @@ impl Matching {
     /// Takes the receive that a message from `source` with `tag` goes to.
     #[inline]
     pub(crate) fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {
-        let mut found = self.posted[hash(source, tag, BUCKETS)].front();
+        let queue = &mut self.posted[hash(source, tag, BUCKETS)];
+        let mut found = queue.front();
         while let Some(request) = found {
             if request.peer == source && request.tag == tag {
                 break;
             }
             found = request.next.get();
         }
-        if self.wild > 0 {
-            let any = &self.posted_any[hash(0, tag, ANY_BUCKETS)];
-            found = earlier(found, first(any, source, tag));
-            found = earlier(found, first(&self.posted_masked, source, tag));
+        if self.wild == 0 {
+            let request = found?;
+            queue.remove(request);
+            return Some(request);
         }
+        let any = &self.posted_any[hash(0, tag, ANY_BUCKETS)];
+        found = earlier(found, first(any, source, tag));
+        found = earlier(found, first(&self.posted_masked, source, tag));
         let request = found?;
         self.unpost(request);
         request.matched.set(tag);

@@ -52,6 +52,58 @@ impl Span {
     #[inline]
     pub(crate) unsafe fn copy_to(self, to: *mut u8) {
         // SAFETY: readable by the span's construction, writable by the caller's promise.
-        unsafe { core::ptr::copy_nonoverlapping(self.ptr, to, self.len) }
+        unsafe {
+            match self.len {
+                0..=16 => copy_few(self.ptr, to, self.len),
+                len => core::ptr::copy_nonoverlapping(self.ptr, to, len),
+            }
+        }
+    }
+}
+
+/// Copies up to 16 bytes without a call: two words that may overlap.
+///
+/// # Safety
+/// As [`core::ptr::copy_nonoverlapping`].
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
+    /// Copies the first and the last `T` of what is at least one long.
+    #[inline(always)]
+    unsafe fn ends<T>(from: *const u8, to: *mut u8, len: usize) {
+        let last = len - size_of::<T>();
+        // SAFETY: inside, as `len` is at least the size; both are read before either is written.
+        unsafe {
+            let (head, tail) =
+                (from.cast::<T>().read_unaligned(), from.add(last).cast::<T>().read_unaligned());
+            to.cast::<T>().write_unaligned(head);
+            to.add(last).cast::<T>().write_unaligned(tail);
+        }
+    }
+    // SAFETY: the caller's promise; each width is at most the length.
+    unsafe {
+        match len {
+            0 => {}
+            1 => to.write(from.read()),
+            2..=3 => ends::<u16>(from, to, len),
+            4..=7 => ends::<u32>(from, to, len),
+            _ => ends::<u64>(from, to, len),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_length_is_copied_and_nothing_beside_it() {
+        let from: Vec<u8> = (1..=40).collect();
+        for len in 0..=32 {
+            let mut to = [0; 40];
+            // SAFETY: both are long enough.
+            unsafe { Span::new(from.as_ptr(), len).copy_to(to.as_mut_ptr().add(3)) };
+            assert_eq!(to[3..3 + len], from[..len]);
+            assert!(to[..3].iter().chain(&to[3 + len..]).all(|&byte| byte == 0), "{len}");
+        }
     }
 }

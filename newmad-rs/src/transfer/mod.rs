@@ -36,15 +36,13 @@ impl<D: Driver> Core<D> {
         {
             return false;
         }
-        let (seq, ack, size) = (gate.tx_seq, gate.rx_seq, len as u32);
-        let header = Header::new(Kind::Eager);
-        let header = Header { seq, ack, tag, len: len as u64, payload: size, ..header };
+        let numbers = (gate.tx_seq, gate.rx_seq);
         let posted = match self.rails.get_mut(gate.small) {
-            Some(rail) => rail.driver.post_small(to, &header, &[data]) == Post::Posted,
+            Some(rail) => rail.driver.post_eager(to, numbers, tag, data) == Post::Posted,
             None => false,
         };
         if posted {
-            gate.tx_seq = seq.wrapping_add(1);
+            gate.tx_seq = gate.tx_seq.wrapping_add(1);
         } else {
             gate.credit.take_back(len);
         }

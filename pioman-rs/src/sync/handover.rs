@@ -96,6 +96,15 @@ pub struct Guard<'a, T: Handover> {
 }
 
 impl<T: Handover> Guard<'_, T> {
+    /// Whether others have left work since the lock was taken: a holder that only looks around had better let go.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    #[inline]
+    pub fn is_wanted(&self) -> bool {
+        self.lock.word.load(Relaxed) != HELD
+    }
+
     fn pointer(&self) -> *mut T {
         #[cfg(loom)]
         return self.lock.value.with_mut(|p| p);

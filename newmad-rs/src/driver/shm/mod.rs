@@ -255,16 +255,27 @@ impl Driver for Shm {
         Post::Posted
     }
 
-    #[inline]
+    #[inline(always)]
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
+        let Some(peer) = self.peer(to) else { return Post::Full };
+        if !peer.small_tx.post_eager(numbers, tag, data) {
+            return Post::Full;
+        }
+        peer.ring();
+        Post::Posted
+    }
+
+    #[inline(always)]
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
-        let (peek, rings) = peer.small_rx.look();
-        if rings {
+        let ready = peer.small_rx.ready();
+        if peer.small_rx.gives_back(ready.is_some()) {
             peer.ring();
         }
-        match peek {
-            Peek::Empty if peer.gone => Peek::Gone(Cause::Vanished),
-            peek => peek,
+        match ready {
+            Some(index) => peer.small_rx.read(index),
+            None if peer.gone => Peek::Gone(Cause::Vanished),
+            None => Peek::Empty,
         }
     }
 

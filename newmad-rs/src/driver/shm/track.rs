@@ -10,7 +10,7 @@ use super::ring::{Consumer, Passed, Producer, Words};
 use super::segment::{Place, Segment};
 use crate::driver::Peek;
 use crate::error::{Cause, Error};
-use crate::proto::{Header, LONG};
+use crate::proto::{Header, LONG, SHORT};
 use crate::request::span::Span;
 use crate::sync::AtomicU64;
 
@@ -97,6 +97,28 @@ impl Sender {
         prefetch(self.slots.slot(next));
         true
     }
+
+    /// As [`Sender::post`], of a whole message.
+    #[inline(always)]
+    pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+        debug_assert!(data.len() <= self.mtu());
+        let Some(index) = self.producer.acquire(&self.slots) else { return false };
+        let slot = self.slots.slot(index);
+        let data = data.part(0, self.mtu());
+        let words = Header::encode_eager(numbers, tag, data.len());
+        let start = if WORD + SHORT + data.len() <= LINE { WORD + SHORT } else { LINE };
+        // SAFETY: the header fits the slot, and so does the payload behind it; the slot is aligned, and ours until it is
+        // published.
+        unsafe {
+            for (at, word) in words.into_iter().enumerate() {
+                slot.add(WORD).cast::<u64>().add(at).write(word.to_le());
+            }
+            data.copy_to(slot.add(start));
+        }
+        let next = self.producer.publish(&self.slots);
+        prefetch(self.slots.slot(next));
+        true
+    }
 }
 
 #[cfg(any(test, fuzzing))]
@@ -139,14 +161,43 @@ impl Receiver {
         })
     }
 
-    /// The packet in the next slot. The header is copied out before it is checked.
+    /// The packet in the next slot.
     #[inline]
     pub(crate) fn peek(&self) -> Peek {
-        let Some(index) = self.consumer.ready(&self.slots) else { return Peek::Empty };
+        self.ready().map_or(Peek::Empty, |index| self.read(index))
+    }
+
+    /// The next slot, if there is a packet in it.
+    #[inline]
+    pub(crate) fn ready(&self) -> Option<usize> {
+        self.consumer.ready(&self.slots)
+    }
+
+    /// The packet in this slot, which [`Receiver::ready`] gave. The header is copied out before it is checked.
+    #[inline(always)]
+    pub(crate) fn read(&self, index: usize) -> Peek {
         let slot = self.slots.slot(index);
-        // SAFETY: inside the slot, whose smallest size is 128.
+        let word = |at: usize| {
+            // SAFETY: inside the slot, whose smallest size is 128, and aligned as it is.
+            u64::from_le(unsafe { slot.add(WORD + at).cast::<u64>().read() })
+        };
+        if let Some(header) = Header::decode_eager([word(0), word(8), word(16), word(24)]) {
+            return self.packet(slot, header);
+        }
+        self.read_any(slot)
+    }
+
+    fn read_any(&self, slot: *const u8) -> Peek {
+        // SAFETY: as in `read`.
         let raw = unsafe { slot.add(WORD).cast::<[u8; LONG]>().read_unaligned() };
-        let Ok(header) = Header::decode(&raw) else { return Peek::Gone(Cause::Malformed) };
+        match Header::decode(&raw) {
+            Ok(header) => self.packet(slot, header),
+            Err(_) => Peek::Gone(Cause::Malformed),
+        }
+    }
+
+    #[inline(always)]
+    fn packet(&self, slot: *const u8, header: Header) -> Peek {
         let start = start(&header);
         if header.payload as usize > self.slots.size - start {
             return Peek::Gone(Cause::Malformed);
@@ -163,7 +214,7 @@ impl Receiver {
         index & self.quarter == 0
     }
 
-    /// As [`Receiver::release`], when [`Receiver::look`] sees the next packet, or the second time that it sees none.
+    /// As [`Receiver::release`], but the slot stays with us until [`Receiver::gives_back`].
     ///
     /// To write to the slot takes its line away from the sender's core, and what synchronises after that, the next lock or
     /// bell, waits for it. So the answer to the packet, if there is one, goes first. Meanwhile the sender has one slot less,
@@ -173,21 +224,20 @@ impl Receiver {
         self.last = Last::Fresh(self.consumer.pass());
     }
 
-    /// As [`Receiver::peek`], for a track with [`Receiver::release_later`]; and whether to ring the sender.
-    #[inline]
-    pub(crate) fn look(&mut self) -> (Peek, bool) {
-        let peek = self.peek();
-        let passed = match (self.last, &peek) {
-            (Last::GivenBack, _) => return (peek, false),
-            (Last::Fresh(passed), Peek::Empty) => {
+    /// Somebody looks for the next packet, and sees one or not: gives the last slot back when there is one, or the
+    /// second time that there is none. True: the sender is to be rung, as [`Receiver::release`] says.
+    #[inline(always)]
+    pub(crate) fn gives_back(&mut self, sees: bool) -> bool {
+        let passed = match self.last {
+            Last::GivenBack => return false,
+            Last::Fresh(passed) if !sees => {
                 self.last = Last::Stale(passed);
-                return (peek, false);
+                return false;
             }
-            (Last::Fresh(passed) | Last::Stale(passed), _) => passed,
+            Last::Fresh(passed) | Last::Stale(passed) => passed,
         };
         self.last = Last::GivenBack;
-        let index = passed.give_back(&self.slots);
-        (peek, index & self.quarter == 0)
+        passed.give_back(&self.slots) & self.quarter == 0
     }
 }
 
