@@ -1,5 +1,5 @@
 //! A process is killed at a random moment of everything that it can be doing: opening, connecting, in the middle of a message
-//! that it sends, receives, copies or has copied, in a collective or a packed message, and while the others
+//! that it sends, receives, copies or has copied, in a collective, a packed message or a remote call, and while the others
 //! close. Those that live get an error that names it, soon, their memory is their own again, they go on with each other,
 //! and they end.
 //!
@@ -8,11 +8,12 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{byte, launch, message};
 use newmad::coll::Op;
-use newmad::{Cause, Error, Session};
+use newmad::{CallError, Cause, Error, Session};
 
 /// For one run; one takes a fraction of a second where nothing else runs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,7 +68,28 @@ fn child() {
 }
 
 /// What the victim does until it is killed.
-fn be_victim(session: &Session, scenario: &str, after: u64, die: impl Fn()) -> Result<(), Error> {
+fn be_victim(
+    session: &Session,
+    scenario: &str,
+    after: u64,
+    die: impl Fn() + Send + Sync + 'static,
+) -> Result<(), Error> {
+    if scenario == "call" {
+        if after == 0 {
+            die();
+        }
+        let calls = AtomicU64::new(1);
+        let rpc = session.rpc()?;
+        let service = rpc.serve("back", move |_, data: Vec<u8>| {
+            if calls.fetch_add(1, Ordering::Relaxed) == after {
+                die();
+            }
+            data
+        });
+        assert!(service.is_ok());
+        // In the library: a core that is blocked otherwise serves no calls.
+        return session.recv(VICTIM, 99, &mut []).map(drop);
+    }
     let long = message(9, LEN);
     for round in 0.. {
         if round == after {
@@ -142,6 +164,7 @@ fn survive(session: &Session, scenario: &str) -> Result<(), Error> {
         println!("\nNOTICED {} closing", micros());
         return Ok(());
     }
+    let _rpc = (scenario == "call").then(|| session.rpc()).transpose()?;
     let mut round = 0;
     let (what, error) = loop {
         match together(session, scenario, round, &mut canary.0) {
@@ -186,6 +209,19 @@ fn together(
             world.barrier().map_err(at("barrier"))?;
             world.allreduce(&mut [1u64; 1000], &Op::sum()).map_err(at("allreduce"))?;
             world.bcast(0, &mut buffer[..200_000]).map_err(at("bcast"))
+        }
+        "call" => {
+            let rpc = session.rpc().map_err(at("rpc"))?;
+            let len = if round.is_multiple_of(2) { 10 } else { 200_000 };
+            let call = rpc.call::<_, Vec<u8>>(VICTIM, "back", &message(round, len));
+            match call.and_then(|call| call.wait()) {
+                Ok(data) => assert!(data == message(round, len)),
+                // It has not come so far yet.
+                Err(CallError::NoService { .. }) => std::thread::yield_now(),
+                Err(CallError::Session(error)) => return Err(("call", error)),
+                Err(other) => panic!("{other}"),
+            }
+            Ok(())
         }
         "pack" => {
             let mut number = [0; 8];
@@ -281,6 +317,11 @@ fn in_a_packed_message() {
 #[test]
 fn in_a_collective() {
     killed("collective", 20_000);
+}
+
+#[test]
+fn in_a_call() {
+    killed("call", 20_000);
 }
 
 #[test]
