@@ -4,6 +4,10 @@
 //! order in which they were pushed, so one thread's requests keep their order. Nodes are the requests
 //! themselves, so nothing is allocated; nodes are never popped one by one, so there is no ABA problem.
 //! The caller who pushes must then `leave` its work with the lock (DESIGN §4.2): the list alone wakes nobody.
+//!
+//! What was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list to the engine,
+//! or counted by the engine. Were there a gap, whoever has pushed and is about to sleep could find nothing pending, and
+//! nobody would watch.
 
 #[cfg(not(loom))]
 pub(crate) mod queue;
@@ -11,7 +15,7 @@ pub(crate) mod queue;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 
 /// The field by which a node hangs in the list.
 pub(crate) struct Link<T>(AtomicPtr<T>);
@@ -33,6 +37,8 @@ pub(crate) unsafe trait Linked: Sized {
 /// See the module.
 pub(crate) struct Submissions<T: Linked> {
     head: AtomicPtr<T>,
+    /// What was taken is not counted yet.
+    on_its_way: AtomicBool,
     _owns: PhantomData<*mut T>,
 }
 
@@ -43,7 +49,24 @@ unsafe impl<T: Linked + Send> Sync for Submissions<T> {}
 
 impl<T: Linked> Submissions<T> {
     pub(crate) fn new() -> Self {
-        Submissions { head: AtomicPtr::new(ptr::null_mut()), _owns: PhantomData }
+        Submissions {
+            head: AtomicPtr::new(ptr::null_mut()),
+            on_its_way: AtomicBool::new(false),
+            _owns: PhantomData,
+        }
+    }
+
+    /// Whether something is in the list, or on its way to the one who takes it. If not, the caller sees what that one has
+    /// counted.
+    #[inline]
+    pub(crate) fn is_pending(&self) -> bool {
+        // In this order: who finds the list empty sees what was said before it was taken.
+        !self.head.load(Ordering::Acquire).is_null() || self.on_its_way.load(Ordering::Acquire)
+    }
+
+    /// What was taken is counted: it shows elsewhere that it is pending.
+    pub(crate) fn arrived(&self) {
+        self.on_its_way.store(false, Ordering::Release);
     }
 
     /// Whether nothing waits. A hint, unless the caller knows that nobody pushes.
@@ -73,12 +96,13 @@ impl<T: Linked> Submissions<T> {
         }
     }
 
-    /// Takes everything, oldest first.
+    /// Takes everything, oldest first. The caller, who has the lock, then says when it has [`arrived`](Self::arrived).
     pub(crate) fn take(&self) -> Taken<T> {
         if self.is_empty() {
             return Taken(ptr::null_mut());
         }
-        let mut node = self.head.swap(ptr::null_mut(), Ordering::Acquire);
+        self.on_its_way.store(true, Ordering::Relaxed);
+        let mut node = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
         let mut reversed = ptr::null_mut();
         while let Some(this) = NonNull::new(node) {
             // SAFETY: nodes stay valid until taken, and since the swap they are ours alone.
@@ -200,6 +224,50 @@ mod model {
                 self.sum += node.value;
             }
         }
+    }
+
+    /// What the engine counts.
+    struct Counter {
+        list: Arc<Submissions<Node>>,
+        outstanding: Arc<loom::sync::atomic::AtomicUsize>,
+    }
+
+    impl Handover for Counter {
+        fn work(&mut self, _: u64) {
+            let mut count = 0;
+            for node in self.list.take() {
+                // SAFETY: boxed by `push`, yielded once.
+                drop(unsafe { Box::from_raw(node.as_ptr()) });
+                count += 1;
+                self.outstanding.fetch_add(1, Ordering::Relaxed);
+            }
+            if count > 0 {
+                self.list.arrived();
+            }
+        }
+    }
+
+    /// Whoever has submitted and is about to sleep finds it pending, wherever it is.
+    #[test]
+    fn what_was_submitted_shows_as_pending() {
+        loom::model(|| {
+            let list = Arc::new(Submissions::new());
+            let outstanding = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
+            let counter = Counter { list: list.clone(), outstanding: outstanding.clone() };
+            let lock = Arc::new(HandoverLock::new(counter));
+            let holder = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || {
+                    if let Some(mut held) = lock.try_lock() {
+                        held.work(1);
+                    }
+                })
+            };
+            push(&list, 1);
+            lock.leave(1);
+            assert!(list.is_pending() || outstanding.load(Ordering::Relaxed) > 0);
+            holder.join().unwrap();
+        });
     }
 
     /// Submitters hand over to whoever holds the engine's lock: nothing is stranded, each keeps its order.

@@ -303,6 +303,7 @@ impl<D: Driver> Core<D> {
             // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
             self.start(unsafe { Ref::new(request) });
         }
+        self.signals.submissions.arrived();
         self.gathering = false;
         if self.backlog > 0 {
             self.flush_all();

@@ -447,8 +447,9 @@ unsafe impl Source for Engine {
 
     #[inline]
     fn pending(&self) -> bool {
-        self.signals.outstanding.load(Ordering::Relaxed) != 0
-            || !self.signals.submissions.is_empty()
+        // In this order: what is in neither place of the first is counted by now.
+        self.signals.submissions.is_pending()
+            || self.signals.outstanding.load(Ordering::Relaxed) != 0
     }
 
     fn fd(&self) -> Option<RawFd> {
