@@ -30,12 +30,12 @@
 //! counter.
 //!
 //! **Where a read-modify-write is needed all the same**: in the producers' counter, from which each takes a different
-//! position. It is one `fetch_add`, in a cache line that only producers touch: a few nanoseconds for one of them, the
+//! position. It is one `fetch_add`, in a cache line that only producers touch: cheap for one of them, the
 //! transfer of that line when several send at once.
 //!
 //! # Who waits
 //! What seldom happens (somebody waits, a position is given up, an end goes) is in `desk`, under a lock, and announced by
-//! bits in one word. Who sends or frees a slot looks at that word after a fence (about 6 ns), and takes the lock only if
+//! bits in one word. Who sends or frees a slot looks at that word after a fence, and takes the lock only if
 //! a bit says that somebody waits for just that: no system call and no lock where nobody sleeps. A producer that waits is
 //! woken when the slot becomes free for *its* position, not for each that becomes free.
 //! The fence could be the sleeper's by `membarrier`, as in `pins`: rejected, a wait would cost an interrupt to all cores.

@@ -19,6 +19,7 @@
 //! strands work until the next interrupt.) Model-checked with loom below.
 
 use crate::shim::{AtomicU64, Ordering::*, UnsafeCell};
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 const HELD: u64 = 1 << 63;
@@ -53,7 +54,7 @@ impl<T: Handover> HandoverLock<T> {
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.word.compare_exchange(0, HELD, Acquire, Relaxed).is_ok();
-        free.then(|| Guard { lock: self })
+        free.then(|| Guard { lock: self, _here: PhantomData })
     }
 
     /// Has `T::work(bits)` done: here and now if the lock is free (true), else by the holder before it
@@ -67,7 +68,7 @@ impl<T: Handover> HandoverLock<T> {
         let before = self.word.fetch_or(HELD | bits, AcqRel);
         let ours = before & HELD == 0;
         if ours {
-            drop(Guard { lock: self });
+            drop(Guard { lock: self, _here: PhantomData });
         }
         ours
     }
@@ -91,8 +92,17 @@ impl<T: Handover + std::fmt::Debug> std::fmt::Debug for HandoverLock<T> {
 }
 
 /// Access to the value of a [`HandoverLock`].
+///
+/// Stays with the thread that has it, and is not shared: the value may be `Send` without being `Sync`.
+/// ```compile_fail
+/// # fn f<T: pioman::Handover + Send>(guard: &pioman::Guard<'_, T>) {
+/// fn shared<T: Sync>(_: T) {}
+/// shared(guard);
+/// # }
+/// ```
 pub struct Guard<'a, T: Handover> {
     lock: &'a HandoverLock<T>,
+    _here: PhantomData<*mut T>,
 }
 
 impl<T: Handover> Guard<'_, T> {
