@@ -251,6 +251,7 @@ fn multirail() {
     let objects: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(values(&objects, "rails"), ["\"both\"", "\"first\"", "\"second\""]);
+    assert_eq!(values(&objects, "library"), ["\"bare\"", "\"newmad\""]);
     for rails in ["first", "second"] {
         assert_eq!(metrics(&objects, |c| c["rails"] == rails), names(&["bandwidth"]));
     }

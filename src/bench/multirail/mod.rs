@@ -3,8 +3,10 @@
 //! The two processes are in network namespaces of their own, between which are two cables, shaped to 1 Gbit/s and
 //! 400 Mbit/s ([`network`]): so what two networks together can give is known, and the processor is not what is measured.
 //! Each of `first`, `second` and `both` is a job of its own (`NMAD_DRIVER=tcp` or `tcp+tcp`), sampled when its session
-//! opens; jobs take turns, and so do sizes within a job.
+//! opens; jobs take turns, and so do sizes within a job. The same two processes also use plain sockets, one for each network
+//! ([`bare`], `library` bare), in turns with the library: what is missing there, no library can give.
 
+mod bare;
 mod network;
 
 use newmad::Session;
@@ -18,6 +20,7 @@ use super::stream::Stream;
 use super::worker::{Emit, Spec, Worked, text, with_session};
 use super::{Bench, Staged};
 use crate::clock::now_ns;
+use bare::Bare;
 use network::{CABLES, Network};
 
 /// The bench.
@@ -25,7 +28,7 @@ pub(crate) static BENCH: Bench = Bench {
     name: "multirail",
     about: "bandwidth over two shaped networks, each alone and both together (needs root, ip and tc)",
     source: "thesis 2009, 7.2.4.2 (split_balance over two networks)",
-    keys: &[RAILS, MODE, WORKLOAD, Key { default: SIZES, ..SIZE }],
+    keys: &[RAILS, MODE, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
     ranks: 2,
     iters: 1,
@@ -55,6 +58,12 @@ const RAILS: Key = Key {
     takes: Takes::Words(&["first", "second", "both"]),
     default: "first,second,both",
     help: "which networks: first (1 Gbit/s), second (400 Mbit/s), both",
+};
+const LIBRARY: Key = Key {
+    name: "library",
+    takes: Takes::Words(&["newmad", "bare"]),
+    default: "newmad,bare",
+    help: "who carries the messages; bare: plain sockets, divided by capacity",
 };
 const WORKLOAD: Key = Key {
     name: "workload",
@@ -93,42 +102,48 @@ fn stage() -> Result<Staged, String> {
 
 fn work(spec: &Spec) -> Worked {
     let rails = spec.points.first().map_or("both", |(_, config)| config.text("rails"));
-    settle(rails)?;
-    with_session(|session, emit| measure(session, emit, spec))
+    let addresses = settle(rails)?;
+    with_session(|session, emit| measure(session, emit, spec, &addresses))
 }
 
-/// Enters this rank's namespace, and says over which of its addresses the session goes.
-fn settle(rails: &str) -> Worked {
-    let of_rank = |variable: &str| -> Result<String, String> {
-        let rank = std::env::var("PMI_RANK").ok().and_then(|rank| rank.parse().ok());
+/// Enters this rank's namespace, and says over which of its addresses the session goes. Rank 0's, separated by commas.
+fn settle(rails: &str) -> Result<String, String> {
+    let of_rank = |variable: &str, rank: Option<usize>| -> Result<String, String> {
         let value = std::env::var(variable).map_err(|e| format!("{variable}: {e}"))?;
-        let mine = rank.and_then(|rank: usize| value.split(';').nth(rank));
-        mine.map(str::to_owned).ok_or_else(|| format!("{variable} says nothing of this rank"))
+        let its = rank.and_then(|rank| value.split(';').nth(rank));
+        its.map(str::to_owned).ok_or_else(|| format!("{variable} says nothing of this rank"))
     };
-    network::enter(&of_rank(NAMESPACES)?)?;
-    let all = of_rank(ADDRESSES)?;
-    let (driver, address) = match (rails, all.split_once(',')) {
-        ("first", Some((first, _))) => ("tcp", first),
-        ("second", Some((_, second))) => ("tcp", second),
-        _ => ("tcp+tcp", &*all),
+    let rank = std::env::var("PMI_RANK").ok().and_then(|rank| rank.parse().ok());
+    network::enter(&of_rank(NAMESPACES, rank)?)?;
+    let of_rails = |rank| -> Result<String, String> {
+        let all = of_rank(ADDRESSES, rank)?;
+        Ok(match (rails, all.split_once(',')) {
+            ("first", Some((first, _))) => first.to_owned(),
+            ("second", Some((_, second))) => second.to_owned(),
+            _ => all,
+        })
     };
-    for (variable, value) in [("NMAD_DRIVER", driver), ("NMAD_TCP_ADDRESS", address)] {
+    let driver = if rails == "both" { "tcp+tcp" } else { "tcp" };
+    for (variable, value) in [("NMAD_DRIVER", driver), ("NMAD_TCP_ADDRESS", &of_rails(rank)?)] {
         // SAFETY: a worker has one thread until it opens its session.
         unsafe { std::env::set_var(variable, value) };
     }
-    Ok(())
+    of_rails(Some(0))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec, addresses: &str) -> Worked {
+    let addresses: Vec<&str> = addresses.split(',').collect();
+    let mut bare = Bare::connect(session, &addresses)?;
     let mut samples = vec![Vec::new(); spec.points.len()];
     let (blocks, count) = (spec.iters, spec.points.len() as u64);
     for block in 0..blocks {
         for (at, (_, config)) in spec.points.iter().enumerate() {
             let size = config.number("size");
             session.barrier().map_err(text)?;
+            let bare = (config.text("library") == "bare").then_some(&mut bare);
             samples[at].extend(match config.text("workload") {
-                "stream" => streamed(session, size)?,
-                _ => thrown(session, size)?,
+                "stream" => streamed(session, bare, size)?,
+                _ => thrown(session, bare, size)?,
             });
             emit.progress(block * count + at as u64, blocks * count)?;
         }
@@ -141,25 +156,34 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
 
 /// How often a message of this size goes on: by the slower rail's capacity, so that both ranks come to the same.
 fn times(size: u64) -> u64 {
-    let one_ns = 100_000 + size * 8_000 / u64::from(MEGABITS[1]);
-    (LEAST_NS / one_ns).clamp(1, 100)
+    let one_ns = 20_000 + size * 8_000 / u64::from(MEGABITS[1]);
+    (LEAST_NS / one_ns).clamp(1, 1000)
 }
 
-fn thrown(session: &Session, size: u64) -> Result<Vec<f64>, String> {
+fn thrown(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {
     let mut buffer = vec![0; size as usize];
-    trip(session, &mut buffer)?;
+    let mut bare = bare;
+    let mut trip = || match &mut bare {
+        Some(bare) => bare.trip(&mut buffer),
+        None => trip(session, &mut buffer),
+    };
+    trip()?;
     (0..times(2 * size))
         .map(|_| {
             let before = now_ns();
-            trip(session, &mut buffer)?;
+            trip()?;
             Ok(size as f64 * 2000.0 / (now_ns() - before) as f64)
         })
         .collect()
 }
 
-fn streamed(session: &Session, size: u64) -> Result<Vec<f64>, String> {
+fn streamed(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {
     let bytes = (size * WINDOW) as f64;
-    let times = Stream::new(session, size, WINDOW).windows(1, times(size * WINDOW))?;
+    let count = times(size * WINDOW);
+    let times = match bare {
+        Some(bare) => bare.windows(&mut vec![vec![0; size as usize]; WINDOW as usize], count)?,
+        None => Stream::new(session, size, WINDOW).windows(1, count)?,
+    };
     Ok(times.iter().map(|us| bytes / us).collect())
 }
 
@@ -204,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_block_takes_its_time_and_no_more() {
-        assert_eq!(times(4), 100);
+        assert_eq!(times(4), 1000);
         assert_eq!(times(32 << 20), 1);
         assert!(times(256 << 10) > 3);
     }

@@ -18,6 +18,11 @@ const SUBNETS: [&str; 2] = ["192.0.2", "198.51.100"];
 /// How many cables there can be.
 pub(crate) const CABLES: usize = SUBNETS.len();
 
+/// Most bytes that the kernel hands to a cable as one packet: less than a bucket of the shaping holds. Longer ones the shaping
+/// cuts up, frame by frame, each let go by a timer on whichever core; they arrive out of order, the sender takes that
+/// for losses, and two cables together carried half of what each carried alone, whoever sent.
+const MOST: usize = 15_000;
+
 /// See the module.
 pub(crate) struct Network {
     sides: [File; 2],
@@ -41,7 +46,7 @@ impl Network {
             for side in 0..2 {
                 let address = network.address(side, cable);
                 network.run(side, "ip", &format!("address add {address}/24 dev {name}"))?;
-                network.run(side, "ip", &format!("link set {name} up"))?;
+                network.run(side, "ip", &format!("link set {name} up gso_max_size {MOST}"))?;
                 // A short bucket, so that a burst says little, and room for what waits behind it.
                 let shape = format!(
                     "qdisc add dev {name} root tbf rate {megabits}mbit burst 16kb limit 4mb"
