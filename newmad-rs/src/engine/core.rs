@@ -445,7 +445,7 @@ impl<D: Driver> Core<D> {
     }
 
     #[inline]
-    fn take(
+    pub(crate) fn take(
         &mut self,
         rail: usize,
         from: u32,

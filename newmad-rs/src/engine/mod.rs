@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::request::span::Span;
 use crate::request::{Op, Ref, Request};
 use crate::sys::{self, KeepErrno};
+use crate::transfer::straight::Found;
 
 /// Requests were left on the submission list.
 const WORK: u64 = 1;
@@ -124,6 +125,51 @@ impl Engine {
         core.drain();
         // SAFETY: borrowed; the driver copies it.
         core.send_straight(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
+    }
+
+    /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon: how
+    /// long it is. `None`: it is still to be received.
+    #[inline]
+    pub(crate) fn recv_now(
+        &self,
+        from: u32,
+        tag: (u64, u64),
+        buffer: &mut [u8],
+        manager: &Manager,
+    ) -> Option<usize> {
+        let _held; // dropped after the lock
+        let mut core = self.lock.try_lock()?;
+        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
+        core.drain();
+        match core.recv_straight(from, tag, buffer) {
+            Found::Message(len) => return Some(len),
+            Found::Other => return None,
+            Found::Nothing if core.outstanding() > 0 || !core.is_lucky(from) => return None,
+            Found::Nothing => {}
+        }
+        if marcel::others_runnable() {
+            return None;
+        }
+        let bells = self.silence();
+        let mut looks = 1;
+        let found = loop {
+            let found = core.recv_straight(from, tag, buffer);
+            if found != Found::Nothing || looks == LOOKS || core.is_wanted() {
+                break found;
+            }
+            looks += 1;
+        };
+        if found == Found::Nothing {
+            core.unlucky(from);
+        }
+        drop(core);
+        if matches!(bells, Bells::Silenced) {
+            manager.left_pending();
+        }
+        match found {
+            Found::Message(len) => Some(len),
+            _ => None,
+        }
     }
 
     /// Hands a request to the engine. It may be finished when this returns.

@@ -47,7 +47,7 @@ fn ask<D: Driver>(core: &mut Core<D>, input: &mut Input<'_>) -> Asked {
     };
     let request = NonNull::from(Box::leak(Box::new(request)));
     // SAFETY: freed by `end` after its end.
-    core.start(unsafe { Ref::new(request) });
+    core.look_and_start(unsafe { Ref::new(request) });
     Asked { request, _buffer: buffer }
 }
 

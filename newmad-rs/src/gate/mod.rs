@@ -107,6 +107,8 @@ pub(crate) struct Gate {
     /// Messages shorter than this are given to the small track's driver at once when none is before them: those that fit a
     /// packet; none when more is to be done than that ([`Core::consider`]).
     pub(crate) straight: usize,
+    /// How often of late a message was there, or came soon, when a receive looked for it ([`crate::transfer::straight`]).
+    pub(crate) luck: u8,
     /// Most payload bytes of a packet that can go over any open link.
     pub(crate) mtu: usize,
     pub(crate) care: Care,
@@ -139,6 +141,7 @@ impl Gate {
             small: NO_RAIL,
             careful: false,
             straight: 0,
+            luck: 0,
             mtu: usize::MAX,
             care: Care::new(),
             credit: Credit::default(),

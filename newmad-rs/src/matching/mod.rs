@@ -106,6 +106,19 @@ impl Matching {
         self.bucket(request).remove(request);
     }
 
+    /// Whether more is to be looked at than the receives that are posted for this source and tag: such messages have come,
+    /// or there are receives that take several.
+    #[inline]
+    pub(crate) fn has_more(&self, source: u32, tag: u64) -> bool {
+        self.wild != 0 || self.find_unexpected(source, tag, EXACT).is_some()
+    }
+
+    /// Whether a receive is posted for this source and tag.
+    #[inline]
+    pub(crate) fn is_posted(&self, source: u32, tag: u64) -> bool {
+        first(&self.posted[hash(source, tag, BUCKETS)], source, tag).is_some()
+    }
+
     /// Takes the receive that a message from `source` with `tag` goes to.
     #[inline]
     pub(crate) fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {

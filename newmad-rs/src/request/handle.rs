@@ -193,6 +193,8 @@ pub struct SendRequest {
 pub struct RecvRequest {
     // Dropped first: waits until the buffer is free again.
     owned: Option<Owned>,
+    /// The message was there at once: there is no request, and nobody was told yet.
+    got: Option<Status>,
     buffer: Lent,
 }
 
@@ -326,6 +328,24 @@ impl Future for SendRequest {
 }
 
 impl RecvRequest {
+    /// A receive like any other. A short message that is there needs no request.
+    #[inline]
+    pub(crate) fn plain(
+        session: &Arc<Inner>,
+        from: u32,
+        tag: (u64, u64),
+        mut buffer: Vec<u8>,
+    ) -> RecvRequest {
+        if let Some(len) = session.engine.recv_now(from, tag, &mut buffer, &session.manager) {
+            let got = Some(Status { source: from, tag: tag.0, len });
+            return RecvRequest { owned: None, got, buffer: Lent::new(buffer) };
+        }
+        RecvRequest::start(session, buffer, |memory| {
+            // SAFETY: the promise of `RecvRequest::start`.
+            unsafe { Request::recv(from, tag.0, memory, false) }.masked(tag.1)
+        })
+    }
+
     /// `make` is to build the request under the promise that the memory is exclusive and stays until its end.
     pub(crate) fn start(
         session: &Arc<Inner>,
@@ -337,7 +357,7 @@ impl RecvRequest {
         // SAFETY: the vector's memory neither moves nor is freed nor touched before the request's end: the
         // handle drops the request first, and forgetting the handle leaks the vector too.
         let owned = unsafe { Owned::submit(make(memory), session) };
-        RecvRequest { owned: Some(owned), buffer }
+        RecvRequest { owned: Some(owned), got: None, buffer }
     }
 
     /// Waits for the message; gives the buffer back, whose first `Status::len` bytes are the message.
@@ -351,9 +371,14 @@ impl RecvRequest {
     pub fn wait(mut self) -> Result<(Vec<u8>, Status), Error> {
         let status = match self.owned.take() {
             Some(owned) => owned.wait()?,
-            None => return Err(Error::Closed),
+            None => self.tell()?,
         };
         Ok((self.buffer.take(), status))
+    }
+
+    /// There is no request: what has come, once.
+    fn tell(&mut self) -> Result<Status, Error> {
+        self.got.take().ok_or(Error::Closed)
     }
 
     /// Whether it is over. Looks for events if it is not.
@@ -423,7 +448,7 @@ impl RecvRequest {
                 let buffer = buffer.take();
                 function(result.map(|status| (buffer, status)));
             })),
-            None => function(Err(Error::Closed)),
+            None => function(self.tell().map(|status| (buffer.take(), status))),
         }
     }
 }
@@ -434,7 +459,9 @@ impl Future for RecvRequest {
     /// As [`RecvRequest::wait`], for any executor. A future that has ended and is polled again has [`Error::Closed`].
     /// Dropped before its end it is taken back, or waits, as the request does.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(owned) = self.owned.as_mut() else { return Poll::Ready(Err(Error::Closed)) };
+        let Some(owned) = self.owned.as_mut() else {
+            return Poll::Ready(self.tell().map(|status| (self.buffer.take(), status)));
+        };
         let Poll::Ready(result) = owned.poll(context) else { return Poll::Pending };
         drop(self.owned.take());
         Poll::Ready(result.map(|status| (self.buffer.take(), status)))

@@ -339,11 +339,8 @@ impl Session {
         tag: impl Into<Tag>,
         buffer: Vec<u8>,
     ) -> Result<RecvRequest, Error> {
-        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
-        Ok(RecvRequest::start(&self.inner, buffer, |memory| {
-            // SAFETY: the promise of `RecvRequest::start`.
-            unsafe { Request::recv(from, tag, memory, false) }.masked(mask)
-        }))
+        let (from, tag) = self.check_source(from.into(), tag.into())?;
+        Ok(RecvRequest::plain(&self.inner, from, tag, buffer))
     }
 
     /// Waits until every rank has come to its barrier. One thread of each rank calls it at a time.

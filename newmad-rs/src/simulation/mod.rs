@@ -4,6 +4,7 @@
 mod checked;
 mod faults;
 mod lent;
+mod straight;
 mod strategies;
 mod twice;
 
@@ -328,7 +329,7 @@ impl Drop for Asked {
 fn ask(core: &mut Core<Virtual>, request: Request) -> NonNull<Request> {
     let request = NonNull::from(Box::leak(Box::new(request)));
     // SAFETY: freed by `Asked` after its end.
-    core.start(unsafe { Ref::new(request) });
+    core.look_and_start(unsafe { Ref::new(request) });
     request
 }
 

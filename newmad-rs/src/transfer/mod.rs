@@ -4,6 +4,7 @@ pub(crate) mod careful;
 pub(crate) mod incoming;
 pub(crate) mod parts;
 pub(crate) mod rendezvous;
+pub(crate) mod straight;
 pub(crate) mod stream;
 
 use std::sync::atomic::Ordering;

@@ -153,7 +153,7 @@ impl World {
         let core = self.core(rank)?;
         let request = NonNull::from(Box::leak(Box::new(request)));
         // SAFETY: freed when the world ends.
-        core.start(unsafe { Ref::new(request) });
+        core.look_and_start(unsafe { Ref::new(request) });
         Some(request)
     }
 

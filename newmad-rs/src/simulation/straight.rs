@@ -1,0 +1,130 @@
+//! Receives without a request ([`crate::transfer::straight`]): which message one gets, and when it gets none.
+
+use super::*;
+use crate::request::tag::EXACT;
+use crate::transfer::straight::Found;
+
+/// Sends `data` from rank 0 to rank 1.
+fn send(cores: &mut [Core<Virtual>], tag: u64, data: &[u8]) {
+    // SAFETY: a short message is over when it is on the wire; freed here.
+    unsafe {
+        let request = ask(&mut cores[0], Request::send(1, tag, &raw const *data, false));
+        let request = Box::from_raw(request.as_ptr());
+        assert!(request.is_finished());
+    }
+}
+
+/// Looks for a message at rank 1; what it found.
+fn look(cores: &mut [Core<Virtual>], tag: u64, room: usize) -> (Found, Vec<u8>) {
+    let mut buffer = vec![0; room];
+    let found = cores[1].recv_straight(0, (tag, EXACT), &mut buffer);
+    if let Found::Message(len) = found {
+        buffer.truncate(len);
+    }
+    (found, buffer)
+}
+
+/// Has rank 1 receive, and calls `between` before that is over; the message and its tag.
+fn posted(
+    cores: &mut [Core<Virtual>],
+    (from, tag, mask): (u32, u64, u64),
+    between: impl FnOnce(&mut [Core<Virtual>]),
+) -> (Vec<u8>, u64) {
+    let mut buffer = vec![0; 50];
+    // SAFETY: the buffer outlives the request, which is finished and freed here.
+    unsafe {
+        let request = Request::recv(from, tag, &raw mut buffer[..], true).masked(mask);
+        let request = ask(&mut cores[1], request);
+        between(cores);
+        settle(cores);
+        let status = Box::from_raw(request.as_ptr()).result().unwrap();
+        buffer.truncate(status.len);
+        (buffer, status.tag)
+    }
+}
+
+#[test]
+fn what_is_there_is_received_once() {
+    let (mut cores, _) = pair();
+    assert_eq!(look(&mut cores, 0, 50).0, Found::Nothing);
+    send(&mut cores, 0, b"one");
+    send(&mut cores, 0, b"");
+    assert_eq!(look(&mut cores, 0, 3), (Found::Message(3), b"one".to_vec()));
+    assert_eq!(look(&mut cores, 0, 0).0, Found::Message(0));
+    assert_eq!(look(&mut cores, 0, 50).0, Found::Nothing);
+    assert_eq!(cores[1].outstanding(), 0);
+}
+
+#[test]
+fn a_posted_receive_comes_first() {
+    let (mut cores, _) = pair();
+    let first = posted(&mut cores, (0, 0, EXACT), |cores| {
+        send(cores, 0, b"first");
+        send(cores, 0, b"second");
+        assert_eq!(look(cores, 0, 50), (Found::Message(6), b"second".to_vec()));
+    });
+    assert_eq!(first, (b"first".to_vec(), 0));
+}
+
+#[test]
+fn a_receive_of_several_is_not_passed_by() {
+    for (from, tag, mask) in [(ANY_SOURCE, 0, EXACT), (0, 0, !1), (ANY_SOURCE, 0, 0)] {
+        let (mut cores, _) = pair();
+        let got = posted(&mut cores, (from, tag, mask), |cores| {
+            send(cores, 0, b"any");
+            assert_eq!(look(cores, 0, 50).0, Found::Other);
+        });
+        assert_eq!(got, (b"any".to_vec(), 0));
+    }
+}
+
+#[test]
+fn a_message_that_came_before_is_not_passed_by() {
+    let (mut cores, _) = pair();
+    send(&mut cores, 0, b"before");
+    // Nobody waits for it: it is unexpected.
+    assert!(cores[1].progress());
+    send(&mut cores, 0, b"after");
+    assert_eq!(look(&mut cores, 0, 50).0, Found::Other);
+    assert_eq!(posted(&mut cores, (0, 0, EXACT), |_| ()).0, b"before");
+    assert_eq!(posted(&mut cores, (0, 0, EXACT), |_| ()).0, b"after");
+}
+
+#[test]
+fn messages_with_other_tags_before_it_are_kept() {
+    let (mut cores, _) = pair();
+    send(&mut cores, 7, b"other");
+    send(&mut cores, 0, b"ours");
+    assert_eq!(look(&mut cores, 0, 50), (Found::Message(4), b"ours".to_vec()));
+    assert_eq!(posted(&mut cores, (0, 0, 0), |_| ()), (b"other".to_vec(), 7));
+}
+
+#[test]
+fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
+    let (mut cores, _) = pair();
+    send(&mut cores, 0, b"too long");
+    assert_eq!(look(&mut cores, 0, 3).0, Found::Other);
+    let mut buffer = [0; 3];
+    // SAFETY: the buffer outlives the request, which is finished and freed here.
+    unsafe {
+        let request = ask(&mut cores[1], Request::recv(0, 0, &raw mut buffer[..], true));
+        settle(&mut cores);
+        let result = Box::from_raw(request.as_ptr()).result();
+        assert!(matches!(result, Err(crate::Error::Truncated { message: 8, capacity: 3, .. })));
+    }
+    assert_eq!(&buffer, b"too");
+}
+
+#[test]
+fn luck_runs_out_and_comes_back() {
+    let (mut cores, _) = pair();
+    assert!(!cores[1].is_lucky(0));
+    send(&mut cores, 0, b"one");
+    assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
+    assert!(cores[1].is_lucky(0));
+    (0..10).for_each(|_| cores[1].unlucky(0));
+    assert!(!cores[1].is_lucky(0));
+    send(&mut cores, 0, b"two");
+    assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
+    assert!(cores[1].is_lucky(0));
+}

@@ -1,0 +1,124 @@
+//! A short message that is there goes from the driver to its receive without a request: nothing is allocated, posted or
+//! looked after, and nobody has to be asked to watch.
+//!
+//! Who receives one message after the other is often a little ahead of the sender. A receive that is posted and left asks
+//! for the bell then, and one ring costs both sides as much as a hundred messages. So while nothing else is under way the
+//! engine looks for such a message about as long as it takes to come, if that was not in vain the last times.
+//! *Luck* counts those: up when a message was there or came, down when none did. Who posts receives long before their
+//! messages looks for a few of them, and for no more until messages are there first again.
+
+use crate::driver::{Driver, Peek};
+use crate::engine::core::Core;
+use crate::proto::Kind;
+use crate::request::ANY_SOURCE;
+use crate::request::tag::EXACT;
+use crate::transfer::careful::Taken;
+
+/// Most packets that are treated before the message.
+const MOST: usize = 64;
+/// Most luck.
+const LUCKY: u8 = 4;
+
+/// What a look for a message has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is in the buffer; its length.
+    Message(usize),
+    /// Nothing has come.
+    Nothing,
+    /// It takes more than this to receive it.
+    Other,
+}
+
+impl<D: Driver> Core<D> {
+    /// Receives a short message into `buffer` if it comes next, and no other receive is before.
+    #[inline]
+    pub(crate) fn recv_straight(
+        &mut self,
+        from: u32,
+        (tag, mask): (u64, u64),
+        buffer: &mut [u8],
+    ) -> Found {
+        if from == ANY_SOURCE || mask != EXACT || self.closed {
+            return Found::Other;
+        }
+        let gate = &self.gates[from as usize];
+        if gate.careful {
+            return Found::Other;
+        }
+        let rail = gate.small;
+        for _ in 0..MOST {
+            if self.matching.has_more(from, tag) {
+                return Found::Other;
+            }
+            let Some(way) = self.rails.get_mut(rail) else { return Found::Other };
+            let (header, payload) = match way.driver.peek_small(from) {
+                Peek::Packet(header, payload) => (header, payload),
+                Peek::Empty => return Found::Nothing,
+                Peek::Gone(_) => return Found::Other,
+            };
+            let gate = &mut self.gates[from as usize];
+            let len = payload.len();
+            let ours = header.tag == tag
+                && header.kind == Kind::Eager
+                && header.seq == gate.rx_seq
+                && header.payload as usize == len
+                && !self.matching.is_posted(from, tag);
+            if ours {
+                if len > buffer.len() {
+                    return Found::Other;
+                }
+                gate.rx_seq = gate.rx_seq.wrapping_add(1);
+                gate.luck = (gate.luck + 1).min(LUCKY);
+                // SAFETY: it fits; packets never lie in user buffers.
+                unsafe { payload.copy_to(buffer.as_mut_ptr()) };
+                way.driver.release(from);
+                self.count_received(from, len);
+                return Found::Message(len);
+            }
+            // What is wrong with it is found again by whoever looks next.
+            if !matches!(self.take(rail, from, &header, payload), Ok(Taken::Yes)) {
+                return Found::Other;
+            }
+            if let Some(way) = self.rails.get_mut(rail) {
+                way.driver.release(from);
+            }
+        }
+        Found::Other
+    }
+
+    /// Whether it is worth while to look for a message from there more than once.
+    #[inline]
+    pub(crate) fn is_lucky(&self, from: u32) -> bool {
+        self.gates[from as usize].luck > 0
+    }
+
+    /// That was in vain.
+    pub(crate) fn unlucky(&mut self, from: u32) {
+        let luck = &mut self.gates[from as usize].luck;
+        *luck = luck.saturating_sub(1);
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl<D: Driver> Core<D> {
+    /// Begins a request as its owner would: a receive whose owner does not wait for it looks for its message first.
+    pub(crate) fn look_and_start(&mut self, request: crate::request::Ref) {
+        use crate::request::{Op, Outcome};
+        let looks = request.op == Op::Recv
+            && !request.is_scattered()
+            && request.held.get() == crate::matching::pool::NONE
+            && !request.is_waiting();
+        if looks {
+            // SAFETY: the request's buffer, which nobody else touches.
+            let buffer =
+                unsafe { core::slice::from_raw_parts_mut(request.at(0), request.capacity) };
+            let tag = (request.tag, request.mask);
+            if let Found::Message(len) = self.recv_straight(request.peer, tag, buffer) {
+                request.message.set(len);
+                return request.finish(Outcome::Done);
+            }
+        }
+        self.start(request);
+    }
+}
