@@ -56,6 +56,8 @@ mod pack;
 #[cfg(not(loom))]
 mod proto;
 #[cfg(not(loom))]
+pub mod raw;
+#[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]
 mod rpc;

@@ -161,7 +161,7 @@ impl Message {
         self.status
     }
 
-    fn give_up(self) -> (Session, u32) {
+    pub(crate) fn give_up(self) -> (Session, u32) {
         let this = ManuallyDrop::new(self);
         // SAFETY: moved out once; nothing else needs a destructor.
         let session = unsafe { core::ptr::read(&raw const this.session) };

@@ -77,6 +77,7 @@ pub struct Builder {
     manager: Option<Arc<Manager>>,
     rails: Vec<Driver>,
     strategy: Option<Arc<dyn Strategy>>,
+    ordered: bool,
 }
 
 impl Builder {
@@ -104,6 +105,13 @@ impl Builder {
         self
     }
 
+    /// No message to a peer overtakes another, whatever their tags are and `NMAD_REORDER` says: for programs that receive with
+    /// masks and count on the order.
+    pub fn ordered(mut self) -> Builder {
+        self.ordered = true;
+        self
+    }
+
     /// Opens the session: finds the other processes by the environment, publishes how this one can be reached, and takes
     /// its place in the control ring. Links with others are made when they are first wanted. Without a process
     /// manager in the environment it is a session of one.
@@ -117,6 +125,7 @@ impl Builder {
     pub fn open(self) -> Result<Session, Error> {
         let mut settings = Settings::read()?;
         settings.strategy = self.strategy.or(settings.strategy);
+        settings.reorder &= !self.ordered;
         let asked = match (&self.rails[..], &settings.driver) {
             ([], Some(text)) => text.split('+').map(str::parse).collect::<Result<_, _>>()?,
             ([], None) => Vec::new(),

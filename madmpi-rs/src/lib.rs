@@ -1,0 +1,34 @@
+//! MPI 5.0 for C, with the standard ABI, over `newmad`: `libmpi_abi.so.1`.
+//!
+//! Programs in C see `include/mpi.h`; the tables behind it, every function and every constant of the ABI, are in `abi/`. A
+//! program in Rust that has green threads of its own links this crate and declares the C functions that it calls: a blocking
+//! call on a green thread blocks that thread only.
+//!
+//! # Where to look
+//! | file | what |
+//! |---|---|
+//! | `call` | how a function of the ABI is written: checks, error handlers, its `PMPI_` twin |
+//! | `abi` | types and constants as C has them |
+//! | `handle` | what a handle stands for; stale ones are noticed |
+//! | `error`, `errhandler` | what went wrong, and who is told |
+//! | `process` | this process in the job: the session, initialising and finalising |
+//! | `comm`, `group` | communicators and groups |
+//! | `datatype` | types: their layout in memory |
+//! | `p2p` | messages |
+//! | one module for each other chapter of the standard | |
+//! | `unsupported` | what comes later: it says so |
+
+#![allow(non_camel_case_types, non_snake_case)] // names are the standard's
+#![allow(dead_code)] // while chapters are missing
+
+mod abi;
+mod call;
+mod comm;
+mod datatype;
+mod env;
+mod errhandler;
+mod error;
+mod group;
+mod handle;
+mod p2p;
+mod process;

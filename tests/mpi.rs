@@ -1,0 +1,156 @@
+//! Programs in C on madmpi: each of `madmpi-rs/tests/c` prints what its `.expected` file says, compiled by our `mpicc` and run
+//! by `mad run`; and, where they are installed, on Open MPI and MPICH too, so that the expectation is MPI's and not ours.
+//!
+//! The first line of a program says how it is run: `/* np: 2 */`; `peers: no`: the other libraries here do not have all of
+//! it; `peers: mpich`: only that one has.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tests/c");
+
+/// Where madmpi is installed, as a user would.
+fn prefix() -> &'static Path {
+    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
+    PREFIX.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("madmpi");
+        let mut built = std::env::current_exe().expect("a test knows itself");
+        built.pop();
+        let installed =
+            Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"))
+                .args([&folder, &built])
+                .output()
+                .expect("the installer is there");
+        assert!(installed.status.success(), "{}", common::err(&installed));
+        folder
+    })
+}
+
+/// Compiles a program with that compiler; where it is.
+fn compile(compiler: &Path, program: &Path, label: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let name = program.file_stem().expect("a program has a name").to_string_lossy();
+    let binary = folder.join(format!("{name}.{label}"));
+    let made = Command::new(compiler)
+        .args(["-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-pthread", "-o"])
+        .arg(&binary)
+        .arg(program)
+        .arg("-lm")
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+    assert!(made.status.success(), "{}: {}", program.display(), common::err(&made));
+    binary
+}
+
+struct Program {
+    source: PathBuf,
+    expected: String,
+    processes: String,
+    peers: String,
+}
+
+fn programs() -> Vec<Program> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(PROGRAMS)
+        .expect("the programs")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.with_extension("expected").exists())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect();
+    all.sort();
+    all.into_iter()
+        .map(|source| {
+            let text = std::fs::read_to_string(&source).expect("a program is text");
+            let head = text.lines().next().unwrap_or_default().trim_matches(['/', '*', ' ']);
+            let value = |key: &str| {
+                head.split(',')
+                    .find_map(|part| part.trim().strip_prefix(key))
+                    .map(|v| v.trim().to_owned())
+            };
+            let expected =
+                std::fs::read_to_string(source.with_extension("expected")).expect("text");
+            let processes = value("np:").unwrap_or_else(|| panic!("{}: no np", source.display()));
+            Program { source, expected, processes, peers: value("peers:").unwrap_or_default() }
+        })
+        .collect()
+}
+
+/// Runs it with an end of its time: a program that hangs is a failure that says which.
+fn run(mut command: Command, program: &Program, label: &str) -> Output {
+    let limit = Duration::from_secs(120);
+    let mut timed = Command::new("timeout");
+    timed.arg(limit.as_secs().to_string()).arg(command.get_program()).args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => timed.env(key, value),
+            None => timed.env_remove(key),
+        };
+    }
+    command = timed;
+    let output = command.output().expect("timeout is there");
+    assert!(
+        output.status.success(),
+        "{} on {label}: {}\n{}{}",
+        program.source.display(),
+        output.status,
+        common::out(&output),
+        common::err(&output)
+    );
+    output
+}
+
+fn check(output: &Output, program: &Program, label: &str) {
+    let found = common::out(output);
+    assert_eq!(
+        found,
+        program.expected,
+        "{} on {label}: {}",
+        program.source.display(),
+        common::err(output)
+    );
+}
+
+#[test]
+fn programs_print_what_mpi_says() {
+    for driver in ["shm", "tcp"] {
+        for program in programs() {
+            let binary = compile(&prefix().join("bin/mpicc"), &program.source, "madmpi");
+            let binary = binary.to_string_lossy();
+            let args = ["run", "-n", &program.processes, "--driver", driver, &binary];
+            let output = run(common::mad(&args), &program, driver);
+            check(&output, &program, driver);
+        }
+    }
+}
+
+#[test]
+fn other_libraries_print_the_same() {
+    for (label, compiler, launcher, options) in [
+        (
+            "openmpi",
+            "mpicc.openmpi",
+            "mpirun.openmpi",
+            &["--allow-run-as-root", "--oversubscribe"][..],
+        ),
+        ("mpich", "mpicc.mpich", "mpirun.mpich", &[][..]),
+    ] {
+        if Command::new(compiler).arg("--version").output().is_err() {
+            eprintln!("SKIPPED: {label} is not installed");
+            continue;
+        }
+        for program in programs() {
+            if program.peers == "no" || !program.peers.is_empty() && program.peers != label {
+                continue;
+            }
+            let binary = compile(Path::new(compiler), &program.source, label);
+            let mut command = Command::new(launcher);
+            command.args(options).args(["-n", &program.processes]).arg(binary);
+            let output = run(command, &program, label);
+            check(&output, &program, label);
+        }
+    }
+}
