@@ -56,14 +56,14 @@ pub(crate) use mpi;
 
 macro_rules! both {
     ($name:ident / $large:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
-        #[allow(unused)]
+        #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
         const _: () = {
             type N = core::ffi::c_int;
             type D = core::ffi::c_int;
             type B = $crate::abi::MPI_Aint;
             $crate::call::export!(false, $name, ($($arg: $ty),*), $body);
         };
-        #[allow(unused)]
+        #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
         const _: () = {
             type N = $crate::abi::MPI_Count;
             type D = $crate::abi::MPI_Aint;
