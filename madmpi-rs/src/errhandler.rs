@@ -33,6 +33,7 @@ pub(crate) struct User {
 pub(crate) fn tell(on: &On, class: c_int, text: &str) -> c_int {
     let (handler, handle) = match on {
         On::Comm(comm) => (comm.errhandler(), comm.handle().0),
+        On::File => (Errhandler::Return, MPI_FILE_NULL.0),
         On::Nobody => match process::comm_self() {
             Some(own) => (own.errhandler(), MPI_COMM_SELF.0),
             None => (Errhandler::Fatal, 0),

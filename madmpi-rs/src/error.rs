@@ -18,6 +18,8 @@ pub(crate) enum On {
     /// The one for calls that concern no object.
     Nobody,
     Comm(Arc<Comm>),
+    /// The one that files have until they are given another: the call returns.
+    File,
 }
 
 /// What went wrong.
@@ -54,6 +56,13 @@ impl Fault {
         if matches!(self.on, On::Nobody) {
             self.on = On::Comm(comm.share());
         }
+        self
+    }
+
+    /// The error handler of files is told.
+    #[cold]
+    pub(crate) fn on_file(mut self) -> Fault {
+        self.on = On::File;
         self
     }
 

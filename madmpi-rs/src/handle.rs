@@ -158,13 +158,14 @@ mod tests {
                     prop_assert!(live.insert(handle, number).is_none());
                 } else {
                     let handle = *live.keys().nth(which % live.len()).unwrap();
-                    prop_assert_eq!(table.remove(handle).as_deref(), live.remove(&handle).as_ref());
+                    let removed = table.remove(handle).map(|object| *object);
+                    prop_assert_eq!(removed, live.remove(&handle));
                     dead.push(handle);
                 }
             }
             prop_assert_eq!(table.len(), live.len());
             for (handle, number) in &live {
-                prop_assert_eq!(table.get(*handle).as_deref(), Some(number));
+                prop_assert_eq!(table.get(*handle).map(|object| *object), Some(*number));
             }
             for handle in dead.iter().filter(|handle| !live.contains_key(handle)) {
                 prop_assert!(table.get(*handle).is_none() && table.remove(*handle).is_none());

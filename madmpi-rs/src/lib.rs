@@ -32,3 +32,4 @@ mod group;
 mod handle;
 mod p2p;
 mod process;
+mod unsupported;
