@@ -144,17 +144,17 @@ impl Engine {
         match core.recv_straight(from, tag, buffer) {
             Found::Message(len) => return Some(len),
             Found::Other => return None,
-            Found::Nothing if core.outstanding() > 0 || !core.is_lucky(from) => return None,
             Found::Nothing => {}
         }
-        if marcel::others_runnable() {
+        let luck = core.luck(from);
+        if luck == 0 || core.outstanding() > 0 || marcel::others_runnable() {
             return None;
         }
         let bells = self.silence();
         let mut looks = 1;
         let found = loop {
             let found = core.recv_straight(from, tag, buffer);
-            if found != Found::Nothing || looks == LOOKS || core.is_wanted() {
+            if found != Found::Nothing || looks == LOOKS * luck || core.is_wanted() {
                 break found;
             }
             looks += 1;

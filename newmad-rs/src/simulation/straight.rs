@@ -118,13 +118,13 @@ fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
 #[test]
 fn luck_runs_out_and_comes_back() {
     let (mut cores, _) = pair();
-    assert!(!cores[1].is_lucky(0));
+    assert_eq!(cores[1].luck(0), 0);
     send(&mut cores, 0, b"one");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert!(cores[1].is_lucky(0));
+    assert_eq!(cores[1].luck(0), 1);
     (0..10).for_each(|_| cores[1].unlucky(0));
-    assert!(!cores[1].is_lucky(0));
+    assert_eq!(cores[1].luck(0), 0);
     send(&mut cores, 0, b"two");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert!(cores[1].is_lucky(0));
+    assert_eq!(cores[1].luck(0), 1);
 }

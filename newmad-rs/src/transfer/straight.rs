@@ -87,10 +87,10 @@ impl<D: Driver> Core<D> {
         Found::Other
     }
 
-    /// Whether it is worth while to look for a message from there more than once.
+    /// How much it is worth while to look for a message from there more than once.
     #[inline]
-    pub(crate) fn is_lucky(&self, from: u32) -> bool {
-        self.gates[from as usize].luck > 0
+    pub(crate) fn luck(&self, from: u32) -> u32 {
+        u32::from(self.gates[from as usize].luck)
     }
 
     /// That was in vain.

@@ -94,9 +94,9 @@ impl Peer {
     ) -> Result<Peer, Error> {
         Ok(Peer {
             small_tx: Sender::new(&theirs.0, &theirs.1.small(rank))?,
-            small_rx: Receiver::new(mine.0, &mine.1.small(peer))?,
+            small_rx: Receiver::small(mine.0, &mine.1.small(peer))?,
             large_tx: Sender::new(&theirs.0, &theirs.1.large(rank))?,
-            large_rx: Receiver::new(mine.0, &mine.1.large(peer))?,
+            large_rx: Receiver::large(mine.0, &mine.1.large(peer))?,
             piece: Span::EMPTY,
             segment: theirs.0,
             bell,
@@ -268,11 +268,7 @@ impl Driver for Shm {
     #[inline(always)]
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
-        let ready = peer.small_rx.ready();
-        if peer.small_rx.gives_back(ready.is_some()) {
-            peer.ring();
-        }
-        match ready {
+        match peer.small_rx.ready() {
             Some(index) => peer.small_rx.read(index),
             None if peer.gone => Peek::Gone(Cause::Vanished),
             None => Peek::Empty,
@@ -281,8 +277,10 @@ impl Driver for Shm {
 
     #[inline]
     fn release(&mut self, from: u32) {
-        if let Some(peer) = self.peer(from) {
-            peer.small_rx.release_later();
+        if let Some(peer) = self.peer(from)
+            && peer.small_rx.release()
+        {
+            peer.ring();
         }
     }
 

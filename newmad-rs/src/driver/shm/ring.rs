@@ -1,29 +1,37 @@
-//! The slotted ring of MyThOS: one direction, one producer, one consumer, fixed slots in shared memory.
+//! The slotted ring, after MyThOS's: one direction, one producer, one consumer, fixed slots in shared memory.
 //!
-//! Three parts: [`Producer`] and [`Consumer`] are private to their sides and hold the logical positions;
-//! the shared part is one *state word* per slot, accessed by plain atomic loads and stores only (no
-//! read-modify-write), and the slot's bytes. Logical position `p` lives in slot `p % n`, in lap `p / n`:
+//! [`Producer`] and [`Consumer`] are private to their sides and hold the positions, which count all packets from the
+//! beginning. The shared part is one *state word* per slot, a count of what was *given back*, both accessed by plain atomic
+//! loads and stores only (no read-modify-write), and the slot's bytes. Position `p` lives in slot `p % n`, in lap `p / n`:
 //!
 //! ```text
-//! word == 2 * lap        free for the producer's position of that lap
-//! word == 2 * lap + 1    occupied by it
+//! word == lap + 1     occupied, of that lap (anything else: not yet)
+//! given               positions below it are free again
 //! ```
-//! The producer waits for "free" of its lap, writes the bytes, stores "occupied" (release). The consumer waits
-//! for "occupied" of its lap (acquire), reads in place, stores "free" of the next lap (release). The lap with
-//! the slot's index *is* the logical position; storing only the lap makes fresh zeroed memory a valid ring.
+//! The producer waits until `given` is less than a lap behind, writes the bytes, stores the word (release). The consumer
+//! waits for the word of its lap (acquire), reads in place, and stores `given` (release) for several slots at once. Zeroed
+//! memory is a valid ring.
 //!
-//! Neither side believes the other: a word with any other value reads as "not my turn" for ever, and the bytes
-//! are checked by whoever reads them. Modelled with loom (`RUSTFLAGS="--cfg loom" cargo test -p newmad --lib`).
+//! So each line of a slot goes from the producer to the consumer once a lap, and the consumer never writes to it: the
+//! producer has it back as soon as it writes to it, and can ask for it before (`track`). The line with the count
+//! moves once for several packets.
 //!
-//! Rejected: head and tail counters (each message would touch two more shared cache lines); byte streams
-//! (messages that wrap around need copying twice).
+//! Neither side believes the other: a word with any other value is "not yet" for ever; a count that goes back, or
+//! beyond what was published, is as if nothing had been given back; and the bytes are checked by whoever reads them.
+//! Modelled with loom (`RUSTFLAGS="--cfg loom" cargo test -p newmad --lib`).
+//!
+//! Rejected: the consumer says "free" in each slot's word, as MyThOS has it (the line moves four times instead of two, and
+//! whoever publishes and then synchronises waits for it: a third of the message rate); a count of what was published
+//! (a message would come by two lines, one after the other); byte streams (messages that wrap around need copying twice).
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Where the state words are.
+/// Where the shared words are.
 pub(crate) trait Words {
     /// The word of slot `index`, which is below the number of slots.
     fn word(&self, index: usize) -> &AtomicU64;
+    /// How many slots were given back.
+    fn given(&self) -> &AtomicU64;
 }
 
 #[derive(Clone, Copy)]
@@ -49,81 +57,96 @@ impl Position {
     }
 
     #[inline]
-    fn free(self) -> u64 {
-        self.lap << 1
-    }
-
-    #[inline]
     fn occupied(self) -> u64 {
-        (self.lap << 1) | 1
+        self.lap + 1
     }
 }
 
 /// The side that sends.
-pub(crate) struct Producer(Position);
+pub(crate) struct Producer {
+    at: Position,
+    /// How many slots are free, as far as is known.
+    free: usize,
+    /// The count of those given back, as it was seen last.
+    given: u64,
+}
 
 impl Producer {
     pub(crate) fn new(slots: usize) -> Producer {
-        Producer(Position::new(slots))
+        Producer { at: Position::new(slots), free: slots, given: 0 }
     }
 
     /// The slot to write next, when it is free. The same until [`Producer::publish`].
     #[inline]
-    pub(crate) fn acquire(&self, words: &impl Words) -> Option<usize> {
-        let free = words.word(self.0.index).load(Ordering::Acquire) == self.0.free();
-        free.then_some(self.0.index)
+    pub(crate) fn acquire(&mut self, words: &impl Words) -> Option<usize> {
+        if self.free == 0 && !self.look(words) {
+            return None;
+        }
+        Some(self.at.index)
     }
 
-    /// The slot that `acquire` gave is written: the consumer may have it. Returns the next slot's index.
+    /// Looks how many were given back.
+    #[cold]
+    fn look(&mut self, words: &impl Words) -> bool {
+        let given = words.given().load(Ordering::Acquire);
+        let more = given.wrapping_sub(self.given);
+        if more == 0 || more > (self.at.slots - self.free) as u64 {
+            return false;
+        }
+        self.given = given;
+        self.free += more as usize;
+        true
+    }
+
+    /// The slot that `acquire` gave is written: the consumer may have it.
     #[inline]
-    pub(crate) fn publish(&mut self, words: &impl Words) -> usize {
-        words.word(self.0.index).store(self.0.occupied(), Ordering::Release);
-        self.0.step();
-        self.0.index
+    pub(crate) fn publish(&mut self, words: &impl Words) {
+        words.word(self.at.index).store(self.at.occupied(), Ordering::Release);
+        self.at.step();
+        self.free -= 1;
+    }
+
+    /// The slot that is so many ahead of the next one, if it is known to be free.
+    #[inline]
+    pub(crate) fn ahead(&self, by: usize) -> Option<usize> {
+        let index = self.at.index + by;
+        let index = if index < self.at.slots { index } else { index - self.at.slots };
+        (by < self.free).then_some(index)
     }
 }
 
 /// The side that receives.
-pub(crate) struct Consumer(Position);
+pub(crate) struct Consumer {
+    at: Position,
+    /// How many were read.
+    read: u64,
+    /// Given back are so many at once; a power of two.
+    batch: u64,
+}
 
 impl Consumer {
-    pub(crate) fn new(slots: usize) -> Consumer {
-        Consumer(Position::new(slots))
+    /// `batch`: how many slots are given back at once; a power of two, not more than there are.
+    pub(crate) fn new(slots: usize, batch: usize) -> Consumer {
+        assert!(batch.is_power_of_two() && batch <= slots);
+        Consumer { at: Position::new(slots), read: 0, batch: batch as u64 }
     }
 
     /// The slot to read next, when it is occupied. The same until [`Consumer::finish`].
     #[inline]
     pub(crate) fn ready(&self, words: &impl Words) -> Option<usize> {
-        let ready = words.word(self.0.index).load(Ordering::Acquire) == self.0.occupied();
-        ready.then_some(self.0.index)
+        let ready = words.word(self.at.index).load(Ordering::Acquire) == self.at.occupied();
+        ready.then_some(self.at.index)
     }
 
-    /// The slot that `ready` gave is read: the producer may have it back. Returns its index.
+    /// The slot that `ready` gave is read. Returns how many were, so far.
     #[inline]
-    pub(crate) fn finish(&mut self, words: &impl Words) -> usize {
-        self.pass().give_back(words)
-    }
-
-    /// The slot that `ready` gave is read; the producer gets it back later.
-    #[inline]
-    pub(crate) fn pass(&mut self) -> Passed {
-        let passed = Passed(self.0);
-        self.0.step();
-        passed
-    }
-}
-
-/// A slot that was read, and that the producer has not back.
-#[derive(Clone, Copy)]
-pub(crate) struct Passed(Position);
-
-impl Passed {
-    /// The producer may have it back. Returns its index.
-    #[inline]
-    pub(crate) fn give_back(self, words: &impl Words) -> usize {
-        let next = Position { lap: self.0.lap + 1, ..self.0 };
-        words.word(self.0.index).store(next.free(), Ordering::Release);
-        self.0.index
+    pub(crate) fn finish(&mut self, words: &impl Words) -> u64 {
+        self.at.step();
+        self.read += 1;
+        if self.read & (self.batch - 1) == 0 {
+            words.given().store(self.read, Ordering::Release);
+        }
+        self.read
     }
 }
 
@@ -131,50 +154,94 @@ impl Passed {
 mod tests {
     use super::*;
 
-    impl Words for Vec<AtomicU64> {
+    /// Words of slots, and a count behind them.
+    struct Plain(Vec<AtomicU64>, AtomicU64);
+
+    impl Plain {
+        fn new(slots: usize) -> Plain {
+            Plain((0..slots).map(|_| AtomicU64::new(0)).collect(), AtomicU64::new(0))
+        }
+    }
+
+    impl Words for Plain {
         fn word(&self, index: usize) -> &AtomicU64 {
-            &self[index]
+            &self.0[index]
+        }
+        fn given(&self) -> &AtomicU64 {
+            &self.1
         }
     }
 
     #[test]
     fn fills_empties_and_wraps() {
-        let words: Vec<AtomicU64> = (0..4).map(|_| AtomicU64::new(0)).collect();
-        let (mut producer, mut consumer) = (Producer::new(4), Consumer::new(4));
-        for lap in 0..3 {
-            assert!(consumer.ready(&words).is_none());
-            for slot in 0..4 {
-                assert_eq!(producer.acquire(&words), Some(slot), "lap {lap}");
-                producer.publish(&words);
-            }
-            assert!(producer.acquire(&words).is_none());
-            for slot in 0..4 {
-                assert_eq!(consumer.ready(&words), Some(slot));
-                consumer.finish(&words);
+        for batch in [1, 2, 4] {
+            let words = Plain::new(4);
+            let (mut producer, mut consumer) = (Producer::new(4), Consumer::new(4, batch));
+            for lap in 0..3 {
+                assert!(consumer.ready(&words).is_none());
+                for slot in 0..4 {
+                    assert_eq!(producer.acquire(&words), Some(slot), "lap {lap}");
+                    producer.publish(&words);
+                }
+                assert!(producer.acquire(&words).is_none());
+                for slot in 0..4 {
+                    assert_eq!(consumer.ready(&words), Some(slot));
+                    assert_eq!(consumer.finish(&words), 4 * lap + slot as u64 + 1);
+                }
             }
         }
     }
 
     #[test]
-    fn a_slot_is_given_back_behind_the_next() {
-        let words: Vec<AtomicU64> = (0..2).map(|_| AtomicU64::new(0)).collect();
-        let (mut producer, mut consumer) = (Producer::new(2), Consumer::new(2));
-        for _ in 0..2 {
+    fn slots_are_given_back_by_the_batch() {
+        let words = Plain::new(4);
+        let (mut producer, mut consumer) = (Producer::new(4), Consumer::new(4, 2));
+        (0..4).for_each(|_| producer.publish(&words));
+        consumer.finish(&words);
+        assert!(producer.acquire(&words).is_none());
+        consumer.finish(&words);
+        for slot in 0..2 {
+            assert_eq!(producer.acquire(&words), Some(slot));
             producer.publish(&words);
         }
-        assert_eq!(consumer.ready(&words), Some(0));
-        let first = consumer.pass();
-        assert_eq!(consumer.ready(&words), Some(1));
         assert!(producer.acquire(&words).is_none());
-        assert_eq!(first.give_back(&words), 0);
-        assert_eq!(producer.acquire(&words), Some(0));
+    }
+
+    #[test]
+    fn a_slot_ahead_is_a_free_one() {
+        let words = Plain::new(4);
+        let mut producer = Producer::new(4);
+        assert_eq!(producer.ahead(1), Some(1));
+        (0..2).for_each(|_| producer.publish(&words));
+        assert_eq!(producer.ahead(1), Some(3));
+        assert_eq!(producer.ahead(2), None);
     }
 
     #[test]
     fn a_word_that_makes_no_sense_is_never_our_turn() {
-        let words: Vec<AtomicU64> = (0..2).map(|_| AtomicU64::new(u64::MAX)).collect();
-        assert!(Producer::new(2).acquire(&words).is_none());
-        assert!(Consumer::new(2).ready(&words).is_none());
+        for word in [2, 1 << 32, u64::MAX] {
+            let words = Plain::new(2);
+            words.0[0].store(word, Ordering::Relaxed);
+            assert!(Consumer::new(2, 1).ready(&words).is_none());
+        }
+    }
+
+    #[test]
+    fn a_count_that_makes_no_sense_gives_nothing_back() {
+        let words = Plain::new(2);
+        let mut producer = Producer::new(2);
+        (0..2).for_each(|_| producer.publish(&words));
+        for given in [3, 1 << 40, u64::MAX] {
+            words.1.store(given, Ordering::Relaxed);
+            assert!(producer.acquire(&words).is_none(), "{given}");
+        }
+        words.1.store(2, Ordering::Relaxed);
+        (0..2).for_each(|_| {
+            assert!(producer.acquire(&words).is_some());
+            producer.publish(&words);
+        });
+        words.1.store(1, Ordering::Relaxed);
+        assert!(producer.acquire(&words).is_none(), "it went back");
     }
 }
 
@@ -186,6 +253,7 @@ mod model {
 
     struct Shared {
         words: Vec<AtomicU64>,
+        given: AtomicU64,
         data: Vec<UnsafeCell<u64>>,
     }
     // SAFETY: the ring's protocol, which loom checks here.
@@ -196,22 +264,25 @@ mod model {
         fn word(&self, index: usize) -> &AtomicU64 {
             &self.words[index]
         }
+        fn given(&self) -> &AtomicU64 {
+            &self.given
+        }
     }
 
-    /// Two slots, three messages: data written before "occupied" is read after it, slots are reused only
-    /// when free, order is kept; loom's cells panic on any access that is not ordered.
-    #[test]
-    fn data_is_handed_over_in_order() {
-        loom::model(|| {
+    /// Two slots, so many messages: data written before "occupied" is read after it, slots are reused only when given back,
+    /// order is kept; loom's cells panic on any access that is not ordered.
+    fn hands_over_in_order(messages: u64, batch: usize) {
+        loom::model(move || {
             let shared = Arc::new(Shared {
                 words: (0..2).map(|_| AtomicU64::new(0)).collect(),
+                given: AtomicU64::new(0),
                 data: (0..2).map(|_| UnsafeCell::new(0)).collect(),
             });
             let sender = {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
                     let mut producer = Producer::new(2);
-                    for value in 1..=3 {
+                    for value in 1..=messages {
                         let slot = loop {
                             match producer.acquire(&*shared) {
                                 Some(slot) => break slot,
@@ -224,8 +295,8 @@ mod model {
                     }
                 })
             };
-            let mut consumer = Consumer::new(2);
-            for value in 1..=3 {
+            let mut consumer = Consumer::new(2, batch);
+            for value in 1..=messages {
                 let slot = loop {
                     match consumer.ready(&*shared) {
                         Some(slot) => break slot,
@@ -238,6 +309,16 @@ mod model {
             }
             sender.join().unwrap();
         });
+    }
+
+    #[test]
+    fn data_is_handed_over_in_order() {
+        hands_over_in_order(3, 1);
+    }
+
+    #[test]
+    fn data_is_handed_over_in_order_when_slots_are_given_back_by_the_batch() {
+        hands_over_in_order(3, 2);
     }
 
     /// The bell: a sleeper that armed and saw nothing is rung by a message it did not see.

@@ -1,15 +1,16 @@
 //! A process's segment: the memory in which it receives.
 //!
-//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), then for each rank a
-//! ring of small slots and a ring of large ones. The owner consumes them all; rank `r` produces in its own
-//! pair. The memory is a sealed `memfd`: it has no name in any file system, so nothing remains after a crash,
-//! and no peer can shrink it under the others. Zeroed memory is a valid state, so nothing is touched
-//! beforehand and pages exist only for the slots in use.
+//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), then for each
+//! rank a ring of small slots and a ring of large ones, each behind a line with the count of slots given back. The owner
+//! consumes them all; rank `r` produces in its own pair. The memory is a sealed `memfd`: it has no name in any file system,
+//! so nothing remains after a crash, and no peer can shrink it under the others. Zeroed memory is a valid state, so nothing
+//! is touched beforehand and pages exist only for the slots in use.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
+use super::track::LINE;
 use crate::error::{Error, os};
 use crate::sys;
 
@@ -56,11 +57,11 @@ impl Geometry {
     }
 
     fn small_bytes(&self) -> usize {
-        (self.slots * self.slot_size).next_multiple_of(PAGE)
+        (LINE + self.slots * self.slot_size).next_multiple_of(PAGE)
     }
 
     fn bytes_per_rank(&self) -> usize {
-        self.small_bytes() + (LARGE_SLOTS * LARGE_SIZE).next_multiple_of(PAGE)
+        self.small_bytes() + (LINE + LARGE_SLOTS * LARGE_SIZE).next_multiple_of(PAGE)
     }
 
     /// Bytes of the whole segment.
@@ -174,7 +175,8 @@ impl Segment {
 
     /// The first byte of a ring, when all of it is inside.
     pub(crate) fn ring(&self, place: &Place) -> Option<NonNull<u8>> {
-        let end = place.slots.checked_mul(place.slot_size)?.checked_add(place.offset)?;
+        let slots = place.slots.checked_mul(place.slot_size)?;
+        let end = slots.checked_add(LINE)?.checked_add(place.offset)?;
         if end > self.bytes || !(place.offset | place.slot_size).is_multiple_of(64) {
             return None;
         }
@@ -203,7 +205,7 @@ mod tests {
         for rank in 0..3 {
             for place in [geometry.small(rank), geometry.large(rank)] {
                 assert!(place.offset >= end);
-                end = place.offset + place.slots * place.slot_size;
+                end = place.offset + LINE + place.slots * place.slot_size;
                 assert!(segment.ring(&place).is_some());
             }
         }

@@ -1,12 +1,13 @@
 //! One track of a gate over shared memory: packets in the slots of a ring.
 //!
 //! A slot is its state word (8 bytes), the packet's header, its payload: what fits into the rest of their line is there,
-//! and more begins with the next line, so that the copies in and out are of whole lines.
+//! and more begins with the next line, so that the copies in and out are of whole lines. Before the slots is a line with the
+//! count of those given back.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::ring::{Consumer, Passed, Producer, Words};
+use super::ring::{Consumer, Producer, Words};
 use super::segment::{Place, Segment};
 use crate::driver::Peek;
 use crate::error::{Cause, Error};
@@ -15,7 +16,10 @@ use crate::request::span::Span;
 use crate::sync::AtomicU64;
 
 const WORD: usize = 8;
-const LINE: usize = 64;
+/// Bytes before the first slot, and the unit of what moves between cores.
+pub(super) const LINE: usize = 64;
+/// The sender asks for the line of a slot so many packets before it writes to it.
+const AHEAD: usize = 3;
 
 /// Where the payload of a packet is in its slot.
 #[inline]
@@ -47,7 +51,7 @@ impl Slots {
     fn slot(&self, index: usize) -> *mut u8 {
         debug_assert!(index < self.slots);
         // SAFETY: inside the ring, which is inside the segment.
-        unsafe { self.base.as_ptr().add(index * self.size) }
+        unsafe { self.base.as_ptr().add(LINE + index * self.size) }
     }
 }
 
@@ -56,6 +60,12 @@ impl Words for Slots {
     fn word(&self, index: usize) -> &AtomicU64 {
         // SAFETY: slots are aligned to 64 bytes and start with their word, only ever accessed as an atomic.
         unsafe { &*self.slot(index).cast() }
+    }
+
+    #[inline]
+    fn given(&self) -> &AtomicU64 {
+        // SAFETY: the ring begins with this word, aligned, which is only ever accessed as an atomic.
+        unsafe { self.base.cast().as_ref() }
     }
 }
 
@@ -93,8 +103,7 @@ impl Sender {
             unsafe { part.copy_to(slot.add(start + used)) };
             used += part.len();
         }
-        let next = self.producer.publish(&self.slots);
-        prefetch(self.slots.slot(next));
+        self.publish();
         true
     }
 
@@ -115,9 +124,20 @@ impl Sender {
             }
             data.copy_to(slot.add(start));
         }
-        let next = self.producer.publish(&self.slots);
-        prefetch(self.slots.slot(next));
+        self.publish();
         true
+    }
+}
+
+impl Sender {
+    /// The slot is written. Asks for the line of one that follows: the next message is given up to somebody who synchronises,
+    /// and that waits until what was written is there for all to see.
+    #[inline(always)]
+    fn publish(&mut self) {
+        self.producer.publish(&self.slots);
+        if let Some(index) = self.producer.ahead(AHEAD) {
+            claim(self.slots.slot(index));
+        }
     }
 }
 
@@ -136,29 +156,24 @@ pub(crate) struct Receiver {
     slots: Slots,
     consumer: Consumer,
     /// A quarter of the number of slots, less one.
-    quarter: usize,
-    /// The slot that was read last, while the sender has not back it.
-    last: Last,
-}
-
-/// See [`Receiver::release_later`].
-#[derive(Clone, Copy)]
-enum Last {
-    GivenBack,
-    /// Nobody has looked for the next packet in vain since.
-    Fresh(Passed),
-    /// Somebody has, once.
-    Stale(Passed),
+    quarter: u64,
 }
 
 impl Receiver {
-    pub(crate) fn new(segment: &Arc<Segment>, place: &Place) -> Result<Receiver, Error> {
-        Ok(Receiver {
-            slots: Slots::new(segment, place)?,
-            consumer: Consumer::new(place.slots),
-            quarter: (place.slots / 4).max(1) - 1,
-            last: Last::GivenBack,
-        })
+    /// The receiving end of small packets: slots are given back a quarter of the ring at once.
+    pub(crate) fn small(segment: &Arc<Segment>, place: &Place) -> Result<Receiver, Error> {
+        Receiver::new(segment, place, place.slots / 4)
+    }
+
+    /// That of large pieces: each slot is given back at once.
+    pub(crate) fn large(segment: &Arc<Segment>, place: &Place) -> Result<Receiver, Error> {
+        Receiver::new(segment, place, 1)
+    }
+
+    fn new(segment: &Arc<Segment>, place: &Place, batch: usize) -> Result<Receiver, Error> {
+        let consumer = Consumer::new(place.slots, batch.max(1));
+        let quarter = (place.slots as u64 / 4).max(1) - 1;
+        Ok(Receiver { slots: Slots::new(segment, place)?, consumer, quarter })
     }
 
     /// The packet in the next slot.
@@ -206,49 +221,21 @@ impl Receiver {
         Peek::Packet(header, unsafe { Span::new(slot.add(start), header.payload as usize) })
     }
 
-    /// The packet that `peek` showed is done with. True, a few times per lap of the ring: ring the sender, which
-    /// may be asleep because the ring was full (then a whole lap is here, so it will be rung).
+    /// The packet that `peek` showed is done with. True, a few times per lap of the ring: ring the sender, which may be
+    /// asleep because the ring was full (then a whole lap is here, so it will be rung).
     #[inline]
     pub(crate) fn release(&mut self) -> bool {
-        let index = self.consumer.finish(&self.slots);
-        index & self.quarter == 0
-    }
-
-    /// As [`Receiver::release`], but the slot stays with us until [`Receiver::gives_back`].
-    ///
-    /// To write to the slot takes its line away from the sender's core, and what synchronises after that, the next lock or
-    /// bell, waits for it. So the answer to the packet, if there is one, goes first. Meanwhile the sender has one slot less,
-    /// which it misses only if it is ahead by all the others.
-    #[inline]
-    pub(crate) fn release_later(&mut self) {
-        self.last = Last::Fresh(self.consumer.pass());
-    }
-
-    /// Somebody looks for the next packet, and sees one or not: gives the last slot back when there is one, or the
-    /// second time that there is none. True: the sender is to be rung, as [`Receiver::release`] says.
-    #[inline(always)]
-    pub(crate) fn gives_back(&mut self, sees: bool) -> bool {
-        let passed = match self.last {
-            Last::GivenBack => return false,
-            Last::Fresh(passed) if !sees => {
-                self.last = Last::Stale(passed);
-                return false;
-            }
-            Last::Fresh(passed) | Last::Stale(passed) => passed,
-        };
-        self.last = Last::GivenBack;
-        passed.give_back(&self.slots) & self.quarter == 0
+        self.consumer.finish(&self.slots) & self.quarter == 0
     }
 }
 
-/// Brings the next slot's first line near, off the path of the next message.
-#[inline]
-fn prefetch(slot: *const u8) {
+/// Asks for a line that is to be written to, off the path of the message.
+#[inline(always)]
+fn claim(slot: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it does not access memory.
+    // SAFETY: a hint; it does not access memory. (Processors without it do nothing.)
     unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(slot.cast());
+        core::arch::asm!("prefetchw [{}]", in(reg) slot, options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = slot;
@@ -265,7 +252,7 @@ mod tests {
         let geometry = Geometry { ranks: 1, slots: 2, slot_size: 256 };
         let segment = Arc::new(Segment::create(&geometry).unwrap().0);
         let mut sender = Sender::new(&segment, &place(&geometry)).unwrap();
-        let receiver = Receiver::new(&segment, &place(&geometry)).unwrap();
+        let receiver = Receiver::small(&segment, &place(&geometry)).unwrap();
         assert!(data.len() <= sender.mtu());
         let header =
             Header { len: data.len() as u64, payload: data.len() as u32, ..Header::new(kind) };
