@@ -201,7 +201,7 @@ impl Thread {
         if restless && now >= self.ticked + TICK {
             self.ticked = now;
             let since = now.duration_since(self.born).as_millis() as u64;
-            self.engine.with(|core| core.tick(since));
+            self.engine.with_memory(|core| core.tick(since));
         }
     }
 

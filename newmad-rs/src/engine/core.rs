@@ -216,6 +216,8 @@ pub(crate) struct Core<D> {
     pub(crate) patient: bool,
     /// The sleeper was woken because messages are held.
     pub(crate) called: bool,
+    /// How often who has the lock still looks for others.
+    pub(crate) favours: u32,
     /// Gates that have something to send.
     pub(crate) backlog: usize,
     /// Ranks that are neither dead nor gone, this one included.
@@ -264,6 +266,7 @@ impl<D: Driver> Core<D> {
             gathering: false,
             patient: false,
             called: false,
+            favours: 0,
             backlog: 0,
             living: size as usize,
             casualty: None,

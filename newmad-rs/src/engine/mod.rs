@@ -3,6 +3,10 @@
 //! Callers try the lock. When it is free and nothing was left by others, a request is begun inline: the
 //! latency path. Otherwise it goes on the submission list and its work is left with the holder (DESIGN §4.2).
 //!
+//! Who polls without pause leaves its work again as soon as it is done, and would keep a holder that came for something else
+//! (a caller who sends, the porter) for as long as it polls. So a holder looks [`FAVOURS`] times for others, and then lets
+//! go: who polls on, or is a tick, comes again, and who is about to sleep arms, which is always done.
+//!
 //! Wakers and callbacks of requests that end may use the engine. So they are held back while a caller has the lock (from
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
@@ -15,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pioman::{Handover, HandoverLock, Hint, Manager, Source, hold_wakers};
+use pioman::{Guard, Handover, HandoverLock, Hint, Manager, Source, hold_wakers};
 
 use crate::driver::Driver;
 use crate::driver::any::Any;
@@ -29,11 +33,13 @@ use crate::sys::{self, KeepErrno};
 use crate::transfer::straight::Found;
 
 /// Requests were left on the submission list.
-const WORK: u64 = 1;
+pub(crate) const WORK: u64 = 1;
 /// Somebody wanted to look for events.
-const POLL: u64 = 2;
+pub(crate) const POLL: u64 = 2;
 /// Somebody is about to sleep: peers must ring from now on.
 const ARM: u64 = 4;
+/// How often who has the lock looks for events because others wanted to.
+pub(crate) const FAVOURS: u32 = 2;
 /// Most calls of `progress` before a sleep.
 const SETTLE: usize = 100;
 /// Up to this length a message is never worth telling the peer that somebody waits for it.
@@ -57,7 +63,8 @@ impl<D: Driver> Handover for Core<D> {
                 // There is more, and whoever asked may sleep already.
                 self.wake_oneself();
             }
-        } else if bits & POLL != 0 {
+        } else if bits & POLL != 0 && self.favours > 0 {
+            self.favours -= 1;
             self.progress();
         } else {
             self.drain();
@@ -110,6 +117,13 @@ impl Engine {
         Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload })
     }
 
+    #[inline]
+    fn try_lock(&self) -> Option<Guard<'_, Core<Any>>> {
+        let mut core = self.lock.try_lock()?;
+        core.favours = FAVOURS;
+        Some(core)
+    }
+
     /// What its owners ask the porter for.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
@@ -120,7 +134,7 @@ impl Engine {
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
         let _held; // dropped after the lock
-        let Some(mut core) = self.lock.try_lock() else { return false };
+        let Some(mut core) = self.try_lock() else { return false };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         // SAFETY: borrowed; the driver copies it.
@@ -179,7 +193,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if unsafe { self.begin(request, false) }.is_none() {
+        if unsafe { self.begin(request, None) }.is_none() {
             // SAFETY: the caller's promise.
             unsafe { self.leave(request) };
         }
@@ -214,7 +228,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the caller's promise.
-        match unsafe { self.begin(request, true) } {
+        match unsafe { self.begin(request, Some(manager)) } {
             Some(Bells::Silenced) => manager.left_pending(),
             Some(Bells::Untouched) => {}
             // SAFETY: the caller's promise.
@@ -222,14 +236,14 @@ impl Engine {
         }
     }
 
-    /// `None`: the engine is held by another.
+    /// Looks for events afterwards, if there is a `manager`. `None`: the engine is held by another.
     #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>, look: bool) -> Option<Bells> {
+    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Bells> {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let short = asked.op == Op::Recv && asked.capacity <= SHORT;
         let _held; // dropped after the lock
-        let mut core = self.lock.try_lock()?;
+        let mut core = self.try_lock()?;
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         if self.signals.starved.load(Ordering::Relaxed) {
@@ -239,9 +253,16 @@ impl Engine {
         let before = core.outstanding();
         // SAFETY: the caller's promise.
         core.start(unsafe { Ref::new(request) });
-        if look && core.outstanding() > before {
+        if let Some(manager) = manager
+            && core.outstanding() > before
+        {
             core.progress();
-            if short && core.outstanding() > before && !marcel::others_runnable() {
+            // Where every core computes, the peer may need the one on which this would look in vain.
+            if short
+                && core.outstanding() > before
+                && !marcel::others_runnable()
+                && !manager.is_loaded()
+            {
                 bells = self.silence();
                 let mut looks = 0;
                 while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
@@ -276,7 +297,7 @@ impl Engine {
         let _held = hold_wakers();
         let mut tries = 0u32;
         let mut core = loop {
-            if let Some(core) = self.lock.try_lock() {
+            if let Some(core) = self.try_lock() {
                 break core;
             }
             tries += 1;
@@ -482,7 +503,7 @@ unsafe impl Source for Engine {
     #[inline]
     fn poll(&self) -> bool {
         let _errno = KeepErrno::new();
-        match self.lock.try_lock() {
+        match self.try_lock() {
             Some(mut core) => core.progress(),
             None => {
                 self.lock.leave(POLL);
@@ -506,7 +527,7 @@ unsafe impl Source for Engine {
     /// it to try again and again, it could keep a holder that it has preempted from its core.
     fn arm(&self) -> bool {
         let _errno = KeepErrno::new();
-        let Some(mut core) = self.lock.try_lock() else {
+        let Some(mut core) = self.try_lock() else {
             self.lock.leave(ARM);
             return true;
         };

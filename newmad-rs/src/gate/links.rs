@@ -19,10 +19,12 @@
 //! receiver has already it has twice then, in the same place. When a link is attached although the old one is not
 //! known to be broken, the peer has noticed first: the old one is given up.
 //!
-//! *Time* comes from [`Core::tick`] alone: as long as something is not acknowledged or pieces are on their way each tick asks
-//! the drivers whether their links are silent, which breaks them; as long as something is not acknowledged each
-//! tick sends a `Probe`, and a link over which no news has come for [`PATIENCE_MS`] breaks; a gate that had a link and has none, or none over which
-//! anything comes before it breaks again, for `NMAD_REPAIR_MS` ends.
+//! *Time* comes from [`Core::tick`] alone, which looks first what has come: nobody else may be looking. As long as something
+//! is not acknowledged or pieces are on their way each tick asks the drivers whether their links are silent, which breaks
+//! them. What stays unacknowledged is asked after with a `Probe`, then ever more seldom: it wakes the peer, who may be waiting
+//! for something else. A link over which no news has come for [`PATIENCE_MS`] breaks; a gate that had a link and has none,
+//! or none over which anything comes before it breaks again, for `NMAD_REPAIR_MS` ends. So a connection on which nothing is
+//! sent any more costs one probe and its answer, and then nothing.
 //!
 //! Rejected: packets kept by their user's buffer (a send would be over only when acknowledged: a round trip for
 //! each small message); acknowledgement by rail (two windows to reconcile when one breaks).
@@ -38,6 +40,9 @@ use crate::request::{Op, Place};
 
 /// How long unacknowledged packets wait for news before their link counts as broken.
 pub(crate) const PATIENCE_MS: u64 = 5_000;
+/// How long they wait before the peer is asked for the first time; it doubles each time, up to [`SELDOM_MS`].
+const SOON_MS: u64 = 50;
+const SELDOM_MS: u64 = 400;
 
 /// A word that is owed to the peer: what it sent is here.
 pub(crate) const ACK: u8 = 1;
@@ -52,10 +57,14 @@ pub(crate) struct Care {
     cause: Cause,
     /// When the gate was first seen without any link, since anything came over one.
     alone_since: Option<u64>,
+    /// A link was made again, the small track goes over one that can break, and nothing has come since.
+    unheard: bool,
     /// Packets that are not acknowledged; made with the first link that can break.
     pub(crate) kept: Option<Box<Kept>>,
     /// The oldest unacknowledged number at the last news, and when that was.
     news: Option<(u32, u64)>,
+    /// When the peer is asked next, and how long after that it would be asked again.
+    ask: (u64, u64),
     /// Bytes that were taken and not acknowledged.
     pub(crate) unacknowledged: usize,
     /// Words owed: [`ACK`], [`PROBE`].
@@ -72,8 +81,10 @@ impl Care {
             broken: 0,
             cause: Cause::Vanished,
             alone_since: None,
+            unheard: false,
             kept: None,
             news: None,
+            ask: (0, SOON_MS),
             unacknowledged: 0,
             due: 0,
             resending: false,
@@ -84,6 +95,7 @@ impl Care {
     /// Something came.
     pub(crate) fn heard(&mut self) {
         self.alone_since = None;
+        self.unheard = false;
     }
 
     /// Whether the peer has acknowledged everything.
@@ -130,7 +142,10 @@ impl<D: Driver> Core<D> {
             gate.care.heard();
         }
         self.choose_small(peer);
-        if self.gates[peer as usize].care.alone_since.is_some() {
+        let gate = &mut self.gates[peer as usize];
+        if gate.care.late && self.rails.get(gate.small).is_some_and(|way| way.breaks) {
+            gate.care.unheard = true;
+            self.signals.unrest();
             self.owe_word(peer, PROBE);
         }
         self.flush(peer);
@@ -233,6 +248,7 @@ impl<D: Driver> Core<D> {
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
     /// To be called every 50 ms or so while [`Signals::restless`](crate::engine::core::Signals) is set. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
+        self.progress();
         self.signals.restless.store(false, Ordering::Relaxed);
         // Pieces may be on their way.
         let mut restless = self.table.find(|request| request.parts.are_there()).is_some();
@@ -261,8 +277,8 @@ impl<D: Driver> Core<D> {
                 continue;
             }
             let kept = gate.care.kept.as_ref().filter(|kept| !kept.is_empty());
-            // After a repair, too, something has to come back.
-            let asked = gate.care.alone_since.map(|_| gate.tx_seq);
+            // After a repair, too, something has to come back: so both sides ask, and look for the other's word.
+            let asked = gate.care.unheard.then_some(gate.tx_seq);
             let Some(oldest) = kept.map(|kept| kept.first()).or(asked) else {
                 gate.care.news = None;
                 continue;
@@ -277,10 +293,18 @@ impl<D: Driver> Core<D> {
                         continue;
                     }
                 }
-                _ => gate.care.news = Some((oldest, now)),
+                _ => {
+                    gate.care.news = Some((oldest, now));
+                    gate.care.ask = (now + SOON_MS, SOON_MS);
+                }
             }
-            self.owe_word(peer, PROBE);
-            self.flush(peer);
+            let (at, pause) = gate.care.ask;
+            if now >= at {
+                let pause = SELDOM_MS.min(pause * 2);
+                gate.care.ask = (now + pause, pause);
+                self.owe_word(peer, PROBE);
+                self.flush(peer);
+            }
         }
         if restless {
             self.signals.restless.store(true, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 mod checked;
 mod faults;
 mod lent;
+mod quiet;
 mod straight;
 mod strategies;
 mod twice;

@@ -1,0 +1,164 @@
+//! What connections cost on which nothing is sent any more, and who looks for events on whose behalf.
+
+use std::sync::atomic::Ordering;
+
+use pioman::Handover;
+
+use super::*;
+use crate::engine::{FAVOURS, POLL, WORK};
+use crate::gate::links::PATIENCE_MS;
+use crate::proto::Kind;
+
+/// Milliseconds between two ticks.
+const TICK: usize = 50;
+
+/// Two ranks with a link that can break, and how often each of the words about packets was on the wires.
+struct Pair {
+    cores: Vec<Core<Virtual>>,
+    wires: Wires,
+    asked: Vec<NonNull<Request>>,
+    now: usize,
+    probes: usize,
+    acks: usize,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let wires = Wires::default();
+        let (copies, refuses, fragile) = (false, false, true);
+        let world = World { rails: 1, fragile, capacity: 99, copies, refuses, piece: 64, whims: 0 };
+        let cores = (0..2).map(|rank| {
+            let signals = Signals::new(2, 1).unwrap();
+            let drivers = vec![driver(rank, 0, &wires, world)];
+            let mut core = Core::new(rank, 2, drivers, config(world), signals);
+            core.attach(0, 1 - rank, |_| ());
+            core
+        });
+        let cores = cores.collect();
+        Pair { cores, wires, asked: Vec::new(), now: 0, probes: 0, acks: 0 }
+    }
+
+    /// Rank 0 sends to rank 1.
+    fn send(&mut self) {
+        let request = empty(1);
+        self.asked.push(ask(&mut self.cores[0], request));
+    }
+
+    /// Counts what is on the wire to `rank`.
+    fn count(&mut self, rank: u32) {
+        let wires = self.wires.lock().unwrap();
+        let Some(wire) = wires.get(&(0, 1 - rank, rank)) else { return };
+        let kinds = wire.small.iter().map(|(head, _)| Header::decode(head).unwrap().kind);
+        for kind in kinds {
+            self.probes += usize::from(kind == Kind::Probe);
+            self.acks += usize::from(kind == Kind::Ack);
+        }
+    }
+
+    /// So many milliseconds go by, in which these ranks look for events.
+    fn pass(&mut self, time: usize, who_looks: &[u32]) {
+        for _ in 0..time {
+            self.now += 1;
+            let now = self.now;
+            for rank in 0..2u32 {
+                let restless = &self.cores[rank as usize].signals.restless;
+                let ticks = now.is_multiple_of(TICK) && restless.load(Ordering::Relaxed);
+                if ticks || who_looks.contains(&rank) {
+                    self.count(rank);
+                }
+                let core = &mut self.cores[rank as usize];
+                if ticks {
+                    core.tick(now as u64);
+                }
+                if who_looks.contains(&rank) {
+                    core.progress();
+                }
+            }
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.cores.iter().all(|core| {
+            !core.signals.restless.load(Ordering::Relaxed)
+                && core.gates.iter().all(|gate| gate.care.is_settled())
+        })
+    }
+}
+
+fn empty(to: u32) -> Request {
+    // SAFETY: nothing is read.
+    unsafe { Request::send(to, 0, &[], false) }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for request in self.asked.drain(..) {
+            // SAFETY: boxed by `ask`, finished when it was submitted.
+            drop(unsafe { Box::from_raw(request.as_ptr()) });
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_has_fallen_quiet_costs_one_question() {
+    // Whether or not the sender looks for events: without requests that are pending, nobody of it does.
+    for who_looks in [&[0, 1][..], &[1]] {
+        let mut pair = Pair::new();
+        pair.send();
+        pair.pass(4000, who_looks);
+        assert!(pair.is_quiet());
+        assert_eq!((pair.probes, pair.acks), (1, 1), "{who_looks:?} look");
+    }
+}
+
+#[test]
+fn a_peer_that_computes_is_asked_ever_more_seldom() {
+    let mut pair = Pair::new();
+    pair.send();
+    pair.pass(4000, &[]);
+    assert!(!pair.is_quiet());
+    pair.count(1);
+    assert!((1..15).contains(&pair.probes), "{} questions in 4 s", pair.probes);
+    assert_eq!(pair.cores[0].gates[1].open, 1, "the link was given up");
+    // It looks once, and then it is quiet.
+    pair.pass(1, &[1]);
+    pair.pass(1000, &[]);
+    assert!(pair.is_quiet());
+}
+
+#[test]
+fn a_peer_that_computes_outlives_the_repair_of_its_link() {
+    let mut pair = Pair::new();
+    pair.send();
+    pair.pass(PATIENCE_MS as usize + 200, &[]);
+    assert_eq!(pair.cores[0].gates[1].open, 0, "the link was not given up");
+    pair.wires.lock().unwrap().clear();
+    // The porters are slow, and not at the same pace.
+    for rank in 0..2 {
+        pair.pass(300, &[]);
+        pair.cores[rank].attach(0, 1 - rank as u32, |_| ());
+    }
+    pair.pass(3 * PATIENCE_MS as usize, &[]);
+    assert!(pair.is_quiet());
+    assert!(pair.cores.iter().all(|core| core.casualty.is_none()));
+}
+
+#[test]
+fn who_polls_without_pause_keeps_no_holder() {
+    let mut pair = Pair::new();
+    pair.cores[1].favours = FAVOURS;
+    for turn in 1..=FAVOURS + 3 {
+        pair.send();
+        pair.cores[1].work(POLL);
+        let left = pair.wires.lock().unwrap()[&(0, 0, 1)].small.len();
+        assert_eq!(left as u32, turn.saturating_sub(FAVOURS));
+    }
+    // What was submitted is begun whatever else is asked for.
+    let request = NonNull::from(Box::leak(Box::new(empty(0))));
+    // SAFETY: freed with the pair, finished by then.
+    unsafe { pair.cores[1].signals.submissions.push(request) };
+    pair.cores[1].work(POLL | WORK);
+    // SAFETY: freed with the pair.
+    assert!(unsafe { request.as_ref() }.is_finished());
+    pair.asked.push(request);
+}
