@@ -6,6 +6,7 @@ use marcel::knob::{Kind, Knob, KnobError};
 
 use crate::coll;
 use crate::sampling::Source;
+use crate::session::Locking;
 use crate::strategy::{self, Strategy};
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
@@ -183,6 +184,16 @@ pub(crate) static OFFLOAD: Knob = Knob {
               system call, while an idle core looks for events; otherwise the caller does",
 };
 
+/// `NMAD_LOCK`: how a session's engine is locked.
+pub(crate) static LOCK: Knob = Knob {
+    name: "NMAD_LOCK",
+    kind: Kind::Word(&["coarse", "none"]),
+    default: "coarse",
+    unit: "",
+    meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; a \
+              program may change it while it runs",
+};
+
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
@@ -203,6 +214,7 @@ pub static KNOBS: &[Knob] = &[
     REORDER,
     SAMPLING,
     OFFLOAD,
+    LOCK,
     coll::knobs::BCAST,
     coll::knobs::REDUCE,
     coll::knobs::ALLREDUCE,
@@ -232,6 +244,7 @@ pub(crate) struct Settings {
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) coll: coll::Choices,
     pub(crate) sampling: Source,
+    pub(crate) lock: Locking,
 }
 
 impl Settings {
@@ -279,6 +292,10 @@ impl Settings {
                     )
                 })?,
             sampling: Source::of(&SAMPLING.text()?),
+            lock: match LOCK.text()?.as_str() {
+                "none" => Locking::None,
+                _ => Locking::Coarse,
+            },
         })
     }
 }

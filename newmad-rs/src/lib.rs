@@ -110,7 +110,7 @@ pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, Service
 #[cfg(not(loom))]
 pub use run::run;
 #[cfg(not(loom))]
-pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
+pub use session::{ANY, Builder, Connection, Driver, Locking, Origin, Session};
 
 /// What is known of a message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,6 +88,7 @@ pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers, must_not_wait}
 #[cfg(not(loom))]
 pub use sync::notifier::{Notifier, Watched};
 pub use sync::{
+    biased::{BiasedGuard, BiasedLock},
     callback::Callback,
     completion::Completion,
     cond::Cond,

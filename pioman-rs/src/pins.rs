@@ -41,7 +41,7 @@ use crate::shim::{AtomicU64, Ordering::*, fence, yield_now};
 #[cfg(not(loom))]
 pub(crate) use marcel::slot::{Counter, SLOTS};
 #[cfg(loom)]
-use model::{Counter, SLOTS};
+pub(crate) use model::{Counter, SLOTS};
 
 /// Counters of one kernel thread, or of those without a slot.
 #[derive(Default)]
@@ -166,7 +166,7 @@ pub(crate) use everywhere::is_pinning;
 
 /// `membarrier(2)`, private expedited.
 #[cfg(not(loom))]
-mod barrier {
+pub(crate) mod barrier {
     use std::sync::OnceLock;
 
     const PRIVATE_EXPEDITED: i32 = 1 << 3;
@@ -178,13 +178,13 @@ mod barrier {
     }
 
     /// Whether the kernel promises it to this process; asked once.
-    pub(super) fn is_to_be_had() -> bool {
+    pub(crate) fn is_to_be_had() -> bool {
         static ANSWER: OnceLock<bool> = OnceLock::new();
         *ANSWER.get_or_init(|| call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED))
     }
 
     /// Has every running thread of the process pass a full fence.
-    pub(super) fn all_threads() -> bool {
+    pub(crate) fn all_threads() -> bool {
         call(PRIVATE_EXPEDITED) || call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED)
     }
 }
@@ -261,11 +261,11 @@ mod model {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    pub(super) const SLOTS: usize = 2;
+    pub(crate) const SLOTS: usize = 2;
 
     /// As a kernel thread's own counter is for others: loaded and stored.
     #[derive(Default)]
-    pub(super) struct Counter(AtomicU64);
+    pub(crate) struct Counter(AtomicU64);
 
     impl Counter {
         pub(super) fn add(&self, n: u64) {

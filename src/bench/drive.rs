@@ -21,13 +21,14 @@ use crate::launch::{self, Failure, Job, Stream};
 use crate::out::{Exit, complain};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 6] = [
+const PROCESS_KEYS: [(&str, &str); 7] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
     ("policy", "PIOM_POLICY"),
     ("vps", "MARCEL_NVP"),
     ("offload", "NMAD_OFFLOAD"),
+    ("lock", "NMAD_LOCK"),
 ];
 
 /// Keys that decide for the worker itself how its process is built.
@@ -154,7 +155,9 @@ pub(crate) fn measure(
 
 fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {
     let of_keys = PROCESS_KEYS.iter().filter_map(|(key, variable)| {
-        let value = process.get(key).filter(|_| ![AUTO, NONE].contains(&process.text(key)))?;
+        // No lock is a choice, not the absence of one.
+        let absent = |text: &str| text == AUTO || text == NONE && *key != "lock";
+        let value = process.get(key).filter(|_| !absent(process.text(key)))?;
         Some((variable.into(), shown(value).into()))
     });
     let of_bench = bench.apart.map_or(&[][..], |apart| apart.knobs).iter();

@@ -11,7 +11,7 @@ use newmad::Session;
 
 use super::bare::Bare;
 use super::config::Config;
-use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::mpi::Program;
 use super::results::{Metric, Results};
 use super::stats::median;
@@ -29,6 +29,7 @@ pub(crate) static BENCH: Bench = Bench {
         MODE,
         POLICY,
         PROGRESSION,
+        LOCK,
         LIBRARY,
         Key { default: "1,64,1024,16384,65536,1048576", ..SIZE },
     ],
@@ -59,6 +60,12 @@ const LIBRARY: Key = Key {
     ]),
     default: "newmad,bare",
     help: "who carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
+};
+const LOCK: Key = Key {
+    name: "lock",
+    takes: Takes::Words(&[AUTO, "none", "coarse"]),
+    default: AUTO,
+    help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
 };
 const METRICS: [Metric; 4] = [
     Metric {

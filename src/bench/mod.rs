@@ -221,6 +221,9 @@ pub(crate) struct BenchArgs {
     /// Whether idle cores submit what isend registers: auto, never, always
     #[arg(long, value_name = "LIST")]
     offload: Option<String>,
+    /// How a session's engine is locked: auto, none, coarse
+    #[arg(long, value_name = "LIST")]
+    lock: Option<String>,
     /// Compute virtual processors: a number, or Nx for N times the cores
     #[arg(long, value_name = "LIST")]
     vps: Option<String>,
@@ -274,6 +277,7 @@ impl BenchArgs {
             ("method", &self.method),
             ("source", &self.source),
             ("offload", &self.offload),
+            ("lock", &self.lock),
             ("workload", &self.workload),
             ("vps", &self.vps),
             ("op", &self.op),
@@ -422,6 +426,7 @@ mod tests {
             "method",
             "source",
             "offload",
+            "lock",
             "workload",
             "vps",
             "op",

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pioman::{Guard, Handover, HandoverLock, Hint, Manager, Source, hold_wakers};
+use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, hold_wakers};
 
 use crate::driver::Driver;
 use crate::driver::any::Any;
@@ -29,6 +29,7 @@ use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
 use crate::request::{Op, Ref, Request};
+use crate::session::Locking;
 use crate::sys::{self, KeepErrno};
 use crate::transfer::straight::Found;
 
@@ -74,7 +75,7 @@ impl<D: Driver> Handover for Core<D> {
 
 /// See the module. Shared by the session, its requests and the I/O manager.
 pub(crate) struct Engine {
-    lock: HandoverLock<Core<Any>>,
+    lock: BiasedLock<Core<Any>>,
     signals: Arc<Signals>,
     /// Those of the rails that have one.
     bells: Box<[Arc<Bell>]>,
@@ -113,15 +114,33 @@ impl Engine {
         }
         let signals = core.signals.clone();
         let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
-        let (lock, watching) = (HandoverLock::new(core), AtomicBool::new(false));
+        let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload })
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<Guard<'_, Core<Any>>> {
+    fn try_lock(&self) -> Option<BiasedGuard<'_, Core<Any>>> {
         let mut core = self.lock.try_lock()?;
         core.favours = FAVOURS;
         Some(core)
+    }
+
+    pub(crate) fn set_locking(&self, locking: Locking) -> Result<(), Error> {
+        match self.lock.set_biasing(locking == Locking::None) {
+            true => Ok(()),
+            false => Err(Error::Io {
+                doing: "membarrier, which NMAD_LOCK=none needs (NMAD_LOCK=coarse does not)",
+                source: std::io::Error::from_raw_os_error(libc::ENOSYS),
+            }),
+        }
+    }
+
+    pub(crate) fn locking(&self) -> Locking {
+        if self.lock.is_biasing() { Locking::None } else { Locking::Coarse }
+    }
+
+    pub(crate) fn lock_revocations(&self) -> u64 {
+        self.lock.revocations()
     }
 
     /// What its owners ask the porter for.

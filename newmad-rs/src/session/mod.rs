@@ -1,5 +1,6 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
+mod locking;
 mod open;
 mod scattered;
 
@@ -10,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pioman::{Manager, SourceHandle};
 
+pub use locking::Locking;
 pub use open::{Builder, Driver};
 
 use crate::Status;

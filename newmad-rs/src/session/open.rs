@@ -276,6 +276,7 @@ impl Session {
         core.tune(settings, &manager);
         prepare(&mut core);
         let engine = Arc::new(Engine::new(core)?);
+        engine.set_locking(settings.lock)?;
         let source = manager
             .add_source(engine.clone())
             .map_err(|_| os("registering with the I/O manager"))?;

@@ -10,6 +10,7 @@
 //! | the same, with an event loop of one's own | `notifier` |
 
 pub(crate) mod bell;
+pub(crate) mod biased;
 pub(crate) mod callback;
 pub(crate) mod completion;
 pub(crate) mod cond;

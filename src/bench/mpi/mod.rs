@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::Absent;
 use super::config::Config;
-use super::key::NONE;
+use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::stats::median;
 pub(crate) use library::find;
@@ -48,9 +48,11 @@ pub(crate) fn points(grid: Vec<Config>) -> Vec<Config> {
     let mut points: Vec<Config> = Vec::new();
     for mut point in grid {
         if is(&point) {
-            for key in ["mode", "policy", "progression"] {
+            for (key, value) in
+                [("mode", NONE), ("policy", NONE), ("progression", NONE), ("lock", AUTO)]
+            {
                 if point.get(key).is_some() {
-                    point.set(key, NONE);
+                    point.set(key, value);
                 }
             }
         }
