@@ -20,6 +20,8 @@
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
 //! | `Pack` | 0 | of payload | entries (`strategy/entries.rs`) | | |
 //! | `Ack`, `Probe` | credit returned | 0 | 0 | 0 | 0 |
+//! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
+//! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
 
 /// Bytes of an eager header.
 pub(crate) const SHORT: usize = 32;
@@ -34,6 +36,8 @@ const EAGER: u64 = Kind::Eager as u64 | (MAGIC as u64) << 16;
 pub(crate) const CHECKED: u8 = 0x80;
 /// Bytes of a checksum behind the payload.
 pub(crate) const CHECKSUM: usize = 4;
+/// Bytes of a range in `Have`.
+pub(crate) const RANGE: usize = 16;
 /// In `Rts`: a thread of the sender is blocked until the message is gone.
 pub(crate) const SENDER_WAITS: u8 = 1;
 /// In `Cts`: the sender is asked to write into the receiver's memory itself.
@@ -56,6 +60,8 @@ pub(crate) enum Kind {
     Pack = 9,
     Ack = 10,
     Probe = 11,
+    Ask = 12,
+    Have = 13,
 }
 
 impl Kind {
@@ -73,6 +79,8 @@ impl Kind {
             9 => Kind::Pack,
             10 => Kind::Ack,
             11 => Kind::Probe,
+            12 => Kind::Ask,
+            13 => Kind::Have,
             _ => return None,
         })
     }
@@ -206,7 +214,8 @@ impl Header {
             Kind::Fin => flags & !TO_RECEIVER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
-            Kind::Bye | Kind::Ack | Kind::Probe => flags == 0 && payload == 0,
+            Kind::Bye | Kind::Ack | Kind::Probe | Kind::Ask => flags == 0 && payload == 0,
+            Kind::Have => flags == 0 && payload.is_multiple_of(RANGE as u64),
         };
         if sound && usize::try_from(header.len).is_ok() { Ok(header) } else { Err(Malformed) }
     }

@@ -164,6 +164,16 @@ impl Talk {
                 let (ack, tag) = (u32::from(input.byte()), input.word() >> input.below(64));
                 return (Header { ack, tag, ..of(kind, &[]) }, Vec::new(), false);
             }
+            11 => {
+                // A question about what it sends, or an answer about what it gets.
+                let id = if input.below(2) == 0 { self.wanted.0 } else { self.offered.0 };
+                if input.below(2) == 0 {
+                    return (Header { tag: 0, id, ..of(Kind::Ask, &[]) }, Vec::new(), false);
+                }
+                let words = (0..2 * input.below(4)).map(|_| input.word() >> input.below(64));
+                let payload: Vec<u8> = words.flat_map(u64::to_le_bytes).take(mtu).collect();
+                return (Header { tag: 0, id, ..of(Kind::Have, &payload) }, payload, false);
+            }
             _ => {}
         }
         (header, payload, large)

@@ -15,8 +15,8 @@
 //!
 //! *A link breaks*: its driver closes it, the porter is asked for a new one, and nothing that was on it counts. If it had
 //! the small track, that moves to the best link that is open, or waits for one, and everything that is not acknowledged
-//! is sent again before anything new. Parts of large messages that went over it begin anew over any link; what the
-//! receiver has already it has twice then, in the same place. When a link is attached although the old one is not
+//! is sent again before anything new. Of parts of large messages that went over it the receiver is asked what it has, and
+//! what is missing goes over any link (`transfer/gaps.rs`); what is still on its way then it has twice, in the same place. When a link is attached although the old one is not
 //! known to be broken, the peer has noticed first: the old one is given up.
 //!
 //! *Time* comes from [`Core::tick`] alone, which looks first what has come: nobody else may be looking. As long as something
@@ -36,7 +36,7 @@ use super::{Life, NO_RAIL, rails};
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
-use crate::request::{Op, Place};
+use crate::request::Op;
 
 /// How long unacknowledged packets wait for news before their link counts as broken.
 pub(crate) const PATIENCE_MS: u64 = 5_000;
@@ -73,6 +73,8 @@ pub(crate) struct Care {
     pub(crate) resending: bool,
     /// Pieces may come that nobody waits for any more.
     pub(crate) late: bool,
+    /// Messages that stream have lost something, and the peer was not asked what it has.
+    pub(crate) asks: bool,
 }
 
 impl Care {
@@ -89,6 +91,7 @@ impl Care {
             due: 0,
             resending: false,
             late: false,
+            asks: false,
         }
     }
 
@@ -182,10 +185,11 @@ impl<D: Driver> Core<D> {
         gate.open &= !(1 << rail);
         gate.care.broken |= 1 << rail;
         gate.care.late = true;
-        gate.arrivals[rail] = None;
         if gate.small == rail {
             gate.small = NO_RAIL;
         }
+        self.keep_what_came(rail, peer);
+        self.gates[peer as usize].arrivals[rail] = None;
         self.drop_half(rail, peer);
         // The parts that went over it.
         while let Some(request) = self.table.find(|request| {
@@ -193,11 +197,7 @@ impl<D: Driver> Core<D> {
                 && request.source.get() == peer
                 && request.parts.went_by(rail as u8)
         }) {
-            request.parts.begin_anew(rail as u8);
-            if request.place.get() == Place::Nowhere {
-                self.gates[peer as usize].streams.push(request, Place::Streams);
-                self.backlog += 1;
-            }
+            self.lose(request, rail);
         }
         if self.gates[peer as usize].open == 0 {
             self.disconnected(peer);

@@ -78,6 +78,8 @@ pub(crate) enum Place {
 pub(crate) enum Owes {
     CtsPush,
     CtsData,
+    /// What it has, while data comes.
+    Have,
     FinToSender,
     FinToReceiver,
 }

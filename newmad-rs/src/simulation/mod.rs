@@ -3,6 +3,7 @@
 
 mod checked;
 mod faults;
+mod gaps;
 mod lent;
 mod quiet;
 mod straight;

@@ -31,6 +31,8 @@ impl<D: Driver> Core<D> {
             Kind::Pack => self.unpack(from, payload)?,
             Kind::Cts => self.asked(from, header).map(|()| true)?,
             Kind::Fin => self.told(from, header).map(|()| true)?,
+            Kind::Ask => self.questioned(from, header).map(|()| true)?,
+            Kind::Have => self.answered(from, header, payload).map(|()| true)?,
             Kind::Bye => {
                 self.goodbye(from);
                 true

@@ -1,6 +1,7 @@
 //! Transfer: gives packets to the driver while its tracks have room.
 
 pub(crate) mod careful;
+pub(crate) mod gaps;
 pub(crate) mod incoming;
 pub(crate) mod parts;
 pub(crate) mod rendezvous;
@@ -223,14 +224,8 @@ impl<D: Driver> Core<D> {
         let limits = self.limits(to);
         loop {
             if let Some(request) = self.gates[to as usize].control.front() {
-                let mut header = control(request);
-                if !self.post(to, &mut header, &[]) {
+                if !self.post_control(to, request) {
                     break;
-                }
-                self.gates[to as usize].control.remove(request);
-                self.backlog -= 1;
-                if header.kind == Kind::Fin {
-                    self.end_rendezvous(request);
                 }
             } else if !self.send_next(to, &limits) {
                 break;
@@ -238,10 +233,33 @@ impl<D: Driver> Core<D> {
             any = true;
         }
         let gate = &self.gates[to as usize];
+        if gate.care.asks {
+            self.ask_for_gaps(to);
+        }
+        let gate = &self.gates[to as usize];
         if !gate.streams.is_empty() || gate.halves != [None; MAX_RAILS] {
             any |= self.flush_streams(to);
         }
         any
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// Sends the control packet that a request owes. False: there is no room now.
+    pub(crate) fn post_control(&mut self, to: u32, request: Ref) -> bool {
+        if request.owes.get() == Owes::Have {
+            return self.answer(to, request);
+        }
+        let mut header = control(request);
+        if !self.post(to, &mut header, &[]) {
+            return false;
+        }
+        self.gates[to as usize].control.remove(request);
+        self.backlog -= 1;
+        if header.kind == Kind::Fin {
+            self.end_rendezvous(request);
+        }
+        true
     }
 }
 

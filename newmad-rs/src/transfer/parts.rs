@@ -1,8 +1,9 @@
 //! How a large message is divided: what the sender gave to which rail, and what the receiver has.
 //!
-//! The sender's parts follow each other and cover the message. Each is sent from its beginning to its end over one
-//! rail; when that rail's link breaks the part belongs to no rail and begins anew. So what the receiver has is a
-//! beginning of each part, and as many ranges as parts are always enough for it.
+//! The sender's parts follow each other and cover what is not known to have arrived. Each is sent from its beginning to its
+//! end over one rail; when that rail's link breaks the part belongs to no rail, and what was given to that rail is *lost*
+//! until the receiver has said what it has ([`super::gaps`]). What it has is a beginning of each part, and as many ranges as
+//! parts are always enough for it.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -20,6 +21,17 @@ pub(crate) struct Part {
     pub(crate) to: usize,
     /// The sender's: by which rail it goes; none yet.
     pub(crate) rail: Option<u8>,
+    /// The sender's: what became of `from..at` is not known.
+    lost: Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    No,
+    /// The receiver is to be asked.
+    Yes,
+    /// It was asked.
+    Asked,
 }
 
 /// The parts of one message. Making one costs nothing: most messages are short and have none.
@@ -67,7 +79,7 @@ impl Parts {
             let to = if rail + 1 == MAX_RAILS { total } else { total.min(from + share) };
             if from < to {
                 let rail = (share > 0).then_some(rail as u8);
-                self.put(self.len(), Part { from, at: from, to, rail });
+                self.put(self.len(), Part { from, at: from, to, rail, lost: Lost::No });
                 self.count.set(self.count.get() + 1);
                 from = to;
             }
@@ -81,7 +93,8 @@ impl Parts {
         if let Some(found) = parts().find(|(_, part)| part.rail == Some(rail) && unsent(part)) {
             return Some(found);
         }
-        let (index, part) = parts().find(|(_, part)| part.rail.is_none())?;
+        let free = |part: &Part| part.rail.is_none() && part.lost == Lost::No && unsent(part);
+        let (index, part) = parts().find(|(_, part)| free(part))?;
         let part = Part { rail: Some(rail), ..part };
         self.put(index, part);
         Some((index, part))
@@ -92,7 +105,12 @@ impl Parts {
         if let Some(part) = self.get(index) {
             self.put(index, Part { at: (part.at + bytes).min(part.to), ..part });
         }
-        (0..self.len()).filter_map(|index| self.get(index)).all(|part| part.at == part.to)
+        self.are_sent()
+    }
+
+    fn are_sent(&self) -> bool {
+        let sent = |part: Part| part.at == part.to && part.lost == Lost::No;
+        (0..self.len()).filter_map(|index| self.get(index)).all(sent)
     }
 
     /// Whether something was given to that rail, or was to be.
@@ -100,13 +118,53 @@ impl Parts {
         (0..self.len()).any(|index| self.get(index).is_some_and(|part| part.rail == Some(rail)))
     }
 
-    /// What was given to that rail may not have arrived: it belongs to no rail, and is to be sent from its beginning.
-    pub(crate) fn begin_anew(&self, rail: u8) {
+    /// What was given to that rail may not have arrived: it belongs to no rail. Whether there is something to ask for.
+    pub(crate) fn lose(&self, rail: u8) -> bool {
         for index in 0..self.len() {
             if let Some(part) = self.get(index).filter(|part| part.rail == Some(rail)) {
-                self.put(index, Part { at: part.from, rail: None, ..part });
+                let lost = if part.from < part.at { Lost::Yes } else { Lost::No };
+                self.put(index, Part { rail: None, lost, ..part });
             }
         }
+        self.to_ask()
+    }
+
+    /// Whether the receiver is to be asked what it has.
+    pub(crate) fn to_ask(&self) -> bool {
+        (0..self.len()).any(|index| self.get(index).is_some_and(|part| part.lost == Lost::Yes))
+    }
+
+    /// It was asked.
+    pub(crate) fn asked(&self) {
+        self.change_lost(|part| Part { lost: Lost::Asked, ..part });
+    }
+
+    /// Of what is lost the receiver has `from..to`.
+    pub(crate) fn is_there(&self, from: usize, to: usize) {
+        self.change_lost(|part| match (from <= part.from, part.to <= to) {
+            (true, _) => Part { from: part.from.max(to.min(part.to)), ..part },
+            (false, true) => Part { to: part.to.min(from.max(part.from)), ..part },
+            (false, false) => part,
+        });
+    }
+
+    /// The receiver has said everything: what is left of the lost parts is to be sent. True: all parts are sent.
+    pub(crate) fn found(&self) -> bool {
+        self.change_lost(|part| Part { at: part.from, lost: Lost::No, ..part });
+        self.are_sent()
+    }
+
+    fn change_lost(&self, change: impl Fn(Part) -> Part) {
+        for index in 0..self.len() {
+            if let Some(part) = self.get(index).filter(|part| part.lost != Lost::No) {
+                self.put(index, change(part));
+            }
+        }
+    }
+
+    /// What the receiver has, as ranges.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.len()).filter_map(|index| self.get(index)).map(|part| (part.from, part.to))
     }
 
     /// Whether the receiver has the byte at `at`, and of how many from there on the same is true.
@@ -142,7 +200,7 @@ impl Parts {
         if kept == MAX_PARTS {
             return None;
         }
-        self.put(kept, Part { from, at: to, to, rail: None });
+        self.put(kept, Part { from, at: to, to, rail: None, lost: Lost::No });
         self.count.set(kept as u8 + 1);
         Some(total + to - from)
     }

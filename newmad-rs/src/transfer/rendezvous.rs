@@ -311,7 +311,7 @@ impl<D: Driver> Core<D> {
     }
 
     pub(crate) fn unexpect_data(&mut self, request: Ref) {
-        if matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush) {
+        if matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush | Owes::Have) {
             self.gates[request.source.get() as usize].large_expected -= 1;
         }
     }

@@ -138,18 +138,16 @@ impl<D: Driver> Core<D> {
                         self.ended(rail, from, cause);
                         return true;
                     }
-                    Peek::Packet(header, _) => match self.piece(rail, from, &header) {
-                        Ok(arrival) => {
-                            while let Some(stale) = self.in_the_way(rail, from, &arrival) {
-                                self.broke(stale, from, Cause::Broken(libc::EPROTO));
-                                if self.gates[from as usize].open & 1 << rail == 0 {
-                                    return true;
-                                }
-                            }
-                            arrival
-                        }
-                        Err(Malformed) => {
+                    Peek::Packet(header, _) => loop {
+                        let Ok(arrival) = self.piece(rail, from, &header) else {
                             self.ended(rail, from, Cause::Malformed);
+                            return true;
+                        };
+                        let Some(stale) = self.in_the_way(rail, from, &arrival) else {
+                            break arrival;
+                        };
+                        self.broke(stale, from, Cause::Broken(libc::EPROTO));
+                        if self.gates[from as usize].open & 1 << rail == 0 {
                             return true;
                         }
                     },
@@ -202,13 +200,7 @@ impl<D: Driver> Core<D> {
                     return true;
                 }
                 Some(have) if have == request.total.get() => {
-                    if self.fragile {
-                        self.ignore_arrivals(request);
-                        self.unexpect_data(request);
-                        self.owe(request, Owes::FinToSender);
-                    } else {
-                        self.end_rendezvous(request);
-                    }
+                    self.whole(request);
                     let gate = &self.gates[from as usize];
                     if gate.large_expected == 0 && !gate.care.late {
                         return true;
@@ -218,6 +210,21 @@ impl<D: Driver> Core<D> {
             }
         }
         any
+    }
+
+    /// All of a message is here.
+    pub(crate) fn whole(&mut self, request: Ref) {
+        if !self.fragile {
+            return self.end_rendezvous(request);
+        }
+        self.ignore_arrivals(request);
+        self.unexpect_data(request);
+        if request.place.get() == Place::Control {
+            // Instead of what it owes there.
+            request.owes.set(Owes::FinToSender);
+        } else {
+            self.owe(request, Owes::FinToSender);
+        }
     }
 
     /// The link that has to go before this piece can be read.
@@ -265,9 +272,12 @@ impl<D: Driver> Core<D> {
             // It is here already; only the sender was not told.
             return Ok(arrival);
         }
-        let asked = matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush);
+        let asked = match request.owes.get() {
+            Owes::CtsData | Owes::CtsPush => request.place.get() == Place::Nowhere,
+            owes => owes == Owes::Have,
+        };
         let fits = start.checked_add(len).is_some_and(|end| end <= request.total.get());
-        if !asked || !fits || request.place.get() != Place::Nowhere {
+        if !asked || !fits {
             return Err(Malformed);
         }
         Ok(Arrival { request: Some(request), ..arrival })

@@ -1,0 +1,177 @@
+//! A link breaks under a message that streams: only what did not arrive is sent again.
+
+use super::*;
+use crate::error::Cause;
+use crate::proto::Kind;
+
+const LEN: usize = 2000;
+
+/// Rank 0, over two links that can break, with a peer that the test plays.
+struct Side {
+    core: Core<Virtual>,
+    wires: Wires,
+    seq: u32,
+}
+
+impl Side {
+    fn new() -> Side {
+        let wires = Wires::default();
+        let (copies, refuses, fragile) = (false, false, true);
+        let world = World { rails: 2, fragile, capacity: 9, copies, refuses, piece: 64, whims: 0 };
+        let signals = Signals::new(2, 2).unwrap();
+        let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
+        let mut core = Core::new(0, 2, drivers, config(world), signals);
+        for rail in 0..2 {
+            core.attach(rail, 1, |_| ());
+        }
+        Side { core, wires, seq: 0 }
+    }
+
+    fn wire<T>(&self, rail: usize, from: u32, f: impl FnOnce(&mut Wire) -> T) -> T {
+        f(self.wires.lock().unwrap().entry((rail, from, 1 - from)).or_default())
+    }
+
+    /// The peer says this over a rail.
+    fn hear(&mut self, rail: usize, header: Header, payload: &[u8]) {
+        let (seq, ack) = (self.seq, self.core.gates[1].tx_seq);
+        let header = Header { seq, ack, payload: payload.len() as u32, ..header };
+        self.seq += 1;
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let head = raw[..header.kind.header_len()].to_vec();
+        self.wire(rail, 1, |wire| wire.small.push_back((head, payload.to_vec())));
+        while self.core.progress() {}
+    }
+
+    /// What this side has said since the last call, of one kind.
+    fn said(&mut self, kind: Kind) -> Vec<(Header, Vec<u8>)> {
+        let mut packets = Vec::new();
+        for rail in 0..2 {
+            self.wire(rail, 0, |wire| packets.extend(wire.small.drain(..)));
+        }
+        let decode = |(head, payload): (Vec<u8>, _)| (Header::decode(&head).unwrap(), payload);
+        packets.into_iter().map(decode).filter(|(header, _)| header.kind == kind).collect()
+    }
+
+    /// The pieces that this side sends over a rail, until no more come: where each begins, and its length.
+    fn pieces(&mut self, rail: usize) -> Vec<(usize, usize)> {
+        let mut all = Vec::new();
+        loop {
+            let pieces: Vec<_> = self.wire(rail, 0, |wire| wire.large.drain(..).collect());
+            if pieces.is_empty() {
+                return all;
+            }
+            all.extend(pieces.iter().map(|(header, data)| (header.len as usize, data.len())));
+            self.core.progress();
+        }
+    }
+
+    fn end(request: NonNull<Request>) {
+        // SAFETY: boxed by `ask`; finished, as is asserted.
+        let request = unsafe { Box::from_raw(request.as_ptr()) };
+        assert!(request.is_finished() && request.result().is_ok());
+    }
+}
+
+fn ranges(of: &[(u64, u64)]) -> Vec<u8> {
+    of.iter().flat_map(|(from, to)| [from.to_le_bytes(), to.to_le_bytes()].concat()).collect()
+}
+
+/// A message streams over rail 0, which breaks when nine pieces of 64 bytes were given to it.
+fn cut() -> (Side, NonNull<Request>, Vec<u8>) {
+    let mut side = Side::new();
+    let data = vec![7; LEN];
+    // SAFETY: the buffer is kept until the request is finished.
+    let request = ask(&mut side.core, unsafe { Request::send(1, 0, &*data, false) });
+    let rts = side.said(Kind::Rts)[0].0;
+    let cts = Header { tag: 5, len: LEN as u64, id: rts.id, ..Header::new(Kind::Cts) };
+    side.hear(0, cts, &[]);
+    side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
+    (side, request, data)
+}
+
+#[test]
+fn the_sender_of_what_was_lost_asks_and_sends_the_gaps() {
+    let (mut side, request, _data) = cut();
+    let asks = side.said(Kind::Ask);
+    assert_eq!(asks.len(), 1);
+    assert_eq!(asks[0].0.id, 5);
+    assert_eq!(side.pieces(1), [], "it waits for the answer");
+    let have = Header { id: 1, ..Header::new(Kind::Have) };
+    side.hear(1, have, &ranges(&[(0, 300)]));
+    let pieces = side.pieces(1);
+    let mut at = 300;
+    for (start, len) in pieces {
+        assert_eq!(start, at, "each byte once");
+        at += len;
+    }
+    assert_eq!(at, LEN);
+    side.hear(1, Header { id: 1, ..Header::new(Kind::Fin) }, &[]);
+    assert_eq!(side.core.backlog, 0);
+    Side::end(request);
+}
+
+#[test]
+fn a_second_break_is_asked_for_again_and_any_answer_will_do() {
+    let (mut side, request, _data) = cut();
+    assert_eq!(side.said(Kind::Ask).len(), 1);
+    side.core.attach(0, 1, |_| ());
+    side.wire(0, 0, |wire| wire.large.clear());
+    let have = Header { id: 1, ..Header::new(Kind::Have) };
+    side.hear(1, have, &ranges(&[(0, 100)]));
+    assert!(side.core.gates[1].open == 3);
+    // Some of it goes over each; both break.
+    side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
+    side.core.broke(1, 1, Cause::Broken(libc::ECONNRESET));
+    for rail in 0..2 {
+        side.wire(rail, 0, |wire| *wire = Wire::default());
+    }
+    side.core.attach(1, 1, |_| ());
+    assert_eq!(side.said(Kind::Ask).len(), 1);
+    side.hear(1, have, &ranges(&[(0, 400), (1900, 2000)]));
+    // A late one, of before.
+    side.hear(1, have, &ranges(&[(0, 100)]));
+    let pieces = side.pieces(1);
+    assert_eq!(pieces[0].0, 400);
+    assert_eq!(pieces.iter().map(|piece| piece.1).sum::<usize>(), 1500);
+    side.hear(1, Header { id: 1, ..Header::new(Kind::Fin) }, &[]);
+    Side::end(request);
+}
+
+#[test]
+fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
+    let mut side = Side::new();
+    let mut buffer = vec![0; LEN];
+    // SAFETY: the buffer is kept until the request is finished.
+    let request = ask(&mut side.core, unsafe { Request::recv(1, 0, &mut *buffer, false) });
+    side.hear(0, Header { len: LEN as u64, id: 5, ..Header::new(Kind::Rts) }, &[]);
+    let piece = |start: usize, len: usize| {
+        let header = Header { id: 1, len: start as u64, ..Header::new(Kind::Data) };
+        Header { payload: len as u32, ..header }
+    };
+    let ask = Header { id: 1, ..Header::new(Kind::Ask) };
+    side.wire(0, 1, |wire| wire.large.push_back((piece(0, 64), vec![7; 64])));
+    side.wire(0, 1, |wire| wire.large.push_back((piece(64, 500), vec![7; 100])));
+    side.wire(1, 1, |wire| wire.large.push_back((piece(1000, 50), vec![7; 50])));
+    // The question overtakes them on the other link.
+    side.hear(1, ask, &[]);
+    let said = side.said(Kind::Have);
+    assert_eq!(said.len(), 1);
+    assert_eq!(said[0].0.id, 5);
+    assert_eq!(said[0].1, ranges(&[(1000, 1050), (0, 164)]));
+    // The rest comes, but for a piece whose end is not needed any more: the end is the answer.
+    side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
+    side.core.attach(0, 1, |_| ());
+    side.wire(0, 1, |wire| wire.large.push_back((piece(164, 1836), vec![7; 850])));
+    side.wire(1, 1, |wire| wire.large.push_back((piece(1050, 950), vec![7; 950])));
+    while side.core.progress() {}
+    assert!(side.said(Kind::Fin).is_empty());
+    side.hear(1, ask, &[]);
+    assert_eq!(side.said(Kind::Fin).len(), 1);
+    assert_eq!(buffer, [7; LEN]);
+    assert_eq!((side.core.backlog, side.core.gates[1].large_expected), (0, 0));
+    // It is over, and the sender may still ask.
+    side.hear(1, ask, &[]);
+    assert!(side.core.gates[1].is_open());
+    Side::end(request);
+}

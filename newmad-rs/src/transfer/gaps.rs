@@ -1,0 +1,160 @@
+//! What a broken link has lost of the messages that streamed over it: the receiver says what it has, and only the gaps are
+//! sent again.
+//!
+//! ```text
+//! sender    link breaks: what it carried is *lost* ── Ask ──▶   reads what is still there   receiver
+//!           lost parts shrink to what is not there  ◀── Have ── the ranges that it has
+//! ```
+//! Lost parts wait for the answer; the others, and what was not given to the link yet of other messages, go on. Both words are
+//! numbered packets of the small track, so they arrive or the gate ends. The receiver has a byte for good once it has it:
+//! an answer that is older than a second break says less than is true, never more, so any answer does for all that is
+//! lost, and needs no number of its own. A receiver that has the whole message answers by its `Fin`.
+//!
+//! A piece that came in part counts as far as it came, unless it has a checksum, which is known to be right at its end
+//! only.
+//!
+//! Rejected: a receiver that speaks first when it sees the end of a link (the sender, who may not have seen it yet, would have
+//! to know which link of several in a row is meant); gaps for each lost part of their own (what the receiver has of a part is
+//! its beginning: the part's hull says the same).
+
+use crate::driver::Driver;
+use crate::engine::core::Core;
+use crate::proto::{Header, Kind, Malformed, RANGE};
+use crate::request::span::Span;
+use crate::request::{Op, Owes, Place, Ref};
+use crate::transfer::parts::MAX_PARTS;
+
+impl<D: Driver> Core<D> {
+    /// A link is closed over which parts of this message went.
+    pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
+        let peer = request.source.get() as usize;
+        self.gates[peer].care.asks |= request.parts.lose(rail as u8);
+        if request.place.get() == Place::Nowhere {
+            self.gates[peer].streams.push(request, Place::Streams);
+            self.backlog += 1;
+        }
+    }
+
+    /// Asks what the peer has of the messages that have lost something.
+    #[cold]
+    pub(crate) fn ask_for_gaps(&mut self, to: u32) {
+        let mut at = self.gates[to as usize].streams.front();
+        while let Some(request) = at {
+            if request.parts.to_ask() {
+                let id = request.remote_id.get();
+                if !self.post(to, &mut Header { id, ..Header::new(Kind::Ask) }, &[]) {
+                    return;
+                }
+                request.parts.asked();
+            }
+            at = request.next.get();
+        }
+        self.gates[to as usize].care.asks = false;
+    }
+
+    /// `Ask`: what is here of this message? Answered when what has come on all links is read.
+    pub(crate) fn questioned(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+        let Some(request) = self.table.find_id(header.id) else {
+            // It is over: its sender knows already, or will.
+            return if self.table.was_given(header.id) { Ok(()) } else { Err(Malformed) };
+        };
+        if !self.fragile || request.op != Op::Recv || request.source.get() != from {
+            return Err(Malformed);
+        }
+        match (request.owes.get(), request.place.get()) {
+            // It says everything.
+            (Owes::FinToSender | Owes::Have, _) => Ok(()),
+            (Owes::CtsData | Owes::CtsPush, Place::Nowhere) => {
+                request.owes.set(Owes::Have);
+                self.gates[from as usize].control.push(request, Place::Control);
+                self.backlog += 1;
+                Ok(())
+            }
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Sends the answer, or what there is to say instead. False: there is no room now.
+    pub(crate) fn answer(&mut self, to: u32, request: Ref) -> bool {
+        for rail in 0..self.rails.len() {
+            self.keep_what_came(rail, to);
+        }
+        let total = request.total.get();
+        if request.parts.ranges().eq([(0, total)]) {
+            self.whole(request);
+            return self.post_control(to, request);
+        }
+        let mut raw = [0; MAX_PARTS * RANGE];
+        let places = raw.chunks_exact_mut(RANGE).take(self.gates[to as usize].mtu / RANGE);
+        let mut bytes = 0;
+        for (place, (from, to)) in places.zip(request.parts.ranges()) {
+            place[..8].copy_from_slice(&(from as u64).to_le_bytes());
+            place[8..].copy_from_slice(&(to as u64).to_le_bytes());
+            bytes += RANGE;
+        }
+        let header = Header::new(Kind::Have);
+        let mut header = Header { id: request.remote_id.get(), payload: bytes as u32, ..header };
+        // SAFETY: a local, which outlives the call.
+        let ranges = unsafe { Span::new(raw.as_ptr(), bytes) };
+        let posted = self.post(to, &mut header, &[ranges]);
+        if posted {
+            self.gates[to as usize].control.remove(request);
+            self.backlog -= 1;
+            request.owes.set(Owes::CtsData);
+        }
+        posted
+    }
+
+    /// Notes what has come of the piece that is coming in over a link.
+    pub(crate) fn keep_what_came(&mut self, rail: usize, from: u32) {
+        if let Some(arrival) = self.gates[from as usize].arrivals[rail]
+            && let Some(request) = arrival.request
+            && arrival.sums.is_none()
+            && arrival.got > 0
+            && let Some(have) = request.parts.have(arrival.start, arrival.start + arrival.got)
+        {
+            request.moved.set(have);
+        }
+    }
+
+    /// `Have`: what the peer has of a message that has lost something.
+    pub(crate) fn answered(
+        &mut self,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<(), Malformed> {
+        let Some(request) = self.table.find_id(header.id) else {
+            return if self.table.was_given(header.id) { Ok(()) } else { Err(Malformed) };
+        };
+        if request.op != Op::Send || request.source.get() != from {
+            return Err(Malformed);
+        }
+        let mut raw = [0; MAX_PARTS * RANGE];
+        if !self.fragile || payload.len() > raw.len() || !payload.len().is_multiple_of(RANGE) {
+            return Err(Malformed);
+        }
+        // SAFETY: at most as long as the local.
+        unsafe { payload.copy_to(raw.as_mut_ptr()) };
+        if request.place.get() != Place::Streams {
+            return Ok(());
+        }
+        for range in raw[..payload.len()].chunks_exact(RANGE) {
+            let word = |at: usize| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&range[at..at + 8]);
+                usize::try_from(u64::from_le_bytes(word)).map_err(|_| Malformed)
+            };
+            let (start, end) = (word(0)?, word(8)?);
+            if start >= end || end > request.total.get() {
+                return Err(Malformed);
+            }
+            request.parts.is_there(start, end);
+        }
+        if request.parts.found() {
+            self.gates[from as usize].streams.remove(request);
+            self.backlog -= 1;
+        }
+        Ok(())
+    }
+}
