@@ -25,6 +25,17 @@ pub(crate) fn text_out(
     Ok(())
 }
 
+/// A string of the program's.
+///
+/// # Errors
+/// It is null.
+pub(crate) fn text_in(place: *const c_char, name: &str) -> Result<String, crate::error::Fault> {
+    crate::error::read(place, name)?;
+    // SAFETY: the program's promise that it is a string of C.
+    let text = unsafe { std::ffi::CStr::from_ptr(place) };
+    Ok(text.to_string_lossy().into_owned())
+}
+
 mpi! {
     anytime fn MPI_Init(_argc: *mut c_int, _argv: *mut c_void) { process::init() }
 

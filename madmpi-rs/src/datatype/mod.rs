@@ -1,12 +1,38 @@
 //! Datatypes: where the elements of a message lie in memory.
+//!
+//! | file | what |
+//! |---|---|
+//! | `basic` | the standard's own types |
+//! | `shape` | what a type is: how it was made, its bounds, its data |
+//! | `flat` | where the data are: loops around runs |
+//! | `data`, `copy` | the data of a message, in place or packed |
+//! | `construct` | `MPI_Type_*` that make types |
+//! | `calls` | what may be asked of a type |
+//! | `packing` | `MPI_Pack`, `MPI_Unpack` |
+//! | `address` | `MPI_Get_address` |
 
+mod address;
 mod basic;
+mod calls;
+mod construct;
+mod copy;
+mod data;
+mod flat;
+mod packing;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::abi::*;
-use crate::error::Fault;
+use crate::error::{Fault, out};
 use crate::handle::{Held, Table};
 
-pub(crate) use basic::Basic;
+pub(crate) use basic::Row;
+pub(crate) use data::Data;
+pub(crate) use shape::Shape;
 
 static TYPES: Table<Datatype> = Table::new();
 
@@ -16,13 +42,87 @@ pub(crate) struct Datatype {
     pub(crate) size: usize,
     /// Where the next element begins.
     pub(crate) extent: isize,
-    /// Its first byte, by its markers or by its data.
-    pub(crate) lb: isize,
     /// Whether `count` elements are `count * size` bytes in a row that begin at the address.
     pub(crate) contiguous: bool,
-    pub(crate) committed: bool,
-    /// What it is made of, if it is one of the standard's.
-    pub(crate) basic: Option<Basic>,
+    committed: AtomicBool,
+    /// What it is, if it is one of the standard's.
+    pub(crate) row: Option<&'static Row>,
+    shape: Arc<Shape>,
+    name: Mutex<Option<String>>,
+    handle: OnceLock<MPI_Datatype>,
+}
+
+impl Datatype {
+    fn new(shape: Arc<Shape>, committed: bool, row: Option<&'static Row>) -> Datatype {
+        let (size, extent) = (shape.part.size, shape.extent);
+        let one = shape.part.flat.single() == Some((0, size)) || size == 0;
+        Datatype {
+            size,
+            extent,
+            contiguous: one && extent == size as isize,
+            committed: AtomicBool::new(committed),
+            row,
+            handle: shape.fixed.get().copied().map_or_else(OnceLock::new, OnceLock::from),
+            shape,
+            name: Mutex::new(None),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn handle(&self) -> MPI_Datatype {
+        self.handle.get().copied().unwrap_or(MPI_DATATYPE_NULL)
+    }
+
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    pub(crate) fn lb(&self) -> isize {
+        self.shape.lb
+    }
+
+    /// Where the data of `count` elements begin, from the address of the first one on, and how many bytes there are from
+    /// there to their end: for memory that holds so many.
+    pub(crate) fn span(&self, count: usize) -> (isize, usize) {
+        let (low, high) = self.shape.part.true_bounds();
+        if count == 0 {
+            return (0, 0);
+        }
+        let last = self.extent.wrapping_mul(count as isize - 1);
+        (low.wrapping_add(last.min(0)), (high - low) as usize + last.unsigned_abs())
+    }
+
+    /// How many basic elements the first `bytes` of data are. `None`: the last one is not whole.
+    pub(crate) fn elements(&self, bytes: usize) -> Option<usize> {
+        self.shape.part.elements_of(bytes)
+    }
+
+    /// How many bytes the first basic elements are.
+    pub(crate) fn bytes(&self, elements: usize) -> Option<usize> {
+        self.shape.part.bytes_of(elements)
+    }
+
+    /// Packs `count` elements.
+    ///
+    /// # Safety
+    /// They are readable at `from`; `to` has room for their size; the two do not overlap.
+    pub(crate) unsafe fn pack(&self, from: *const u8, count: usize, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { copy::pack(&self.shape, from, count, to) }
+    }
+
+    /// Unpacks the first `bytes` of up to `count` elements.
+    ///
+    /// # Safety
+    /// `from` has so many bytes; the elements at `to` are writable; the two do not overlap.
+    pub(crate) unsafe fn unpack(&self, from: *const u8, bytes: usize, to: *mut u8, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { copy::unpack(&self.shape, from, bytes, to, count) }
+    }
 }
 
 /// The datatype that a handle stands for.
@@ -44,4 +144,50 @@ fn bad(datatype: MPI_Datatype) -> Fault {
         _ => "it is not a datatype, or was freed, or this machine has none like that",
     };
     Fault::argument(MPI_ERR_TYPE, "datatype", format_args!("{:#x}", datatype.0), why)
+}
+
+/// Makes a datatype of a shape, and gives the program its handle.
+///
+/// # Errors
+/// There is no place for it, or no handle left.
+fn give(place: *mut MPI_Datatype, shape: Arc<Shape>, committed: bool) -> Result<(), Fault> {
+    out(place, "newtype", MPI_DATATYPE_NULL)?;
+    out(place, "newtype", insert(Datatype::new(shape, committed, None))?)
+}
+
+fn insert(datatype: Datatype) -> Result<MPI_Datatype, Fault> {
+    let datatype = Arc::new(datatype);
+    let handle = TYPES.insert(datatype.clone());
+    let handle = handle.map(MPI_Datatype).ok_or_else(|| {
+        Fault::new(MPI_ERR_NO_MEM, "there are as many datatypes as there are handles")
+    })?;
+    let _ = datatype.handle.set(handle);
+    Ok(handle)
+}
+
+/// Ends a handle.
+///
+/// # Errors
+/// It is not one, or the type is always there.
+fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
+    if get(datatype)?.shape.fixed.get().is_some() {
+        let why = "the standard's own datatypes cannot be freed";
+        return Err(Fault::argument(
+            MPI_ERR_TYPE,
+            "datatype",
+            format_args!("{:#x}", datatype.0),
+            why,
+        ));
+    }
+    TYPES.remove(datatype.0).map(drop).ok_or_else(|| bad(datatype))
+}
+
+/// What it is called.
+fn name_of(datatype: &Datatype) -> String {
+    let name = datatype.name.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&*name, datatype.row) {
+        (Some(name), _) => name.clone(),
+        (None, Some(row)) => row.name.to_owned(),
+        (None, None) => String::new(),
+    }
 }

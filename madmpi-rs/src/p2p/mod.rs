@@ -2,46 +2,19 @@
 
 use core::ffi::{c_int, c_void};
 
-use newmad::raw::Memory;
-
 use crate::abi::*;
 use crate::call::mpi;
-use crate::datatype;
-use crate::error::Fault;
-
-/// The memory of `count` elements at `at`.
-///
-/// # Errors
-/// The count is negative, the type is none or not committed.
-#[inline]
-fn memory(at: *mut c_void, count: i64, datatype: MPI_Datatype) -> Result<Memory, Fault> {
-    let datatype = datatype::get(datatype)?;
-    if count < 0 {
-        return Err(Fault::argument(MPI_ERR_COUNT, "count", count, "it is not negative"));
-    }
-    if !datatype.committed {
-        let why = "MPI_Type_commit comes before its use in a message";
-        return Err(Fault::argument(MPI_ERR_TYPE, "datatype", "not committed", why));
-    }
-    let Some(len) = (count as usize).checked_mul(datatype.size) else {
-        return Err(Fault::argument(
-            MPI_ERR_COUNT,
-            "count",
-            count,
-            "so much memory does not exist",
-        ));
-    };
-    Ok(Memory::Whole(at.cast(), len))
-}
+use crate::datatype::{self, Data};
 
 mpi! {
     fn MPI_Send / MPI_Send_c (
         buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
     ) on comm {
-        let data = memory(buf.cast_mut(), count.into(), datatype)?;
+        // SAFETY: the program's promise that the elements are there.
+        let data = unsafe { Data::outgoing(buf, count.into(), &*datatype::get(datatype)?)? };
         let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
         // SAFETY: the program leaves the buffer alone during the call.
-        unsafe { comm.session.send_raw(to, tag, data, false)? };
+        unsafe { comm.session.send_raw(to, tag, data.memory(), false)? };
         Ok(())
     }
 
@@ -49,10 +22,15 @@ mpi! {
         buf: *mut c_void, count: N, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         status: *mut MPI_Status,
     ) on comm {
-        let into = memory(buf, count.into(), datatype)?;
+        let into = Data::of(buf, count.into(), &*datatype::get(datatype)?)?;
         let result = match comm.origin(source, tag)? {
-            // SAFETY: the program leaves the buffer alone during the call.
-            Some((from, tag)) => comm.status(unsafe { comm.session.recv_raw(from, tag, into)? }),
+            Some((from, tag)) => {
+                // SAFETY: the program leaves the buffer alone during the call.
+                let status = unsafe { comm.session.recv_raw(from, tag, into.memory())? };
+                // SAFETY: as above.
+                unsafe { into.unpack(status.len) };
+                comm.status(status)
+            }
             None => MPI_Status::NO_PROC,
         };
         if !status.is_null() {

@@ -1,0 +1,363 @@
+//! Shapes: what a datatype is, without its handle and its name.
+//!
+//! A shape is a tree (how the program made it, for `MPI_Type_get_contents`), its bounds, and its flat description. It never
+//! changes; types that are made of it share it, so freeing a type changes nothing for those.
+//!
+//! # Bounds
+//! Data have true bounds. A shape whose parts were resized has bounds of its own, the outermost of theirs, and they hide the
+//! data's: the markers of MPI-1, which only `MPI_Type_create_resized` and the arrays set now. Without any, bounds are the
+//! true ones, rounded up to the alignment of the basic types.
+
+use core::ffi::c_int;
+use std::sync::{Arc, OnceLock};
+
+use super::basic::{ROWS, Row};
+use super::flat::{Flat, List};
+use crate::abi::*;
+use crate::error::Fault;
+
+/// What a datatype is.
+#[derive(Debug)]
+pub(crate) struct Shape {
+    pub(crate) made: Made,
+    pub(crate) part: Part,
+    pub(crate) lb: isize,
+    pub(crate) extent: isize,
+    /// Its handle, if it is one that is always there.
+    pub(crate) fixed: OnceLock<MPI_Datatype>,
+}
+
+/// How a type was made, as `MPI_Type_get_contents` tells it.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) combiner: c_int,
+    pub(crate) integers: Vec<c_int>,
+    pub(crate) addresses: Vec<MPI_Aint>,
+    pub(crate) counts: Vec<MPI_Count>,
+    pub(crate) types: Vec<Arc<Shape>>,
+    /// By a function for large counts: those are told as such.
+    large: bool,
+}
+
+/// Where data are, and which: a shape, or a piece of one that is being made.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Bytes of data.
+    pub(crate) size: usize,
+    /// Number of basic elements.
+    pub(crate) elements: usize,
+    align: usize,
+    /// First byte of data and the one after the last, if there are data.
+    data: Option<(isize, isize)>,
+    /// Bounds that were set.
+    marks: Option<(isize, isize)>,
+    pub(crate) flat: Flat,
+    pub(crate) kinds: Kinds,
+}
+
+/// Of which basic types the data are.
+#[derive(Clone, Debug)]
+pub(crate) enum Kinds {
+    Nothing,
+    /// All of one: the flat description tells it.
+    One(u8),
+    /// This one does.
+    Many(Flat),
+}
+
+#[cold]
+fn too_large() -> Fault {
+    Fault::new(
+        MPI_ERR_COUNT,
+        "the type would have more bytes, or a larger extent, than addresses reach",
+    )
+}
+
+fn add(a: isize, b: isize) -> Result<isize, Fault> {
+    a.checked_add(b).ok_or_else(too_large)
+}
+
+/// The outermost of two bounds, either of which may be absent.
+fn outermost(a: Option<(isize, isize)>, b: Option<(isize, isize)>) -> Option<(isize, isize)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (one, None) | (None, one) => one,
+    }
+}
+
+/// Bounds of what has these, repeated.
+fn spread(
+    bounds: Option<(isize, isize)>,
+    count: usize,
+    stride: isize,
+) -> Result<Option<(isize, isize)>, Fault> {
+    let Some((low, high)) = bounds else { return Ok(None) };
+    let last = isize::try_from(count - 1).ok().and_then(|last| last.checked_mul(stride));
+    let last = last.ok_or_else(too_large)?;
+    let bounds = (add(low, last.min(0))?, add(high, last.max(0))?);
+    // Even the way from one end to the other is a number.
+    bounds.1.checked_sub(bounds.0).ok_or_else(too_large)?;
+    Ok(Some(bounds))
+}
+
+impl Part {
+    pub(crate) fn empty() -> Part {
+        Part {
+            size: 0,
+            elements: 0,
+            align: 1,
+            data: None,
+            marks: None,
+            flat: Flat::empty(),
+            kinds: Kinds::Nothing,
+        }
+    }
+
+    /// One element of a basic type.
+    pub(crate) fn basic(row: &Row, kind: u8) -> Part {
+        Part {
+            size: row.size,
+            elements: 1,
+            align: row.align,
+            data: Some((0, row.size as isize)),
+            marks: None,
+            flat: Flat::run(0, row.size, kind),
+            kinds: Kinds::One(kind),
+        }
+    }
+
+    /// Nothing that has any effect on what it is put into.
+    fn is_nothing(&self) -> bool {
+        self.data.is_none() && self.marks.is_none()
+    }
+
+    /// Its bounds: lower and upper.
+    pub(crate) fn bounds(&self) -> Result<(isize, isize), Fault> {
+        match (self.marks, self.data) {
+            (Some(bounds), _) => Ok(bounds),
+            (None, Some((low, high))) => {
+                let extent = high.checked_sub(low).ok_or_else(too_large)? as usize;
+                let extent = extent.next_multiple_of(self.align);
+                Ok((low, add(low, isize::try_from(extent).map_err(|_| too_large())?)?))
+            }
+            (None, None) => Ok((0, 0)),
+        }
+    }
+
+    /// The bounds of its data, or nothing at 0.
+    pub(crate) fn true_bounds(&self) -> (isize, isize) {
+        self.data.unwrap_or((0, 0))
+    }
+
+    /// With other bounds.
+    pub(crate) fn marked(self, lb: isize, extent: isize) -> Result<Part, Fault> {
+        Ok(Part { marks: Some((lb, add(lb, extent)?)), ..self })
+    }
+
+    /// This, `count` times, `stride` apart.
+    pub(crate) fn repeat(self, count: usize, stride: isize) -> Result<Part, Fault> {
+        if count == 0 {
+            return Ok(Part::empty());
+        }
+        if count == 1 || self.is_nothing() {
+            return Ok(self);
+        }
+        let size = self.size.checked_mul(count).filter(|&size| size <= isize::MAX as usize);
+        let kinds = match self.kinds {
+            Kinds::Many(typed) => Kinds::Many(typed.repeat(count, stride, self.size)),
+            same => same,
+        };
+        Ok(Part {
+            size: size.ok_or_else(too_large)?,
+            elements: self.elements * count,
+            align: self.align,
+            data: spread(self.data, count, stride)?,
+            marks: spread(self.marks, count, stride)?,
+            flat: self.flat.repeat(count, stride, self.size),
+            kinds,
+        })
+    }
+
+    /// The flat description in which kinds matter.
+    pub(crate) fn typed(&self) -> &Flat {
+        match &self.kinds {
+            Kinds::Many(typed) => typed,
+            _ => &self.flat,
+        }
+    }
+
+    /// How many basic elements the first `bytes` of repetitions of this are. `None`: the last one is not whole.
+    pub(crate) fn elements_of(&self, bytes: usize) -> Option<usize> {
+        if self.size == 0 {
+            return (bytes == 0).then_some(0);
+        }
+        let mut elements = bytes / self.size * self.elements;
+        let mut whole = true;
+        self.typed().strips(1, 0, bytes % self.size, |strip| {
+            let size = size_of_kind(strip.kind);
+            elements += strip.count * (strip.len / size);
+            whole &= strip.len.is_multiple_of(size);
+        });
+        whole.then_some(elements)
+    }
+
+    /// How many bytes the first basic elements of repetitions of this are. `None`: it has none, or too many.
+    pub(crate) fn bytes_of(&self, elements: usize) -> Option<usize> {
+        if self.elements == 0 {
+            return (elements == 0).then_some(0);
+        }
+        let bytes = (elements / self.elements).checked_mul(self.size)?;
+        let (mut left, mut more) = (elements % self.elements, 0);
+        if left > 0 {
+            self.typed().strips(1, 0, usize::MAX, |strip| {
+                let size = size_of_kind(strip.kind);
+                let taken = left.min(strip.count * (strip.len / size));
+                (left, more) = (left - taken, more + taken * size);
+            });
+        }
+        bytes.checked_add(more)
+    }
+}
+
+/// Bytes of a basic element.
+fn size_of_kind(kind: u8) -> usize {
+    ROWS.get(usize::from(kind)).map_or(1, |row| row.size)
+}
+
+/// Puts parts together, one after the other.
+#[derive(Default)]
+pub(crate) struct Join {
+    size: usize,
+    elements: usize,
+    align: usize,
+    data: Option<(isize, isize)>,
+    marks: Option<(isize, isize)>,
+    typed: List,
+    /// Without kinds, once there is more than one.
+    bytes: Option<List>,
+    kind: Option<u8>,
+}
+
+impl Join {
+    /// Appends a part, moved by so many bytes.
+    ///
+    /// # Errors
+    /// It becomes too large.
+    pub(crate) fn add(&mut self, by: isize, part: &Part) -> Result<(), Fault> {
+        let moved = |bounds: Option<(isize, isize)>| match bounds {
+            Some((low, high)) => Ok::<_, Fault>(Some((add(low, by)?, add(high, by)?))),
+            None => Ok(None),
+        };
+        self.data = outermost(self.data, moved(part.data)?);
+        self.marks = outermost(self.marks, moved(part.marks)?);
+        for (low, high) in [self.data, self.marks].into_iter().flatten() {
+            high.checked_sub(low).ok_or_else(too_large)?;
+        }
+        if part.size == 0 {
+            return Ok(());
+        }
+        self.align = self.align.max(part.align);
+        self.size = self.size.checked_add(part.size).ok_or_else(too_large)?;
+        isize::try_from(self.size).map_err(|_| too_large())?;
+        self.elements += part.elements;
+        let same = match part.kinds {
+            Kinds::One(kind) => *self.kind.get_or_insert(kind) == kind,
+            _ => false,
+        };
+        if !same && self.bytes.is_none() {
+            self.bytes = Some(self.typed.mixed());
+        }
+        self.typed.add(by, part.typed(), true);
+        if let Some(bytes) = &mut self.bytes {
+            bytes.add(by, &part.flat, false);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Part {
+        let Join { size, elements, align, data, marks, typed, bytes, kind } = self;
+        let typed = typed.finish();
+        let (flat, kinds) = match (bytes, kind) {
+            (Some(bytes), _) => (bytes.finish(), Kinds::Many(typed)),
+            (None, Some(kind)) => (typed, Kinds::One(kind)),
+            (None, None) => (typed, Kinds::Nothing),
+        };
+        Part { size, elements, align: align.max(1), data, marks, flat, kinds }
+    }
+}
+
+impl Shape {
+    pub(crate) fn new(made: Made, part: Part) -> Result<Arc<Shape>, Fault> {
+        let (lb, ub) = part.bounds()?;
+        let extent = ub.checked_sub(lb).ok_or_else(too_large)?;
+        Ok(Arc::new(Shape { made, part, lb, extent, fixed: OnceLock::new() }))
+    }
+
+    /// `count` of them in a row.
+    pub(crate) fn block(&self, count: usize) -> Result<Part, Fault> {
+        self.part.clone().repeat(count, self.extent)
+    }
+}
+
+impl Drop for Shape {
+    /// One after the other rather than one inside the other: trees may be deep.
+    fn drop(&mut self) {
+        let mut rest = std::mem::take(&mut self.made.types);
+        while let Some(shape) = rest.pop() {
+            if let Some(mut shape) = Arc::into_inner(shape) {
+                rest.append(&mut shape.made.types);
+            }
+        }
+    }
+}
+
+impl Made {
+    /// Begins: by that function, for large counts or not.
+    pub(crate) fn by(combiner: c_int, large: bool) -> Made {
+        Made { combiner, large, ..Made::default() }
+    }
+
+    /// An argument that is always an `int`.
+    pub(crate) fn integer(mut self, value: c_int) -> Made {
+        self.integers.push(value);
+        self
+    }
+
+    pub(crate) fn integers(mut self, values: &[c_int]) -> Made {
+        self.integers.extend_from_slice(values);
+        self
+    }
+
+    /// A count: an `int`, or one of the large counts.
+    pub(crate) fn number(mut self, value: i64) -> Made {
+        if self.large {
+            self.counts.push(value);
+        } else {
+            self.integers.push(value as c_int);
+        }
+        self
+    }
+
+    pub(crate) fn numbers(self, values: impl IntoIterator<Item = i64>) -> Made {
+        values.into_iter().fold(self, Made::number)
+    }
+
+    /// A displacement in bytes: an address, or one of the large counts.
+    pub(crate) fn address(mut self, value: i64) -> Made {
+        if self.large {
+            self.counts.push(value);
+        } else {
+            self.addresses.push(value as MPI_Aint);
+        }
+        self
+    }
+
+    pub(crate) fn addresses(self, values: impl IntoIterator<Item = i64>) -> Made {
+        values.into_iter().fold(self, Made::address)
+    }
+
+    pub(crate) fn of(mut self, shape: &Arc<Shape>) -> Made {
+        self.types.push(shape.clone());
+        self
+    }
+}
