@@ -14,6 +14,7 @@
 //! | `process` | this process in the job: the session, initialising and finalising |
 //! | `comm`, `group` | communicators and groups |
 //! | `datatype` | types: their layout in memory |
+//! | `op` | operators of reductions |
 //! | `p2p` | messages |
 //! | one module for each other chapter of the standard | |
 //! | `unsupported` | what comes later: it says so |
@@ -30,6 +31,7 @@ mod errhandler;
 mod error;
 mod group;
 mod handle;
+mod op;
 mod p2p;
 mod process;
 mod unsupported;

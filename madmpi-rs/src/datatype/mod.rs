@@ -30,7 +30,7 @@ use crate::abi::*;
 use crate::error::{Fault, out};
 use crate::handle::{Held, Table};
 
-pub(crate) use basic::Row;
+pub(crate) use basic::{Basic, Row, Value};
 pub(crate) use data::Data;
 pub(crate) use shape::Shape;
 
@@ -83,6 +83,11 @@ impl Datatype {
 
     pub(crate) fn lb(&self) -> isize {
         self.shape.lb
+    }
+
+    /// What addresses of its elements are multiples of.
+    pub(crate) fn align(&self) -> usize {
+        self.shape.part.align
     }
 
     /// Where the data of `count` elements begin, from the address of the first one on, and how many bytes there are from

@@ -46,7 +46,8 @@ pub(crate) struct Part {
     pub(crate) size: usize,
     /// Number of basic elements.
     pub(crate) elements: usize,
-    align: usize,
+    /// What addresses of elements are multiples of.
+    pub(crate) align: usize,
     /// First byte of data and the one after the last, if there are data.
     data: Option<(isize, isize)>,
     /// Bounds that were set.

@@ -1,0 +1,219 @@
+//! The standard's operators, and the types that each of them takes.
+
+use super::long_double;
+use super::number::{self, Kernel};
+use crate::abi::*;
+use crate::datatype::{Basic, Datatype, Row, Value};
+use crate::error::Fault;
+
+/// One of the standard's operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Predefined {
+    Sum,
+    Min,
+    Max,
+    Product,
+    BitAnd,
+    BitOr,
+    BitXor,
+    And,
+    Or,
+    Xor,
+    MinLoc,
+    MaxLoc,
+    /// For accumulation in windows only.
+    Replace,
+    NoOp,
+}
+use Predefined::*;
+
+const ALL: &[(MPI_Op, Predefined, &str)] = &[
+    (MPI_SUM, Sum, "MPI_SUM"),
+    (MPI_MIN, Min, "MPI_MIN"),
+    (MPI_MAX, Max, "MPI_MAX"),
+    (MPI_PROD, Product, "MPI_PROD"),
+    (MPI_BAND, BitAnd, "MPI_BAND"),
+    (MPI_BOR, BitOr, "MPI_BOR"),
+    (MPI_BXOR, BitXor, "MPI_BXOR"),
+    (MPI_LAND, And, "MPI_LAND"),
+    (MPI_LOR, Or, "MPI_LOR"),
+    (MPI_LXOR, Xor, "MPI_LXOR"),
+    (MPI_MINLOC, MinLoc, "MPI_MINLOC"),
+    (MPI_MAXLOC, MaxLoc, "MPI_MAXLOC"),
+    (MPI_REPLACE, Replace, "MPI_REPLACE"),
+    (MPI_NO_OP, NoOp, "MPI_NO_OP"),
+];
+
+/// Groups of types, as the standard's table of operators has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    CInteger,
+    FortranInteger,
+    /// Those that every language has: addresses, counts, offsets.
+    Multi,
+    Floating,
+    Complex,
+    Logical,
+    Byte,
+    Pair,
+    Other,
+}
+
+fn family(row: &Row) -> Family {
+    match row.basic {
+        Basic::Signed(_) | Basic::Unsigned(_) => match row.handle {
+            MPI_AINT | MPI_COUNT | MPI_OFFSET => Family::Multi,
+            MPI_INTEGER | MPI_INTEGER1 | MPI_INTEGER2 | MPI_INTEGER4 | MPI_INTEGER8
+            | MPI_INTEGER16 => Family::FortranInteger,
+            _ => Family::CInteger,
+        },
+        Basic::Float(_) | Basic::LongDouble => Family::Floating,
+        Basic::Complex(_) | Basic::ComplexLongDouble => Family::Complex,
+        Basic::Logical(_) => Family::Logical,
+        Basic::Byte => Family::Byte,
+        Basic::Pair(_) => Family::Pair,
+        Basic::Character(_) | Basic::Packed => Family::Other,
+    }
+}
+
+/// Whether this machine has numbers of that type as this library knows them.
+fn is_here(row: &Row) -> bool {
+    use Basic::*;
+    let long = matches!(row.basic, LongDouble | ComplexLongDouble | Pair(Value::LongDouble));
+    long_double::HERE || !long
+}
+
+impl Predefined {
+    pub(super) fn of(op: MPI_Op) -> Option<Predefined> {
+        ALL.iter().find(|row| row.0 == op).map(|row| row.1)
+    }
+
+    fn name(self) -> &'static str {
+        ALL.iter().find(|row| row.1 == self).map_or("", |row| row.2)
+    }
+
+    pub(super) fn is_commutative(self) -> bool {
+        !matches!(self, Replace | NoOp)
+    }
+
+    fn takes(self, family: Family) -> bool {
+        use Family::*;
+        match self {
+            Min | Max => matches!(family, CInteger | FortranInteger | Multi | Floating),
+            Sum | Product => {
+                matches!(family, CInteger | FortranInteger | Multi | Floating | Complex)
+            }
+            BitAnd | BitOr | BitXor => {
+                matches!(family, CInteger | FortranInteger | Multi | Byte)
+            }
+            And | Or | Xor => matches!(family, CInteger | Logical),
+            MinLoc | MaxLoc => family == Pair,
+            Replace | NoOp => false,
+        }
+    }
+
+    /// What combines packed elements of that type.
+    ///
+    /// # Errors
+    /// The standard does not define the operator for the type.
+    pub(super) fn kernel(self, datatype: &Datatype) -> Result<Kernel, Fault> {
+        let row = datatype.row.filter(|row| self.takes(family(row)) && is_here(row));
+        row.and_then(|row| number::kernel(self, row.basic)).ok_or_else(|| self.refused(datatype))
+    }
+
+    #[cold]
+    fn refused(self, datatype: &Datatype) -> Fault {
+        let why = match (self, datatype.row) {
+            (Replace | NoOp, _) => "it is for accumulation in windows only".to_owned(),
+            (_, None) => {
+                "the standard's operators take none but its own types; MPI_Op_create makes others"
+                    .to_owned()
+            }
+            (_, Some(row)) => format!("it does not take elements of {}", row.name),
+        };
+        Fault::argument(MPI_ERR_OP, "op", self.name(), &why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype;
+
+    #[test]
+    fn operators_take_the_types_that_the_standard_gives_them() {
+        let takes = |op: Predefined, handle| {
+            let datatype = datatype::get(handle).ok().unwrap();
+            match op.kernel(&datatype) {
+                Ok(_) => true,
+                Err(fault) => {
+                    assert_eq!(fault.class, MPI_ERR_OP);
+                    false
+                }
+            }
+        };
+        for (handle, arithmetic, order, bits, logic, place) in [
+            (MPI_INT, true, true, true, true, false),
+            (MPI_UINT8_T, true, true, true, true, false),
+            (MPI_INTEGER, true, true, true, false, false),
+            (MPI_INTEGER16, true, true, true, false, false),
+            (MPI_COUNT, true, true, true, false, false),
+            (MPI_BYTE, false, false, true, false, false),
+            (MPI_DOUBLE, true, true, false, false, false),
+            (MPI_LONG_DOUBLE, true, true, false, false, false),
+            (MPI_COMPLEX16, true, false, false, false, false),
+            (MPI_C_BOOL, false, false, false, true, false),
+            (MPI_LOGICAL16, false, false, false, true, false),
+            (MPI_CHAR, false, false, false, false, false),
+            (MPI_WCHAR, false, false, false, false, false),
+            (MPI_PACKED, false, false, false, false, false),
+            (MPI_2INT, false, false, false, false, true),
+            (MPI_LONG_DOUBLE_INT, false, false, false, false, true),
+            (MPI_2DOUBLE_PRECISION, false, false, false, false, true),
+        ] {
+            for (op, expected) in [
+                (Sum, arithmetic),
+                (Product, arithmetic),
+                (Min, order),
+                (Max, order),
+                (BitAnd, bits),
+                (BitOr, bits),
+                (BitXor, bits),
+                (And, logic),
+                (Or, logic),
+                (Xor, logic),
+                (MinLoc, place),
+                (MaxLoc, place),
+                (Replace, false),
+                (NoOp, false),
+            ] {
+                assert_eq!(takes(op, handle), expected, "{op:?} on {:#x}", handle.0);
+            }
+        }
+    }
+
+    #[test]
+    fn integers_of_sixteen_bytes_carry() {
+        let datatype = datatype::get(MPI_INTEGER16).ok().unwrap();
+        let (left, mut into) = ((-3i128 << 70).to_ne_bytes(), (5i128 << 9).to_ne_bytes());
+        Product.kernel(&datatype).ok().unwrap()(&left, &mut into);
+        assert_eq!(i128::from_ne_bytes(into), -15i128 << 79);
+    }
+
+    #[test]
+    fn sums_wrap_and_order_knows_signs() {
+        for (op, handle, left, right, expected) in [
+            (Sum, MPI_UINT8_T, 250u8, 10, 4),
+            (Max, MPI_UINT8_T, 250, 10, 250),
+            (Max, MPI_INT8_T, 250, 10, 10),
+            (Min, MPI_INT8_T, 250, 10, 250),
+            (Xor, MPI_C_BOOL, 1, 1, 0),
+            (And, MPI_INT8_T, 250, 4, 1),
+        ] {
+            let datatype = datatype::get(handle).ok().unwrap();
+            let mut into = [right];
+            op.kernel(&datatype).ok().unwrap()(&[left], &mut into);
+            assert_eq!(into, [expected], "{op:?}");
+        }
+    }
+}
