@@ -6,18 +6,22 @@
 //! | `shape` | what a type is: how it was made, its bounds, its data |
 //! | `flat` | where the data are: loops around runs |
 //! | `data`, `copy` | the data of a message, in place or packed |
-//! | `construct` | `MPI_Type_*` that make types |
-//! | `calls` | what may be asked of a type |
-//! | `packing` | `MPI_Pack`, `MPI_Unpack` |
+//! | `construct`, `array` | `MPI_Type_*` that make types; `found`: those that find one |
+//! | `calls`, `contents` | what may be asked of a type |
+//! | `packing`, `external` | `MPI_Pack*`, `MPI_Unpack*` |
 //! | `address` | `MPI_Get_address` |
 
 mod address;
+mod array;
 mod basic;
 mod calls;
 mod construct;
+mod contents;
 mod copy;
 mod data;
+mod external;
 mod flat;
+mod found;
 mod packing;
 mod shape;
 #[cfg(test)]
@@ -45,7 +49,7 @@ pub(crate) struct Datatype {
     /// Whether `count` elements are `count * size` bytes in a row that begin at the address.
     pub(crate) contiguous: bool,
     committed: AtomicBool,
-    /// What it is, if it is one of the standard's.
+    /// What its elements are, if it is one of the standard's, named or found by its digits.
     pub(crate) row: Option<&'static Row>,
     shape: Arc<Shape>,
     name: Mutex<Option<String>>,
@@ -192,7 +196,7 @@ fn name_of(datatype: &Datatype) -> String {
     let name = datatype.name.lock().unwrap_or_else(PoisonError::into_inner);
     match (&*name, datatype.row) {
         (Some(name), _) => name.clone(),
-        (None, Some(row)) => row.name.to_owned(),
-        (None, None) => String::new(),
+        (None, Some(row)) if row.handle == datatype.handle() => row.name.to_owned(),
+        (None, _) => String::new(),
     }
 }

@@ -1,0 +1,366 @@
+//! The representation `external32`: the same bytes on every machine.
+//!
+//! Numbers are big-endian, of the sizes in the table of `basic`; `long double` is IEEE's number of 128 bits. Where a type is
+//! shorter there than here (`long`, wide characters), values that do not fit are an error.
+
+use core::ffi::{c_char, c_void};
+
+use super::basic::{Basic, ROWS, Row};
+use super::construct::number;
+use super::data::check;
+use super::get;
+use super::packing::{room, size_out};
+use super::shape::Shape;
+use crate::abi::*;
+use crate::call::mpi;
+use crate::env::text_in;
+use crate::error::{Fault, out, read};
+
+/// How the numbers that elements consist of are converted.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Bytes turned round.
+    Turn,
+    /// To fewer bytes, and back with copies of the sign.
+    Signed,
+    /// To fewer bytes, and back with zeros.
+    Unsigned,
+    /// Between 80 and 128 bits.
+    Long,
+}
+
+/// The numbers of an element: how they are converted, how long they are here and there.
+fn numbers(row: &Row) -> (Way, usize, usize) {
+    let (way, parts) = match row.basic {
+        Basic::LongDouble => (Way::Long, 1),
+        Basic::ComplexLongDouble => (Way::Long, 2),
+        Basic::Complex(_) => (Way::Turn, 2),
+        Basic::Signed(_) if row.external < row.size => (Way::Signed, 1),
+        _ if row.external < row.size => (Way::Unsigned, 1),
+        _ => (Way::Turn, 1),
+    };
+    (way, row.size / parts, row.external / parts)
+}
+
+#[cold]
+fn overflow(row: &Row) -> Fault {
+    let why = format!(
+        "a value of {} does not fit into the {} bytes that it has in external32",
+        row.name, row.external
+    );
+    Fault::new(MPI_ERR_CONVERSION, why)
+}
+
+/// One number from here to there: `there` has its length.
+fn export(way: Way, here: &[u8], there: &mut [u8], row: &Row) -> Result<(), Fault> {
+    let len = there.len();
+    let turn = |bytes: &[u8], there: &mut [u8]| {
+        there.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
+    };
+    if cfg!(target_endian = "big") {
+        there.copy_from_slice(&here[here.len() - len..]);
+        return Ok(());
+    }
+    match way {
+        Way::Turn => turn(here, there),
+        Way::Signed | Way::Unsigned => {
+            let negative = matches!(way, Way::Signed) && here[len - 1] & 0x80 != 0;
+            if here[len..].iter().any(|&byte| byte != if negative { 0xff } else { 0 }) {
+                return Err(overflow(row));
+            }
+            turn(&here[..len], there);
+        }
+        Way::Long => turn(&quad(here).to_le_bytes(), there),
+    }
+    Ok(())
+}
+
+/// One number from there to here.
+fn import(way: Way, there: &[u8], here: &mut [u8]) {
+    let len = there.len();
+    if cfg!(target_endian = "big") {
+        let at = here.len() - len;
+        here[at..].copy_from_slice(there);
+        return;
+    }
+    if let Way::Long = way {
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(there);
+        extended(u128::from_be_bytes(bytes), here);
+        return;
+    }
+    here.iter_mut().zip(there.iter().rev()).for_each(|(to, from)| *to = *from);
+    let negative = matches!(way, Way::Signed) && there[0] & 0x80 != 0;
+    here[len..].fill(if negative { 0xff } else { 0 });
+}
+
+/// The number of 128 bits that is one of 80 bits: every one is.
+fn quad(here: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..10].copy_from_slice(&here[..10]);
+    let bits = u128::from_le_bytes(bytes);
+    let (fraction, head) = (bits as u64, (bits >> 64) as u16);
+    let (sign, exponent) = (head >> 15, head & 0x7fff);
+    // The bit before the point is written here and implied there.
+    let exponent = if exponent == 0 { (fraction >> 63) as u16 } else { exponent };
+    u128::from(sign) << 127 | u128::from(exponent) << 112 | u128::from(fraction << 1 >> 1) << 49
+}
+
+/// The number of 80 bits next to one of 128 bits, the even one of two.
+fn extended(quad: u128, here: &mut [u8]) {
+    let head = (quad >> 112) as u16;
+    let (sign, exponent) = (head & 0x8000, head & 0x7fff);
+    let fraction = quad & ((1 << 112) - 1);
+    let (kept, lost) = ((fraction >> 49) as u64, fraction & ((1 << 49) - 1));
+    let (exponent, fraction) = match exponent {
+        0x7fff if fraction == 0 => (exponent, 1 << 63),
+        // Not a number, and quiet.
+        0x7fff => (exponent, kept | 3 << 62),
+        0 => {
+            let rounded = kept + round_up(kept, lost);
+            // The smallest of the usual numbers, if it has become one.
+            ((rounded >> 63) as u16, rounded)
+        }
+        _ => {
+            let rounded = kept + round_up(kept, lost);
+            (exponent + (rounded >> 63) as u16, rounded | 1 << 63)
+        }
+    };
+    here[..8].copy_from_slice(&fraction.to_le_bytes());
+    here[8..10].copy_from_slice(&(sign | exponent).to_le_bytes());
+    here[10..].fill(0);
+}
+
+fn round_up(kept: u64, lost: u128) -> u64 {
+    let half = 1 << 48;
+    u64::from(lost > half || lost == half && kept & 1 == 1)
+}
+
+/// Bytes of an element in `external32`.
+fn external(shape: &Shape) -> usize {
+    let mut bytes = 0;
+    shape.part.typed().strips(1, 0, usize::MAX, |strip| {
+        if let Some(row) = ROWS.get(usize::from(strip.kind)) {
+            bytes += strip.count * (strip.len / row.size) * row.external;
+        }
+    });
+    bytes
+}
+
+/// # Errors
+/// So much memory does not exist.
+fn external_size(count: i64, shape: &Shape) -> Result<usize, Fault> {
+    let bytes = number(count, "count")?.checked_mul(external(shape));
+    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
+        Fault::argument(MPI_ERR_COUNT, "count", count, "so much memory does not exist")
+    })
+}
+
+/// Shows every number of `count` elements in order: where it is, how it is converted, its length there.
+fn each(shape: &Shape, count: usize, mut show: impl FnMut(isize, &Row, (Way, usize, usize))) {
+    shape.part.typed().strips(count, shape.extent, usize::MAX, |strip| {
+        let Some(row) = ROWS.get(usize::from(strip.kind)) else { return };
+        let (way, here, there) = numbers(row);
+        for index in 0..strip.count {
+            let begin = strip.at.wrapping_add(strip.stride.wrapping_mul(index as isize));
+            for at in (0..strip.len).step_by(here) {
+                show(begin.wrapping_add(at as isize), row, (way, here, there));
+            }
+        }
+    });
+}
+
+/// # Safety
+/// The elements are readable; `to` has room for them in `external32`.
+unsafe fn pack(shape: &Shape, from: *const u8, count: usize, to: *mut u8) -> Result<(), Fault> {
+    let (mut to, mut result) = (to, Ok(()));
+    each(shape, count, |at, row, (way, here, there)| {
+        // SAFETY: the caller's promise.
+        let (from, into) = unsafe {
+            (
+                std::slice::from_raw_parts(from.wrapping_offset(at), here),
+                std::slice::from_raw_parts_mut(to, there),
+            )
+        };
+        if let Err(fault) = export(way, from, into, row)
+            && result.is_ok()
+        {
+            result = Err(fault);
+        }
+        to = to.wrapping_add(there);
+    });
+    result
+}
+
+/// # Safety
+/// The elements are writable; `from` has them in `external32`.
+unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
+    let mut from = from;
+    each(shape, count, |at, _, (way, here, there)| {
+        // SAFETY: the caller's promise.
+        let (bytes, into) = unsafe {
+            (
+                std::slice::from_raw_parts(from, there),
+                std::slice::from_raw_parts_mut(to.wrapping_offset(at), here),
+            )
+        };
+        import(way, bytes, into);
+        from = from.wrapping_add(there);
+    });
+}
+
+/// # Errors
+/// It is not the one that there is.
+fn known(datarep: *const c_char) -> Result<(), Fault> {
+    match text_in(datarep, "datarep")? {
+        name if name == "external32" => Ok(()),
+        name => Err(Fault::argument(
+            MPI_ERR_UNSUPPORTED_DATAREP,
+            "datarep",
+            name,
+            "only external32 is known",
+        )),
+    }
+}
+
+mpi! {
+    fn MPI_Pack_external / MPI_Pack_external_c (
+        datarep: *const c_char, inbuf: *const c_void, incount: N, datatype: MPI_Datatype,
+        outbuf: *mut c_void, outsize: B, position: *mut B,
+    ) {
+        known(datarep)?;
+        let datatype = get(datatype)?;
+        let bytes = external_size(incount.into(), datatype.shape())?;
+        let begin = read(position.cast_const(), "position")?;
+        let to = room(outbuf, outsize as i64, begin as i64, bytes, MPI_ERR_ARG)?;
+        if bytes > 0 {
+            check(inbuf.cast_mut().cast(), datatype.shape())?;
+            // SAFETY: there is room; the program's promise that the elements are there, apart from the buffer.
+            unsafe { pack(datatype.shape(), inbuf.cast(), incount as usize, to)? };
+        }
+        out(position, "position", begin + bytes as B)
+    }
+
+    fn MPI_Unpack_external / MPI_Unpack_external_c (
+        datarep: *const c_char, inbuf: *const c_void, insize: B, position: *mut B, outbuf: *mut c_void,
+        outcount: N, datatype: MPI_Datatype,
+    ) {
+        known(datarep)?;
+        let datatype = get(datatype)?;
+        let bytes = external_size(outcount.into(), datatype.shape())?;
+        let begin = read(position.cast_const(), "position")?;
+        let from = room(inbuf, insize as i64, begin as i64, bytes, MPI_ERR_TRUNCATE)?;
+        if bytes > 0 {
+            check(outbuf.cast(), datatype.shape())?;
+            // SAFETY: the data are inside; the program's promise for the elements.
+            unsafe { unpack(datatype.shape(), from, outbuf.cast(), outcount as usize) };
+        }
+        out(position, "position", begin + bytes as B)
+    }
+
+    fn MPI_Pack_external_size / MPI_Pack_external_size_c (
+        datarep: *const c_char, incount: N, datatype: MPI_Datatype, size: *mut B,
+    ) {
+        known(datarep)?;
+        size_out(size, "size", external_size(incount.into(), get(datatype)?.shape())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(handle: MPI_Datatype) -> &'static Row {
+        ROWS.iter().find(|row| row.handle == handle).unwrap()
+    }
+
+    fn there(handle: MPI_Datatype, here: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; row(handle).external];
+        let shape = get(handle).ok().unwrap().shape().clone();
+        // SAFETY: one element each.
+        unsafe { pack(&shape, here.as_ptr(), 1, bytes.as_mut_ptr()) }.ok().map(|()| bytes)
+    }
+
+    fn back(handle: MPI_Datatype, there: &[u8]) -> Vec<u8> {
+        let datatype = get(handle).ok().unwrap();
+        let mut here = vec![0; datatype.extent as usize];
+        // SAFETY: one element each.
+        unsafe { unpack(datatype.shape(), there.as_ptr(), here.as_mut_ptr(), 1) };
+        here
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_come_back(bytes in proptest::collection::vec(any::<u8>(), 32)) {
+            for row in ROWS {
+                let datatype = get(row.handle).ok().unwrap();
+                let mut here = bytes.clone();
+                here.resize(datatype.extent as usize, 0);
+                // Through the packed form, which has no gaps.
+                let mut packed = vec![0; row.size];
+                // SAFETY: one element.
+                unsafe { datatype.pack(here.as_ptr(), 1, packed.as_mut_ptr()) };
+                let Some(there) = there(row.handle, &here) else { continue };
+                prop_assert_eq!(external(datatype.shape()), row.external);
+                let again = back(row.handle, &there);
+                // Numbers of 80 bits have forms that no arithmetic makes, and bytes without a meaning.
+                if matches!(row.basic, Basic::LongDouble | Basic::ComplexLongDouble | Basic::Pair(super::super::Value::LongDouble)) {
+                    prop_assert_eq!(super::tests::there(row.handle, &again), Some(there));
+                    continue;
+                }
+                let mut repacked = vec![0; row.size];
+                // SAFETY: as above.
+                unsafe { datatype.pack(again.as_ptr(), 1, repacked.as_mut_ptr()) };
+                prop_assert_eq!(packed, repacked, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn representations_are_those_of_the_standard() {
+        assert_eq!(there(MPI_INT, &0x0102_0304i32.to_ne_bytes()).unwrap(), [1, 2, 3, 4]);
+        assert_eq!(there(MPI_LONG, &(-2i64).to_ne_bytes()).unwrap(), [0xff, 0xff, 0xff, 0xfe]);
+        assert!(there(MPI_LONG, &(1i64 << 31).to_ne_bytes()).is_none());
+        assert_eq!(there(MPI_UNSIGNED_LONG, &(1u64 << 31).to_ne_bytes()).unwrap(), [0x80, 0, 0, 0]);
+        assert!(there(MPI_UNSIGNED_LONG, &(1u64 << 32).to_ne_bytes()).is_none());
+        assert_eq!(back(MPI_LONG, &[0xff, 0xff, 0xff, 0xfe]), (-2i64).to_ne_bytes());
+        assert_eq!(there(MPI_DOUBLE, &1.0f64.to_ne_bytes()).unwrap()[..2], [0x3f, 0xf0]);
+        assert_eq!(there(MPI_WCHAR, &0x20acu32.to_ne_bytes()).unwrap(), [0x20, 0xac]);
+    }
+
+    #[test]
+    fn long_doubles_are_numbers_of_128_bits_there() {
+        let of = |head: u16, fraction: u64| {
+            let mut here = [0; 16];
+            here[..8].copy_from_slice(&fraction.to_le_bytes());
+            here[8..10].copy_from_slice(&head.to_le_bytes());
+            here
+        };
+        for (here, expected) in [
+            (of(0, 0), 0),
+            (of(0x3fff, 1 << 63), 0x3fff << 112),
+            (of(0xbfff, 3 << 62), 0xbfff << 112 | 1 << 111),
+            (of(0x7fff, 1 << 63), 0x7fff << 112),
+            (of(0, 1), 1 << 49),
+            (of(1, 1 << 63), 1 << 112),
+        ] {
+            assert_eq!(quad(&here), expected);
+            let mut again = [7; 16];
+            extended(expected, &mut again);
+            assert_eq!(again, here);
+        }
+        let rounded = |bits: u128| {
+            let mut here = [0; 16];
+            extended(bits, &mut here);
+            quad(&here) >> 49
+        };
+        let one = 0x3fffu128 << 112;
+        // Halves go to the even one, more than halves up, and all ones to the next power of two.
+        assert_eq!(rounded(one | 1 << 48), one >> 49);
+        assert_eq!(rounded(one | 3 << 48), (one >> 49) + 2);
+        assert_eq!(rounded(one | 1 << 48 | 1), (one >> 49) + 1);
+        assert_eq!(rounded(one | ((1 << 112) - 1)), 0x4000 << 63);
+        assert_eq!(rounded((0x7ffeu128 << 112) | ((1 << 112) - 1)), 0x7fff << 63);
+    }
+}
