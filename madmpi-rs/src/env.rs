@@ -9,12 +9,12 @@ use crate::process;
 
 /// Writes a string and its length to where the program wants them; the place has room for the terminating zero.
 pub(crate) fn text_out(
-    text: &str,
+    text: &[u8],
     place: *mut c_char,
     most: c_int,
     len: *mut c_int,
 ) -> Result<(), crate::error::Fault> {
-    let text = &text.as_bytes()[..text.len().min(most as usize - 1)];
+    let text = &text[..text.len().min(most as usize - 1)];
     out(len, "resultlen", text.len() as c_int)?;
     out(place, "string", 0)?;
     // SAFETY: the program's promise that it has room for `most` characters.
@@ -66,7 +66,7 @@ mpi! {
 
     anytime fn MPI_Get_library_version(version: *mut c_char, resultlen: *mut c_int) {
         let text = concat!("madmpi ", env!("CARGO_PKG_VERSION"), " (MPI 5.0, standard ABI 1.0) over newmad");
-        text_out(text, version, MPI_MAX_LIBRARY_VERSION_STRING, resultlen)
+        text_out(text.as_bytes(), version, MPI_MAX_LIBRARY_VERSION_STRING, resultlen)
     }
 
     anytime fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) {

@@ -12,12 +12,14 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::errhandler;
 use crate::handle::Held;
+use crate::session::Session;
 
 /// Whose error handler is told.
 pub(crate) enum On {
     /// The one for calls that concern no object.
     Nobody,
     Comm(Arc<Comm>),
+    Session(Arc<Session>),
     /// The one that files have until they are given another: the call returns.
     File,
 }
@@ -59,6 +61,13 @@ impl Fault {
         self
     }
 
+    /// The error handler of a session is told.
+    #[cold]
+    pub(crate) fn on_session(mut self, session: &Arc<Session>) -> Fault {
+        self.on = On::Session(session.clone());
+        self
+    }
+
     /// The error handler of files is told.
     #[cold]
     pub(crate) fn on_file(mut self) -> Fault {
@@ -91,7 +100,7 @@ impl From<newmad::Error> for Fault {
         use newmad::Error::*;
         let class = match &error {
             Truncated { .. } => MPI_ERR_TRUNCATE,
-            PeerDied { .. } | Revoked { .. } => MPI_ERR_PROC_FAILED,
+            PeerDied { .. } | Revoked { .. } => MPI_ERR_PROC_ABORTED,
             BadRank { .. } => MPI_ERR_RANK,
             BadTag { .. } => MPI_ERR_TAG,
             Mismatch { .. } | BadBuffer { .. } => MPI_ERR_ARG,
@@ -100,10 +109,6 @@ impl From<newmad::Error> for Fault {
         Fault::new(class, error.to_string())
     }
 }
-
-/// The class of errors of a process that failed: the standard has none yet, so this is the first after its own, among those
-/// that programs add.
-pub(crate) const MPI_ERR_PROC_FAILED: c_int = MPI_ERR_PROC_ABORTED;
 
 /// The place that a result goes to.
 ///

@@ -10,9 +10,10 @@
 //! | `call` | how a function of the ABI is written: checks, error handlers, its `PMPI_` twin |
 //! | `abi` | types and constants as C has them |
 //! | `handle` | what a handle stands for; stale ones are noticed |
-//! | `error`, `errhandler` | what went wrong, and who is told |
+//! | `error`, `errhandler`, `errcode` | what went wrong, who is told, in which words |
 //! | `process` | this process in the job: the session, initialising and finalising |
 //! | `comm`, `group` | communicators and groups |
+//! | `attribute`, `info` | what programs attach to objects, and what they hint |
 //! | `datatype` | types: their layout in memory |
 //! | `op` | operators of reductions |
 //! | `p2p` | messages |
@@ -23,15 +24,19 @@
 #![allow(dead_code)] // while chapters are missing
 
 mod abi;
+mod attribute;
 mod call;
 mod comm;
 mod datatype;
 mod env;
+mod errcode;
 mod errhandler;
 mod error;
 mod group;
 mod handle;
+mod info;
 mod op;
 mod p2p;
 mod process;
+mod session;
 mod unsupported;

@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!   before ──MPI_Init──▶ up ──MPI_Finalize──▶ over            the world model: once
-//!            MPI_Session_init / _finalize, any number of times, before, meanwhile and after
+//!            MPI_Session_init / _finalize, any number of times, before, meanwhile and beyond
 //! ```
-//! The newmad session is opened by whichever comes first, and closed by `MPI_Finalize`, or at the process' exit if there was
-//! only the sessions model: a process manager is met once.
+//! The newmad session is opened by whichever comes first, and closed by `MPI_Finalize` (by the last session, if there are some
+//! then), or at the process' exit if there was only the sessions model. A process manager is met once, so after that nothing
+//! is initialised again.
 
 use core::ffi::c_int;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::comm::context::Contexts;
 use crate::error::Fault;
 use crate::group::Group;
 use crate::handle::Held;
@@ -24,6 +26,8 @@ const OVER: u8 = 2;
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 /// Sessions of the sessions model that are open.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+/// Whether the newmad session was closed.
+static CLOSED: AtomicBool = AtomicBool::new(false);
 static PROCESS: OnceLock<Process> = OnceLock::new();
 static OPENING: Mutex<()> = Mutex::new(());
 
@@ -32,6 +36,7 @@ pub(crate) struct Process {
     pub(crate) session: newmad::Session,
     pub(crate) world: Arc<Comm>,
     pub(crate) own: Arc<Comm>,
+    pub(crate) contexts: Contexts,
     /// Of the program: what `argv[0]` was.
     started: std::time::Instant,
 }
@@ -84,14 +89,21 @@ pub(crate) fn open() -> Result<&'static Process, Fault> {
         return Ok(process);
     }
     let session = newmad::Session::builder().ordered().open()?;
+    if session.size() > 1 << 14 {
+        // Contexts have bits for so many; see `comm::context`.
+        return Err(Fault::new(MPI_ERR_OTHER, "madmpi is for jobs of at most 16384 processes"));
+    }
     let world = Group::new((0..session.size()).collect());
     let own = Group::new(vec![session.rank()]);
     let process = Process {
         world: Comm::predefined(MPI_COMM_WORLD, &session, world)?,
         own: Comm::predefined(MPI_COMM_SELF, &session, own)?,
+        contexts: Contexts::new(session.rank(), session.size()),
         session,
         started: std::time::Instant::now(),
     };
+    // SAFETY: the function is for that, and this library is not unloaded while its threads run.
+    unsafe { libc::atexit(at_exit) };
     Ok(PROCESS.get_or_init(|| process))
 }
 
@@ -100,18 +112,20 @@ pub(crate) fn open() -> Result<&'static Process, Fault> {
 /// # Errors
 /// It was called before.
 pub(crate) fn init() -> Result<(), Fault> {
+    let again = || Fault::new(MPI_ERR_OTHER, "MPI was initialised before, and may be once");
     if PHASE.load(Ordering::Acquire) != BEFORE {
-        return Err(Fault::new(MPI_ERR_OTHER, "MPI was initialised before, and may be once"));
+        return Err(again());
     }
     open()?;
-    PHASE.store(UP, Ordering::Release);
-    Ok(())
+    still_open()?;
+    let begun = PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire);
+    begun.map(drop).map_err(|_| again())
 }
 
-/// `MPI_Finalize`: waits for the others.
+/// `MPI_Finalize`: waits for the others. The attributes of `MPI_COMM_SELF` go first, while everything still works.
 ///
 /// # Errors
-/// It was not initialised, or the process manager is gone.
+/// It was not initialised, or the process manager is gone; the function of an attribute said no, and all the rest was done.
 pub(crate) fn finalize() -> Result<(), Fault> {
     if PHASE.load(Ordering::Acquire) != UP {
         return Err(Fault::new(
@@ -120,9 +134,76 @@ pub(crate) fn finalize() -> Result<(), Fault> {
         ));
     }
     let process = get()?;
-    process.session.close()?;
+    let deleted = process.own.attributes.delete_all(MPI_COMM_SELF.0);
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if SESSIONS.load(Ordering::Acquire) == 0 {
+        close(process)?;
+    }
     PHASE.store(OVER, Ordering::Release);
+    deleted.map_err(|fault| fault.on_comm(&Held::Fixed(&process.own)))
+}
+
+/// `MPI_Session_init`.
+///
+/// # Errors
+/// The process has left the job.
+pub(crate) fn open_session() -> Result<(), Fault> {
+    open()?;
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    still_open()?;
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
     Ok(())
+}
+
+/// `MPI_Session_finalize`. The last session after `MPI_Finalize` leaves the job.
+///
+/// # Errors
+/// The process manager is gone.
+pub(crate) fn close_session() -> Result<(), Fault> {
+    let process = get()?;
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if SESSIONS.load(Ordering::Acquire) == 1 && is_over() {
+        close(process)?;
+    }
+    SESSIONS.fetch_sub(1, Ordering::AcqRel);
+    Ok(())
+}
+
+fn close(process: &Process) -> Result<(), Fault> {
+    CLOSED.store(true, Ordering::Release);
+    Ok(process.session.close()?)
+}
+
+fn still_open() -> Result<(), Fault> {
+    if !CLOSED.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let why = "this process has left the job when it finalized MPI, and cannot come back";
+    Err(Fault::new(MPI_ERR_OTHER, why))
+}
+
+/// A process that had sessions only, and finalized them all, leaves the job in order. One that did not finalize dies, for the
+/// others.
+extern "C" fn at_exit() {
+    let Ok(process) = get() else { return };
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    let ended = PHASE.load(Ordering::Acquire) != UP && SESSIONS.load(Ordering::Acquire) == 0;
+    if ended && !CLOSED.load(Ordering::Acquire) {
+        let _ = close(process); // nobody is left to be told
+    }
+}
+
+/// How many processes the job was started with, once that is known.
+pub(crate) fn started_with() -> Option<u32> {
+    PROCESS.get().map(|process| process.session.size())
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> Vec<u8> {
+    let mut name = [0; 256];
+    // SAFETY: the buffer has that length; a name that is cut has no terminating zero, so one byte stays out of reach.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
 }
 
 /// Seconds since MPI was initialised in this process (or since now).
@@ -135,11 +216,11 @@ pub(crate) fn elapsed() -> f64 {
 
 /// Ends the job: says why, and exits; the launcher ends the others.
 #[cold]
-pub(crate) fn fatal(class: c_int, text: &str) -> ! {
+pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
     let rank =
         PROCESS.get().map_or(String::new(), |process| format!("rank {}: ", process.session.rank()));
     eprintln!(
-        "madmpi: {rank}{text}\nmadmpi: {rank}the error handler is MPI_ERRORS_ARE_FATAL, so the job ends"
+        "madmpi: {rank}{text}\nmadmpi: {rank}the error handler is {handler}, so the job ends"
     );
     exit(if class == MPI_SUCCESS { 1 } else { class })
 }

@@ -63,7 +63,7 @@ const LIBRARY: Key = Key {
 };
 const LOCK: Key = Key {
     name: "lock",
-    takes: Takes::Words(&[AUTO, "none", "coarse", "fine"]),
+    takes: Takes::Words(&[AUTO, "none", "coarse"]),
     default: AUTO,
     help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
 };

@@ -73,7 +73,7 @@ mpi! {
             MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".to_owned(),
             _ => name_of(&*get(datatype)?),
         };
-        text_out(&name, type_name, MPI_MAX_OBJECT_NAME, resultlen)
+        text_out(name.as_bytes(), type_name, MPI_MAX_OBJECT_NAME, resultlen)
     }
 
     fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: *const c_char) {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::shape::{Join, Made, Part, Shape};
-use super::{get, give};
+use super::{Datatype, get, give, insert};
 use crate::abi::*;
 use crate::call::mpi;
-use crate::error::{Fault, array};
+use crate::error::{Fault, array, out};
 
 /// A number of elements or blocks.
 ///
@@ -61,7 +61,11 @@ mpi! {
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: *mut MPI_Datatype) {
         let old = get(oldtype)?;
         let made = Made::by(MPI_COMBINER_DUP, false).of(old.shape());
-        give(newtype, Shape::new(made, old.shape().part.clone())?, old.is_committed())
+        let shape = Shape::new(made, old.shape().part.clone())?;
+        let new = Datatype::new(shape, old.is_committed(), None);
+        old.attributes.copy_to(oldtype.0, &new.attributes)?;
+        out(newtype, "newtype", MPI_DATATYPE_NULL)?;
+        out(newtype, "newtype", insert(new)?)
     }
 
     fn MPI_Type_contiguous / MPI_Type_contiguous_c (

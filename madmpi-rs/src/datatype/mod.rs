@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::abi::*;
+use crate::attribute::Attributes;
 use crate::error::{Fault, out};
 use crate::handle::{Held, Table};
 
@@ -53,6 +54,7 @@ pub(crate) struct Datatype {
     pub(crate) row: Option<&'static Row>,
     shape: Arc<Shape>,
     name: Mutex<Option<String>>,
+    pub(crate) attributes: Attributes,
     handle: OnceLock<MPI_Datatype>,
 }
 
@@ -69,6 +71,7 @@ impl Datatype {
             handle: shape.fixed.get().copied().map_or_else(OnceLock::new, OnceLock::from),
             shape,
             name: Mutex::new(None),
+            attributes: Attributes::default(),
         }
     }
 

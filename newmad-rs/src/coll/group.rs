@@ -9,8 +9,9 @@
 //! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made from the
 //! session: its members, and how many groups of just these members were made before; so members make groups of the same
 //! members in the same order. For a part or a duplicate of a group: the id of that group, how many were made of it
-//! before, and the colour. 40 bits make a collision of two of a thousand groups a matter of one in two million runs; it is
-//! checked, at every member of both groups, and is an error. A key of one's own ([`Session::group_with_key`]) is the way out.
+//! before, and the colour. 39 bits make a collision of two of a thousand groups a matter of one in a million runs; it is
+//! checked, at every member of both groups, and is an error. A key of one's own ([`Session::group_with_key`]) is the way out; and
+//! who gives out numbers already, none twice, makes groups of these ([`Session::group_with_id`]): the other half of all ids.
 //!
 //! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
 
@@ -27,6 +28,8 @@ use crate::session::{Inner, Session};
 /// Tags of collectives.
 const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
 const ID_BITS: u32 = 40;
+/// The bit of ids that are no hash.
+const GIVEN: u64 = 1 << (ID_BITS - 1);
 const NUMBER_BITS: u32 = 16;
 /// The last number: that of notices that the group is over. Its bits are those of numbers.
 pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
@@ -71,15 +74,14 @@ impl Context {
     fn make(
         session: &Arc<Inner>,
         members: &[u32],
-        origin: u64,
+        id: u64,
         choices: Choices,
     ) -> Result<Group, Error> {
         let rank = check(session, members)?;
-        let id = origin >> (64 - ID_BITS);
         if !session.groups.known().ids.insert(id) {
             return Err(Error::BadGroup(format!(
-                "the id {id:#x} that follows from its members and history belongs to another group of this process: \
-                 make it with Session::group_with_key and a key that all members choose"
+                "its id {id:#x} belongs to another group of this process. If it follows from members and history: make it \
+                 with Session::group_with_key and a key that all members choose"
             )));
         }
         let context = Context {
@@ -187,6 +189,11 @@ fn hash_members(kind: u64, members: &[u32]) -> u64 {
     members.iter().fold(mix(kind, members.len() as u64), |hash, &rank| mix(hash, u64::from(rank)))
 }
 
+/// The id that a hash makes.
+fn hashed(origin: u64) -> u64 {
+    origin >> (64 - ID_BITS + 1)
+}
+
 const BY_MEMBERS: u64 = 1;
 const BY_KEY: u64 = 2;
 const DUPLICATE: u64 = 3;
@@ -244,7 +251,7 @@ impl Group {
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {
         let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
         let choices = self.context.choices().clone();
-        Context::make(&self.context.session, members, origin, choices)
+        Context::make(&self.context.session, members, hashed(origin), choices)
     }
 
     fn next_child(&self) -> u32 {
@@ -321,7 +328,7 @@ impl Session {
         let origin = mix(origin, *count);
         *count += 1;
         drop(known);
-        Context::make(self.inner(), members, origin, self.inner().choices.clone())
+        Context::make(self.inner(), members, hashed(origin), self.inner().choices.clone())
     }
 
     /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other group with
@@ -331,7 +338,22 @@ impl Session {
     /// As [`Session::group`].
     pub fn group_with_key(&self, members: &[u32], key: u64) -> Result<Group, Error> {
         let origin = mix(hash_members(BY_KEY, members), key);
-        Context::make(self.inner(), members, origin, self.inner().choices.clone())
+        Context::make(self.inner(), members, hashed(origin), self.inner().choices.clone())
+    }
+
+    /// As [`Session::group`]; the members name an id below 2^39, which no other group has that shares a process with this one:
+    /// for layers above that give out such numbers themselves. These ids never meet those of groups made in other ways.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`]; [`Error::BadGroup`]: as of [`Session::group`]; the id is too large, or that of another group.
+    pub fn group_with_id(&self, members: &[u32], id: u64) -> Result<Group, Error> {
+        if id >= GIVEN {
+            return Err(Error::BadGroup(format!(
+                "its id {id:#x} has more than {} bits",
+                ID_BITS - 1
+            )));
+        }
+        Context::make(self.inner(), members, GIVEN | id, self.inner().choices.clone())
     }
 }
 

@@ -11,7 +11,6 @@
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
 pub(crate) mod core;
-mod locking;
 pub(crate) mod offload;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -22,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, hold_wakers};
 
-use crate::collect::lane::Lane;
 use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
@@ -31,8 +29,8 @@ use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
 use crate::request::{Op, Ref, Request};
+use crate::session::Locking;
 use crate::sys::{self, KeepErrno};
-use crate::transfer::lane::Way;
 use crate::transfer::straight::Found;
 
 /// Requests were left on the submission list.
@@ -43,8 +41,6 @@ pub(crate) const POLL: u64 = 2;
 const ARM: u64 = 4;
 /// How often who has the lock looks for events because others wanted to.
 pub(crate) const FAVOURS: u32 = 2;
-/// A lane that was wanted is left.
-const LANE: u64 = 8;
 /// Most calls of `progress` before a sleep.
 const SETTLE: usize = 100;
 /// Up to this length a message is never worth telling the peer that somebody waits for it.
@@ -62,9 +58,6 @@ const LONG: usize = 512 * 1024;
 impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
-        if bits & LANE != 0 {
-            self.way_is_back();
-        }
         if bits & ARM != 0 {
             self.arm();
             if !(0..SETTLE).any(|_| !self.progress()) {
@@ -84,8 +77,6 @@ impl<D: Driver> Handover for Core<D> {
 pub(crate) struct Engine {
     lock: BiasedLock<Core<Any>>,
     signals: Arc<Signals>,
-    /// By rank: what short messages need, for who sends them beside the engine.
-    lanes: Box<[Arc<Lane<Way>>]>,
     /// Those of the rails that have one.
     bells: Box<[Arc<Bell>]>,
     fd: Option<RawFd>,
@@ -122,10 +113,9 @@ impl Engine {
             }
         }
         let signals = core.signals.clone();
-        let lanes = core.gates.iter().map(|gate| gate.lane.lane()).collect();
         let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
-        Ok(Engine { lock, signals, lanes, bells, fd, _epoll: epoll, watching, offload })
+        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload })
     }
 
     #[inline]
@@ -133,6 +123,24 @@ impl Engine {
         let mut core = self.lock.try_lock()?;
         core.favours = FAVOURS;
         Some(core)
+    }
+
+    pub(crate) fn set_locking(&self, locking: Locking) -> Result<(), Error> {
+        match self.lock.set_biasing(locking == Locking::None) {
+            true => Ok(()),
+            false => Err(Error::Io {
+                doing: "membarrier, which NMAD_LOCK=none needs (NMAD_LOCK=coarse does not)",
+                source: std::io::Error::from_raw_os_error(libc::ENOSYS),
+            }),
+        }
+    }
+
+    pub(crate) fn locking(&self) -> Locking {
+        if self.lock.is_biasing() { Locking::None } else { Locking::Coarse }
+    }
+
+    pub(crate) fn lock_revocations(&self) -> u64 {
+        self.lock.revocations()
     }
 
     /// What its owners ask the porter for.
@@ -144,9 +152,6 @@ impl Engine {
     /// the driver. False: it is still to be sent.
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
-        if self.signals.fine.load(Ordering::Relaxed) {
-            return self.send_apart(to, tag, data);
-        }
         let _held; // dropped after the lock
         let Some(mut core) = self.try_lock() else { return false };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);

@@ -13,7 +13,7 @@ use crate::gate::links::ACK;
 use crate::proto::{Header, Malformed};
 
 /// What a message counts beside its bytes.
-pub(crate) const EACH: u64 = 64;
+const EACH: u64 = 64;
 
 /// See the module.
 #[derive(Default)]
@@ -44,21 +44,6 @@ impl Credit {
     #[inline]
     pub(crate) fn take_back(&mut self, len: usize) {
         self.sent -= len as u64 + EACH;
-    }
-
-    /// Gives a part of what may be sent out of hand: it counts as sent until it is taken back.
-    pub(crate) fn lend(&mut self, credit: u64) -> u64 {
-        // Half: the engine has messages to send, too, while it waits for the rest.
-        let part = credit.saturating_sub(self.sent - self.returned) / 2;
-        self.sent += part;
-        part
-    }
-
-    /// What is left of that.
-    pub(crate) fn take_back_lent(&mut self, left: u64) {
-        self.sent -= left;
-        // A peer that told of more than was sent has not been found out meanwhile.
-        self.returned = self.returned.min(self.sent);
     }
 
     /// Bytes that may wait at the peer unreceived.

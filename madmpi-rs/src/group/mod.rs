@@ -1,9 +1,19 @@
 //! Groups: ordered sets of processes.
 
+mod calls;
+pub(crate) mod set;
+
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::abi::*;
+use crate::error::Fault;
+use crate::handle::{Held, Table};
+
+static GROUPS: Table<Group> = Table::new();
+
 /// An ordered set of processes, named by their ranks in the newmad session.
+#[derive(Debug)]
 pub(crate) struct Group {
     members: Box<[u32]>,
     /// Whether a rank here is the rank there.
@@ -41,4 +51,38 @@ impl Group {
         let all = || self.members.iter().enumerate().map(|(rank, &at)| (at, rank as u32)).collect();
         self.ranks.get_or_init(all).get(&process).copied()
     }
+}
+
+fn empty() -> &'static Arc<Group> {
+    static EMPTY: OnceLock<Arc<Group>> = OnceLock::new();
+    EMPTY.get_or_init(|| Group::new(Vec::new()))
+}
+
+/// The group that a handle stands for.
+///
+/// # Errors
+/// None.
+pub(crate) fn get(group: MPI_Group) -> Result<Held<Group>, Fault> {
+    if group == MPI_GROUP_EMPTY {
+        return Ok(Held::Fixed(empty()));
+    }
+    GROUPS.get(group.0).map(Held::Shared).ok_or_else(|| {
+        let why = match group {
+            MPI_GROUP_NULL => "MPI_GROUP_NULL is no group",
+            _ => "it is not a group, or was freed",
+        };
+        Fault::argument(MPI_ERR_GROUP, "group", format_args!("{:#x}", group.0), why)
+    })
+}
+
+/// A handle for the program.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn handle(group: Arc<Group>) -> Result<MPI_Group, Fault> {
+    if group.size() == 0 {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    let handle = GROUPS.insert(group);
+    handle.map(MPI_Group).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many groups exist"))
 }

@@ -1,0 +1,192 @@
+//! Contexts: the numbers that tell the messages of communicators apart.
+//!
+//! A context has 31 bits: `process | number`, the process being the one that gave it out, with as many bits as the size of the
+//! session needs. So no two processes give out the same, and a process has at least 2^17 numbers, with 64 processes 2^25.
+//!
+//! One that was given back is given out again once 1024 others wait for that too, or no fresh ones are left. Another member may
+//! not be as far yet: freeing is not synchronised, and requests keep a communicator that was freed. So members are asked before
+//! one is used again ([`super::meeting`]).
+//!
+//! Rejected: giving a context back when all members have freed theirs (a barrier that goes on behind the program's back); asking
+//! for fresh ones too (a second round for each new communicator).
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::abi::MPI_ERR_OTHER;
+use crate::error::Fault;
+
+const BITS: u32 = 31;
+/// So many wait before the first of them is given out again.
+const REST: usize = 1024;
+/// Contexts 0 and 1 are those of `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+pub(super) const WORLD: u32 = 0;
+pub(super) const OWN: u32 = 1;
+
+/// The contexts that this process knows of.
+pub(crate) struct Contexts {
+    process: u32,
+    /// Bits of the number.
+    bits: u32,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    /// The next number that was never given out.
+    fresh: u32,
+    /// Fresh ones that nobody wanted in the end.
+    unused: Vec<u32>,
+    /// Given out by this process, and given back.
+    back: VecDeque<u32>,
+    /// Of communicators of this process.
+    used: HashSet<u32>,
+}
+
+/// A context that is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) context: u32,
+    /// Whether it was used before, so that members have to be asked.
+    pub(crate) again: bool,
+}
+
+impl Contexts {
+    pub(crate) fn new(process: u32, size: u32) -> Contexts {
+        let bits = BITS - size.next_power_of_two().ilog2();
+        let fresh = if process == 0 { 2 } else { 0 };
+        let (unused, back, used) = (Vec::new(), VecDeque::new(), HashSet::from([WORLD, OWN]));
+        Contexts { process, bits, known: Mutex::new(Known { fresh, unused, back, used }) }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all_out(&self) -> Fault {
+        let why = format!(
+            "this process gave out all its {} contexts for communicators: free some of them",
+            1u64 << self.bits
+        );
+        Fault::new(MPI_ERR_OTHER, why)
+    }
+
+    /// One for a new communicator.
+    ///
+    /// # Errors
+    /// All are in use.
+    pub(crate) fn offer(&self) -> Result<Offer, Fault> {
+        let back = {
+            let mut known = self.known();
+            if known.back.len() > REST { known.back.pop_front() } else { None }
+        };
+        if let Some(context) = back {
+            return Ok(Offer { context, again: true });
+        }
+        match self.offer_fresh() {
+            Ok(context) => Ok(Offer { context, again: false }),
+            Err(fault) => {
+                let context = self.known().back.pop_front();
+                context.map(|context| Offer { context, again: true }).ok_or(fault)
+            }
+        }
+    }
+
+    /// One that was never used, so that nobody has to be asked.
+    ///
+    /// # Errors
+    /// All were.
+    pub(crate) fn offer_fresh(&self) -> Result<u32, Fault> {
+        let mut known = self.known();
+        if let Some(context) = known.unused.pop() {
+            return Ok(context);
+        }
+        if u64::from(known.fresh) >= 1 << self.bits {
+            return Err(self.all_out());
+        }
+        known.fresh += 1;
+        // In 64 bits, for a session of one has as many bits for the number as there are.
+        Ok((u64::from(self.process) << self.bits) as u32 | (known.fresh - 1))
+    }
+
+    /// An offer of this process that came to nothing.
+    pub(crate) fn withdraw(&self, offer: Offer) {
+        let mut known = self.known();
+        if offer.again {
+            known.back.push_back(offer.context);
+        } else {
+            known.unused.push(offer.context);
+        }
+    }
+
+    pub(crate) fn is_used(&self, context: u32) -> bool {
+        self.known().used.contains(&context)
+    }
+
+    /// A communicator of this process has it from now on; whether none had it.
+    pub(crate) fn take(&self, context: u32) -> bool {
+        self.known().used.insert(context)
+    }
+
+    /// The communicator is no more.
+    pub(crate) fn release(&self, context: u32) {
+        let mut known = self.known();
+        known.used.remove(&context);
+        if u64::from(context) >> self.bits == u64::from(self.process) {
+            known.back.push_back(context);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_two_processes_offer_the_same(size in 1..300u32, steps in 1..50usize) {
+            let mut seen = HashSet::from([WORLD, OWN]);
+            for process in [0, size / 2, size - 1].into_iter().collect::<HashSet<_>>() {
+                let contexts = Contexts::new(process, size);
+                for _ in 0..steps {
+                    let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+                    prop_assert!(offer.context < 1 << 31 && !offer.again);
+                    prop_assert!(seen.insert(offer.context));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_is_back_rests_and_comes_again() {
+        let contexts = Contexts::new(3, 4);
+        let mut last = None;
+        for round in 0..2 * REST {
+            let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+            assert_eq!(offer.again, round > REST);
+            assert!(contexts.take(offer.context) && contexts.is_used(offer.context));
+            contexts.release(offer.context);
+            assert!(!contexts.is_used(offer.context));
+            last = Some(offer.context);
+        }
+        let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+        assert_ne!(Some(offer.context), last);
+    }
+
+    #[test]
+    fn what_nobody_wanted_is_offered_first() {
+        let contexts = Contexts::new(0, 1);
+        let first = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+        contexts.withdraw(first);
+        assert_eq!(contexts.offer().ok(), Some(first));
+    }
+
+    #[test]
+    fn one_of_another_process_is_not_offered_here() {
+        let (mine, other) = (Contexts::new(0, 2), Contexts::new(1, 2));
+        let offer = other.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+        mine.take(offer.context);
+        mine.release(offer.context);
+        assert!(mine.known().back.is_empty());
+    }
+}

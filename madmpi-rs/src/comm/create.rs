@@ -1,0 +1,192 @@
+//! Communicators made of others.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use super::meeting::Meeting;
+use super::{Comm, Parts};
+use crate::abi::*;
+use crate::error::Fault;
+use crate::group::Group;
+use crate::process;
+
+/// Part of a split.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Who is together; 0: nobody.
+    pub(crate) colour: u64,
+    /// Their order; those of the same key are ordered as before.
+    pub(crate) key: i32,
+}
+
+/// What kind of context is offered in a split.
+const FRESH: u64 = 0;
+const AGAIN: u64 = 1;
+const NONE_LEFT: u64 = 2;
+
+impl Comm {
+    /// Another one of the same processes, without attributes.
+    ///
+    /// # Errors
+    /// Those of groups that failed; there are too many.
+    pub(crate) fn twin(&self) -> Result<Arc<Comm>, Fault> {
+        let context = Meeting::of_comm(self)?.agree()?;
+        Comm::new(self.parts_of_twin(context))
+    }
+
+    pub(crate) fn parts_of_twin(&self, context: u32) -> Parts {
+        Parts {
+            context,
+            group: self.group.clone(),
+            remote: self.remote.clone(),
+            errhandler: self.errhandler(),
+        }
+    }
+
+    /// A duplicate, with those attributes whose functions want it.
+    ///
+    /// # Errors
+    /// As [`Comm::twin`]; a function says no.
+    pub(crate) fn duplicate(&self) -> Result<Arc<Comm>, Fault> {
+        let new = self.twin()?;
+        match self.attributes.copy_to(self.handle().0, &new.attributes) {
+            Ok(()) => Ok(new),
+            Err(fault) => {
+                // What the program said first is what it is told.
+                let _ = new.free();
+                Err(fault)
+            }
+        }
+    }
+
+    /// Divides it; the part that this process is in.
+    ///
+    /// # Errors
+    /// As [`Comm::twin`].
+    pub(crate) fn split(&self, own: Place) -> Result<Option<Arc<Comm>>, Fault> {
+        let meeting = Meeting::of_comm(self)?;
+        let contexts = &process::get()?.contexts;
+        loop {
+            // Everybody offers a context; that of the part's leader is taken.
+            let offer = if own.colour == 0 { None } else { Some(contexts.offer()) };
+            let (context, kind) = match &offer {
+                Some(Ok(offer)) if offer.again => (offer.context, AGAIN),
+                Some(Ok(offer)) => (offer.context, FRESH),
+                Some(Err(_)) => (0, NONE_LEFT),
+                None => (0, FRESH),
+            };
+            let key = i64::from(own.key) - i64::from(i32::MIN);
+            let [here, there] = meeting.gather([own.colour, key as u64, context.into(), kind])?;
+            let offer = offer.transpose()?;
+            let all = || here.iter().chain(&there);
+            if all().any(|says| says[3] == NONE_LEFT) {
+                offer.into_iter().for_each(|offer| contexts.withdraw(offer));
+                return Err(Fault::new(
+                    MPI_ERR_OTHER,
+                    "a process has no contexts left to give out",
+                ));
+            }
+            let group = part(&here, own.colour, &self.group);
+            let remote = self.remote.as_ref().map(|remote| part(&there, own.colour, remote));
+            let sides =
+                [Some((&here, &self.group)), self.remote.as_ref().map(|remote| (&there, remote))];
+            let taken =
+                taken(&sides, own.colour, group.first(), remote.as_ref().map(|side| side.first()));
+            if let Some(offer) = offer.filter(|offer| Some(offer.context) != taken) {
+                contexts.withdraw(offer);
+            }
+            // One that was used before: all look, as all see that there is one.
+            let again = all().any(|says| says[3] == AGAIN);
+            let known = taken.is_some_and(|context| contexts.is_used(context));
+            if again && meeting.any(known)? {
+                if let Some(offer) = offer.filter(|offer| Some(offer.context) == taken) {
+                    contexts.withdraw(offer);
+                }
+                continue;
+            }
+            let Some(context) = taken else { return Ok(None) };
+            let parts = Parts {
+                context,
+                group: Group::new(group),
+                remote: remote.map(Group::new),
+                errhandler: self.errhandler(),
+            };
+            return Comm::new(parts).map(Some);
+        }
+    }
+
+    /// One of the processes of `group`, which are all of them called with it, and others with another or none.
+    ///
+    /// # Errors
+    /// The group has others; as [`Comm::twin`].
+    pub(crate) fn create(&self, group: &Group) -> Result<Option<Arc<Comm>>, Fault> {
+        let rank = group.rank(self.session.rank());
+        // Groups are disjoint, so their first members tell them apart; of an intercommunicator, each side has one.
+        let colour = match (&self.remote, rank.and(group.process(0))) {
+            (_, None) => 0,
+            (Some(_), Some(_)) => 1,
+            (None, Some(first)) => u64::from(first) + 1,
+        };
+        let place = Place { colour, key: rank.map_or(0, |rank| rank as i32) };
+        self.split(place)
+    }
+
+    /// One of the processes of `group`, of which this is one; only they call this. Several may go on at once, with different
+    /// tags.
+    ///
+    /// # Errors
+    /// As [`Comm::twin`].
+    pub(crate) fn create_alone(&self, group: &Arc<Group>, tag: c_int) -> Result<Arc<Comm>, Fault> {
+        let key = u64::from(self.context) << 32 | tag as u64;
+        let members = self.session.group_with_key(group.members(), key)?;
+        let context = Meeting::of_group(&members).agree()?;
+        let errhandler = self.errhandler();
+        Comm::new(Parts { context, group: group.clone(), remote: None, errhandler })
+    }
+
+    /// # Errors
+    /// The group has processes that are not of the own side here.
+    pub(crate) fn check_part(&self, group: &Group) -> Result<(), Fault> {
+        match group.members().iter().find(|&&member| !self.group.contains(member)) {
+            None => Ok(()),
+            Some(stranger) => {
+                let why = format!("its process {stranger} of the job is not in the communicator");
+                Err(Fault::argument(MPI_ERR_GROUP, "group", "no part of it", &why))
+            }
+        }
+    }
+}
+
+/// Those of a colour, in the order of their keys, and of their ranks.
+fn part(says: &[[u64; 4]], colour: u64, group: &Group) -> Vec<u32> {
+    if colour == 0 {
+        return Vec::new();
+    }
+    let of_colour = says.iter().zip(group.members()).filter(|(says, _)| says[0] == colour);
+    let mut part: Vec<(u64, u32)> = of_colour.map(|(says, &member)| (says[1], member)).collect();
+    part.sort_by_key(|&(key, _)| key); // stable
+    part.into_iter().map(|(_, member)| member).collect()
+}
+
+/// What each said, and who they are.
+type Side<'a> = Option<(&'a Vec<[u64; 4]>, &'a Arc<Group>)>;
+
+/// The context of a part: that of its first member, and of the lower one of those of two sides. `None`: there is no part.
+fn taken(
+    sides: &[Side<'_>; 2],
+    colour: u64,
+    first: Option<&u32>,
+    other: Option<Option<&u32>>,
+) -> Option<u32> {
+    if colour == 0 {
+        return None;
+    }
+    let leader = match other {
+        None => *first?,
+        Some(other) => *first?.min(other?),
+    };
+    let said = |(says, group): (&Vec<[u64; 4]>, &Arc<Group>)| {
+        group.rank(leader).and_then(|rank| says.get(rank as usize)).map(|says| says[2] as u32)
+    };
+    sides.iter().flatten().find_map(|&side| said(side))
+}
