@@ -77,7 +77,7 @@ pub use crate::{
     manager::current::{Entered, current},
     manager::point::{Point, Points},
     manager::registry::SourceId,
-    manager::{Builder, Manager, Removed, SourceHandle, SourceRemoved, runtime::Runtime},
+    manager::{Builder, Looking, Manager, Removed, SourceHandle, SourceRemoved, runtime::Runtime},
     policy::Policy,
     policy::hints::{Hint, Hints, Priority},
     source::Source,

@@ -1,7 +1,7 @@
 //! Messages one way, a window of them under way at once.
 //!
 //! Rank 0 sends a window of messages, each from a buffer of its own, rank 1 receives each into one of its own, and
-//! answers an empty message when it has them all: what `osu_bw` and `osu_mbw_mr` do. The buffers are the same in every
+//! answers an empty message when it has them all; each waits for all of a window at once: what `osu_bw` and `osu_mbw_mr` do. The buffers are the same in every
 //! window, so what is measured includes what caches make of that, for every library alike.
 
 use newmad::Session;
@@ -31,6 +31,7 @@ impl<'a> Stream<'a> {
             for buffer in self.buffers.drain(..) {
                 sends.push(self.session.isend(1, DATA, buffer).map_err(text)?);
             }
+            newmad::wait_all(&mut sends);
             for send in sends {
                 self.buffers.push(send.wait().map_err(text)?);
             }
@@ -40,6 +41,7 @@ impl<'a> Stream<'a> {
             for buffer in self.buffers.drain(..) {
                 receives.push(self.session.irecv(0, DATA, buffer).map_err(text)?);
             }
+            newmad::wait_all(&mut receives);
             for receive in receives {
                 let (buffer, status) = receive.wait().map_err(text)?;
                 if status.len != buffer.len() {

@@ -204,6 +204,8 @@ pub(crate) struct Core<D> {
     pub(crate) matching: Matching,
     pub(crate) table: Table,
     pub(crate) copies: Queue,
+    /// Rounds to pass before the next piece is copied.
+    pub(crate) grace: u32,
     pub(crate) config: Config,
     pub(crate) threshold: usize,
     /// Whether messages with different tags may overtake each other.
@@ -259,6 +261,7 @@ impl<D: Driver> Core<D> {
             matching: Matching::new(config.threshold, config.unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
+            grace: 0,
             config,
             threshold: config.threshold,
             reorder: true,

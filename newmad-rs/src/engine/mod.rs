@@ -15,11 +15,11 @@ pub(crate) mod offload;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, hold_wakers};
+use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, SourceId, hold_wakers};
 
 use crate::driver::Driver;
 use crate::driver::any::Any;
@@ -85,6 +85,8 @@ pub(crate) struct Engine {
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
     pub(crate) offload: Offload,
+    /// What the I/O manager calls it.
+    source: OnceLock<SourceId>,
 }
 
 impl Engine {
@@ -115,7 +117,13 @@ impl Engine {
         let signals = core.signals.clone();
         let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
-        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload })
+        let source = OnceLock::new();
+        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload, source })
+    }
+
+    /// It is registered with the I/O manager.
+    pub(crate) fn is_source(&self, source: SourceId) {
+        let _ = self.source.set(source); // once, when the session is made
     }
 
     #[inline]
@@ -180,7 +188,7 @@ impl Engine {
             Found::Nothing => {}
         }
         let luck = core.luck(from);
-        if luck == 0 || core.outstanding() > 0 || marcel::others_runnable() {
+        if luck == 0 || core.outstanding() > 0 || marcel::others_runnable() || manager.is_loaded() {
             return None;
         }
         let bells = self.silence();
@@ -219,7 +227,7 @@ impl Engine {
     }
 
     /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. Sees to it that
-    /// somebody watches the request, if it is not over.
+    /// somebody watches the request, if it is not over. (Where something was pending before, somebody does already.)
     ///
     /// # Safety
     /// As [`Engine::submit`].
@@ -232,7 +240,12 @@ impl Engine {
             unsafe { self.signals.submissions.push(request) };
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.submit(request) };
+            match unsafe { self.begin(request, None) } {
+                Some(begun) if begun.before > 0 => return,
+                Some(_) => {}
+                // SAFETY: the caller's promise.
+                None => unsafe { self.leave(request) },
+            }
         }
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
@@ -248,8 +261,8 @@ impl Engine {
     pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the caller's promise.
         match unsafe { self.begin(request, Some(manager)) } {
-            Some(Bells::Silenced) => manager.left_pending(),
-            Some(Bells::Untouched) => {}
+            Some(Begun { bells: Bells::Silenced, .. }) => manager.left_pending(),
+            Some(_) => {}
             // SAFETY: the caller's promise.
             None => unsafe { self.leave(request) },
         }
@@ -257,7 +270,7 @@ impl Engine {
 
     /// Looks for events afterwards, if there is a `manager`. `None`: the engine is held by another.
     #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Bells> {
+    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Begun> {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let short = asked.op == Op::Recv && asked.capacity <= SHORT;
@@ -290,7 +303,7 @@ impl Engine {
                 }
             }
         }
-        Some(bells)
+        Some(Begun { bells, before })
     }
 
     /// The peers need not ring: somebody looks. If they were to, the caller tells the manager when it looks no more.
@@ -353,7 +366,8 @@ impl Engine {
     ///
     /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long
     /// it takes. That is why this is not left to the manager, which looks at the past.
-    fn stay(&self, request: &Request) -> bool {
+    fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
+        let _looking = self.source.get().map(|source| manager.looking(*source));
         self.disarm();
         let mut since = Instant::now();
         while !marcel::others_runnable() {
@@ -362,7 +376,7 @@ impl Engine {
             let _held = hold_wakers();
             for _ in 0..POLLS {
                 any |= self.poll();
-                if request.is_finished() {
+                if over() {
                     return true;
                 }
                 std::hint::spin_loop();
@@ -375,6 +389,33 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and nobody is
+    /// asked to watch between one and the next. Some may not be over when it returns; the caller waits for those.
+    pub(crate) fn wait_together<'a>(
+        &self,
+        mut pending: impl Iterator<Item = &'a Request> + Clone,
+        manager: &Manager,
+    ) {
+        let mut longest = 0;
+        for request in pending.clone() {
+            request.set_waiting();
+            longest = longest.max(request.capacity);
+        }
+        if manager.is_loaded() {
+            return;
+        }
+        let shown = longest > SHORT && !self.bells.is_empty();
+        let _shown = shown.then(|| Waiter::new(self));
+        let mut last = pending.next();
+        let over = || {
+            while last.is_some_and(Request::is_finished) {
+                last = pending.next();
+            }
+            last.is_none()
+        };
+        self.stay(manager, over);
     }
 
     /// Takes a receive back if nothing has matched it; whether that was so.
@@ -444,6 +485,13 @@ impl Engine {
     }
 }
 
+/// A request was begun.
+struct Begun {
+    bells: Bells,
+    /// So many others were not over.
+    before: usize,
+}
+
 /// What a look has done to whoever sleeps for the session.
 enum Bells {
     Untouched,
@@ -466,8 +514,7 @@ impl Unfinished<'_> {
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = request.capacity > SHORT && !self.engine.bells.is_empty();
         let _shown = shown.then(|| Waiter::new(self.engine));
-        if shown && self.engine.stay(request) {
-            self.manager.left_pending();
+        if shown && self.engine.stay(self.manager, || request.is_finished()) {
             return;
         }
         loop {

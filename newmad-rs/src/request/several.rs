@@ -88,7 +88,12 @@ pub fn wait_some<R: Waited>(requests: &mut [R]) -> Vec<usize> {
 /// # Context, Blocking
 /// As [`wait_any`].
 pub fn wait_all<R: Waited>(requests: &mut [R]) {
-    for owned in requests.iter().filter_map(|request| request.owned(Seal(()))) {
+    let all = || requests.iter().filter_map(|request| request.owned(Seal(())));
+    let Some(first) = all().find(|owned| !owned.is_finished()) else { return };
+    let session = first.parts().1;
+    let here = |owned: &&Owned| std::ptr::eq(owned.parts().1, session) && !owned.is_finished();
+    session.engine.wait_together(all().filter(here).map(Owned::request), &session.manager);
+    for owned in all() {
         // Whatever it is, its own wait will say it again.
         let _ = owned.wait();
     }

@@ -280,6 +280,7 @@ impl Session {
         let source = manager
             .add_source(engine.clone())
             .map_err(|_| os("registering with the I/O manager"))?;
+        engine.is_source(source.id());
         let inner = Inner {
             engine: engine.clone(),
             manager,

@@ -10,7 +10,9 @@
 //! - else, when the sender said that it waits: it is given the buffer's address (`Cts` with `PUSH`), copies
 //!   (push), then tells the receiver (`Fin`).
 //!
-//! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream.
+//! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream. In a window of
+//! messages most are announced, and matched, before their owners come to wait for the first. So a copy that somebody
+//! waits for lets a few rounds pass before it begins, and one that is not far yet becomes a stream once both sides wait.
 
 use std::sync::atomic::Ordering;
 
@@ -22,6 +24,8 @@ use crate::request::{Op, Outcome, Owes, Place, Ref};
 
 /// Bytes copied in one round.
 const PIECE: usize = 256 * 1024;
+/// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
+const GRACE: u32 = 16;
 /// Chains of the table.
 const CHAINS: usize = 256;
 
@@ -124,14 +128,27 @@ impl<D: Driver> Core<D> {
             return Way::Stream;
         };
         let waits = request.is_waiting();
-        let here = waits || self.signals.waiters.load(Ordering::Relaxed) > 0;
-        if here && rail.driver.copies_too(from, sender_waits) {
+        if self.is_waited_for(request) && rail.driver.copies_too(from, sender_waits) {
             Way::Stream
         } else if waits || !sender_waits {
             Way::Pull
         } else {
             Way::Push
         }
+    }
+
+    /// Whether somebody here copies while this message moves: waits for it, or for another long one.
+    fn is_waited_for(&self, request: Ref) -> bool {
+        request.is_waiting() || self.signals.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether both sides have come to wait while a copy was to begin, or not far: what was copied is sent again then.
+    fn is_late_stream(&self, request: Ref, peer: u32) -> bool {
+        if request.moved.get() > request.total.get() / 4 || !self.is_waited_for(request) {
+            return false;
+        }
+        let rail = self.reach(peer).and_then(|rail| self.rails.get(rail));
+        rail.is_some_and(|rail| rail.driver.copies_too(peer, false))
     }
 
     /// A receive matched an announced message.
@@ -173,7 +190,12 @@ impl<D: Driver> Core<D> {
             way => way,
         };
         match way {
-            Way::Pull => self.copies.push(request, Place::Copies),
+            Way::Pull => {
+                self.copies.push(request, Place::Copies);
+                if from != self.rank && self.is_waited_for(request) {
+                    self.grace = GRACE;
+                }
+            }
             Way::Stream => self.ask_for_data(request),
             Way::Push => {
                 // The sender may find that it cannot push, and stream instead.
@@ -253,6 +275,15 @@ impl<D: Driver> Core<D> {
     pub(crate) fn copy_some(&mut self) -> bool {
         let Some(request) = self.copies.pop() else { return false };
         let peer = request.source.get();
+        if peer != self.rank && self.is_late_stream(request, peer) {
+            self.stream_instead(peer, request);
+            return true;
+        }
+        if self.grace > 0 {
+            self.grace -= 1;
+            self.copies.push_front(request, Place::Copies);
+            return true;
+        }
         let moved = request.moved.get();
         let (at, piece) = request.run(moved, PIECE.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
@@ -293,17 +324,20 @@ impl<D: Driver> Core<D> {
                     self.owe(request, owes);
                 }
             }
-            Err(Refused::Unable) => {
-                request.moved.set(0);
-                match request.op {
-                    Op::Recv => self.ask_for_data(request),
-                    _ => self.stream(peer, request),
-                }
-            }
+            Err(Refused::Unable) => self.stream_instead(peer, request),
             // Numbered and in no queue, it ends with the gate, after what the peer sent before.
             Err(Refused::Gone) => {}
         }
         true
+    }
+
+    /// What was to be copied goes over the large track, from its beginning.
+    fn stream_instead(&mut self, peer: u32, request: Ref) {
+        request.moved.set(0);
+        match request.op {
+            Op::Recv => self.ask_for_data(request),
+            _ => self.stream(peer, request),
+        }
     }
 
     fn expect_data(&mut self, request: Ref) {

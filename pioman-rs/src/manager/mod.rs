@@ -416,6 +416,18 @@ impl Manager {
         self.core.left_pending();
     }
 
+    /// The caller polls this source itself, without [`Manager::wait`], until what is returned is dropped: meanwhile nobody
+    /// else is asked to watch it. Then it is seen to that somebody does, if something is pending.
+    ///
+    /// # Context
+    /// Not the progress path. The thread neither waits nor runs anything else meanwhile.
+    #[must_use = "somebody is asked to watch when it is dropped"]
+    pub fn looking(&self, source: SourceId) -> Looking<'_> {
+        let mask = 1 << (usize::from(source.0) % MAX);
+        self.core.pollers.join(mask);
+        Looking { core: &self.core, mask }
+    }
+
     /// Waits for `completion`: polls for a while, if the policy finds that worth while, then sleeps. The *mixed
     /// wait* of the thesis (5.3.2).
     ///
@@ -562,6 +574,20 @@ pub struct SourceHandle {
     manager: Arc<Manager>,
     slot: usize,
     removed: Removed,
+}
+
+/// A thread that polls a source: see [`Manager::looking`].
+#[derive(Debug)]
+pub struct Looking<'a> {
+    core: &'a Core,
+    mask: u64,
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.core.pollers.leave(self.mask);
+        self.core.left_pending();
+    }
 }
 
 /// The end of a source, for those who wait for what it was to find: see [`Manager::wait_unless_removed`].
