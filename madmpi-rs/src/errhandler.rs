@@ -120,6 +120,7 @@ pub(crate) fn tell(on: &On, class: c_int, text: &str) -> c_int {
     let (handler, handle) = match on {
         On::Comm(comm) => (comm.errhandler(), comm.handle().0),
         On::Session(session) => (session.errhandler(), session.handle().0),
+        On::Making(handler) => (handler.clone(), MPI_COMM_NULL.0),
         On::File => (files(), MPI_FILE_NULL.0),
         On::Nobody => match process::comm_self() {
             Some(own) => (own.errhandler(), MPI_COMM_SELF.0),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::errhandler;
+use crate::errhandler::{self, Errhandler};
 use crate::handle::Held;
 use crate::session::Session;
 
@@ -20,6 +20,8 @@ pub(crate) enum On {
     Nobody,
     Comm(Arc<Comm>),
     Session(Arc<Session>),
+    /// That of a communicator that is not there yet.
+    Making(Errhandler),
     /// The one that files have until they are given another: the call returns.
     File,
 }
@@ -65,6 +67,13 @@ impl Fault {
     #[cold]
     pub(crate) fn on_session(mut self, session: &Arc<Session>) -> Fault {
         self.on = On::Session(session.clone());
+        self
+    }
+
+    /// The handler is told that a communicator would have had.
+    #[cold]
+    pub(crate) fn on_making(mut self, handler: &Errhandler) -> Fault {
+        self.on = On::Making(handler.clone());
         self
     }
 

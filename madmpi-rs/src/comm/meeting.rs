@@ -179,7 +179,7 @@ impl Bridge {
         self.session.recv(self.remote, self.tag, &mut len)?;
         // No more than a few words of each process; anything else was not meant for this.
         let len = u64::from_ne_bytes(len);
-        if len > 8 * (u64::from(self.session.size()) + 8) {
+        if len > 4 * u64::from(self.session.size()) + 8 {
             return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes something else"));
         }
         let mut theirs = vec![0; len as usize * 8];

@@ -8,12 +8,13 @@
 //! |---|---|
 //! | `context` | who gives out contexts |
 //! | `meeting` | how those who make a communicator agree |
-//! | `create` | communicators made of others |
+//! | `create`, `inter` | communicators made of others, and of two sides |
 //! | `calls` | the functions of communicators as such |
 
 mod calls;
 pub(crate) mod context;
 mod create;
+mod inter;
 mod meeting;
 
 use core::ffi::c_int;

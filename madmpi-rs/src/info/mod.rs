@@ -103,8 +103,11 @@ pub(crate) fn handle(entries: Entries) -> Result<MPI_Info, Fault> {
     handle.map(MPI_Info).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many info objects exist"))
 }
 
-/// A string argument.
-fn string<'a>(
+/// A string argument, shorter than so many characters.
+///
+/// # Errors
+/// It is null or too long: of that class.
+pub(crate) fn string<'a>(
     place: *const c_char,
     name: &str,
     (class, most): (c_int, c_int),
