@@ -15,6 +15,7 @@ use crate::handle::Held;
 use crate::session::Session;
 
 /// Whose error handler is told.
+#[derive(Clone)]
 pub(crate) enum On {
     /// The one for calls that concern no object.
     Nobody,
@@ -27,6 +28,7 @@ pub(crate) enum On {
 }
 
 /// What went wrong.
+#[derive(Clone)]
 pub(crate) struct Fault {
     pub(crate) class: c_int,
     pub(crate) text: Cow<'static, str>,

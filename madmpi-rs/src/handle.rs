@@ -38,6 +38,16 @@ pub(crate) enum Held<T: 'static> {
     Shared(Arc<T>),
 }
 
+impl<T> Clone for Held<T> {
+    #[inline]
+    fn clone(&self) -> Held<T> {
+        match self {
+            Held::Fixed(object) => Held::Fixed(object),
+            Held::Shared(object) => Held::Shared(object.clone()),
+        }
+    }
+}
+
 impl<T> Deref for Held<T> {
     type Target = T;
     #[inline]

@@ -17,6 +17,7 @@
 //! | `datatype` | types: their layout in memory |
 //! | `op` | operators of reductions |
 //! | `p2p` | messages |
+//! | `request`, `status` | what goes on, waiting for it, what came of it |
 //! | one module for each other chapter of the standard | |
 //! | `unsupported` | what comes later: it says so |
 
@@ -38,5 +39,7 @@ mod info;
 mod op;
 mod p2p;
 mod process;
+mod request;
 mod session;
+mod status;
 mod unsupported;

@@ -6,7 +6,8 @@ use crate::matching::Message;
 use crate::request::Request;
 use crate::request::handle::Owned;
 use crate::request::layout::Layout;
-use crate::request::several::{Seal, Waited};
+pub use crate::request::several::Awaited;
+use crate::request::several::{Seal, Waited, What};
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
 
@@ -27,6 +28,12 @@ pub enum Memory {
 }
 
 impl Memory {
+    fn len(self) -> usize {
+        match self {
+            Memory::Whole(_, len) | Memory::Pieces { len, .. } => len,
+        }
+    }
+
     fn send(self, to: u32, tag: u64, waits: bool) -> Request {
         match self {
             Memory::Whole(at, len) => {
@@ -56,28 +63,35 @@ impl Memory {
     }
 }
 
-/// A request on raw memory that goes on. Dropping it waits for its end, or takes a receive back that nothing has matched.
+/// A request on raw memory that goes on, or a place for one. Dropping it waits for its end, or takes a receive back that
+/// nothing has matched.
 #[must_use = "dropping it waits for a send, and takes a receive back"]
 pub struct RawRequest {
-    /// `None`: it was over at once.
+    /// The last one that was not over at once. Its memory serves for further ones.
     owned: Option<Owned>,
-    status: Status,
+    /// What came of one that was over at once.
+    now: Option<Status>,
 }
 
 impl RawRequest {
+    /// A place for requests that come one after the other; so far there was an empty one.
+    pub const fn idle() -> RawRequest {
+        RawRequest { owned: None, now: Some(Status { source: 0, tag: 0, len: 0 }) }
+    }
+
     /// Whether it is over; does not look for events.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.owned.as_ref().is_none_or(Owned::is_finished)
+        self.under_way().is_none_or(Owned::is_finished)
     }
 
     /// Whether it is over, after a look for events if it is not.
     #[inline]
     pub fn test(&self) -> bool {
-        self.owned.as_ref().is_none_or(Owned::test)
+        self.under_way().is_none_or(Owned::test)
     }
 
-    /// Waits for its end. What came of it stays to be asked for again.
+    /// Waits for its end. What came of it stays to be asked for again. One thread waits for it at a time.
     ///
     /// # Context
     /// Green threads and kernel threads.
@@ -87,18 +101,111 @@ impl RawRequest {
     /// [`Error::Truncated`], [`Error::PeerDied`], [`Error::Cancelled`], [`Error::Closed`].
     #[inline]
     pub fn wait(&self) -> Result<Status, Error> {
-        self.owned.as_ref().map_or(Ok(self.status), Owned::wait)
+        match (self.now, &self.owned) {
+            (None, Some(owned)) => owned.wait(),
+            (now, _) => now.ok_or(Error::Closed),
+        }
     }
 
     /// Takes a receive back; whether that was possible. It is over then.
     pub fn cancel(&self) -> bool {
-        self.owned.as_ref().is_some_and(Owned::cancel)
+        self.under_way().is_some_and(Owned::cancel)
+    }
+
+    /// To wait for it beside others.
+    #[inline]
+    pub fn awaited(&self) -> Awaited<'_> {
+        What::of(self.under_way())
+    }
+
+    #[inline]
+    fn under_way(&self) -> Option<&Owned> {
+        self.owned.as_ref().filter(|_| self.now.is_none())
+    }
+
+    /// Submits another one, in the same memory if it can.
+    ///
+    /// # Safety
+    /// As [`Session::isend_raw`] or [`Session::irecv_raw`].
+    unsafe fn submit(&mut self, session: &Session, request: Request) -> Result<(), Error> {
+        if !self.is_over() {
+            return Err(Error::Active);
+        }
+        // In both ways the caller's promise holds, and nobody else has the handle.
+        match self.owned.as_ref().filter(|owned| owned.is_of(session.inner())) {
+            // SAFETY: as said; it is over, so this says true.
+            Some(owned) => drop(unsafe { owned.restart(request) }),
+            // SAFETY: as said.
+            None => self.owned = Some(unsafe { Owned::submit(request, session.inner()) }),
+        }
+        self.now = None;
+        Ok(())
+    }
+
+    /// As [`Session::isend_raw`], in this place; always a request of its own: see [`Session::send_at_once`].
+    ///
+    /// # Safety
+    /// As [`Session::isend_raw`].
+    ///
+    /// # Errors
+    /// As [`Session::isend_raw`]; [`Error::Active`]: the last one is not over.
+    pub unsafe fn send(
+        &mut self,
+        session: &Session,
+        to: u32,
+        tag: u64,
+        data: Memory,
+        synchronous: bool,
+    ) -> Result<(), Error> {
+        session.check(Some(to), tag)?;
+        let mut request = data.send(to, tag, false);
+        if synchronous {
+            request = request.synchronous();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(session, request) }
+    }
+
+    /// As [`Session::irecv_raw`], in this place.
+    ///
+    /// # Safety
+    /// As [`Session::irecv_raw`].
+    ///
+    /// # Errors
+    /// As [`Session::irecv_raw`]; [`Error::Active`]: the last one is not over.
+    pub unsafe fn recv(
+        &mut self,
+        session: &Session,
+        from: impl Into<Origin>,
+        tag: impl Into<Tag>,
+        into: Memory,
+    ) -> Result<(), Error> {
+        let (from, (tag, mask)) = session.check_source(from.into(), tag.into())?;
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(session, into.recv(from, tag, false).masked(mask)) }
+    }
+
+    /// As [`Message::irecv`], in this place.
+    ///
+    /// # Safety
+    /// As [`Session::irecv_raw`].
+    ///
+    /// # Errors
+    /// [`Error::Active`]: the last one is not over; then the message goes back where it was.
+    pub unsafe fn recv_message(&mut self, message: Message, into: Memory) -> Result<(), Error> {
+        if !self.is_over() {
+            return Err(Error::Active);
+        }
+        let status = message.status();
+        let (session, cell) = message.give_up();
+        // SAFETY: the caller's promise.
+        unsafe { self.submit(&session, into.recv(status.source, status.tag, false).of(cell)) }
     }
 }
 
 impl Waited for RawRequest {
-    fn owned(&self, _: Seal) -> Option<&Owned> {
-        self.owned.as_ref()
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        RawRequest::awaited(self)
     }
 }
 
@@ -157,6 +264,26 @@ impl Session {
         self.complete(&mut request)
     }
 
+    /// Sends a short message without a request, if nothing hinders; whether it did. If not, nothing was done.
+    ///
+    /// # Safety
+    /// During the call the memory is readable and unchanged.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`].
+    #[inline]
+    pub unsafe fn send_at_once(&self, to: u32, tag: u64, data: Memory) -> Result<bool, Error> {
+        self.check(Some(to), tag)?;
+        let engine = &self.inner().engine;
+        let Memory::Whole(at, len) = data else { return Ok(false) };
+        if engine.offload.wants_send(len) {
+            return Ok(false);
+        }
+        let at = if len == 0 { std::ptr::dangling() } else { at.cast_const() };
+        // SAFETY: the caller's promise.
+        Ok(engine.send_now(to, tag, unsafe { std::slice::from_raw_parts(at, len) }))
+    }
+
     /// As [`Session::isend`] (as [`Session::issend`], if `synchronous`).
     ///
     /// # Safety
@@ -173,26 +300,16 @@ impl Session {
         data: Memory,
         synchronous: bool,
     ) -> Result<RawRequest, Error> {
-        self.check(Some(to), tag)?;
-        let engine = &self.inner().engine;
-        let status = |len| Status { source: self.rank(), tag, len };
-        if let (Memory::Whole(at, len), false) = (data, synchronous)
-            && !engine.offload.wants_send(len)
-        {
-            let at = if len == 0 { std::ptr::dangling() } else { at.cast_const() };
-            // SAFETY: the caller's promise.
-            if engine.send_now(to, tag, unsafe { std::slice::from_raw_parts(at, len) }) {
-                return Ok(RawRequest { owned: None, status: status(len) });
+        let mut request = RawRequest::idle();
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !synchronous && self.send_at_once(to, tag, data)? {
+                request.now = Some(Status { source: self.rank(), tag, len: data.len() });
+            } else {
+                request.send(self, to, tag, data, synchronous)?;
             }
         }
-        let mut request = data.send(to, tag, false);
-        if synchronous {
-            request = request.synchronous();
-        }
-        let len = request.capacity;
-        // SAFETY: the caller's promise.
-        let owned = unsafe { Owned::submit(request, self.inner()) };
-        Ok(RawRequest { owned: Some(owned), status: status(len) })
+        Ok(request)
     }
 
     /// As [`Session::irecv`].
@@ -210,25 +327,25 @@ impl Session {
         tag: impl Into<Tag>,
         into: Memory,
     ) -> Result<RawRequest, Error> {
-        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
+        let mut request = RawRequest::idle();
         // SAFETY: the caller's promise.
-        let owned =
-            unsafe { Owned::submit(into.recv(from, tag, false).masked(mask), self.inner()) };
-        Ok(RawRequest { owned: Some(owned), status: Status { source: self.rank(), tag, len: 0 } })
+        unsafe { request.recv(self, from, tag, into)? };
+        Ok(request)
     }
-}
 
-impl Message {
-    /// As [`Message::irecv`].
+    /// Something that others complete, to wait for beside requests.
+    pub fn awaited<'a>(&'a self, completion: &'a pioman::Completion) -> Awaited<'a> {
+        Awaited(What::Other(self.inner(), completion))
+    }
+
+    /// Looks for events, as the `test` of a request does. Whether there were some.
     ///
-    /// # Safety
-    /// As [`Session::irecv_raw`].
-    pub unsafe fn irecv_raw(self, into: Memory) -> RawRequest {
-        let status = self.status();
-        let (session, cell) = self.give_up();
-        let request = into.recv(status.source, status.tag, false).of(cell);
-        // SAFETY: the caller's promise.
-        let owned = unsafe { Owned::submit(request, session.inner()) };
-        RawRequest { owned: Some(owned), status }
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// No.
+    #[inline]
+    pub fn look(&self) -> bool {
+        self.inner().look()
     }
 }

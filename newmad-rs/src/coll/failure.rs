@@ -30,7 +30,7 @@ use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
 
 /// How long one waits before one listens for notices.
-pub(super) const PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Why a group is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

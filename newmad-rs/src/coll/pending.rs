@@ -4,11 +4,12 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context as Waking, Poll};
 use std::time::Instant;
 
-use pioman::{Hint, Point};
+use pioman::{Completion, Hint};
 
 use crate::coll::algo::choose::choose;
 use crate::coll::algo::{Task, record};
@@ -18,6 +19,7 @@ use crate::coll::operator::Operator;
 use crate::coll::recorder::Recorder;
 use crate::coll::run::{Memory, Run};
 use crate::error::Error;
+use crate::request::several::{Awaited, Seal, Waited, What};
 
 impl Group {
     /// Records the plan and begins.
@@ -79,7 +81,7 @@ impl Group {
         // SAFETY: the caller's promise, and `Borrowed` waits.
         let run = unsafe { self.start(task, operator, memory, in_place, None)? };
         let borrowed = Borrowed(&run);
-        wait(&run, &run.over);
+        run.wait(&run.over);
         std::mem::forget(borrowed);
         result(&run)
     }
@@ -93,16 +95,6 @@ impl Drop for Borrowed<'_> {
         self.0.context.revoke(Failure::Abandoned);
         self.0.context.session.manager.wait(&self.0.over, Hint::Long);
     }
-}
-
-/// Waits for one of a run's two ends.
-fn wait(run: &Run, end: &pioman::Completion) {
-    let manager = &run.context.session.manager;
-    if end.is_done() || manager.wait_until(end, Hint::Short, Instant::now() + PATIENCE) {
-        return;
-    }
-    run.listen();
-    manager.wait(end, Hint::Long);
 }
 
 /// The outcome of a run that was told.
@@ -124,7 +116,7 @@ fn result(run: &Run) -> Result<(), Error> {
 pub struct Pending<R> {
     run: Arc<Run>,
     begun: Instant,
-    listens: bool,
+    listens: AtomicBool,
     result: Take<R>,
 }
 
@@ -133,7 +125,7 @@ pub(super) type Take<R> = fn(Option<Box<dyn Any + Send>>) -> Option<R>;
 
 impl<R> Pending<R> {
     pub(super) fn new(run: Arc<Run>, result: Take<R>) -> Pending<R> {
-        Pending { run, begun: Instant::now(), listens: false, result }
+        Pending { run, begun: Instant::now(), listens: AtomicBool::new(false), result }
     }
 
     /// Waits for the end; gives the result, and the memory that it is in.
@@ -148,22 +140,23 @@ impl<R> Pending<R> {
     /// # Panics
     /// When an operator did.
     pub fn wait(self) -> Result<R, Error> {
-        wait(&self.run, &self.run.told);
+        self.run.wait(&self.run.told);
         self.take()
     }
 
     /// Whether it is over. Looks for events if it is not.
     pub fn test(&mut self) -> bool {
-        let told = &self.run.told;
-        if told.is_done() || self.run.context.session.manager.poll(Point::Library) && told.is_done()
-        {
+        self.look(&self.run.told)
+    }
+
+    fn look(&self, end: &Completion) -> bool {
+        if end.is_done() || self.run.session().look() && end.is_done() {
             return true;
         }
-        if !self.listens && self.begun.elapsed() > PATIENCE {
-            self.listens = true;
+        if self.begun.elapsed() > PATIENCE && !self.listens.swap(true, Relaxed) {
             self.run.listen();
         }
-        told.is_done()
+        end.is_done()
     }
 
     fn take(&self) -> Result<R, Error> {
@@ -174,28 +167,43 @@ impl<R> Pending<R> {
 }
 
 impl Pending<()> {
+    /// Its end after which memory is free: to wait for, beside others; then [`Pending::wait_over`] does not block.
+    pub fn awaited(&self) -> Awaited<'_> {
+        Awaited(What::Run(&self.run, &self.run.over))
+    }
+
+    /// Whether it has come to that end. Looks for events if it has not.
+    pub fn test_over(&self) -> bool {
+        self.look(&self.run.over)
+    }
+
     /// As [`Pending::wait`], and waits until nothing is under way any more: after that the memory of
-    /// [`Group::start_bytes`] is free, whatever this says.
+    /// [`Group::start_bytes`] is free, whatever this says; and it says it again when asked again.
     ///
     /// # Blocking
     /// The calling thread.
     /// # Errors
     /// As [`Pending::wait`].
-    pub fn wait_over(self) -> Result<(), Error> {
-        wait(&self.run, &self.run.over);
+    pub fn wait_over(&self) -> Result<(), Error> {
+        self.run.wait(&self.run.over);
         self.take()
+    }
+}
+
+impl<R> Waited for Pending<R> {
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        Awaited(What::Run(&self.run, &self.run.told))
     }
 }
 
 impl<R> Future for Pending<R> {
     type Output = Result<R, Error>;
 
-    fn poll(mut self: Pin<&mut Self>, waking: &mut Waking<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, waking: &mut Waking<'_>) -> Poll<Self::Output> {
         if self.run.told.is_done() || self.run.wake(waking.waker()) {
             return Poll::Ready(self.take());
         }
-        if !self.listens {
-            self.listens = true;
+        if !self.listens.swap(true, Relaxed) {
             self.run.listen();
         }
         Poll::Pending

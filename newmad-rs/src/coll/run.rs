@@ -23,16 +23,18 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
+use std::time::Instant;
 
-use pioman::{Completion, Handover, HandoverLock, Task, TaskBuilder};
+use pioman::{Completion, Handover, HandoverLock, Hint, Task, TaskBuilder};
 
-use crate::coll::failure::Failure;
+use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::group::Context;
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
 use crate::collect::{Link, Linked, Submissions};
 use crate::request::errand::Errand;
 use crate::request::{ANY_SOURCE, Request};
+use crate::session::Inner;
 
 /// Go on.
 const GO: u64 = 1;
@@ -238,8 +240,22 @@ impl Run {
     }
 
     /// From now on it hears of the failures of others.
-    pub(super) fn listen(&self) {
+    pub(crate) fn listen(&self) {
         self.work.leave(LISTEN);
+    }
+
+    pub(crate) fn session(&self) -> &Inner {
+        &self.context.session
+    }
+
+    /// Waits for one of its two ends.
+    pub(crate) fn wait(&self, end: &Completion) {
+        let manager = &self.context.session.manager;
+        if end.is_done() || manager.wait_until(end, Hint::Short, Instant::now() + PATIENCE) {
+            return;
+        }
+        self.listen();
+        manager.wait(end, Hint::Long);
     }
 
     /// This waker is called when the outcome is known, unless it is (true).

@@ -447,9 +447,17 @@ impl Engine {
     /// Its owner is about to block on it, and on others.
     pub(crate) fn will_wait(&self, request: &Request) {
         request.set_waiting();
-        if self.signals.starved.load(Ordering::SeqCst) {
+        self.feed_if_starved();
+    }
+
+    /// Gives the engine memory if it needs some; whether it did.
+    #[inline]
+    pub(crate) fn feed_if_starved(&self) -> bool {
+        let starved = self.signals.starved.load(Ordering::SeqCst);
+        if starved {
             self.feed();
         }
+        starved
     }
 
     #[cold]

@@ -8,13 +8,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use pioman::Point;
-
 use crate::Status;
 use crate::error::Error;
 use crate::request::Request;
 use crate::request::errand::Errand;
-use crate::request::several::{Seal, Waited};
+use crate::request::several::{Awaited, Seal, Waited, What};
 use crate::session::Inner;
 
 /// What a request that nobody has a handle to calls at its end.
@@ -22,7 +20,7 @@ type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
 
 /// A request in a box of its own. Dropping it waits for the request (or takes back a receive that nothing has
 /// matched); forgetting it leaks it with everything it needs.
-pub struct Owned {
+pub(crate) struct Owned {
     boxed: NonNull<Boxed>,
     session: Arc<Inner>,
 }
@@ -78,6 +76,11 @@ impl Owned {
         true
     }
 
+    /// Whether its memory is that session's.
+    pub(crate) fn is_of(&self, session: &Arc<Inner>) -> bool {
+        Arc::ptr_eq(&self.session, session)
+    }
+
     /// Its request, which may be under way.
     pub(crate) fn request(&self) -> &Request {
         self.errand().request()
@@ -103,7 +106,7 @@ impl Owned {
 
     /// Whether it is over, after a look for events if it is not.
     pub(crate) fn test(&self) -> bool {
-        self.is_finished() || (self.session.manager.poll(Point::Library) && self.is_finished())
+        self.is_finished() || (self.session.look() && self.is_finished())
     }
 
     /// Waits for its end.
@@ -469,14 +472,14 @@ impl Future for RecvRequest {
 }
 
 impl Waited for SendRequest {
-    fn owned(&self, _: Seal) -> Option<&Owned> {
-        self.owned.as_ref()
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        What::of(self.owned.as_ref())
     }
 }
 
 impl Waited for RecvRequest {
-    fn owned(&self, _: Seal) -> Option<&Owned> {
-        self.owned.as_ref()
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        What::of(self.owned.as_ref())
     }
 }
 

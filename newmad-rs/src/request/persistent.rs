@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::request::Request;
 use crate::request::handle::{Lent, Owned};
 use crate::request::scope::{Scope, ScopedRequest};
-use crate::request::several::{Seal, Waited};
+use crate::request::several::{self, Awaited, Seal, Waited};
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
 
@@ -138,8 +138,8 @@ impl Drop for PersistentRequest {
 }
 
 impl Waited for PersistentRequest {
-    fn owned(&self, _: Seal) -> Option<&Owned> {
-        self.owned.as_ref()
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        several::What::of(self.owned.as_ref())
     }
 }
 

@@ -1,29 +1,125 @@
 //! Waits for one, some or all of several requests.
 
-use pioman::Waitable;
+use std::time::Instant;
 
-use crate::request::Request;
+use pioman::{Completion, Hint, Waitable};
+
+use crate::coll::{PATIENCE, Run};
 use crate::request::handle::Owned;
+use crate::session::Inner;
 
 /// Lets nobody else say what a request is.
 #[derive(Debug)]
 pub struct Seal(());
 
-/// A request that can be waited for together with others: all that this crate has, and references to them
-/// (`&mut dyn Waited`, where they are of several kinds).
-pub trait Waited {
-    #[doc(hidden)]
-    fn owned(&self, _: Seal) -> Option<&Owned>;
+/// What there is to wait for, of a request of some kind.
+#[derive(Clone, Copy)]
+pub struct Awaited<'a>(pub(crate) What<'a>);
+
+#[derive(Clone, Copy)]
+pub(crate) enum What<'a> {
+    /// Nothing: it is over.
+    Over,
+    Request(&'a Owned),
+    /// One of a collective's two ends.
+    Run(&'a Run, &'a Completion),
+    /// Something that others complete.
+    Other(&'a Inner, &'a Completion),
 }
 
-impl<R: Waited + ?Sized> Waited for &mut R {
-    fn owned(&self, seal: Seal) -> Option<&Owned> {
-        (**self).owned(seal)
+impl<'a> What<'a> {
+    pub(crate) fn of(owned: Option<&'a Owned>) -> Awaited<'a> {
+        Awaited(owned.map_or(What::Over, What::Request))
+    }
+
+    fn is_over(&self) -> bool {
+        match self {
+            What::Over => true,
+            What::Request(owned) => owned.is_finished(),
+            What::Run(_, end) | What::Other(_, end) => end.is_done(),
+        }
+    }
+
+    fn session(&self) -> Option<&'a Inner> {
+        match self {
+            What::Over => None,
+            What::Request(owned) => Some(owned.parts().1),
+            What::Run(run, _) => Some(run.session()),
+            What::Other(session, _) => Some(session),
+        }
+    }
+
+    fn waitable(&self) -> Option<Waitable<'a>> {
+        match self {
+            What::Over => None,
+            What::Request(owned) => Some((&owned.request().done).into()),
+            What::Run(_, end) | What::Other(_, end) => Some((*end).into()),
+        }
+    }
+
+    /// Its end, or a call for help, has woken who waited.
+    fn woken(&self) {
+        if let What::Request(owned) = self
+            && !owned.is_finished()
+        {
+            let (pointer, session) = owned.parts();
+            session.engine.nudged(pointer);
+        }
     }
 }
 
+impl Awaited<'_> {
+    /// Nothing is to be waited for.
+    pub const OVER: Awaited<'static> = Awaited(What::Over);
+
+    /// Whether it is over; does not look for events.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
+
+    /// Waits until it is over.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// The calling thread.
+    pub fn wait(&self) {
+        wait(self.0);
+    }
+}
+
+impl std::fmt::Debug for Awaited<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Awaited").field("over", &self.is_over()).finish()
+    }
+}
+
+/// A request that can be waited for together with others: all that this crate has, and references to them
+/// (`&mut dyn Waited`, where they are of several kinds). One thread waits for it at a time.
+pub trait Waited {
+    #[doc(hidden)]
+    fn awaited(&self, _: Seal) -> Awaited<'_>;
+}
+
+impl<R: Waited + ?Sized> Waited for &mut R {
+    fn awaited(&self, seal: Seal) -> Awaited<'_> {
+        (**self).awaited(seal)
+    }
+}
+
+impl Waited for Awaited<'_> {
+    fn awaited(&self, _: Seal) -> Awaited<'_> {
+        *self
+    }
+}
+
+fn what(request: &impl Waited) -> What<'_> {
+    request.awaited(Seal(())).0
+}
+
 fn is_over(request: &impl Waited) -> bool {
-    request.owned(Seal(())).is_none_or(Owned::is_finished)
+    what(request).is_over()
 }
 
 /// Waits until one of the requests is over; which. `None`: there are none. What came of it says its own `wait`.
@@ -47,29 +143,33 @@ fn is_over(request: &impl Waited) -> bool {
 /// # Blocking
 /// The calling thread.
 pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
-    let first = requests.iter().find_map(|request| request.owned(Seal(())));
-    let Some((_, session)) = first.map(Owned::parts) else {
-        return if requests.is_empty() { None } else { Some(0) };
-    };
+    let begun = Instant::now();
+    let mut patient = true;
     loop {
         if let Some(over) = requests.iter().position(is_over) {
             return Some(over);
         }
-        let pending: Vec<&Owned> =
-            requests.iter().filter_map(|request| request.owned(Seal(()))).collect();
-        let requests: Vec<&Request> = pending.iter().map(|owned| owned.request()).collect();
-        for (request, owned) in requests.iter().zip(&pending) {
-            owned.parts().1.engine.will_wait(request);
+        let mut pending: Vec<What<'_>> = requests.iter().map(what).collect();
+        pending.retain(|what| what.session().is_some());
+        let manager = &pending.first()?.session()?.manager;
+        let mut collective = false;
+        for what in &pending {
+            match what {
+                What::Request(owned) => owned.parts().1.engine.will_wait(owned.request()),
+                What::Run(..) if patient => collective = true,
+                What::Run(run, _) => run.listen(),
+                What::Over | What::Other(..) => {}
+            }
         }
-        let waitables: Vec<Waitable<'_>> =
-            requests.iter().map(|request| (&request.done).into()).collect();
-        let woken = session.manager.wait_any(&waitables);
-        let (Some(request), Some(owned)) = (requests.get(woken), pending.get(woken)) else {
-            continue;
+        let waitables: Vec<Waitable<'_>> = pending.iter().filter_map(What::waitable).collect();
+        let woken = if collective {
+            manager.wait_any_until(&waitables, begun + PATIENCE)
+        } else {
+            Some(manager.wait_any(&waitables))
         };
-        if !request.is_finished() {
-            let (pointer, session) = owned.parts();
-            session.engine.nudged(pointer);
+        match woken {
+            Some(woken) => pending.get(woken).iter().for_each(|what| what.woken()),
+            None => patient = false,
         }
     }
 }
@@ -88,14 +188,30 @@ pub fn wait_some<R: Waited>(requests: &mut [R]) -> Vec<usize> {
 /// # Context, Blocking
 /// As [`wait_any`].
 pub fn wait_all<R: Waited>(requests: &mut [R]) {
-    let all = || requests.iter().filter_map(|request| request.owned(Seal(())));
-    let Some(first) = all().find(|owned| !owned.is_finished()) else { return };
-    let session = first.parts().1;
-    let here = |owned: &&Owned| std::ptr::eq(owned.parts().1, session) && !owned.is_finished();
-    session.engine.wait_together(all().filter(here).map(Owned::request), &session.manager);
-    for owned in all() {
+    let all = || {
+        requests.iter().filter_map(|request| match what(request) {
+            What::Request(owned) => Some(owned),
+            _ => None,
+        })
+    };
+    if let Some(first) = all().find(|owned| !owned.is_finished()) {
+        let session = first.parts().1;
+        let here = |owned: &&Owned| std::ptr::eq(owned.parts().1, session) && !owned.is_finished();
+        session.engine.wait_together(all().filter(here).map(Owned::request), &session.manager);
+    }
+    for request in requests.iter() {
+        wait(what(request));
+    }
+}
+
+/// Waits until it is over. What came of it says its own `wait`.
+pub(crate) fn wait(what: What<'_>) {
+    match what {
+        What::Over => {}
         // Whatever it is, its own wait will say it again.
-        let _ = owned.wait();
+        What::Request(owned) => drop(owned.wait()),
+        What::Run(run, end) => run.wait(end),
+        What::Other(session, end) => session.manager.wait(end, Hint::Short),
     }
 }
 
@@ -107,9 +223,84 @@ pub fn wait_all<R: Waited>(requests: &mut [R]) {
 /// No.
 pub fn test_some<R: Waited>(requests: &mut [R]) -> Vec<usize> {
     if !requests.iter().any(is_over)
-        && let Some(owned) = requests.iter().find_map(|request| request.owned(Seal(())))
+        && let Some(session) = requests.iter().find_map(|request| what(request).session())
     {
-        owned.test();
+        session.look();
     }
     (0..requests.len()).filter(|&index| is_over(&requests[index])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pioman::{Completion, Manager};
+
+    use super::*;
+    use crate::Session;
+    use crate::raw::{Memory, RawRequest};
+
+    fn pair() -> (Session, Session) {
+        let manager = Manager::builder().build().unwrap();
+        let mut both = Session::local_world(2, &manager).unwrap();
+        let second = both.pop().unwrap();
+        (both.pop().unwrap(), second)
+    }
+
+    /// Which of a receive, a barrier and a completion is waited for first depends on what the other side does first.
+    #[test]
+    fn requests_collectives_and_completions_are_waited_for_together() {
+        let (first, second) = pair();
+        let (here, there) = (first.world().unwrap(), second.world().unwrap());
+        for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let done = Completion::new();
+            let (go, wanted) = std::sync::mpsc::channel();
+            std::thread::scope(|scope| {
+                let (there, second, done) = (&there, &second, &done);
+                scope.spawn(move || {
+                    for what in wanted {
+                        match what {
+                            0 => second.send(0, 7, &[]).unwrap(),
+                            1 => there.barrier().unwrap(),
+                            _ => done.complete(),
+                        }
+                    }
+                });
+                let mut receive = first.irecv(1, 7, Vec::new()).unwrap();
+                let mut barrier = here.ibarrier().unwrap();
+                let mut other = first.awaited(done);
+                let mut waited = [true; 3];
+                for what in order {
+                    go.send(what).unwrap();
+                    let all: [&mut dyn Waited; 3] = [&mut receive, &mut barrier, &mut other];
+                    let left = all.into_iter().enumerate().filter(|(which, _)| waited[*which]);
+                    let (names, mut left): (Vec<usize>, Vec<_>) = left.unzip();
+                    assert_eq!(names[wait_any(&mut left).unwrap()], what);
+                    waited[what] = false;
+                }
+                drop(go);
+                receive.wait().unwrap();
+                barrier.wait().unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn one_place_serves_many_requests_but_one_at_a_time() {
+        let (first, second) = pair();
+        let (mut out, mut inward) = (RawRequest::idle(), RawRequest::idle());
+        assert!(out.is_over() && inward.test());
+        for round in 0..100u8 {
+            let (mut data, mut buffer) = ([round; 3], [0; 8]);
+            // SAFETY: both are over before their memory goes.
+            unsafe {
+                let into = Memory::Whole(buffer.as_mut_ptr(), 8);
+                inward.recv(&first, 1, 9, into).unwrap();
+                assert!(matches!(inward.recv(&first, 1, 9, into), Err(crate::Error::Active)));
+                out.send(&second, 0, 9, Memory::Whole(data.as_mut_ptr(), 3), round % 2 == 0)
+                    .unwrap();
+            }
+            assert_eq!(inward.wait().unwrap().len, 3);
+            out.wait().unwrap();
+            assert_eq!(buffer[..4], [round, round, round, 0]);
+        }
+    }
 }

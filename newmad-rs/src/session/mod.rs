@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pioman::{Manager, SourceHandle};
+use pioman::{Manager, Point, SourceHandle};
 
 pub use locking::Locking;
 pub use open::{Builder, Driver};
@@ -385,6 +385,13 @@ impl Inner {
 
     pub(crate) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Looks for events, on behalf of somebody who does not wait: what the engine lacks it gets. Whether there were some.
+    #[inline]
+    pub(crate) fn look(&self) -> bool {
+        let any = self.manager.poll(Point::Library);
+        self.engine.feed_if_starved() || any
     }
 
     fn close(&self) -> Result<(), Error> {

@@ -1,0 +1,78 @@
+//! Collectives as requests.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use newmad::coll::Pending;
+use newmad::raw::Awaited;
+
+use super::{Again, Operation, Outcome, new_operation, new_persistent};
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// What is still to be done when a collective is over, such as to unpack its result; it keeps what it needs. Dropped
+/// without being called if the collective failed.
+pub(crate) type Finish = Box<dyn FnOnce() -> Result<(), Fault> + Send>;
+
+struct Collective {
+    comm: Held<Comm>,
+    pending: Pending<()>,
+    finish: Mutex<Option<Finish>>,
+    known: OnceLock<Outcome>,
+}
+
+impl Operation for Collective {
+    fn awaited(&self) -> Awaited<'_> {
+        self.pending.awaited()
+    }
+
+    fn asked(&self) {
+        self.pending.test_over(); // who asks for long listens for failures of others
+    }
+
+    fn outcome(&self) -> Outcome {
+        let finish = || {
+            self.pending.wait_over()?;
+            let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
+            finish.map_or(Ok(()), |finish| finish())
+        };
+        let outcome = || match finish() {
+            Ok(()) => Outcome::EMPTY,
+            Err(fault) => Outcome::failed(Fault::on_comm(fault, &self.comm)),
+        };
+        self.known.get_or_init(outcome).clone()
+    }
+}
+
+/// A collective that is under way, as what a request can be.
+pub(crate) fn operation(
+    comm: &Held<Comm>,
+    pending: Pending<()>,
+    finish: Option<Finish>,
+) -> Arc<dyn Operation> {
+    let (finish, known) = (Mutex::new(finish), OnceLock::new());
+    Arc::new(Collective { comm: comm.clone(), pending, finish, known })
+}
+
+/// A request for a collective that is under way.
+///
+/// # Errors
+/// There are too many requests.
+pub(crate) fn new(
+    comm: &Held<Comm>,
+    pending: Pending<()>,
+    finish: Option<Finish>,
+) -> Result<MPI_Request, Fault> {
+    new_operation(operation(comm, pending, finish))
+}
+
+/// A request that starts a collective, or something else that is not one message, each time.
+///
+/// # Errors
+/// There are too many requests.
+pub(crate) fn persistent(
+    start: impl FnMut() -> Result<Arc<dyn Operation>, Fault> + Send + 'static,
+) -> Result<MPI_Request, Fault> {
+    new_persistent(Again::Other(Box::new(start)))
+}

@@ -1,0 +1,220 @@
+//! Looking at several requests: one, some or all of them.
+
+use super::wait::{self, Found, Waiting, find, take, without_slot};
+use super::{Outcome, Work};
+use crate::abi::*;
+use crate::error::Fault;
+
+/// Whether the request is there to be waited for: neither null nor idle.
+fn is_active(request: MPI_Request) -> Result<bool, Fault> {
+    match without_slot(request) {
+        Some(found) => Ok(!matches!(found, Found::Inactive)),
+        None => Ok(!matches!(find(request)?.work, Work::Idle)),
+    }
+}
+
+fn is_over(request: MPI_Request) -> Result<bool, Fault> {
+    Ok(without_slot(request).is_some() || find(request)?.is_over())
+}
+
+/// Every handle is one.
+///
+/// # Errors
+/// One is not: which.
+pub(super) fn check(requests: &[MPI_Request]) -> Result<(), Fault> {
+    for (index, &request) in requests.iter().enumerate() {
+        if without_slot(request).is_none() && find(request).is_err() {
+            let name = format!("array_of_requests[{index}]");
+            let why = "it is not a request, or was freed, or is over and was told of";
+            return Err(Fault::argument(
+                MPI_ERR_REQUEST,
+                &name,
+                format_args!("{:#x}", request.0),
+                why,
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Takes the first one that is over. Else: whether there is an active one.
+fn take_any(requests: &mut [MPI_Request]) -> Result<Result<(usize, Outcome), bool>, Fault> {
+    let mut active = false;
+    for (index, request) in requests.iter_mut().enumerate() {
+        match take(*request)? {
+            Found::Inactive => {}
+            Found::Pending => active = true,
+            Found::Over { outcome, ended } => {
+                if ended {
+                    *request = MPI_REQUEST_NULL;
+                }
+                return Ok(Ok((index, outcome)));
+            }
+        }
+    }
+    Ok(Err(active))
+}
+
+/// Waits until one of those that are pending is over.
+fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
+    let mut waiting = Vec::with_capacity(requests.len());
+    for &request in requests {
+        if without_slot(request).is_some() || matches!(find(request)?.work, Work::Idle) {
+            continue;
+        }
+        match Waiting::new(request)? {
+            Some(one) => waiting.push(one),
+            None => return Ok(()),
+        }
+    }
+    while !waiting.is_empty() && !waiting.iter().any(Waiting::is_over) {
+        let mut all: Vec<_> = waiting.iter().map(Waiting::awaited).collect();
+        newmad::wait_any(&mut all);
+    }
+    Ok(())
+}
+
+/// Waits until all of them are over: of several messages that are under way, the peers are told at once.
+pub(super) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
+    let mut waiting = Vec::new();
+    for &request in requests {
+        if without_slot(request).is_none() && !find(request)?.is_over() {
+            waiting.extend(Waiting::new(request)?);
+        }
+    }
+    if waiting.len() > 1 {
+        let mut all: Vec<_> = waiting.iter().map(Waiting::awaited).collect();
+        newmad::wait_all(&mut all);
+    }
+    waiting.iter().for_each(Waiting::wait);
+    Ok(())
+}
+
+/// Waits for one of them, and takes what came of it; `None`: there is none to wait for.
+pub(super) fn wait_any(requests: &mut [MPI_Request]) -> Result<Option<(usize, Outcome)>, Fault> {
+    loop {
+        match take_any(requests)? {
+            Ok(found) => return Ok(Some(found)),
+            Err(false) => return Ok(None),
+            Err(true) => wait_for_one(requests)?,
+        }
+    }
+}
+
+/// As [`wait_any`], if one is over, after a look for events if none is; `Err`: whether there is an active one.
+pub(super) fn test_any(
+    requests: &mut [MPI_Request],
+) -> Result<Result<(usize, Outcome), bool>, Fault> {
+    match take_any(requests)? {
+        Err(true) => {
+            wait::look()?;
+            let found = take_any(requests)?;
+            if let Err(true) = found {
+                requests.iter().for_each(|&request| wait::asked(request));
+            }
+            Ok(found)
+        }
+        found => Ok(found),
+    }
+}
+
+/// Takes all that are over.
+fn take_some(requests: &mut [MPI_Request]) -> Result<Vec<(usize, Outcome)>, Fault> {
+    let mut all = Vec::new();
+    for (index, request) in requests.iter_mut().enumerate() {
+        if let Found::Over { outcome, ended } = take(*request)? {
+            if ended {
+                *request = MPI_REQUEST_NULL;
+            }
+            all.push((index, outcome));
+        }
+    }
+    Ok(all)
+}
+
+/// Waits for one of them, and takes all that are over; `None`: there is none to wait for.
+pub(super) fn wait_some(
+    requests: &mut [MPI_Request],
+) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
+    loop {
+        let some = take_some(requests)?;
+        if !some.is_empty() {
+            return Ok(Some(some));
+        }
+        if !any_active(requests)? {
+            return Ok(None);
+        }
+        wait_for_one(requests)?;
+    }
+}
+
+/// Takes all that are over, after a look for events if none is; `None`: there is none to wait for.
+pub(super) fn test_some(
+    requests: &mut [MPI_Request],
+) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
+    let some = take_some(requests)?;
+    if !some.is_empty() {
+        return Ok(Some(some));
+    }
+    if !any_active(requests)? {
+        return Ok(None);
+    }
+    wait::look()?;
+    let some = take_some(requests)?;
+    if some.is_empty() {
+        requests.iter().for_each(|&request| wait::asked(request));
+    }
+    Ok(Some(some))
+}
+
+fn any_active(requests: &[MPI_Request]) -> Result<bool, Fault> {
+    for &request in requests {
+        if is_active(request)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether all of them are over, after a look for events if not.
+pub(super) fn all_over(requests: &[MPI_Request]) -> Result<bool, Fault> {
+    let over = |requests: &[MPI_Request]| -> Result<bool, Fault> {
+        for &request in requests {
+            if !is_over(request)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    };
+    if over(requests)? {
+        return Ok(true);
+    }
+    wait::look()?;
+    let all = over(requests)?;
+    if !all {
+        requests.iter().for_each(|&request| wait::asked(request));
+    }
+    Ok(all)
+}
+
+/// Which of them are over, after a look for events if none is; `None`: there is none to wait for.
+pub(super) fn over(requests: &[MPI_Request]) -> Result<Option<Vec<usize>>, Fault> {
+    if !any_active(requests)? {
+        return Ok(None);
+    }
+    let over = |requests: &[MPI_Request]| -> Result<Vec<usize>, Fault> {
+        let mut all = Vec::new();
+        for (index, &request) in requests.iter().enumerate() {
+            if is_active(request)? && is_over(request)? {
+                all.push(index);
+            }
+        }
+        Ok(all)
+    };
+    let all = over(requests)?;
+    if !all.is_empty() {
+        return Ok(Some(all));
+    }
+    wait::look()?;
+    over(requests).map(Some)
+}

@@ -1,0 +1,241 @@
+//! Where requests are: slots that stay for ever and are used again, with the memory that newmad needs for one.
+//!
+//! A handle is `generation (10 bits) | slot + 4096 (21 bits)`, as in [`crate::handle`]. What a slot holds is behind its own
+//! lock, which nobody holds while it waits. Each kernel thread keeps some free slots, those that it used last first: making
+//! and ending a request takes no lock but the slot's.
+//!
+//! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
+
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::State;
+use crate::abi::*;
+use crate::error::Fault;
+
+const SLOT_BITS: u32 = 21;
+const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
+const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
+/// Of handles; those of the standard are below, and the two of [`super`] that stand for what is over.
+const FIRST: u32 = 4098;
+/// The first chunk has this many slots, each further one twice as many.
+const CHUNK: u32 = 64;
+const CHUNKS: usize = 16;
+/// So many free slots a kernel thread keeps.
+const CACHE: usize = 64;
+
+/// A place for a request.
+pub(super) struct Slot(Mutex<State>);
+
+static SLOT_CHUNKS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+static SPARE: Mutex<Spare> = Mutex::new(Spare { freed: Vec::new(), fresh: 0 });
+
+struct Spare {
+    freed: Vec<u32>,
+    fresh: u32,
+}
+
+/// Free slots of a kernel thread; what is left at its end goes to the others.
+struct Cache(RefCell<Vec<u32>>);
+
+thread_local! {
+    static OWN: Cache = const { Cache(RefCell::new(Vec::new())) };
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        spare().freed.append(self.0.get_mut());
+    }
+}
+
+fn spare() -> MutexGuard<'static, Spare> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The chunk of a slot, and the first one there.
+fn place(index: u32) -> (usize, u32) {
+    let chunk = (index / CHUNK + 1).ilog2();
+    (chunk as usize, CHUNK * ((1 << chunk) - 1))
+}
+
+fn slot(index: u32) -> Option<&'static Slot> {
+    let (chunk, start) = place(index);
+    SLOT_CHUNKS.get(chunk)?.get()?.get((index - start) as usize)
+}
+
+/// A slot that nobody has.
+fn take() -> Option<u32> {
+    let own = OWN.try_with(|own| own.0.borrow_mut().pop()).ok().flatten();
+    own.or_else(more)
+}
+
+#[cold]
+fn more() -> Option<u32> {
+    let mut spare = spare();
+    if let Some(index) = spare.freed.pop() {
+        return Some(index);
+    }
+    if spare.fresh == SLOTS {
+        return None;
+    }
+    let index = spare.fresh;
+    spare.fresh += 1;
+    let (chunk, start) = place(index);
+    if index == start {
+        let slots = || (0..CHUNK << chunk).map(|_| Slot(Mutex::new(State::free()))).collect();
+        SLOT_CHUNKS[chunk].get_or_init(slots);
+    }
+    Some(index)
+}
+
+fn give_back(index: u32) {
+    let kept = OWN.try_with(|own| {
+        let mut own = own.0.borrow_mut();
+        if own.len() < CACHE {
+            own.push(index);
+        } else {
+            let mut spare = spare();
+            spare.freed.extend(own.drain(CACHE / 2..));
+            spare.freed.push(index);
+        }
+    });
+    if kept.is_err() {
+        spare().freed.push(index); // at the end of the thread
+    }
+}
+
+/// A request's state, locked.
+pub(super) struct Locked {
+    state: MutexGuard<'static, State>,
+    index: u32,
+}
+
+impl std::ops::Deref for Locked {
+    type Target = State;
+    #[inline]
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Locked {
+    /// Its handle.
+    #[inline]
+    pub(super) fn handle(&self) -> MPI_Request {
+        MPI_Request((self.state.generation << SLOT_BITS | (self.index + FIRST)) as usize)
+    }
+
+    /// Ends it: the handle stands for nothing from now on, and the slot is free.
+    #[inline]
+    pub(super) fn free(mut self) {
+        self.state.generation = (self.state.generation + 1) % GENERATIONS;
+        self.state.clear();
+        let index = self.index;
+        drop(self);
+        give_back(index);
+    }
+}
+
+/// A new request, that is nothing yet.
+///
+/// # Errors
+/// There are too many.
+#[inline]
+pub(super) fn new() -> Result<Locked, Fault> {
+    let found = take().and_then(|index| Some((index, slot(index)?)));
+    let Some((index, slot)) = found else {
+        return Err(Fault::new(MPI_ERR_OTHER, "two million requests are there already"));
+    };
+    Ok(Locked { state: slot.0.lock().unwrap_or_else(PoisonError::into_inner), index })
+}
+
+/// The request that a handle stands for, even if the program has freed it.
+#[inline]
+pub(super) fn find(request: MPI_Request) -> Option<Locked> {
+    let handle = u32::try_from(request.0).ok()?;
+    let index = (handle & ((1 << SLOT_BITS) - 1)).checked_sub(FIRST)?;
+    let state = slot(index)?.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let right = state.generation == handle >> SLOT_BITS && state.is_used();
+    right.then_some(Locked { state, index })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Outcome, Work};
+    use proptest::prelude::*;
+
+    fn over(tag: i32) -> MPI_Request {
+        let mut locked = new().ok().unwrap();
+        let status = MPI_Status { MPI_TAG: tag, ..MPI_Status::EMPTY };
+        locked.work = Work::Over(Outcome { status, fault: None });
+        locked.handle()
+    }
+
+    fn tag(handle: MPI_Request) -> Option<i32> {
+        match &find(handle)?.work {
+            Work::Over(outcome) => Some(outcome.status.MPI_TAG),
+            _ => None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_handle_stands_for_its_request_until_that_is_freed(
+            steps in proptest::collection::vec((any::<bool>(), any::<usize>()), 1..1000),
+        ) {
+            let (mut live, mut dead) = (std::collections::HashMap::new(), Vec::new());
+            for (number, (insert, which)) in steps.into_iter().enumerate() {
+                if insert || live.is_empty() {
+                    let handle = over(number as i32);
+                    prop_assert!((4098..1 << 31).contains(&handle.0));
+                    prop_assert!(live.insert(handle, number as i32).is_none());
+                } else {
+                    let handle = *live.keys().nth(which % live.len()).unwrap();
+                    live.remove(&handle);
+                    find(handle).unwrap().free();
+                    dead.push(handle);
+                }
+            }
+            for (handle, number) in &live {
+                prop_assert_eq!(tag(*handle), Some(*number));
+            }
+            for handle in dead.iter().filter(|handle| !live.contains_key(handle)) {
+                prop_assert!(find(*handle).is_none());
+            }
+            for handle in live.into_keys() {
+                find(handle).unwrap().free();
+            }
+        }
+    }
+
+    #[test]
+    fn requests_made_here_and_ended_there_do_not_meet() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let ender = std::thread::spawn(move || {
+            for (handle, number) in receiver {
+                assert_eq!(tag(handle), Some(number));
+                find(handle).unwrap().free();
+            }
+        });
+        for number in 0..10_000 {
+            sender.send((over(number), number)).unwrap();
+        }
+        drop(sender);
+        ender.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_no_handle_is_nothing() {
+        for handle in [0, 1, 0x180, 4095, 4096, 4097, 1 << 21, 1 << 31, usize::MAX] {
+            assert!(find(MPI_Request(handle)).is_none());
+        }
+    }
+}
