@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use common::Mailbox;
 use marcel::{Mode, Runtime};
-use pioman::{Cond, Hint, Manager, Point, Points, Progress, SourceRemoved, TaskBuilder};
+use pioman::{
+    Completion, Cond, Hint, Manager, Point, Points, Progress, SourceRemoved, TaskBuilder,
+};
 
 fn modes() -> [Mode; 3] {
     [Mode::NoThread, Mode::Mono, Mode::Smp]
@@ -521,4 +523,63 @@ fn a_thread_s_successor_is_woken_with_another_manager() {
         complete(0, 2 * round + 1);
         sleeper.join().unwrap();
     }
+}
+
+/// Who offers something again and again, and waits in between, finds somebody awake for it on another core, at last.
+#[test]
+fn what_is_offered_often_is_taken() {
+    if marcel::topology::allowed_cpus().len() < 2 {
+        return; // there is no other core
+    }
+    let manager = Manager::builder().mode(Mode::Smp).points(Points::ALL).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(2).hooks(manager.clone()).build().unwrap();
+    let mailbox = Mailbox::new(1000);
+    let source = manager.add_source(mailbox.clone()).unwrap();
+    runtime.run(|| {
+        let never = Completion::new();
+        // A machine under load wakes it too late, most times.
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let (mut taken, mut missed) = (0, 0);
+        while taken < 100 && Instant::now() < deadline {
+            if manager.offer() {
+                let request = taken;
+                mailbox.submitted.fetch_add(1, SeqCst);
+                mailbox.deliver();
+                manager.left_pending();
+                // Computes, and does not look by itself.
+                while !mailbox.requests[request].is_done() && Instant::now() < deadline {
+                    std::hint::spin_loop();
+                }
+                assert!(mailbox.requests[request].is_done(), "request {request} was left lying");
+                taken += 1;
+            } else {
+                missed += 1;
+            }
+            manager.wait_until(&never, Hint::Short, Instant::now() + Duration::from_micros(20));
+        }
+        assert_eq!(taken, 100, "{missed} were missed");
+    });
+    drop(source);
+}
+
+/// In a process that offers nothing any more nobody stays awake.
+#[test]
+fn who_is_on_call_sleeps_when_nothing_is_offered_any_more() {
+    let manager = Manager::builder().mode(Mode::Smp).points(Points::ALL).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(2).hooks(manager.clone()).build().unwrap();
+    let source = manager.add_source(Mailbox::new(1)).unwrap();
+    runtime.run(|| {
+        let never = Completion::new();
+        for _ in 0..100 {
+            manager.offer();
+            manager.wait_until(&never, Hint::Short, Instant::now() + Duration::from_micros(20));
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        marcel::sleep(Duration::from_millis(50));
+        while manager.offer() {
+            assert!(Instant::now() < deadline, "it still looks, 50 ms after the last offer");
+            marcel::sleep(Duration::from_millis(50));
+        }
+    });
+    drop(source);
 }

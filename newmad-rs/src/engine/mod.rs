@@ -234,7 +234,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and not submitted yet.
-        if self.offload.wants(unsafe { request.as_ref() }) && manager.is_polled_elsewhere() {
+        if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
             // Whoever polls finds it; when it stops, `left_pending` has somebody look, if need be the caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };

@@ -5,10 +5,11 @@
 //! looks for events: it finds it there. Otherwise the caller sends it at once; to leave it for the wait would let the
 //! receiver wait for the sender's computation, and gain nothing.
 //!
-//! The caller computes meanwhile, or waits: then it takes part in the looking, and so in the sending.
+//! The caller computes meanwhile, or waits: then it takes part in the looking, and so in the sending. So that somebody looks
+//! when the next message comes, the I/O manager keeps an idle virtual processor awake while that pays (`pioman::Manager::offer`).
 //!
-//! Rejected: to wake a core that sleeps. Waking costs the caller a system call that interrupts the other core: 10 us on the
-//! machine at hand, as much as the sending itself, and the message leaves later.
+//! Rejected: to wake a core that sleeps when the message is there. Waking costs the caller a system call that interrupts the
+//! other core: 10 us on the machine at hand, as much as the sending itself, and the message leaves later.
 
 use crate::error::Error;
 use crate::knobs;

@@ -19,12 +19,6 @@ const LINGER: Duration = Duration::from_micros(120);
 /// …but takes no more than this of the computation at a time.
 const TICK_BOUND: Duration = Duration::from_millis(2);
 
-/// The core that runs the caller, at this moment.
-fn own_core() -> Option<usize> {
-    // SAFETY: no memory is passed.
-    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
-}
-
 /// Bound of one look for events.
 const MAX_POLLS: usize = 1000;
 
@@ -71,6 +65,7 @@ unsafe impl Hooks for Manager {
         last_look: &dyn Fn() -> bool,
     ) -> bool {
         self.core.stop_idle(vp);
+        self.core.call_for_help();
         self.core.sleep_vp(vp, sleeper, deadline, last_look)
     }
 
@@ -106,16 +101,23 @@ impl Core {
         }
         let sources = self.registry.pin();
         let pending = sources.pending_of(u64::MAX);
-        if pending == 0 || self.spun.swap(false, Relaxed) {
+        let on_call = self.is_on_call(vp);
+        if !on_call && (pending == 0 || self.spun.swap(false, Relaxed)) {
             return tasks;
         }
         let mine = self.idle_poller.load(Relaxed) == address(vp);
-        if !mine && self.pollers.seems_unpolled(pending) == 0 {
+        if !on_call && !mine && self.pollers.seems_unpolled(pending) == 0 {
             return tasks;
         }
-        let polls = self.polled_by_idle(&sources, pending, since.elapsed());
-        if polls == 0 || !mine && !self.start_idle(vp) {
+        let polls = match on_call {
+            true => sources.of(self.passed.load(Relaxed)),
+            false => self.polled_by_idle(&sources, pending, since.elapsed()),
+        };
+        if polls == 0 {
             return tasks;
+        }
+        if !mine && !self.start_idle(vp) {
+            return if on_call && !self.is_on_call_in_vain() { Idle::Again } else { tasks };
         }
         let before = self.idle_mask.load(Relaxed);
         if polls != before {
@@ -126,10 +128,17 @@ impl Core {
                 self.cover(Point::Idle, &sources);
             }
         }
-        match sources.poll_these(Point::Idle, polls) {
-            true => Idle::Found,
-            false => Idle::Again,
+        if on_call && self.pollers.seem_polled_by_others(polls) {
+            self.is_busy_on_call();
+            return Idle::Again;
         }
+        if !sources.poll_these(Point::Idle, polls) {
+            return Idle::Again;
+        }
+        if on_call {
+            self.is_busy_on_call();
+        }
+        Idle::Found
     }
 
     /// The sources, a bit each, that an idle virtual processor is to poll.
@@ -147,13 +156,6 @@ impl Core {
         let poller = &self.idle_poller;
         poller.load(Relaxed) == 0
             && poller.compare_exchange(0, address(vp), Acquire, Relaxed).is_ok()
-    }
-
-    /// As [`Manager::is_polled_elsewhere`].
-    pub(crate) fn is_polled_elsewhere(&self) -> bool {
-        // SAFETY: virtual processors are immortal.
-        let poller = unsafe { (self.idle_poller.load(Relaxed) as *const Vp).as_ref() };
-        poller.is_some_and(|vp| vp.cpu().is_none_or(|core| Some(core) != own_core()))
     }
 
     /// The virtual processor does not poll any more; true if it did. The caller sees to what is pending.

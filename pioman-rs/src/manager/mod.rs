@@ -23,6 +23,7 @@
 pub(crate) mod cover;
 pub(crate) mod current;
 pub(crate) mod hooks;
+pub(crate) mod on_call;
 pub(crate) mod point;
 pub(crate) mod registry;
 pub(crate) mod runtime;
@@ -39,6 +40,7 @@ use crate::error::Error;
 use crate::knobs;
 use crate::ltask::TaskCounts;
 use crate::ltask::tree::Tree;
+use crate::manager::on_call::OnCall;
 use crate::manager::point::{Hits, Point, Points};
 use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
 use crate::observe::{Counters, SourceCounters, report};
@@ -213,6 +215,7 @@ impl Builder {
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
             idle_mask: AtomicU64::new(0),
+            on_call: OnCall::new(),
             tasks,
             hits: Hits::default(),
             wants_uring,
@@ -293,6 +296,7 @@ pub(crate) struct Core {
     /// The idle virtual processor that polls (its address), and what: the others sleep.
     pub(crate) idle_poller: AtomicUsize,
     pub(crate) idle_mask: AtomicU64,
+    pub(crate) on_call: OnCall,
     pub(crate) tasks: Tree,
     pub(crate) hits: Hits,
     pub(crate) wants_uring: bool,
@@ -504,13 +508,19 @@ impl Manager {
         self.core.mode
     }
 
-    /// Whether an idle virtual processor on another core than the caller's looks for events right now: what is left for a
-    /// source that is polled is found at once. It may stop at any moment; [`Manager::left_pending`] sees to what is left.
+    /// Offers to idle virtual processors what the caller could do at once, but an idle core as well: to begin a request,
+    /// say. True: leave it to the source, which then is pending; who looks for events on another core takes it. False:
+    /// nobody looks, and the caller had better do it; if that happens again and again, an idle virtual processor will
+    /// stay awake for it.
     ///
     /// # Context
-    /// Anywhere, signal handlers included.
-    pub fn is_polled_elsewhere(&self) -> bool {
-        self.core.is_polled_elsewhere()
+    /// Not the progress path.
+    /// # Blocking
+    /// No.
+    /// # Wakes
+    /// Nobody.
+    pub fn offer(&self) -> bool {
+        self.core.offer()
     }
 
     /// Whether every compute virtual processor is busy, the caller's own not counted.

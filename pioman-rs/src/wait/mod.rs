@@ -99,6 +99,7 @@ impl Core {
         if self.tasks.pending() {
             deny_waiting();
         }
+        self.call_for_help();
         let slot = hints.source.map(|source| usize::from(source.0));
         let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
         let mut wait = Wait {

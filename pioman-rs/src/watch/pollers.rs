@@ -69,6 +69,12 @@ impl<const N: usize> Pollers<N> {
         let is_unpolled = |slot: &usize| self.0[*slot].load(Relaxed) == 0;
         bits(pending).filter(is_unpolled).fold(0, |mask, slot| mask | 1 << slot)
     }
+
+    /// Whether each of these, which the caller has joined, is polled by somebody else, too, as it seems.
+    #[inline]
+    pub(crate) fn seem_polled_by_others(&self, mask: u64) -> bool {
+        bits(mask).all(|slot| self.0[slot].load(Relaxed) > 1)
+    }
 }
 
 #[cfg(all(test, loom))]

@@ -1,0 +1,294 @@
+//! On call: an idle virtual processor that stays awake for what callers leave to it.
+//!
+//! To begin a request may cost its caller as much as a message (a system call, a copy), and an idle core could do it. But
+//! only one that is awake: to wake one costs the caller a system call as well, which interrupts the other core. So it is
+//! woken before it is needed, when somebody has nothing better to do:
+//!
+//! ```text
+//!   a caller offers something ── somebody looks on another core ──▶ it is his; he stays for the next
+//!             │ nobody
+//!             ▼
+//!   the caller does it itself: MISSED ── somebody waits, or has nothing to run ──▶ an idle virtual processor is woken,
+//!                                                                               and is ON CALL for a while
+//! ```
+//!
+//! On call it polls what whoever passes may poll, pending or not. While somebody waits, and so polls, it keeps away.
+//!
+//! It is somebody's core, so its time is paid for. An offer that is taken is worth about a wake-up to the caller, and twenty
+//! times that of an idle core's time (the accepted overhead of the thesis, 5.3.2). Besides, a twentieth of all time is free,
+//! to try. Time in which it finds something, or keeps away, costs nothing. Where offers come too seldom for that, or its core
+//! is taken away by other processes, callers begin their requests themselves.
+//!
+//! Nothing depends on any of it but time: it is a poller like others (`watch::pollers`), and what is left when it stops is
+//! covered as all that pends.
+//!
+//! Rejected: to wake a core by the offer (on a virtual machine 8 µs for the caller, and 25 until the other runs).
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use marcel::{Kind, Vp};
+
+use crate::manager::Core;
+use crate::policy::Limit;
+
+/// It stays for so long after the last offer.
+const STAY: u64 = 500_000;
+/// What an offer that is taken is worth, in time of an idle core.
+const WORTH: u64 = 200_000;
+/// This part of all time is free.
+const FREE: u64 = 20;
+/// Who comes so late, or looks so seldom, has a core that is not idle: other processes want it. It may have lost it in the
+/// middle of a submission, for milliseconds. So that costs all, and nothing is free for so long.
+const AWAY: u64 = 200_000;
+/// The same, for who finds something: no one look takes so long.
+const LONG: u64 = 2_000_000;
+const PENALTY: u64 = 200_000_000;
+/// No more is put aside.
+const MOST: u64 = 4 * STAY;
+
+const NO_CORE: usize = usize::MAX;
+
+/// See the module's description. Times are nanoseconds since `epoch`. Two who write at once may lose an amount.
+#[derive(Debug)]
+pub(crate) struct OnCall {
+    epoch: Instant,
+    /// The core of a caller who has offered something to nobody, since the last call.
+    missed_on: AtomicUsize,
+    /// An idle virtual processor is to stay until then; 0: none is.
+    until: AtomicU64,
+    /// Not on this core: that is the caller's.
+    offerer: AtomicUsize,
+    /// Up to when its time is accounted for.
+    paid: AtomicU64,
+    budget: AtomicU64,
+    /// Up to when the free part is in the budget.
+    freed: AtomicU64,
+}
+
+impl OnCall {
+    pub(crate) fn new() -> OnCall {
+        OnCall {
+            epoch: Instant::now(),
+            missed_on: AtomicUsize::new(NO_CORE),
+            until: AtomicU64::new(0),
+            offerer: AtomicUsize::new(NO_CORE),
+            paid: AtomicU64::new(0),
+            budget: AtomicU64::new(MOST),
+            freed: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Adds to the budget, and the free part of the time until now.
+    fn earn(&self, now: u64, worth: u64) -> u64 {
+        let free = now.saturating_sub(self.freed.fetch_max(now, Relaxed)) / FREE;
+        let budget = (self.budget.load(Relaxed) + free + worth).min(MOST);
+        self.budget.store(budget, Relaxed);
+        budget
+    }
+
+    /// An offer is taken: who takes it stays for the next.
+    fn taken(&self, now: u64) {
+        self.earn(now, WORTH);
+        if self.until.load(Relaxed) != 0 {
+            self.until.store(now + STAY, Relaxed);
+        }
+    }
+
+    /// Whether somebody is to be woken, for offers from that core. Not if somebody is on the way, or it is not paid for.
+    fn call(&self, now: u64, offerer: usize) -> bool {
+        let calls = now >= self.until.load(Relaxed) && self.earn(now, 0) >= STAY;
+        if calls {
+            self.offerer.store(offerer, Relaxed);
+            self.paid.store(now, Relaxed);
+            self.until.store(now + STAY, Relaxed);
+        }
+        calls
+    }
+
+    /// Whether who is on call stays so. It pays for the time since it asked last.
+    fn stays(&self, now: u64) -> bool {
+        let price = now.saturating_sub(self.paid.swap(now, Relaxed));
+        let budget = self.budget.load(Relaxed);
+        let left = budget.saturating_sub(price);
+        self.budget.store(left, Relaxed);
+        if price >= AWAY {
+            self.lost_its_core(now);
+        }
+        let stays = now < self.until.load(Relaxed) && left > 0 && price < AWAY;
+        if !stays {
+            self.until.store(0, Relaxed);
+        }
+        stays
+    }
+
+    /// Who is on call does not look in vain just now.
+    fn is_busy(&self, now: u64) {
+        let took = now.saturating_sub(self.paid.swap(now, Relaxed));
+        if took >= LONG {
+            self.lost_its_core(now);
+        }
+    }
+
+    #[cold]
+    fn lost_its_core(&self, now: u64) {
+        self.until.store(0, Relaxed);
+        self.budget.store(0, Relaxed);
+        self.freed.store(now + PENALTY, Relaxed);
+    }
+}
+
+impl Core {
+    /// As [`crate::Manager::offer`].
+    pub(crate) fn offer(&self) -> bool {
+        let Some(core) = own_core() else { return false };
+        let taken = self.is_polled_elsewhere(core);
+        match taken {
+            true => self.on_call.taken(self.on_call.now()),
+            false => self.on_call.missed_on.store(core, Relaxed),
+        }
+        taken
+    }
+
+    /// The caller waits, or has nothing to run: if something was offered to nobody, wakes somebody for the next time.
+    #[inline]
+    pub(crate) fn call_for_help(&self) {
+        if self.on_call.missed_on.load(Relaxed) != NO_CORE {
+            self.call_now();
+        }
+    }
+
+    #[cold]
+    fn call_now(&self) {
+        let offerer = self.on_call.missed_on.swap(NO_CORE, Relaxed);
+        let Some(load) = self.load.get() else { return };
+        let idle = load.compute_vps() > load.busy_compute_vps();
+        let never = self.limit == Limit::For(Duration::ZERO);
+        if !never && idle && self.points.idle && self.on_call.call(self.on_call.now(), offerer) {
+            // If none sleeps there, one may be about to, and looks first.
+            load.wake_on(&|core| core != offerer);
+        }
+    }
+
+    /// Whether this idle virtual processor is to stay awake.
+    #[inline]
+    pub(crate) fn is_on_call(&self, vp: &Vp) -> bool {
+        self.on_call.until.load(Relaxed) != 0
+            && vp.kind() == Kind::Compute
+            && vp.cpu().is_some_and(|core| core != self.on_call.offerer.load(Relaxed))
+            && self.on_call.stays(self.on_call.now())
+    }
+
+    /// Whether an idle virtual processor on another core looks for events right now. It may stop at any moment.
+    fn is_polled_elsewhere(&self, core: usize) -> bool {
+        self.idle_poller().is_some_and(|vp| vp.cpu() != Some(core))
+    }
+
+    /// Who is on call has found something, or keeps away.
+    #[inline]
+    pub(crate) fn is_busy_on_call(&self) {
+        self.on_call.is_busy(self.on_call.now());
+    }
+
+    /// Whether another one has come before, who can be on call as well.
+    pub(crate) fn is_on_call_in_vain(&self) -> bool {
+        self.idle_poller().is_some_and(|vp| vp.kind() == Kind::Compute)
+    }
+
+    fn idle_poller(&self) -> Option<&'static Vp> {
+        // SAFETY: virtual processors are immortal.
+        unsafe { (self.idle_poller.load(Relaxed) as *const Vp).as_ref() }
+    }
+}
+
+/// The core that runs the caller, at this moment.
+fn own_core() -> Option<usize> {
+    // SAFETY: no memory is passed.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Who is called at `now`, comes at once, and finds nothing: for how long it stays.
+    fn stays_from(on_call: &OnCall, now: u64) -> u64 {
+        let mut time = now;
+        while on_call.stays(time) {
+            time += 100;
+        }
+        time - now
+    }
+
+    #[test]
+    fn who_is_never_offered_anything_goes_and_costs_a_twentieth() {
+        let on_call = OnCall::new();
+        let (mut now, mut spent) = (0, 0);
+        while now < 1_000_000_000 {
+            if on_call.call(now, 0) {
+                spent += stays_from(&on_call, now);
+            }
+            now += 1_000_000;
+        }
+        assert!(spent > 0 && spent <= now / FREE + MOST, "{spent} ns of {now}");
+    }
+
+    #[test]
+    fn who_is_offered_enough_stays() {
+        let on_call = OnCall::new();
+        assert!(on_call.call(1000, 0));
+        for i in 1..100_000 {
+            let now = 1000 + i * 50_000;
+            assert!(on_call.stays(now), "offer {i}");
+            assert!(!on_call.call(now, 0), "it is there already");
+            if i % 3 == 0 {
+                on_call.taken(now);
+            }
+        }
+        let rest = stays_from(&on_call, 1000 + 100_000 * 50_000);
+        assert!(rest <= STAY, "{rest} ns after the last offer");
+    }
+
+    #[test]
+    fn who_loses_its_core_goes() {
+        let on_call = OnCall::new();
+        assert!(on_call.call(0, 0) && on_call.stays(20_000));
+        assert!(!on_call.stays(20_000 + AWAY), "somebody else had its core");
+        assert!(!on_call.call(PENALTY, 0), "nor is the next one called soon");
+        assert!(on_call.call(PENALTY + 20_000_000, 0), "but another time it is tried again");
+    }
+
+    #[test]
+    fn who_loses_its_core_while_it_works_goes() {
+        let on_call = OnCall::new();
+        assert!(on_call.call(0, 0) && on_call.stays(20_000));
+        on_call.taken(20_000 + LONG / 2 - 1);
+        on_call.is_busy(20_000 + LONG / 2);
+        assert!(on_call.stays(30_000 + LONG / 2));
+        on_call.is_busy(30_000 + LONG / 2 + LONG);
+        assert!(!on_call.stays(30_000 + LONG / 2 + LONG));
+    }
+
+    #[test]
+    fn seldom_offers_do_not_pay() {
+        let on_call = OnCall::new();
+        let (mut now, mut spent) = (0, 0);
+        for _ in 0..10_000 {
+            // The offer comes just before it would go.
+            if on_call.call(now, 0) {
+                let mut time = now;
+                while on_call.stays(time) && time + AWAY / 2 < now + STAY {
+                    time += AWAY / 2;
+                }
+                on_call.taken(time);
+                spent += time - now + stays_from(&on_call, time);
+            }
+            now += 2 * STAY;
+        }
+        assert!(spent <= MOST + now / FREE + now / (2 * STAY) * WORTH, "{spent} ns of {now}");
+    }
+}
