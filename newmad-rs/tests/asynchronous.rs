@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -122,9 +122,18 @@ fn a_future_that_is_polled_by_one_thread_and_awaited_by_another_wakes_the_last()
     let waker = Waker::from(count.clone());
     let mut context = Context::from_waker(&waker);
     assert!(std::pin::Pin::new(&mut receive).poll(&mut context).is_pending());
+    let polled = AtomicBool::new(false);
     std::thread::scope(|threads| {
-        let waiting = threads.spawn(|| block_on(receive));
-        std::thread::sleep(Duration::from_millis(20));
+        let waiting = threads.spawn(|| {
+            block_on(std::future::poll_fn(|context| {
+                let poll = std::pin::Pin::new(&mut receive).poll(context);
+                polled.store(true, Ordering::SeqCst);
+                poll
+            }))
+        });
+        while !polled.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
         sessions[1].send(0, 1, b"hello").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap().1.len, 5);
     });
