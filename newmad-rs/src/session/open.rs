@@ -22,7 +22,7 @@ use crate::sys;
 
 /// Rendezvous threshold unless `NMAD_RDV_THRESHOLD` says otherwise.
 const SHM_THRESHOLD: usize = 16 * 1024;
-const TCP_THRESHOLD: usize = 32 * 1024;
+const TCP_THRESHOLD: usize = 64 * 1024;
 
 /// What carries the messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

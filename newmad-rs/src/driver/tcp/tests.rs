@@ -2,6 +2,8 @@ use super::*;
 use crate::error::Cause;
 use crate::proto::{Kind, LONG};
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
 /// A gate over local stream sockets, which have the same edges, and the other ends of its tracks.
@@ -33,4 +35,37 @@ fn an_end_that_comes_with_the_last_packet_is_seen() {
     tcp.release(1);
     assert!(matches!(tcp.peek_small(1), Peek::Gone(Cause::Vanished)));
     assert!(matches!(tcp.peek_small(2), Peek::Empty));
+}
+
+/// The name of a connection's congestion control.
+fn congestion(socket: &OwnedFd) -> String {
+    let mut name = [0u8; 16];
+    let mut len = name.len() as libc::socklen_t;
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+    // SAFETY: a local of the size that is passed.
+    let done = unsafe {
+        let value = name.as_mut_ptr().cast();
+        libc::getsockopt(socket.as_raw_fd(), level, option, value, &mut len)
+    };
+    assert_eq!(done, 0);
+    String::from_utf8(name.into_iter().take_while(|&byte| byte != 0).collect()).unwrap()
+}
+
+#[test]
+fn inside_a_machine_nothing_is_paced() {
+    for (to, inside) in [("127.0.0.1", true), ("127.0.0.2", false), ("::1", true)] {
+        let listener = match TcpListener::bind((to, 0)) {
+            Err(_) if to == "::1" => continue, // a machine without IPv6
+            listener => listener.unwrap(),
+        };
+        let address = listener.local_addr().unwrap();
+        let sockets: Vec<OwnedFd> =
+            (0..2).map(|_| TcpStream::connect(address).unwrap().into()).collect();
+        let usual = congestion(&sockets[0]);
+        let peer = connect::link(1, sockets).unwrap();
+        for socket in [&peer.small.socket, &peer.large.socket] {
+            let expected = if inside { "reno" } else { &usual };
+            assert_eq!(congestion(socket.as_ref().unwrap()), expected, "to {to}");
+        }
+    }
 }
