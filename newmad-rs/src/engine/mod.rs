@@ -50,6 +50,8 @@ const SHORT: usize = 8 * 1024;
 const LOOKS: u32 = 64;
 /// How long who waits for a long message polls in vain before the I/O manager says how to wait: about what a sleep costs.
 const STAY: Duration = Duration::from_micros(5);
+/// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
+const STAY_SOCKETS: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.
@@ -361,7 +363,8 @@ impl Engine {
     }
 
     /// Looks for events as long as there are some, and a little longer: while both sides of a large message poll, both
-    /// copy, through the cache that they share; a side that sleeps now and then makes that several times slower. True:
+    /// copy, through the cache that they share; a side that sleeps now and then makes that several times slower. Over
+    /// sockets it would be woken for each piece. True:
     /// the request is over. The caller then sees to it that somebody watches what others wait for, or waits on.
     ///
     /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long
@@ -369,6 +372,7 @@ impl Engine {
     fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
         let _looking = self.source.get().map(|source| manager.looking(*source));
         self.disarm();
+        let vain = if self.bells.is_empty() { STAY_SOCKETS } else { STAY };
         let mut since = Instant::now();
         while !marcel::others_runnable() {
             let mut any = false;
@@ -384,7 +388,7 @@ impl Engine {
             let now = Instant::now();
             if any {
                 since = now;
-            } else if now - since > STAY {
+            } else if now - since > vain {
                 break;
             }
         }
@@ -522,7 +526,9 @@ impl Unfinished<'_> {
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = request.capacity > SHORT && !self.engine.bells.is_empty();
         let _shown = shown.then(|| Waiter::new(self.engine));
-        if shown && self.engine.stay(self.manager, || request.is_finished()) {
+        let sockets = self.engine.bells.is_empty() && request.capacity >= LONG;
+        let stays = shown || (sockets && !self.manager.is_loaded());
+        if stays && self.engine.stay(self.manager, || request.is_finished()) {
             return;
         }
         loop {
