@@ -181,7 +181,7 @@ impl Engine {
         manager: &Manager,
     ) -> Option<usize> {
         let _held; // dropped after the lock
-        let mut core = self.lock.try_lock()?;
+        let mut core = self.try_lock()?;
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         match core.recv_straight(from, tag, buffer) {
