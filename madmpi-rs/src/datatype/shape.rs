@@ -5,8 +5,9 @@
 //!
 //! # Bounds
 //! Data have true bounds. A shape whose parts were resized has bounds of its own, the outermost of theirs, and they hide the
-//! data's: the markers of MPI-1, which only `MPI_Type_create_resized` and the arrays set now. Without any, bounds are the
-//! true ones, rounded up to the alignment of the basic types.
+//! data's: the markers of MPI-1, which only `MPI_Type_create_resized` and the arrays set now. Without any, bounds are those of
+//! the parts, rounded up to the alignment of the basic types. The standard's formula rounds once, at the end; here, as in
+//! Open MPI, a part brings its own padding along, so a type is never shorter than the elements that it is made of.
 
 use core::ffi::c_int;
 use std::sync::{Arc, OnceLock};
@@ -50,6 +51,8 @@ pub(crate) struct Part {
     pub(crate) align: usize,
     /// First byte of data and the one after the last, if there are data.
     data: Option<(isize, isize)>,
+    /// The same with the padding of the types that it is made of.
+    padded: Option<(isize, isize)>,
     /// Bounds that were set.
     marks: Option<(isize, isize)>,
     pub(crate) flat: Flat,
@@ -108,6 +111,7 @@ impl Part {
             elements: 0,
             align: 1,
             data: None,
+            padded: None,
             marks: None,
             flat: Flat::empty(),
             kinds: Kinds::Nothing,
@@ -121,6 +125,7 @@ impl Part {
             elements: 1,
             align: row.align,
             data: Some((0, row.size as isize)),
+            padded: Some((0, row.size as isize)),
             marks: None,
             flat: Flat::run(0, row.size, kind),
             kinds: Kinds::One(kind),
@@ -134,7 +139,7 @@ impl Part {
 
     /// Its bounds: lower and upper.
     pub(crate) fn bounds(&self) -> Result<(isize, isize), Fault> {
-        match (self.marks, self.data) {
+        match (self.marks, self.padded) {
             (Some(bounds), _) => Ok(bounds),
             (None, Some((low, high))) => {
                 let extent = high.checked_sub(low).ok_or_else(too_large)? as usize;
@@ -173,6 +178,7 @@ impl Part {
             elements: self.elements * count,
             align: self.align,
             data: spread(self.data, count, stride)?,
+            padded: spread(self.padded, count, stride)?,
             marks: spread(self.marks, count, stride)?,
             flat: self.flat.repeat(count, stride, self.size),
             kinds,
@@ -232,6 +238,7 @@ pub(crate) struct Join {
     elements: usize,
     align: usize,
     data: Option<(isize, isize)>,
+    padded: Option<(isize, isize)>,
     marks: Option<(isize, isize)>,
     typed: List,
     /// Without kinds, once there is more than one.
@@ -250,8 +257,9 @@ impl Join {
             None => Ok(None),
         };
         self.data = outermost(self.data, moved(part.data)?);
+        self.padded = outermost(self.padded, moved(part.padded)?);
         self.marks = outermost(self.marks, moved(part.marks)?);
-        for (low, high) in [self.data, self.marks].into_iter().flatten() {
+        for (low, high) in [self.data, self.padded, self.marks].into_iter().flatten() {
             high.checked_sub(low).ok_or_else(too_large)?;
         }
         if part.size == 0 {
@@ -276,20 +284,21 @@ impl Join {
     }
 
     pub(crate) fn finish(self) -> Part {
-        let Join { size, elements, align, data, marks, typed, bytes, kind } = self;
+        let Join { size, elements, align, data, padded, marks, typed, bytes, kind } = self;
         let typed = typed.finish();
         let (flat, kinds) = match (bytes, kind) {
             (Some(bytes), _) => (bytes.finish(), Kinds::Many(typed)),
             (None, Some(kind)) => (typed, Kinds::One(kind)),
             (None, None) => (typed, Kinds::Nothing),
         };
-        Part { size, elements, align: align.max(1), data, marks, flat, kinds }
+        Part { size, elements, align: align.max(1), data, padded, marks, flat, kinds }
     }
 }
 
 impl Shape {
-    pub(crate) fn new(made: Made, part: Part) -> Result<Arc<Shape>, Fault> {
+    pub(crate) fn new(made: Made, mut part: Part) -> Result<Arc<Shape>, Fault> {
         let (lb, ub) = part.bounds()?;
+        part.padded = part.data.map(|_| (lb, ub));
         let extent = ub.checked_sub(lb).ok_or_else(too_large)?;
         Ok(Arc::new(Shape { made, part, lb, extent, fixed: OnceLock::new() }))
     }

@@ -90,6 +90,8 @@ struct Map {
     data: Vec<(isize, usize, usize)>,
     lower: Vec<isize>,
     upper: Vec<isize>,
+    /// Bounds of the types that it is made of.
+    padded: Vec<(isize, isize)>,
 }
 
 impl Map {
@@ -143,6 +145,9 @@ impl Map {
             self.data.extend(old.data.iter().map(|&(at, size, align)| (at + by, size, align)));
             self.lower.extend(old.lower.iter().map(|at| at + by));
             self.upper.extend(old.upper.iter().map(|at| at + by));
+            if !old.data.is_empty() {
+                self.padded.push((old.lb() + by, old.lb() + old.extent() + by));
+            }
         }
     }
 
@@ -152,7 +157,8 @@ impl Map {
     }
 
     fn lb(&self) -> isize {
-        self.lower.iter().min().copied().unwrap_or(self.true_bounds().0)
+        let low = self.padded.iter().map(|bounds| bounds.0).min();
+        self.lower.iter().min().copied().unwrap_or(low.unwrap_or(self.true_bounds().0))
     }
 
     fn extent(&self) -> isize {
@@ -160,8 +166,9 @@ impl Map {
             Some(upper) => upper - self.lb(),
             None => {
                 let align = self.data.iter().map(|entry| entry.2).max().unwrap_or(1);
-                let (low, high) = self.true_bounds();
-                ((high - low) as usize).next_multiple_of(align) as isize
+                let high = self.padded.iter().map(|bounds| bounds.1).max();
+                let high = high.unwrap_or(self.true_bounds().1);
+                ((high - self.lb()) as usize).next_multiple_of(align) as isize
             }
         }
     }
