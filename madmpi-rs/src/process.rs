@@ -18,6 +18,7 @@ use crate::comm::context::Contexts;
 use crate::error::Fault;
 use crate::group::Group;
 use crate::handle::Held;
+use crate::p2p::buffer;
 
 const BEFORE: u8 = 0;
 const UP: u8 = 1;
@@ -170,6 +171,8 @@ pub(crate) fn close_session() -> Result<(), Fault> {
 }
 
 fn close(process: &Process) -> Result<(), Fault> {
+    // The program gets its buffers back, if it has not taken them.
+    buffer::flush_all()?;
     CLOSED.store(true, Ordering::Release);
     Ok(process.session.close()?)
 }

@@ -11,6 +11,7 @@ use crate::error::{Fault, out, read};
 use crate::group::{self, Group};
 use crate::handle::Table;
 use crate::info::{self, Entries};
+use crate::p2p::buffer::Buffer;
 use crate::process;
 
 static SESSIONS: Table<Session> = Table::new();
@@ -21,6 +22,7 @@ const SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 pub(crate) struct Session {
     handle: OnceLock<MPI_Session>,
     errhandler: Mutex<Errhandler>,
+    pub(crate) buffer: Buffer,
 }
 
 impl Session {
@@ -52,7 +54,10 @@ pub(crate) fn get(session: MPI_Session) -> Result<Arc<Session>, Fault> {
 }
 
 /// Runs what a call with a session does; faults go to its error handler.
-fn on(session: MPI_Session, body: impl FnOnce(&Session) -> Result<(), Fault>) -> Result<(), Fault> {
+pub(crate) fn on(
+    session: MPI_Session,
+    body: impl FnOnce(&Session) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     let session = get(session)?;
     body(&session).map_err(|fault| fault.on_session(&session))
 }
@@ -82,7 +87,7 @@ mpi! {
         info::check(info)?;
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Session)?;
         process::open_session()?;
-        let new = Arc::new(Session { handle: OnceLock::new(), errhandler: Mutex::new(errhandler) });
+        let new = Arc::new(Session { handle: OnceLock::new(), errhandler: Mutex::new(errhandler), buffer: Buffer::new() });
         let Some(handle) = SESSIONS.insert(new.clone()) else {
             process::close_session()?;
             return Err(Fault::new(MPI_ERR_NO_MEM, "too many sessions exist"));

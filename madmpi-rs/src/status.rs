@@ -31,12 +31,51 @@ fn count(bytes: usize, size: usize) -> Option<usize> {
     }
 }
 
+/// Basic elements in a message. `None`: the last one is not whole.
+fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<usize>, Fault> {
+    let bytes = read(status, "status")?.bytes();
+    Ok(datatype::get(datatype)?.shape().part.elements_of(bytes))
+}
+
+fn set_elements(
+    status: *mut MPI_Status,
+    datatype: MPI_Datatype,
+    count: MPI_Count,
+) -> Result<(), Fault> {
+    let datatype = datatype::get(datatype)?;
+    let wrong = |why| Fault::argument(MPI_ERR_COUNT, "count", count, why);
+    let count = usize::try_from(count).map_err(|_| wrong("it is not negative"))?;
+    let bytes = datatype.shape().part.bytes_of(count);
+    let bytes = bytes.ok_or_else(|| wrong("the type has no such number of elements"))?;
+    change(status, |status| status.set_bytes(bytes))
+}
+
 mpi! {
     /// `MPI_UNDEFINED` also where the number is too large for its type, as the standard says.
     fn MPI_Get_count / MPI_Get_count_c (status: *const MPI_Status, datatype: MPI_Datatype, count: *mut N) {
         let found = self::count(read(status, "status")?.bytes(), datatype::get(datatype)?.size);
         let found = found.and_then(|found| N::try_from(found).ok());
         out(count, "count", found.unwrap_or(MPI_UNDEFINED as N))
+    }
+
+    fn MPI_Get_elements / MPI_Get_elements_c (status: *const MPI_Status, datatype: MPI_Datatype, count: *mut N) {
+        let found = elements(status, datatype)?.and_then(|found| N::try_from(found).ok());
+        out(count, "count", found.unwrap_or(MPI_UNDEFINED as N))
+    }
+
+    fn MPI_Get_elements_x(status: *const MPI_Status, datatype: MPI_Datatype, count: *mut MPI_Count) {
+        let found = elements(status, datatype)?.and_then(|found| MPI_Count::try_from(found).ok());
+        out(count, "count", found.unwrap_or(MPI_UNDEFINED.into()))
+    }
+
+    fn MPI_Status_set_elements / MPI_Status_set_elements_c (
+        status: *mut MPI_Status, datatype: MPI_Datatype, count: N,
+    ) {
+        set_elements(status, datatype, count.into())
+    }
+
+    fn MPI_Status_set_elements_x(status: *mut MPI_Status, datatype: MPI_Datatype, count: MPI_Count) {
+        set_elements(status, datatype, count)
     }
 
     anytime fn MPI_Status_get_source(status: *const MPI_Status, source: *mut c_int) {

@@ -112,6 +112,17 @@ impl RawRequest {
         self.under_way().is_some_and(Owned::cancel)
     }
 
+    /// Has `function` called when it is over, as [`crate::SendRequest::on_done`].
+    ///
+    /// # Panics
+    /// When `function` does, if it is called at once; later panics are reported and end there.
+    pub fn on_done(self, function: impl FnOnce(Result<Status, Error>) + Send + 'static) {
+        match (self.now, self.owned) {
+            (None, Some(owned)) => owned.detach(Box::new(function)),
+            (now, _) => function(now.ok_or(Error::Closed)),
+        }
+    }
+
     /// To wait for it beside others.
     #[inline]
     pub fn awaited(&self) -> Awaited<'_> {

@@ -26,6 +26,7 @@ use crate::errhandler::Errhandler;
 use crate::error::Fault;
 use crate::group::Group;
 use crate::handle::{Held, Table};
+use crate::p2p::buffer::Buffer;
 use crate::process;
 
 static COMMS: Table<Comm> = Table::new();
@@ -47,6 +48,7 @@ pub(crate) struct Comm {
     rank: u32,
     pub(crate) attributes: Attributes,
     told: Mutex<Told>,
+    pub(crate) buffer: Buffer,
     collectives: OnceLock<newmad::coll::Group>,
     making: Mutex<()>,
 }
@@ -123,6 +125,7 @@ impl Comm {
             rank,
             attributes: Attributes::default(),
             told: Mutex::new(Told { errhandler, name: Vec::new() }),
+            buffer: Buffer::new(),
             collectives: OnceLock::new(),
             making: Mutex::new(()),
         })

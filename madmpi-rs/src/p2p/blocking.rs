@@ -2,7 +2,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::Mode;
+use super::{Mode, buffer};
 use crate::abi::*;
 use crate::call::mpi;
 use crate::comm::Comm;
@@ -27,6 +27,10 @@ unsafe fn send(
     // SAFETY: the caller's promise.
     let data = unsafe { Data::outgoing(buf, count, &*datatype::get(datatype)?)? };
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
+    if mode == Mode::Buffered {
+        // SAFETY: the caller's promise.
+        return unsafe { buffer::send(comm, to, tag, &data) };
+    }
     // SAFETY: the caller's promise.
     unsafe { comm.session.send_raw(to, tag, data.memory(), mode == Mode::Synchronous)? };
     Ok(())
@@ -45,6 +49,13 @@ mpi! {
     ) on comm {
         // SAFETY: as for MPI_Send.
         unsafe { send(&comm, (buf, count.into(), datatype), dest, tag, Mode::Synchronous) }
+    }
+
+    fn MPI_Bsend / MPI_Bsend_c (
+        buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+    ) on comm {
+        // SAFETY: as for MPI_Send.
+        unsafe { send(&comm, (buf, count.into(), datatype), dest, tag, Mode::Buffered) }
     }
 
     fn MPI_Rsend / MPI_Rsend_c (

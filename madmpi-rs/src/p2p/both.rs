@@ -98,7 +98,7 @@ unsafe fn copied((buf, count, datatype): Elements) -> Result<(Data, Box<[u8]>), 
     // SAFETY: the caller's promise.
     let data = unsafe { Data::outgoing(buf, count, &*datatype::get(datatype)?)? };
     // SAFETY: as above.
-    let copy = unsafe { super::gather(&data) };
+    let copy = unsafe { super::gathered(&data) };
     Ok((Data::Whole(copy.as_ptr().cast_mut(), copy.len()), copy))
 }
 

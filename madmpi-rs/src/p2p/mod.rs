@@ -2,6 +2,7 @@
 
 mod blocking;
 mod both;
+pub(crate) mod buffer;
 mod nonblocking;
 mod persistent;
 mod probe;
@@ -22,6 +23,7 @@ use crate::request::{self, NOBODY, SENT};
 pub(crate) enum Mode {
     Standard,
     Synchronous,
+    Buffered,
 }
 
 /// A place that something can be written to later: checked before anything is begun.
@@ -49,6 +51,11 @@ unsafe fn isend(
     let data = unsafe { Data::outgoing(buf, count, &*datatype::get(datatype)?)? };
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(NOBODY) };
     let session = &comm.session;
+    if mode == Mode::Buffered {
+        // SAFETY: the caller's promise.
+        unsafe { buffer::send(comm, to, tag, &data)? };
+        return Ok(SENT);
+    }
     // SAFETY: the caller's promise.
     if mode == Mode::Standard && unsafe { session.send_at_once(to, tag, data.memory())? } {
         return Ok(SENT);
@@ -79,19 +86,20 @@ unsafe fn irecv(
     })
 }
 
-/// The bytes of a message, copied together.
+/// Copies the bytes of a message together.
 ///
 /// # Safety
-/// What the data name is readable.
-unsafe fn gather(data: &Data) -> Box<[u8]> {
-    let mut copy = Vec::with_capacity(data.len());
+/// What the data name is readable; so many bytes at `to` are writable, and apart from it.
+unsafe fn gather(data: &Data, mut to: *mut u8) {
     let mut add = |at: *const u8, len: usize| {
-        if len > 0 {
-            // SAFETY: the caller's promise.
-            copy.extend_from_slice(unsafe { std::slice::from_raw_parts(at, len) });
+        // SAFETY: the caller's promise.
+        unsafe {
+            to.copy_from_nonoverlapping(at, len);
+            to = to.add(len);
         }
     };
     match data.memory() {
+        Memory::Whole(_, 0) => {}
         Memory::Whole(at, len) => add(at, len),
         Memory::Pieces { list, count, .. } => {
             // SAFETY: the data's own list.
@@ -100,5 +108,15 @@ unsafe fn gather(data: &Data) -> Box<[u8]> {
             }
         }
     }
+}
+
+/// The bytes of a message, copied together.
+///
+/// # Safety
+/// What the data name is readable.
+unsafe fn gathered(data: &Data) -> Box<[u8]> {
+    let mut copy = vec![0; data.len()];
+    // SAFETY: the caller's promise, and the copy has the length.
+    unsafe { gather(data, copy.as_mut_ptr()) };
     copy.into()
 }

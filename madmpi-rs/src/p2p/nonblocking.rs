@@ -28,6 +28,16 @@ mpi! {
         out(request, "request", begun)
     }
 
+    fn MPI_Ibsend / MPI_Ibsend_c (
+        buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) on comm {
+        checked(request, "request")?;
+        // SAFETY: as for MPI_Isend.
+        let begun = unsafe { isend(&comm, (buf, count.into(), datatype), dest, tag, Mode::Buffered)? };
+        out(request, "request", begun)
+    }
+
     fn MPI_Irsend / MPI_Irsend_c (
         buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,

@@ -54,6 +54,14 @@ mpi! {
         out(request, "request", send(&comm, (buf, count.into(), datatype), dest, tag, Mode::Synchronous)?)
     }
 
+    fn MPI_Bsend_init / MPI_Bsend_init_c (
+        buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
+        request: *mut MPI_Request,
+    ) on comm {
+        checked(request, "request")?;
+        out(request, "request", send(&comm, (buf, count.into(), datatype), dest, tag, Mode::Buffered)?)
+    }
+
     fn MPI_Rsend_init / MPI_Rsend_init_c (
         buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
         request: *mut MPI_Request,

@@ -10,7 +10,7 @@ use crate::comm::Comm;
 use crate::datatype::{Data, Datatype};
 use crate::error::Fault;
 use crate::handle::Held;
-use crate::p2p::Mode;
+use crate::p2p::{Mode, buffer};
 
 /// What is started again and again.
 pub(crate) enum Again {
@@ -103,6 +103,11 @@ impl Letter {
                 // SAFETY: the program's promise that the elements are there.
                 let data = unsafe { Data::outgoing(buf, *count, datatype)? };
                 let sent = match mode {
+                    Mode::Buffered => {
+                        // SAFETY: as above.
+                        unsafe { buffer::send(comm, to, tag, &data)? };
+                        true
+                    }
                     // SAFETY: as above.
                     Mode::Standard => unsafe { session.send_at_once(to, tag, data.memory())? },
                     Mode::Synchronous => false,
