@@ -4,7 +4,8 @@ use core::ffi::{c_char, c_int, c_void};
 
 use crate::abi::*;
 use crate::call::mpi;
-use crate::error::out;
+use crate::error::{Fault, out};
+use crate::info::{self, Entries};
 use crate::process;
 
 /// Writes a string and its length to where the program wants them; the place has room for the terminating zero.
@@ -13,7 +14,7 @@ pub(crate) fn text_out(
     place: *mut c_char,
     most: c_int,
     len: *mut c_int,
-) -> Result<(), crate::error::Fault> {
+) -> Result<(), Fault> {
     let text = &text[..text.len().min(most as usize - 1)];
     out(len, "resultlen", text.len() as c_int)?;
     out(place, "string", 0)?;
@@ -34,6 +35,34 @@ pub(crate) fn text_in(place: *const c_char, name: &str) -> Result<String, crate:
     // SAFETY: the program's promise that it is a string of C.
     let text = unsafe { std::ffi::CStr::from_ptr(place) };
     Ok(text.to_string_lossy().into_owned())
+}
+
+/// Memory for `MPI_Alloc_mem`: on a cache line of its own, or as the program wants it.
+fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void, Fault> {
+    let Ok(size) = usize::try_from(size) else {
+        return Err(Fault::argument(MPI_ERR_SIZE, "size", size, "it is not negative"));
+    };
+    info::check(info)?;
+    let mut alignment = 64;
+    if info != MPI_INFO_NULL {
+        let info = info::get(info)?;
+        let entries = info.entries();
+        if let Some(text) = entries.get(b"mpi_minimum_memory_alignment") {
+            let text = String::from_utf8_lossy(text);
+            let wanted = text.trim().parse().ok().filter(|wanted: &usize| wanted.is_power_of_two());
+            let why = "an alignment is a power of two";
+            let wanted = wanted.ok_or_else(|| {
+                Fault::argument(MPI_ERR_INFO_VALUE, "mpi_minimum_memory_alignment", &text, why)
+            })?;
+            alignment = wanted.max(alignment);
+        }
+    }
+    let mut at = std::ptr::null_mut();
+    // SAFETY: the place is there; the alignment is a power of two, and one of pointers.
+    match unsafe { libc::posix_memalign(&raw mut at, alignment, size.max(1)) } {
+        0 => Ok(at),
+        _ => Err(Fault::argument(MPI_ERR_NO_MEM, "size", size, "so much memory is not there")),
+    }
 }
 
 mpi! {
@@ -69,11 +98,56 @@ mpi! {
         text_out(text.as_bytes(), version, MPI_MAX_LIBRARY_VERSION_STRING, resultlen)
     }
 
+    fn MPI_Is_thread_main(flag: *mut c_int) {
+        out(flag, "flag", c_int::from(process::is_main()))
+    }
+
+    anytime fn MPI_Get_processor_name(name: *mut c_char, resultlen: *mut c_int) {
+        text_out(&process::host(), name, MPI_MAX_PROCESSOR_NAME, resultlen)
+    }
+
+    /// What this process is bound to one of.
+    anytime fn MPI_Get_hw_resource_info(hw_info: *mut MPI_Info) {
+        let mut entries = Entries::default();
+        entries.set(b"mpi_shared_memory", b"true");
+        out(hw_info, "hw_info", MPI_INFO_NULL)?;
+        out(hw_info, "hw_info", info::handle(entries)?)
+    }
+
+    /// There is no profiler inside that could be told; one that takes the place of this function is.
+    fn MPI_Pcontrol(_level: c_int) { Ok(()) }
+
+    fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: *mut c_void) {
+        let at = allocate(size, info)?;
+        out(baseptr.cast::<*mut c_void>(), "baseptr", at)
+    }
+
+    fn MPI_Free_mem(base: *mut c_void) {
+        if base.is_null() {
+            return Err(Fault::argument(MPI_ERR_BASE, "base", "null", "it comes from MPI_Alloc_mem"));
+        }
+        // SAFETY: the program's promise that it comes from `MPI_Alloc_mem`, which gave what C's allocator had.
+        unsafe { libc::free(base) };
+        Ok(())
+    }
+
     anytime fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) {
         let rank = process::get().map_or(String::new(), |process| format!("rank {}: ", process.session.rank()));
         eprintln!("madmpi: {rank}MPI_Abort: the program ends the job with code {errorcode}");
         process::exit(errorcode)
     }
+}
+
+// SAFETY: the name is the standard's, and nobody else's in this process. So are those that follow.
+#[unsafe(no_mangle)]
+extern "C" fn MPI_Wtick() -> f64 {
+    1e-9
+}
+
+// SAFETY: as above.
+#[unsafe(no_mangle)]
+extern "C" fn PMPI_Wtick() -> f64 {
+    1e-9
 }
 
 #[unsafe(no_mangle)]

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | `call` | how a function of the ABI is written: checks, error handlers, its `PMPI_` twin |
 //! | `abi` | types and constants as C has them |
-//! | `handle` | what a handle stands for; stale ones are noticed |
+//! | `handle`, `convert` | what a handle stands for; stale ones are noticed; handles as numbers |
 //! | `error`, `errhandler`, `errcode` | what went wrong, who is told, in which words |
 //! | `process` | this process in the job: the session, initialising and finalising |
+//! | `env`, `session` | initialising, and what a process may ask about itself |
 //! | `comm`, `group` | communicators and groups |
+//! | `topology` | who is whose neighbour |
 //! | `attribute`, `info` | what programs attach to objects, and what they hint |
 //! | `datatype` | types: their layout in memory |
 //! | `op` | operators of reductions |
@@ -28,6 +30,7 @@ mod abi;
 mod attribute;
 mod call;
 mod comm;
+mod convert;
 mod datatype;
 mod env;
 mod errcode;
@@ -42,4 +45,5 @@ mod process;
 mod request;
 mod session;
 mod status;
+mod topology;
 mod unsupported;

@@ -30,6 +30,8 @@ static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the newmad session was closed.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static PROCESS: OnceLock<Process> = OnceLock::new();
+/// The thread that called `MPI_Init`.
+static MAIN: OnceLock<std::thread::ThreadId> = OnceLock::new();
 static OPENING: Mutex<()> = Mutex::new(());
 
 /// What is there once a first call has initialised something.
@@ -120,7 +122,9 @@ pub(crate) fn init() -> Result<(), Fault> {
     open()?;
     still_open()?;
     let begun = PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire);
-    begun.map(drop).map_err(|_| again())
+    begun.map_err(|_| again())?;
+    MAIN.get_or_init(|| std::thread::current().id());
+    Ok(())
 }
 
 /// `MPI_Finalize`: waits for the others. The attributes of `MPI_COMM_SELF` go first, while everything still works.
@@ -194,6 +198,11 @@ extern "C" fn at_exit() {
     if ended && !CLOSED.load(Ordering::Acquire) {
         let _ = close(process); // nobody is left to be told
     }
+}
+
+/// Whether the calling thread is the one that called `MPI_Init`.
+pub(crate) fn is_main() -> bool {
+    MAIN.get().is_some_and(|main| *main == std::thread::current().id())
 }
 
 /// How many processes the job was started with, once that is known.

@@ -1,5 +1,7 @@
 //! Types and constants as C has them.
 
+mod calls;
+
 use core::ffi::c_int;
 
 /// `intptr_t`.

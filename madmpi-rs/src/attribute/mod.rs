@@ -197,6 +197,12 @@ impl Attributes {
         Ok(())
     }
 
+    /// Takes over what was copied for an object that was not there yet.
+    pub(crate) fn adopt(&self, copied: Attributes) {
+        let copied = copied.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        self.list().extend(copied);
+    }
+
     /// Deletes all, the last one set first: for an object that is freed.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::group::{self, set::Likeness};
 use crate::info;
 
 /// Gives the program a new communicator, or none.
-pub(super) fn give(newcomm: *mut MPI_Comm, comm: Option<Arc<Comm>>) -> Result<(), Fault> {
+pub(crate) fn give(newcomm: *mut MPI_Comm, comm: Option<Arc<Comm>>) -> Result<(), Fault> {
     out(newcomm, "newcomm", comm.map_or(MPI_COMM_NULL, |comm| comm.handle()))
 }
 

@@ -49,6 +49,9 @@ impl Comm {
     /// As [`Comm::twin`]; a function says no.
     pub(crate) fn duplicate(&self) -> Result<Arc<Comm>, Fault> {
         let new = self.twin()?;
+        if let Some(topology) = self.topology.get() {
+            new.set_topology(topology.clone());
+        }
         match self.attributes.copy_to(self.handle().0, &new.attributes) {
             Ok(()) => Ok(new),
             Err(fault) => {

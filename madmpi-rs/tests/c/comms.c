@@ -132,6 +132,28 @@ int main(int argc, char **argv) {
     }
     MPI_Comm_free(&other);
 
+    /* Two duplicates while something else goes on; attributes go with them. */
+    MPI_Request requests[3];
+    MPI_Comm both[2];
+    int key, buffer = -1;
+    void *kept;
+    MPI_Comm_create_keyval(MPI_COMM_DUP_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL);
+    MPI_Comm_set_attr(dup, key, &key);
+    MPI_Irecv(&buffer, 1, MPI_INT, (rank + 1) % size, 5, dup, &requests[1]);
+    MPI_Comm_idup(dup, &both[0], &requests[0]);
+    MPI_Comm_idup(dup, &both[1], &requests[2]);
+    MPI_Send(&rank, 1, MPI_INT, (rank + size - 1) % size, 5, dup);
+    MPI_Waitall(3, requests, MPI_STATUSES_IGNORE);
+    CHECK(buffer == (rank + 1) % size);
+    for (int i = 0; i < 2; i++) {
+        CHECK(compared(both[i], dup) == MPI_CONGRUENT && round_trip(both[i]));
+        MPI_Comm_get_attr(both[i], key, &kept, &flag);
+        CHECK(flag && kept == &key);
+        MPI_Comm_free(&both[i]);
+    }
+    MPI_Comm_delete_attr(dup, key);
+    MPI_Comm_free_keyval(&key);
+
     MPI_Comm_test_inter(dup, &flag);
     CHECK(!flag);
     MPI_Comm_disconnect(&dup);

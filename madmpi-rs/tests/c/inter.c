@@ -93,6 +93,11 @@ int main(int argc, char **argv) {
     MPI_Comm_free(&merged);
     MPI_Comm_free(&inter);
     exchange(dup);
+    MPI_Request request;
+    MPI_Comm_idup(dup, &part, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    exchange(part);
+    MPI_Comm_free(&part);
     MPI_Comm_disconnect(&dup);
     MPI_Comm_free(&side);
     if (rank == 0)

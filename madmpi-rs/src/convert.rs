@@ -1,0 +1,42 @@
+//! Handles as numbers, for languages that have no pointers: a handle has 31 bits ([`crate::handle`]), so it is the number.
+
+use core::ffi::c_int;
+
+use crate::abi::*;
+
+macro_rules! numbers {
+    ($($handle:ident $to:ident $from:ident;)*) => {$(
+        const _: () = {
+            // SAFETY: the name is the standard's, and nobody else's in this process. So are those that follow.
+            #[unsafe(no_mangle)]
+            extern "C" fn $to(handle: $handle) -> c_int {
+                handle.0 as c_int
+            }
+            // SAFETY: as above.
+            #[unsafe(export_name = concat!("P", stringify!($to)))]
+            extern "C" fn profiled_to(handle: $handle) -> c_int {
+                handle.0 as c_int
+            }
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            extern "C" fn $from(number: c_int) -> $handle {
+                $handle(number as u32 as usize)
+            }
+            // SAFETY: as above.
+            #[unsafe(export_name = concat!("P", stringify!($from)))]
+            extern "C" fn profiled_from(number: c_int) -> $handle {
+                $handle(number as u32 as usize)
+            }
+        };
+    )*};
+}
+
+numbers! {
+    MPI_Comm MPI_Comm_toint MPI_Comm_fromint;
+    MPI_Errhandler MPI_Errhandler_toint MPI_Errhandler_fromint;
+    MPI_File MPI_File_toint MPI_File_fromint;
+    MPI_Group MPI_Group_toint MPI_Group_fromint;
+    MPI_Info MPI_Info_toint MPI_Info_fromint;
+    MPI_Session MPI_Session_toint MPI_Session_fromint;
+    MPI_Win MPI_Win_toint MPI_Win_fromint;
+}
