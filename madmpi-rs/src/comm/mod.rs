@@ -56,4 +56,290 @@ pub(crate) struct Comm {
     rank: u32,
     pub(crate) attributes: Attributes,
     told: Mutex<Told>,
+    topology: OnceLock<Arc<Topology>>,
+    pub(crate) buffer: Buffer,
+    collectives: OnceLock<newmad::coll::Group>,
+    both: OnceLock<newmad::coll::Group>,
+    making: Mutex<()>,
+}
+
+/// What the program says of a communicator.
+pub(crate) struct Told {
+    pub(crate) errhandler: Errhandler,
+    pub(crate) name: Vec<u8>,
+}
+
+/// What a communicator is made of.
+pub(crate) struct Parts {
+    pub(crate) context: u32,
+    pub(crate) group: Arc<Group>,
+    pub(crate) remote: Option<Arc<Group>>,
+    pub(crate) errhandler: Errhandler,
+}
+
+/// The communicator that a handle stands for.
+///
+/// # Errors
+/// None.
+#[inline]
+pub(crate) fn get(comm: MPI_Comm) -> Result<Held<Comm>, Fault> {
+    if let Some(comm) = process::predefined(comm) {
+        return Ok(comm);
+    }
+    COMMS.get(comm.0).map(Held::Shared).ok_or_else(|| bad(comm))
+}
+
+#[cold]
+fn bad(comm: MPI_Comm) -> Fault {
+    let why = match comm {
+        MPI_COMM_NULL => "MPI_COMM_NULL is no communicator",
+        MPI_COMM_WORLD | MPI_COMM_SELF => "it exists between MPI_Init and MPI_Finalize only",
+        _ => "it is not a communicator, or was freed",
+    };
+    Fault::argument(MPI_ERR_COMM, "comm", format_args!("{:#x}", comm.0), why)
+}
+
+#[cold]
+pub(crate) fn bad_tag(tag: c_int, or: &str) -> Fault {
+    Fault::argument(MPI_ERR_TAG, "tag", tag, &format!("tags are 0 to {TAG_UB}{or}"))
+}
+
+impl Comm {
+    pub(crate) fn predefined(
+        handle: MPI_Comm,
+        session: &newmad::Session,
+        group: Arc<Group>,
+    ) -> Result<Arc<Comm>, Fault> {
+        let (context, name) = match handle {
+            MPI_COMM_WORLD => (context::WORLD, "MPI_COMM_WORLD"),
+            // It meets no other of its kind.
+            _ => (context::OWN, "MPI_COMM_SELF"),
+        };
+        let parts = Parts { context, group, remote: None, errhandler: Errhandler::Fatal };
+        let comm = Comm::of(session, parts)?;
+        comm.told().name = name.into();
+        let _ = comm.handle.set(handle);
+        Ok(Arc::new(comm))
+    }
+
+    fn of(session: &newmad::Session, parts: Parts) -> Result<Comm, Fault> {
+        let Parts { context, group, remote, errhandler } = parts;
+        let rank = group.rank(session.rank());
+        let rank = rank.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "not a member"))?;
+        Ok(Comm {
+            handle: OnceLock::new(),
+            session: session.clone(),
+            context,
+            group,
+            remote,
+            rank,
+            attributes: Attributes::default(),
+            told: Mutex::new(Told { errhandler, name: Vec::new() }),
             topology: OnceLock::new(),
+            buffer: Buffer::new(),
+            collectives: OnceLock::new(),
+            both: OnceLock::new(),
+            making: Mutex::new(()),
+        })
+    }
+
+    /// A new one, with a handle, whose context members have agreed on.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn new(parts: Parts) -> Result<Arc<Comm>, Fault> {
+        let process = process::get()?;
+        let context = parts.context;
+        if !process.contexts.take(context) {
+            return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
+        }
+        // From here on the context goes back when the communicator does.
+        let comm = Arc::new(Comm::of(&process.session, parts)?);
+        let handle = COMMS.insert(comm.clone());
+        let handle =
+            handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators exist"))?;
+        let _ = comm.handle.set(MPI_Comm(handle));
+        Ok(comm)
+    }
+
+    /// Ends its handle; messages under way come to their end.
+    ///
+    /// # Errors
+    /// It has attributes whose functions say no.
+    pub(crate) fn free(&self) -> Result<(), Fault> {
+        let handle = self.handle();
+        if matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) {
+            let why = "MPI_COMM_WORLD and MPI_COMM_SELF are there until MPI_Finalize";
+            return Err(Fault::argument(
+                MPI_ERR_COMM,
+                "comm",
+                format_args!("{:#x}", handle.0),
+                why,
+            ));
+        }
+        self.attributes.delete_all(handle.0)?;
+        COMMS.remove(handle.0);
+        Ok(())
+    }
+
+    pub(crate) fn handle(&self) -> MPI_Comm {
+        self.handle.get().copied().unwrap_or(MPI_COMM_NULL)
+    }
+
+    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn errhandler(&self) -> Errhandler {
+        self.told().errhandler.clone()
+    }
+
+    pub(crate) fn set_errhandler(&self, handler: Errhandler) {
+        let old = std::mem::replace(&mut self.told().errhandler, handler);
+        drop(old); // not under the lock
+    }
+
+    pub(crate) fn topology(&self) -> Option<&Topology> {
+        self.topology.get().map(|topology| &**topology)
+    }
+
+    /// Once, before the program has it.
+    pub(crate) fn set_topology(&self, topology: Arc<Topology>) {
+        let _ = self.topology.set(topology);
+    }
+
+    /// The group (the own side) for collectives, made when it is first needed.
+    ///
+    /// # Errors
+    /// None that are known: its id is the context's.
+    pub(crate) fn coll_group(&self) -> Result<&newmad::coll::Group, Fault> {
+        self.members(&self.collectives, 0, || self.group.members().to_vec())
+    }
+
+    /// The group of all processes, of both sides if there are two: that of the lower first process comes first.
+    ///
+    /// # Errors
+    /// As [`Comm::coll_group`].
+    pub(crate) fn both(&self) -> Result<&newmad::coll::Group, Fault> {
+        let Some(remote) = &self.remote else { return self.coll_group() };
+        self.members(&self.both, 1, || {
+            let mut sides = [self.group.members(), remote.members()];
+            sides.sort_by_key(|side| side.first().copied());
+            sides.concat()
+        })
+    }
+
+    fn members<'a>(
+        &self,
+        place: &'a OnceLock<newmad::coll::Group>,
+        number: u8,
+        members: impl FnOnce() -> Vec<u32>,
+    ) -> Result<&'a newmad::coll::Group, Fault> {
+        if let Some(group) = place.get() {
+            return Ok(group);
+        }
+        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = place.get() {
+            return Ok(group);
+        }
+        let group = self.session.group_with_id(&members(), self.collectives_id(number))?;
+        Ok(place.get_or_init(|| group))
+    }
+
+    /// Ids of groups for collectives that belong to this communicator alone. 0 is that of [`Comm::coll_group`], 1 that of
+    /// [`Comm::both`].
+    pub(crate) fn collectives_id(&self, number: u8) -> u64 {
+        u64::from(self.context) << 8 | u64::from(number)
+    }
+
+    /// A tag on the wire that no program has. `number` has 30 bits, and is listed above if it is taken.
+    #[inline]
+    pub(crate) fn internal_tag(&self, number: u32) -> u64 {
+        u64::from(self.context) << 32 | INTERNAL | u64::from(number)
+    }
+
+    /// As [`Comm::internal_tag`], for what the program gives a tag to.
+    pub(crate) fn internal_tag_of(&self, tag: c_int) -> u64 {
+        self.internal_tag(1 << 30 | tag as u32)
+    }
+
+    #[inline]
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Those whom messages go to and come from: the other side, if there is one.
+    #[inline]
+    pub(crate) fn peers(&self) -> &Group {
+        self.remote.as_ref().unwrap_or(&self.group)
+    }
+
+    /// The process that a message is for, and its tag on the wire. `None`: nobody.
+    ///
+    /// # Errors
+    /// There is no such rank, or the tag is out of range.
+    #[inline]
+    pub(crate) fn destination(&self, dest: c_int, tag: c_int) -> Result<Option<(u32, u64)>, Fault> {
+        if tag as u32 > TAG_UB as u32 {
+            return Err(bad_tag(tag, ""));
+        }
+        if dest == MPI_PROC_NULL {
+            return Ok(None);
+        }
+        let process = u32::try_from(dest).ok().and_then(|rank| self.peers().process(rank));
+        let process = process.ok_or_else(|| self.bad_rank("dest", dest))?;
+        Ok(Some((process, u64::from(self.context) << 32 | tag as u64)))
+    }
+
+    /// Whom to receive from, and which tags on the wire. `None`: nobody.
+    ///
+    /// # Errors
+    /// There is no such rank, or the tag is out of range.
+    #[inline]
+    pub(crate) fn origin(
+        &self,
+        source: c_int,
+        tag: c_int,
+    ) -> Result<Option<(newmad::Origin, newmad::Tag)>, Fault> {
+        let context = u64::from(self.context) << 32;
+        let tag = match tag {
+            MPI_ANY_TAG => newmad::Tag { value: context, mask: !0 << 31 },
+            0..=TAG_UB => (context | tag as u64).into(),
+            _ => return Err(bad_tag(tag, ", or MPI_ANY_TAG")),
+        };
+        let origin = match source {
+            MPI_PROC_NULL => return Ok(None),
+            MPI_ANY_SOURCE => newmad::ANY,
+            _ => {
+                let process =
+                    u32::try_from(source).ok().and_then(|rank| self.peers().process(rank));
+                process.ok_or_else(|| self.bad_rank("source", source))?.into()
+            }
+        };
+        Ok(Some((origin, tag)))
+    }
+
+    #[cold]
+    pub(crate) fn bad_rank(&self, name: &str, rank: c_int) -> Fault {
+        let why = format!("the communicator has ranks 0 to {}", self.peers().size() as i64 - 1);
+        Fault::argument(MPI_ERR_RANK, name, rank, &why)
+    }
+
+    /// What C is told of a message that came.
+    #[inline]
+    pub(crate) fn status(&self, status: newmad::Status) -> MPI_Status {
+        let source = self.peers().rank(status.source).map_or(MPI_UNDEFINED, |rank| rank as c_int);
+        MPI_Status::of(source, (status.tag & 0x7fff_ffff) as c_int, status.len)
+    }
+}
+
+impl Drop for Comm {
+    fn drop(&mut self) {
+        // The groups first: who gets the context next makes some of its own.
+        self.collectives.take();
+        self.both.take();
+        if let Ok(process) = process::get() {
+            process.contexts.release(self.context);
+        }
+    }
+}

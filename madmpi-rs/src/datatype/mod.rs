@@ -25,7 +25,7 @@ mod found;
 mod packing;
 mod shape;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -175,6 +175,24 @@ fn insert(datatype: Datatype) -> Result<MPI_Datatype, Fault> {
     })?;
     let _ = datatype.handle.set(handle);
     Ok(handle)
+}
+
+/// Calls a function of the program's with a handle of the type: its own, or, if the program has freed that one, another
+/// that lasts as long as the call.
+pub(crate) fn with_handle<R>(datatype: &Arc<Datatype>, call: impl FnOnce(MPI_Datatype) -> R) -> R {
+    let own = datatype.handle();
+    let stays = || TYPES.get(own.0).is_some_and(|found| Arc::ptr_eq(&found, datatype));
+    if datatype.shape.fixed.get().is_some() || stays() {
+        return call(own);
+    }
+    match TYPES.insert(datatype.clone()) {
+        Some(other) => {
+            let result = call(MPI_Datatype(other));
+            TYPES.remove(other);
+            result
+        }
+        None => call(own),
+    }
 }
 
 /// Ends a handle.

@@ -8,6 +8,13 @@ use super::construct::{blocks, extents, vector};
 use super::shape::{Join, Made};
 use super::*;
 
+/// Ints at these places.
+pub(crate) fn of_ints(places: &[isize]) -> Arc<Datatype> {
+    let int = basic::get(MPI_INT).unwrap().shape.clone();
+    let shape = blocks(Made::by(0, false), &int, places.iter().map(|&at| Ok((1, at))));
+    Arc::new(Datatype::new(shape.ok().unwrap(), true, None))
+}
+
 /// How a type is made.
 #[derive(Clone, Debug)]
 enum Plan {
@@ -358,4 +365,16 @@ fn buffers_and_counts_are_checked() {
     let absolute = Datatype::new(shape, true, None);
     let data = Data::of(null, 1, &absolute).ok().unwrap();
     assert_eq!(seen(&data), 7i32.to_ne_bytes());
+}
+
+#[test]
+fn a_freed_type_has_a_handle_while_it_is_needed() {
+    let kept = of_ints(&[0, 8]);
+    let handle = with_handle(&kept, |handle| {
+        assert_eq!(get(handle).ok().unwrap().size, 8);
+        handle
+    });
+    assert!(get(handle).is_err());
+    let int = basic::get(MPI_INT).unwrap();
+    assert_eq!(with_handle(int, |handle| handle), MPI_INT);
 }

@@ -9,6 +9,7 @@ use crate::abi::*;
 use crate::call::mpi;
 use crate::datatype::{self, Data, Datatype};
 use crate::error::{Fault, out, read};
+use crate::handle::Held;
 
 fn create(function: Option<Function>, commute: c_int, op: *mut MPI_Op) -> Result<(), Fault> {
     let Some(function) = function else {
@@ -35,7 +36,7 @@ unsafe fn combine(
     from: *const c_void,
     into: *mut c_void,
     count: i64,
-    datatype: &Datatype,
+    datatype: &Held<Datatype>,
     op: &Op,
 ) -> Result<(), Fault> {
     if from == MPI_IN_PLACE as *const c_void || into == MPI_IN_PLACE as *mut c_void {
@@ -49,7 +50,7 @@ unsafe fn combine(
     match op {
         // SAFETY: the caller's promise.
         Op::User(user) => unsafe {
-            user.call(from.cast_mut(), into, elements, datatype);
+            user.call(from.cast_mut(), into, elements, &datatype.share());
         },
         Op::Predefined(op) => {
             let kernel = op.kernel(datatype)?;

@@ -2,9 +2,10 @@
 
 use core::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use crate::abi::*;
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, with_handle};
 
 pub(super) type Small =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
@@ -41,10 +42,9 @@ impl User {
         left: *mut c_void,
         into: *mut c_void,
         count: usize,
-        datatype: &Datatype,
+        datatype: &Arc<Datatype>,
     ) {
-        let mut handle = datatype.handle();
-        match self.function {
+        with_handle(datatype, |mut handle| match self.function {
             Function::Large(function) => {
                 let mut len = count as MPI_Count;
                 // SAFETY: the program's function, with what it is for.
@@ -63,11 +63,11 @@ impl User {
                     done += part;
                 }
             }
-        }
+        });
     }
 
     /// The same for packed elements.
-    pub(super) fn packed(&self, datatype: &Datatype, left: &[u8], into: &mut [u8]) {
+    pub(super) fn packed(&self, datatype: &Arc<Datatype>, left: &[u8], into: &mut [u8]) {
         if datatype.size == 0 {
             return;
         }
@@ -102,6 +102,73 @@ impl User {
             datatype.unpack(into.as_ptr(), into.len(), second, count);
             self.call(first.cast(), second.cast(), count, datatype);
             datatype.pack(second, count, into.as_mut_ptr());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::tests::of_ints;
+
+    /// `inout = 2 in + inout`, for ints eight bytes before and four bytes after every sixteenth.
+    unsafe extern "C" fn twice(
+        left: *mut c_void,
+        into: *mut c_void,
+        len: *mut c_int,
+        _: *mut MPI_Datatype,
+    ) {
+        // SAFETY: as many elements as it says.
+        unsafe {
+            for at in 0..*len as isize {
+                for by in [at * 16 - 8, at * 16 + 4] {
+                    let into = into.wrapping_byte_offset(by).cast::<i32>();
+                    assert!(into.is_aligned());
+                    *into += 2 * *left.wrapping_byte_offset(by).cast::<i32>();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn packed_elements_are_laid_out_for_the_program() {
+        let user = User { function: Function::Small(twice), commutative: false };
+        let datatype = of_ints(&[-8, 4]);
+        assert_eq!((datatype.size, datatype.extent), (8, 16));
+        let bytes = |numbers: &[i32]| -> Vec<u8> {
+            // At an odd address.
+            let bytes = numbers.iter().flat_map(|number| number.to_ne_bytes());
+            std::iter::once(0).chain(bytes).collect()
+        };
+        let (left, mut into) = (bytes(&[1, 2, 3, 4, 5, 6]), bytes(&[10, 20, 30, 40, 50, 60]));
+        user.packed(&datatype, &left[1..], &mut into[1..]);
+        assert_eq!(into, bytes(&[12, 24, 36, 48, 60, 72]));
+    }
+
+    #[test]
+    fn contiguous_elements_are_aligned() {
+        unsafe extern "C" fn add(
+            left: *mut c_void,
+            into: *mut c_void,
+            len: *mut MPI_Count,
+            _: *mut MPI_Datatype,
+        ) {
+            // SAFETY: as many elements as it says.
+            unsafe {
+                for at in 0..*len as usize {
+                    let (left, into) = (left.cast::<i32>().add(at), into.cast::<i32>().add(at));
+                    assert!(left.is_aligned() && into.is_aligned());
+                    *into += *left;
+                }
+            }
+        }
+        let user = User { function: Function::Large(add), commutative: true };
+        let datatype = of_ints(&[0]);
+        for offset in 0..4 {
+            let bytes = |number: i32| [&vec![0; offset][..], &number.to_ne_bytes()].concat();
+            let (left, mut into) = (bytes(40), bytes(2));
+            user.packed(&datatype, &left[offset..], &mut into[offset..]);
+            assert_eq!(into, bytes(42));
         }
     }
 }
