@@ -39,11 +39,13 @@ const WORTH: u64 = 200_000;
 /// This part of all time is free.
 const FREE: u64 = 20;
 /// Who comes so late, or looks so seldom, has a core that is not idle: other processes want it. It may have lost it in the
-/// middle of a submission, for milliseconds. So that costs all, and nothing is free for so long.
+/// middle of a submission, for milliseconds. So that costs all, and nothing is free for a while: twice as long each time,
+/// and less again by a part with each offer that is taken.
 const AWAY: u64 = 200_000;
 /// The same, for who finds something: no one look takes so long.
 const LONG: u64 = 2_000_000;
-const PENALTY: u64 = 200_000_000;
+const PENALTIES: (u64, u64) = (10_000_000, 640_000_000);
+const FORGIVEN: u64 = 32;
 /// No more is put aside.
 const MOST: u64 = 4 * STAY;
 
@@ -64,6 +66,8 @@ pub(crate) struct OnCall {
     budget: AtomicU64,
     /// Up to when the free part is in the budget.
     freed: AtomicU64,
+    /// For how long nothing is free the next time that somebody loses its core.
+    penalty: AtomicU64,
 }
 
 impl OnCall {
@@ -76,6 +80,7 @@ impl OnCall {
             paid: AtomicU64::new(0),
             budget: AtomicU64::new(MOST),
             freed: AtomicU64::new(0),
+            penalty: AtomicU64::new(PENALTIES.0),
         }
     }
 
@@ -94,6 +99,8 @@ impl OnCall {
     /// An offer is taken: who takes it stays for the next.
     fn taken(&self, now: u64) {
         self.earn(now, WORTH);
+        let penalty = self.penalty.load(Relaxed);
+        self.penalty.store((penalty - penalty / FORGIVEN).max(PENALTIES.0), Relaxed);
         if self.until.load(Relaxed) != 0 {
             self.until.store(now + STAY, Relaxed);
         }
@@ -138,7 +145,9 @@ impl OnCall {
     fn lost_its_core(&self, now: u64) {
         self.until.store(0, Relaxed);
         self.budget.store(0, Relaxed);
-        self.freed.store(now + PENALTY, Relaxed);
+        let penalty = self.penalty.load(Relaxed);
+        self.freed.store(now + penalty, Relaxed);
+        self.penalty.store((2 * penalty).min(PENALTIES.1), Relaxed);
     }
 }
 
@@ -258,8 +267,12 @@ mod tests {
         let on_call = OnCall::new();
         assert!(on_call.call(0, 0) && on_call.stays(20_000));
         assert!(!on_call.stays(20_000 + AWAY), "somebody else had its core");
-        assert!(!on_call.call(PENALTY, 0), "nor is the next one called soon");
-        assert!(on_call.call(PENALTY + 20_000_000, 0), "but another time it is tried again");
+        assert!(!on_call.call(PENALTIES.0, 0), "nor is the next one called soon");
+        let later = PENALTIES.0 + 20_000_000;
+        assert!(on_call.call(later, 0), "but another time it is tried again");
+        assert!(!on_call.stays(later + AWAY));
+        assert!(!on_call.call(later + 20_000_000, 0), "not so soon this time");
+        assert!(on_call.call(later + 40_000_000, 0));
     }
 
     #[test]
