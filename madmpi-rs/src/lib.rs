@@ -29,6 +29,7 @@
 mod abi;
 mod attribute;
 mod call;
+mod coll;
 mod comm;
 mod convert;
 mod datatype;

@@ -64,6 +64,11 @@ impl Blocks {
         }
     }
 
+    /// The length of a rank's block.
+    pub fn own(&self, rank: u32) -> usize {
+        self.len(rank)
+    }
+
     pub(crate) fn len(&self, rank: u32) -> usize {
         self.get(rank).1
     }

@@ -1,0 +1,170 @@
+//! Do all members call the same? With `NMAD_CHECK=1` each collective is preceded by an exchange of what is called: the
+//! function, the root, the operator, and how many bytes where all have as many. Members that differ are named, instead of a
+//! hang or wrong data. Costs a round of short messages per collective.
+
+use std::sync::{Arc, OnceLock};
+
+use newmad::coll::{Blocks, Pending, Task};
+use newmad::raw::Awaited;
+
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::{Operation, Outcome};
+
+/// What is to be the same at all members.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    function: &'static str,
+    root: i64,
+    op: usize,
+    bytes: i64,
+}
+
+/// What a member tells the others.
+const SIGNATURE: usize = 96;
+
+impl Call {
+    pub(super) fn new(function: &'static str) -> Call {
+        Call { function, root: -1, op: 0, bytes: -1 }
+    }
+
+    pub(super) fn rooted(self, root: i32) -> Call {
+        Call { root: i64::from(root), ..self }
+    }
+
+    pub(super) fn combining(self, op: MPI_Op) -> Call {
+        // Handles of operators that programs make differ between processes.
+        Call { op: if op.0 < 4096 { op.0 } else { 4096 }, ..self }
+    }
+
+    /// All members have as many bytes.
+    pub(super) fn of_bytes(self, count: i64, datatype: MPI_Datatype) -> Call {
+        let size = crate::datatype::get(datatype).map_or(0, |datatype| datatype.size as i64);
+        Call { bytes: count.saturating_mul(size), ..self }
+    }
+
+    fn words(&self) -> String {
+        let mut words = self.function.to_owned();
+        for (name, value) in [("root", self.root), ("bytes", self.bytes)] {
+            if value >= 0 {
+                words.push_str(&format!(" {name} {value}"));
+            }
+        }
+        if self.op != 0 {
+            words.push_str(&format!(" op {:#x}", self.op));
+        }
+        words
+    }
+
+    fn signature(&self) -> [u8; SIGNATURE] {
+        let mut bytes = [0; SIGNATURE];
+        let words = self.words();
+        let len = words.len().min(SIGNATURE);
+        bytes[..len].copy_from_slice(&words.as_bytes()[..len]);
+        bytes
+    }
+}
+
+fn is_on() -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("NMAD_CHECK").is_some_and(|value| value == "1"))
+}
+
+/// An exchange of signatures under way.
+struct Exchanged {
+    pending: Pending<()>,
+    own: String,
+    mine: Box<[u8]>,
+    all: Box<[u8]>,
+}
+
+fn start(comm: &Held<Comm>, call: &Call) -> Result<Exchanged, Fault> {
+    // Its collectives keep the order of the communicator's: both are called by the same thread.
+    let group = comm.checking_group()?;
+    let mine: Box<[u8]> = call.signature().into();
+    let mut all = vec![0; SIGNATURE * comm.group.size() as usize].into_boxed_slice();
+    let task = Task::Allgather { blocks: Blocks::Even(SIGNATURE) };
+    // SAFETY: the memory stays where it is, and is looked at when it is over: `Drop` waits.
+    let pending =
+        unsafe { group.start_bytes(&task, None, &raw const *mine, &raw mut *all, false)? };
+    Ok(Exchanged { pending, own: call.words(), mine, all })
+}
+
+impl Exchanged {
+    fn verdict(&self) -> Result<(), Fault> {
+        self.pending.wait_over()?;
+        for (rank, theirs) in self.all.chunks(SIGNATURE).enumerate() {
+            if theirs != &*self.mine {
+                let end = theirs.iter().position(|&byte| byte == 0).unwrap_or(SIGNATURE);
+                let theirs = String::from_utf8_lossy(&theirs[..end]);
+                return Err(Fault::new(
+                    MPI_ERR_OTHER,
+                    format!(
+                        "members do not call the same collective: this one calls {}, rank {rank} of the communicator {theirs}",
+                        self.own
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Exchanged {
+    fn drop(&mut self) {
+        let _ = self.pending.wait_over();
+    }
+}
+
+/// Before a blocking collective.
+pub(super) fn before(comm: &Held<Comm>, call: &Call) -> Result<(), Fault> {
+    if !is_on() || comm.remote.is_some() {
+        return Ok(());
+    }
+    start(comm, call)?.verdict()
+}
+
+/// With one that goes on: the program hears of a difference before it would wait for ever.
+pub(super) fn beside(
+    comm: &Held<Comm>,
+    call: &Call,
+    operation: Arc<dyn Operation>,
+) -> Result<Arc<dyn Operation>, Fault> {
+    if !is_on() || comm.remote.is_some() {
+        return Ok(operation);
+    }
+    let exchanged = start(comm, call)?;
+    Ok(Arc::new(Checked { exchanged, operation, verdict: OnceLock::new() }))
+}
+
+struct Checked {
+    operation: Arc<dyn Operation>,
+    exchanged: Exchanged,
+    verdict: OnceLock<Result<(), Fault>>,
+}
+
+impl Operation for Checked {
+    fn awaited(&self) -> Awaited<'_> {
+        let exchange = self.exchanged.pending.awaited();
+        if !exchange.is_over() {
+            return exchange;
+        }
+        match self.verdict.get_or_init(|| self.exchanged.verdict()) {
+            Ok(()) => self.operation.awaited(),
+            Err(_) => Awaited::OVER,
+        }
+    }
+
+    fn asked(&self) {
+        self.operation.asked();
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self.verdict.get_or_init(|| self.exchanged.verdict()) {
+            Ok(()) => self.operation.outcome(),
+            Err(fault) => Outcome::failed(fault.clone()),
+        }
+    }
+}

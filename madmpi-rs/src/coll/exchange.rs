@@ -1,0 +1,98 @@
+//! Messages to and from several ranks, all at once, without a copy where the data lie in few pieces.
+
+use std::sync::{Arc, OnceLock};
+
+use newmad::raw::{Awaited, RawRequest};
+
+use super::side::Block;
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::{Operation, Outcome};
+
+/// Internal tags of a communicator (see `comm`): of exchanges, of messages to oneself, and of neighbours from here on.
+pub(super) const TAG: u32 = 16;
+pub(super) const OWN_TAG: u32 = 17;
+pub(super) const NEIGHBOURS: u32 = 1024;
+
+/// One message: the process, the tag on the wire, the elements.
+#[derive(Clone)]
+pub(super) struct Message {
+    pub(super) process: u32,
+    pub(super) tag: u64,
+    pub(super) block: Block,
+}
+
+/// See the module. Messages between the same two ranks and with the same tag meet in the order of the lists.
+pub(crate) struct Exchange {
+    pub(super) comm: Held<Comm>,
+    pub(super) receives: Vec<Message>,
+    pub(super) sends: Vec<Message>,
+}
+
+/// An exchange under way.
+struct Going {
+    comm: Held<Comm>,
+    // Before the data, which they use: dropped first.
+    receives: Vec<(RawRequest, Data)>,
+    sends: Vec<(RawRequest, Data)>,
+    known: OnceLock<Outcome>,
+}
+
+impl Exchange {
+    pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
+        let session = &self.comm.session;
+        let (mut receives, mut sends) = (Vec::new(), Vec::new());
+        for Message { process, tag, block } in &self.receives {
+            let data = block.data()?;
+            // SAFETY: the program leaves its buffers to the collective until that is over; the list of pieces is kept.
+            let request = unsafe { session.irecv_raw(*process, *tag, data.memory())? };
+            receives.push((request, data));
+        }
+        for Message { process, tag, block } in &self.sends {
+            let mut data = block.data()?;
+            // SAFETY: as above.
+            let request = unsafe {
+                data.pack();
+                session.isend_raw(*process, *tag, data.memory(), false)?
+            };
+            sends.push((request, data));
+        }
+        let comm = self.comm.clone();
+        Ok(Arc::new(Going { comm, receives, sends, known: OnceLock::new() }))
+    }
+}
+
+impl Going {
+    fn requests(&self) -> impl Iterator<Item = &RawRequest> {
+        self.receives.iter().chain(&self.sends).map(|(request, _)| request)
+    }
+
+    fn finish(&self) -> Result<(), Fault> {
+        for (request, data) in &self.receives {
+            let status = request.wait()?;
+            // SAFETY: it has come; the program's buffer is still ours.
+            unsafe { data.unpack(status.len) };
+        }
+        for (request, _) in &self.sends {
+            request.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Operation for Going {
+    fn awaited(&self) -> Awaited<'_> {
+        let pending = self.requests().find(|request| !request.is_over());
+        pending.map_or(Awaited::OVER, RawRequest::awaited)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let outcome = || match self.finish() {
+            Ok(()) => Outcome::EMPTY,
+            Err(fault) => Outcome::failed(fault.on_comm(&self.comm)),
+        };
+        self.known.get_or_init(outcome).clone()
+    }
+}

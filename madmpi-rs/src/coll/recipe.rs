@@ -1,0 +1,91 @@
+//! A collective of newmad's.
+
+use std::sync::Arc;
+
+use newmad::coll::{Operator, Pending, Task};
+
+use super::side::{Block, Lent, Side};
+use crate::comm::Comm;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::Operation;
+use crate::request::collective::{Finish, operation};
+
+/// What is to be done, and with which data.
+pub(crate) struct Recipe {
+    pub(super) comm: Held<Comm>,
+    pub(super) task: Task,
+    pub(super) operator: Option<Operator>,
+    pub(super) input: Side,
+    pub(super) output: Side,
+    /// The contribution is where the result goes.
+    pub(super) in_place: bool,
+    /// The memory of the result is only read: the root of a broadcast, or what it scatters in place.
+    pub(super) reads: bool,
+    /// Part of the result may stay as it is.
+    pub(super) keeps: bool,
+}
+
+impl Recipe {
+    pub(super) fn new(comm: &Held<Comm>, task: Task) -> Recipe {
+        Recipe {
+            comm: comm.clone(),
+            task,
+            operator: None,
+            input: Side::Nothing,
+            output: Side::Nothing,
+            in_place: false,
+            reads: false,
+            keeps: false,
+        }
+    }
+
+    fn begin(&self) -> Result<(Pending<()>, Lent, Lent), Fault> {
+        let group = self.comm.coll_group()?;
+        // SAFETY: the program leaves its buffers to the collective until that is over.
+        unsafe {
+            let input = self.input.lend(true)?;
+            let output = self.output.lend(self.in_place || self.reads || self.keeps)?;
+            let pending = group.start_bytes(
+                &self.task,
+                self.operator.as_ref(),
+                input.memory(),
+                output.memory(),
+                self.in_place,
+            )?;
+            Ok((pending, input, output))
+        }
+    }
+
+    /// The blocks that are to be filled from a stage.
+    fn results(&self) -> &[Block] {
+        match &self.output {
+            Side::Staged { blocks, .. } if !self.reads => blocks,
+            _ => &[],
+        }
+    }
+
+    /// Does it, and waits.
+    pub(super) fn run(self) -> Result<(), Fault> {
+        let (pending, input, output) = self.begin()?;
+        let over = pending.wait_over();
+        drop(input);
+        over?;
+        // SAFETY: it is over; the program's buffer is still ours.
+        unsafe { Side::take_back(self.results(), &output) };
+        Ok(())
+    }
+
+    /// Begins.
+    pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
+        let (pending, input, output) = self.begin()?;
+        let blocks = self.results().to_vec();
+        let finish: Finish = Box::new(move || {
+            drop(input);
+            // SAFETY: it is over; the program leaves its buffer alone until it has been told.
+            unsafe { Side::take_back(&blocks, &output) };
+            Ok(())
+        });
+        Ok(operation(&self.comm, pending, Some(finish)))
+    }
+}
