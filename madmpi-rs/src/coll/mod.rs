@@ -17,6 +17,7 @@ mod barrier;
 mod check;
 mod exchange;
 mod inter;
+mod neighbours;
 mod recipe;
 mod reduce;
 mod rooted;

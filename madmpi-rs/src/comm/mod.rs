@@ -138,6 +138,7 @@ impl Comm {
             topology: OnceLock::new(),
             buffer: Buffer::new(),
             collectives: OnceLock::new(),
+            checking: OnceLock::new(),
             both: OnceLock::new(),
             making: Mutex::new(()),
         })
@@ -213,27 +214,21 @@ impl Comm {
     /// # Errors
     /// None that are known: its id is the context's.
     pub(crate) fn coll_group(&self) -> Result<&newmad::coll::Group, Fault> {
-        self.members(&self.collectives, 0, || self.group.members().to_vec())
+        self.group_of(&self.collectives, 0)
     }
 
-    /// The group of all processes, of both sides if there are two: that of the lower first process comes first.
+    /// Another one, whose collectives are apart from that one's.
     ///
     /// # Errors
     /// As [`Comm::coll_group`].
-    pub(crate) fn both(&self) -> Result<&newmad::coll::Group, Fault> {
-        let Some(remote) = &self.remote else { return self.coll_group() };
-        self.members(&self.both, 1, || {
-            let mut sides = [self.group.members(), remote.members()];
-            sides.sort_by_key(|side| side.first().copied());
-            sides.concat()
-        })
+    pub(crate) fn checking_group(&self) -> Result<&newmad::coll::Group, Fault> {
+        self.group_of(&self.checking, 1)
     }
 
-    fn members<'a>(
-        &self,
+    fn group_of<'a>(
+        &'a self,
         place: &'a OnceLock<newmad::coll::Group>,
         number: u8,
-        members: impl FnOnce() -> Vec<u32>,
     ) -> Result<&'a newmad::coll::Group, Fault> {
         if let Some(group) = place.get() {
             return Ok(group);
@@ -242,7 +237,8 @@ impl Comm {
         if let Some(group) = place.get() {
             return Ok(group);
         }
-        let group = self.session.group_with_id(&members(), self.collectives_id(number))?;
+        let group =
+            self.session.group_with_id(self.group.members(), self.collectives_id(number))?;
         Ok(place.get_or_init(|| group))
     }
 
@@ -337,6 +333,7 @@ impl Drop for Comm {
     fn drop(&mut self) {
         // The groups first: who gets the context next makes some of its own.
         self.collectives.take();
+        self.checking.take();
         self.both.take();
         if let Ok(process) = process::get() {
             process.contexts.release(self.context);
