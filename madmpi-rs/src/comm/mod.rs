@@ -60,6 +60,7 @@ pub(crate) struct Comm {
     pub(crate) buffer: Buffer,
     collectives: OnceLock<newmad::coll::Group>,
     both: OnceLock<newmad::coll::Group>,
+    checking: OnceLock<newmad::coll::Group>,
     making: Mutex<()>,
 }
 
@@ -138,8 +139,8 @@ impl Comm {
             topology: OnceLock::new(),
             buffer: Buffer::new(),
             collectives: OnceLock::new(),
-            checking: OnceLock::new(),
             both: OnceLock::new(),
+            checking: OnceLock::new(),
             making: Mutex::new(()),
         })
     }
@@ -214,21 +215,35 @@ impl Comm {
     /// # Errors
     /// None that are known: its id is the context's.
     pub(crate) fn coll_group(&self) -> Result<&newmad::coll::Group, Fault> {
-        self.group_of(&self.collectives, 0)
+        self.members(&self.collectives, 0, || self.group.members().to_vec())
     }
 
-    /// Another one, whose collectives are apart from that one's.
+    /// The group of all processes, of both sides if there are two: that of the lower first process comes first.
+    ///
+    /// # Errors
+    /// As [`Comm::coll_group`].
+    pub(crate) fn both(&self) -> Result<&newmad::coll::Group, Fault> {
+        let Some(remote) = &self.remote else { return self.coll_group() };
+        self.members(&self.both, 1, || {
+            let mut sides = [self.group.members(), remote.members()];
+            sides.sort_by_key(|side| side.first().copied());
+            sides.concat()
+        })
+    }
+
+    /// The own side again, for collectives apart from those of [`Comm::coll_group`].
     ///
     /// # Errors
     /// As [`Comm::coll_group`].
     pub(crate) fn checking_group(&self) -> Result<&newmad::coll::Group, Fault> {
-        self.group_of(&self.checking, 1)
+        self.members(&self.checking, 2, || self.group.members().to_vec())
     }
 
-    fn group_of<'a>(
-        &'a self,
+    fn members<'a>(
+        &self,
         place: &'a OnceLock<newmad::coll::Group>,
         number: u8,
+        members: impl FnOnce() -> Vec<u32>,
     ) -> Result<&'a newmad::coll::Group, Fault> {
         if let Some(group) = place.get() {
             return Ok(group);
@@ -237,13 +252,12 @@ impl Comm {
         if let Some(group) = place.get() {
             return Ok(group);
         }
-        let group =
-            self.session.group_with_id(self.group.members(), self.collectives_id(number))?;
+        let group = self.session.group_with_id(&members(), self.collectives_id(number))?;
         Ok(place.get_or_init(|| group))
     }
 
     /// Ids of groups for collectives that belong to this communicator alone. 0 is that of [`Comm::coll_group`], 1 that of
-    /// [`Comm::both`].
+    /// [`Comm::both`], 2 that of [`Comm::checking_group`].
     pub(crate) fn collectives_id(&self, number: u8) -> u64 {
         u64::from(self.context) << 8 | u64::from(number)
     }
