@@ -21,6 +21,7 @@
 //! | `p2p` | messages |
 //! | `request`, `status` | what goes on, waiting for it, what came of it |
 //! | one module for each other chapter of the standard | |
+//! | `tool` | control and performance variables |
 //! | `unsupported` | what comes later: it says so |
 
 #![allow(non_camel_case_types, non_snake_case)] // names are the standard's
@@ -46,5 +47,6 @@ mod process;
 mod request;
 mod session;
 mod status;
+mod tool;
 mod topology;
 mod unsupported;

@@ -90,6 +90,11 @@ pub(crate) fn get(comm: MPI_Comm) -> Result<Held<Comm>, Fault> {
     COMMS.get(comm.0).map(Held::Shared).ok_or_else(|| bad(comm))
 }
 
+/// How many the program has.
+pub(crate) fn count() -> usize {
+    COMMS.len()
+}
+
 #[cold]
 fn bad(comm: MPI_Comm) -> Fault {
     let why = match comm {
