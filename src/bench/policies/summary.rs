@@ -98,7 +98,15 @@ mod tests {
     fn line(policy: &str, workload: &str, ratio: f64) -> Measured {
         let config = Config::default().with("policy", policy).with("workload", workload);
         let stats = Stats::of(&[ratio]).unwrap();
-        Measured { bench: "policies", config, metric: "score_ratio", unit: "ratio", stats }
+        let interval = crate::bench::stats::Interval { low: stats.median, high: stats.median };
+        Measured {
+            bench: "policies",
+            config,
+            metric: "score_ratio",
+            unit: "ratio",
+            stats,
+            interval,
+        }
     }
 
     #[test]

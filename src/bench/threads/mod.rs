@@ -251,6 +251,7 @@ mod tests {
             metric: "op_time",
             unit: "ns",
             stats: Stats::of(&[median]).unwrap(),
+            interval: crate::bench::stats::Interval { low: median, high: median },
         }
     }
 

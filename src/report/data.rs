@@ -1,0 +1,136 @@
+//! What was measured: the lines that `mad bench --json` prints, read again.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::config::{Config, shown};
+
+/// One line: a metric of a point.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Line {
+    pub(crate) bench: String,
+    pub(crate) config: Config,
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    pub(crate) n: usize,
+    pub(crate) mean: f64,
+    pub(crate) min: f64,
+    pub(crate) p10: f64,
+    pub(crate) median: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+    /// Where the median lies, very likely: absent in files of older versions.
+    #[serde(default)]
+    pub(crate) ci_low: Option<f64>,
+    #[serde(default)]
+    pub(crate) ci_high: Option<f64>,
+}
+
+impl Line {
+    /// The interval of the median; the median itself where none is known.
+    pub(crate) fn interval(&self) -> (f64, f64) {
+        (self.ci_low.unwrap_or(self.median), self.ci_high.unwrap_or(self.median))
+    }
+
+    /// The value of a key as text; empty if it has none.
+    pub(crate) fn key(&self, key: &str) -> String {
+        self.config.get(key).map_or(String::new(), shown)
+    }
+
+    /// Whether it has this metric, and these values.
+    pub(crate) fn is(&self, metric: &str, keys: &[(&str, &str)]) -> bool {
+        self.metric == metric && keys.iter().all(|(key, value)| self.key(key) == *value)
+    }
+}
+
+/// Reads a file of such lines.
+///
+/// # Errors
+/// It cannot be read, or a line is none of ours; which, in words.
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    parse(&text).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn parse(text: &str) -> Result<Vec<Line>, String> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+        .map(|(number, line)| {
+            let parsed: Line = serde_json::from_str(line)
+                .map_err(|e| format!("line {}: not a line of mad bench --json: {e}", number + 1))?;
+            let figures = [parsed.min, parsed.median, parsed.p99, parsed.max, parsed.mean];
+            match figures.iter().all(|figure| figure.is_finite()) {
+                true => Ok(parsed),
+                false => Err(format!("line {}: a figure is not a number", number + 1)),
+            }
+        })
+        .collect()
+}
+
+/// The first line with this metric and these values.
+pub(crate) fn find<'a>(lines: &'a [Line], metric: &str, keys: &[(&str, &str)]) -> Option<&'a Line> {
+    lines.iter().find(|line| line.is(metric, keys))
+}
+
+/// The values of a key, in the order in which they first come.
+pub(crate) fn values(lines: &[Line], key: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for line in lines {
+        let value = line.key(key);
+        if !value.is_empty() && !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn line(metric: &str, keys: &[(&str, &str)], median: f64) -> Line {
+        let mut config = Config::default();
+        for (key, value) in keys {
+            match value.parse::<u64>() {
+                Ok(number) => config.set(key, number),
+                Err(_) => config.set(key, *value),
+            }
+        }
+        Line {
+            bench: "latency".into(),
+            config,
+            metric: metric.into(),
+            unit: "us".into(),
+            n: 10,
+            mean: median,
+            min: median / 2.0,
+            p10: median * 0.9,
+            median,
+            p90: median * 1.5,
+            p99: median * 3.0,
+            max: median * 9.0,
+            ci_low: Some(median * 0.98),
+            ci_high: Some(median * 1.02),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let lines = [line("op_time", &[("size", "4"), ("driver", "shm")], 1.5)];
+        let text: String =
+            lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+        let back = parse(&text).unwrap();
+        assert!(find(&back, "op_time", &[("size", "4"), ("driver", "shm")]).is_some());
+        assert!(find(&back, "op_time", &[("size", "8")]).is_none());
+        assert_eq!(values(&back, "driver"), ["shm"]);
+    }
+
+    #[test]
+    fn a_line_that_is_none_of_ours_is_named() {
+        assert!(parse("\n{\"bench\":1}\n").unwrap_err().starts_with("line 2"));
+        assert!(parse("").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,250 @@
+//! What a report consists of: the experiments, how each is run for it, what is drawn, and what the sources found.
+
+use super::data::Line;
+use super::words::{self, Saying};
+
+/// A picture of a section.
+pub(crate) enum Picture {
+    /// Curves of a metric over a key; one plot for each combination of `apart`, one curve for each of the other keys.
+    Curves { metric: &'static str, x: &'static str, apart: &'static [&'static str] },
+    /// A bar for each point that has the metric; one plot for each combination of `apart`.
+    Bars { metric: &'static str, apart: &'static [&'static str] },
+    /// A map of ratios over two keys; one for each combination of `apart`.
+    Heat { metric: &'static str, x: &'static str, y: &'static str, apart: &'static [&'static str] },
+}
+
+/// One experiment of the report.
+pub(crate) struct Section {
+    pub(crate) bench: &'static str,
+    pub(crate) title: &'static str,
+    /// The question.
+    pub(crate) asks: &'static str,
+    /// Options, as on the command line.
+    pub(crate) given: &'static [(&'static str, &'static str)],
+    pub(crate) iters: u64,
+    pub(crate) rounds: u64,
+    pub(crate) pictures: &'static [Picture],
+    /// What the source found, on its machines.
+    pub(crate) found: &'static str,
+    /// What the figures say.
+    pub(crate) says: fn(&[Line]) -> Vec<Saying>,
+}
+
+use Picture::{Bars, Curves, Heat};
+
+const LIBRARIES: &str = "newmad,madmpi,openmpi,mpich";
+
+/// All of them, in the order of the page.
+pub(crate) static SECTIONS: &[Section] = &[
+    Section {
+        bench: "overlap",
+        title: "Overlap: messages that go on while a side computes",
+        asks: "One side posts a message, computes without calling the library, then waits. How much of the transfer does \
+               the computation hide? 1: all of it.",
+        given: &[
+            ("driver", "shm,tcp"),
+            ("side", "receiver,sender"),
+            ("size", "4,32768,262144,1048576"),
+            ("compute-us", "200,2000,20000"),
+        ],
+        iters: 5,
+        rounds: 5,
+        pictures: &[Heat {
+            metric: "overlap_ratio",
+            x: "size",
+            y: "compute_us",
+            apart: &["driver", "side"],
+        }],
+        found: "Thesis 2009, 7.2.3.2: with PIOMan the ratio reaches 1 on both sides, for 32 KB and 1 MB, once the \
+                computation is as long as the transfer; the other libraries overlapped on the sender's side only.",
+        says: words::overlap,
+    },
+    Section {
+        bench: "overlap",
+        title: "Asynchronous progress: who waits for whom",
+        asks: "The receiver has posted its receive and computes 20 ms. How long does the sender's call last, with \
+               progress outside calls and without it, beside MPI libraries at their defaults?",
+        given: &[
+            ("driver", "shm,tcp"),
+            ("progression", "0,1"),
+            ("library", LIBRARIES),
+            ("size", "4,65536,1048576"),
+            ("compute-us", "20000"),
+        ],
+        iters: 5,
+        rounds: 3,
+        pictures: &[Curves { metric: "send_time", x: "size", apart: &["driver"] }],
+        found: "EuroPVM/MPI 2007, figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
+                computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
+                the most; with several, not at all.",
+        says: words::progress,
+    },
+    Section {
+        bench: "submit",
+        title: "Off-loaded submission",
+        asks: "isend, compute 20 us, wait: is the time the longer of the two (an idle core submits), or their sum?",
+        given: &[("driver", "shm,tcp"), ("offload", "auto,never")],
+        iters: 60,
+        rounds: 3,
+        pictures: &[Curves { metric: "total_time", x: "size", apart: &["driver"] }],
+        found: "Thesis 2009, 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
+        says: words::submit,
+    },
+    Section {
+        bench: "reactivity",
+        title: "Reactivity when oversubscribed",
+        asks: "Each process has N threads that compute and never yield. How long does a 4-byte message take?",
+        given: &[("driver", "shm,tcp"), ("threads", "2,8,32")],
+        iters: 2000,
+        rounds: 3,
+        pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &[] }],
+        found: "Thesis 2009, 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
+                Open MPI's was long and unstable.",
+        says: words::reactivity,
+    },
+    Section {
+        bench: "latency",
+        title: "Latency",
+        asks: "Half a round trip between two processes that do nothing else, beside a plain socket or a polled flag, \
+               and MPI libraries.",
+        given: &[
+            ("driver", "shm,tcp"),
+            ("library", "newmad,bare,madmpi,openmpi,mpich"),
+            ("size", "1,1024,16384"),
+        ],
+        iters: 3000,
+        rounds: 5,
+        pictures: &[Curves { metric: "half_round_trip", x: "size", apart: &["driver"] }],
+        found: "EuroPVM/MPI 2007, section 4, and thesis 2009, 7.2.1: PIOMan adds some tenths of a microsecond to a \
+                ping-pong over Myrinet or InfiniBand.",
+        says: words::latency,
+    },
+    Section {
+        bench: "bandwidth",
+        title: "Bandwidth",
+        asks: "One message there and back, and windows of 16 one way.",
+        given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "65536,1048576,4194304")],
+        iters: 2000,
+        rounds: 3,
+        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &["driver", "workload"] }],
+        found: "Not an experiment of the sources; the two forms are those of the OSU benchmarks.",
+        says: words::bandwidth,
+    },
+    Section {
+        bench: "rate",
+        title: "Message rate",
+        asks: "Eight-byte messages, 64 under way at once: how many in a second? Over TCP, messages that wait leave together.",
+        given: &[("driver", "shm,tcp"), ("library", LIBRARIES)],
+        iters: 1000,
+        rounds: 3,
+        pictures: &[Bars { metric: "message_rate", apart: &["driver"] }],
+        found: "Not an experiment of the sources (osu_mbw_mr).",
+        says: words::rate,
+    },
+    Section {
+        bench: "mt_latency",
+        title: "Many threads in the library",
+        asks: "Does the latency grow with the number of threads that wait for messages, or play at once?",
+        given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,4,16,64")],
+        iters: 1000,
+        rounds: 3,
+        pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &["workload"] }],
+        found: "Thesis 2009, 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
+                MPICH2 by 15 to 20.",
+        says: words::threads,
+    },
+    Section {
+        bench: "multirail",
+        title: "Two rails",
+        asks: "Two shaped networks of 1000 and 400 Mbit/s: is a message that uses both as fast as their sum?",
+        given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
+        iters: 1,
+        rounds: 3,
+        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[] }],
+        found: "Thesis 2009, 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
+        says: words::multirail,
+    },
+    Section {
+        bench: "idle",
+        title: "What waiting costs",
+        asks: "A process waits two seconds for a message. How much CPU time does it burn?",
+        given: &[("driver", "shm,tcp"), ("seconds", "2")],
+        iters: 1,
+        rounds: 3,
+        pictures: &[Bars { metric: "cpu_time", apart: &[] }],
+        found: "Thesis 2009, 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
+        says: words::idle,
+    },
+    Section {
+        bench: "overhead",
+        title: "Overhead of the I/O manager",
+        asks: "What do an empty poll, an empty light task and an empty blocking call cost?",
+        given: &[],
+        iters: 1000,
+        rounds: 5,
+        pictures: &[Bars { metric: "op_time", apart: &["method"] }],
+        found: "EuroPVM/MPI 2007, table 2 (1.8 GHz Opteron): a poll 38 ns without threads, 85 on one virtual \
+                processor, 142 on several; a blocking call 1.68 us.",
+        says: words::overhead,
+    },
+    Section {
+        bench: "detect",
+        title: "Detection",
+        asks: "From the event to the waiting thread running again, with idle and with busy cores, beside a kernel thread that \
+               blocks.",
+        given: &[
+            ("source", "shm,eventfd,tcp"),
+            ("library", "pioman,kernel"),
+            ("threads", "0,1x,16x"),
+        ],
+        iters: 60,
+        rounds: 3,
+        pictures: &[Curves { metric: "detect_time", x: "threads", apart: &["source"] }],
+        found: "Thesis 2009, 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
+        says: words::detect,
+    },
+    Section {
+        bench: "policies",
+        title: "Policies of detection",
+        asks: "Under each policy: what does an event cost, by latency, computation lost and CPU burnt?",
+        given: &[],
+        iters: 1,
+        rounds: 3,
+        pictures: &[Bars { metric: "score", apart: &["workload"] }],
+        found: "Thesis 2009, chapter 8, leaves the adaptive choice open.",
+        says: words::policies,
+    },
+    Section {
+        bench: "threads",
+        title: "Green threads",
+        asks: "What do threads, switches and locks cost, beside other libraries that are installed here?",
+        given: &[("op", "createjoin,batch,yield,handoff,mutex,mutex4,fib")],
+        iters: 3,
+        rounds: 3,
+        pictures: &[Bars { metric: "op_time", apart: &["op", "workers"] }],
+        found: "Not an experiment of the sources: the operations by which Argobots, MassiveThreads and PM2's Marcel are compared.",
+        says: words::green_threads,
+    },
+    Section {
+        bench: "coll",
+        title: "Collectives",
+        asks: "Collectives of two and four members.",
+        given: &[("size", "8,65536")],
+        iters: 60,
+        rounds: 3,
+        pictures: &[Curves { metric: "op_time", x: "members", apart: &["op"] }],
+        found: "Didelot 2014, 4.4: collaborative polling lets any waiting task carry on another's messages.",
+        says: words::nothing,
+    },
+    Section {
+        bench: "rpc",
+        title: "Remote calls",
+        asks: "A call and its reply, to an idle target and to one whose cores all compute.",
+        given: &[("size", "1"), ("window", "1,64")],
+        iters: 1000,
+        rounds: 3,
+        pictures: &[Bars { metric: "call_time", apart: &["driver"] }],
+        found: "MyThOS 2016, 3.2: remote invocation as the one way between address spaces; PM2's LRPC.",
+        says: words::nothing,
+    },
+];

@@ -1,0 +1,386 @@
+//! Sentences on what the figures show, made from the figures: also when we lose.
+
+use super::data::{Line, find, values};
+use crate::bench::present::figure;
+
+/// A sentence, and whether something that is asked for was not reached.
+pub(crate) struct Saying {
+    pub(crate) text: String,
+    pub(crate) missed: bool,
+}
+
+fn good(text: String) -> Saying {
+    Saying { text, missed: false }
+}
+
+fn judged(text: String, reached: bool) -> Saying {
+    let end = if reached { "" } else { " That is not reached." };
+    Saying { text: format!("{text}{end}"), missed: !reached }
+}
+
+/// Where the tables say it all.
+pub(crate) fn nothing(_: &[Line]) -> Vec<Saying> {
+    Vec::new()
+}
+
+/// Ours against the best MPI library, at one point. `more`: more is better.
+fn beside(
+    lines: &[Line],
+    metric: &str,
+    keys: &[(&str, &str)],
+    more: bool,
+    at_least: f64,
+) -> Option<Saying> {
+    let with = |library| {
+        let keys: Vec<(&str, &str)> = keys.iter().copied().chain([("library", library)]).collect();
+        find(lines, metric, &keys)
+    };
+    let ours = with("newmad")?;
+    let libraries = values(lines, "library");
+    let peers =
+        libraries.iter().filter(|name| !["newmad", "bare", "madmpi"].contains(&name.as_str()));
+    let mut peers: Vec<(&String, &Line)> =
+        peers.filter_map(|name| Some((name, with(name)?))).collect();
+    peers.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
+    let (name, best) = if more { peers.last()? } else { peers.first()? };
+    let gain = if more { ours.median / best.median } else { best.median / ours.median };
+    let place: Vec<String> = keys.iter().map(|(key, value)| format!("{key} {value}")).collect();
+    Some(judged(
+        format!(
+            "{}: newmad {} {unit}, the best MPI library here ({name}) {} {unit}; asked for is {} the best.",
+            place.join(", "),
+            figure(ours.median),
+            figure(best.median),
+            if at_least == 1.0 {
+                "at least as good as".into()
+            } else {
+                format!("{at_least} times")
+            },
+            unit = ours.unit,
+        ),
+        gain >= at_least,
+    ))
+}
+
+pub(crate) fn overlap(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in values(lines, "driver") {
+        for side in ["receiver", "sender"] {
+            let ratio = |size: &str| {
+                let keys =
+                    [("driver", &*driver), ("side", side), ("size", size), ("compute_us", "20000")];
+                find(lines, "overlap_ratio", &keys).map(|line| line.median)
+            };
+            if let (Some(small), Some(large)) = (ratio("32768"), ratio("1048576")) {
+                all.push(judged(
+                    format!(
+                        "Over {driver}, while the {side} computes 20 ms: {small:.2} of the transfer is hidden at 32 KB, \
+                         {large:.2} at 1 MB; asked for is 0.95."
+                    ),
+                    small >= 0.95 && large >= 0.95,
+                ));
+            }
+        }
+    }
+    all
+}
+
+pub(crate) fn progress(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in values(lines, "driver") {
+        let time = |library: &str, progression: &str| {
+            let keys = [
+                ("driver", &*driver),
+                ("library", library),
+                ("size", "1048576"),
+                ("side", "receiver"),
+                ("compute_us", "20000"),
+                ("progression", progression),
+            ];
+            find(lines, "send_time", &keys).map(|line| line.median)
+        };
+        let Some(ours) = time("newmad", "1") else { continue };
+        let mut text = format!(
+            "Over {driver}, 1 MB to a receiver that computes 20 ms: newmad's sender waits {} us",
+            figure(ours)
+        );
+        if let Some(without) = time("newmad", "0") {
+            text.push_str(&format!(", {} without progress outside calls", figure(without)));
+        }
+        let peers: Vec<String> = values(lines, "library")
+            .iter()
+            .filter(|name| *name != "newmad")
+            .filter_map(|name| {
+                Some(format!("{name} {}", figure(time(name, "1").or_else(|| time(name, "0"))?)))
+            })
+            .collect();
+        if !peers.is_empty() {
+            text.push_str(&format!("; {} us", peers.join(", ")));
+        }
+        all.push(judged(text + ".", ours < 10_000.0));
+    }
+    all
+}
+
+pub(crate) fn submit(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in values(lines, "driver") {
+        let sums: Vec<String> = lines
+            .iter()
+            .filter(|line| {
+                line.is("sum_or_max", &[("driver", &driver), ("offload", "auto")])
+                    && line.median > 0.5
+            })
+            .map(|line| line.key("size"))
+            .collect();
+        let any = lines
+            .iter()
+            .any(|line| line.is("sum_or_max", &[("driver", &driver), ("offload", "auto")]));
+        match sums.is_empty() {
+            true if any => all.push(good(format!("Over {driver} the time is the longer of the two at every size."))),
+            false => all.push(judged(
+                format!("Over {driver} it is nearer to the sum at {} bytes; asked for is the longer of the two.", sums.join(", ")),
+                false,
+            )),
+            _ => {}
+        }
+    }
+    all
+}
+
+pub(crate) fn reactivity(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in values(lines, "driver") {
+        let at = |threads: &str| {
+            find(
+                lines,
+                "half_round_trip",
+                &[("driver", &*driver), ("threads", threads), ("side", "both")],
+            )
+        };
+        if let (Some(few), Some(many)) = (at("2"), at("32")) {
+            all.push(good(format!(
+                "Over {driver}: mean {} us (p99 {}) beside 2 computing threads, {} us (p99 {}) beside 32.",
+                figure(few.mean), figure(few.p99), figure(many.mean), figure(many.p99)
+            )));
+        }
+    }
+    all
+}
+
+pub(crate) fn latency(lines: &[Line]) -> Vec<Saying> {
+    let one =
+        |driver| beside(lines, "half_round_trip", &[("driver", driver), ("size", "1")], false, 1.0);
+    let mut all: Vec<Saying> = ["shm", "tcp"].into_iter().filter_map(one).collect();
+    let of = |library| {
+        find(lines, "half_round_trip", &[("driver", "shm"), ("size", "1"), ("library", library)])
+    };
+    if let (Some(ours), Some(mpi)) = (of("newmad"), of("madmpi")) {
+        let added = (mpi.median - ours.median) * 1000.0;
+        all.push(judged(
+            format!("madmpi adds {added:.0} ns to newmad's 1-byte message over shm; asked for is 30 at the most."),
+            added <= 30.0,
+        ));
+    }
+    all
+}
+
+pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in ["shm", "tcp"] {
+        for workload in ["pingpong", "stream"] {
+            let keys = [("driver", driver), ("workload", workload), ("size", "1048576")];
+            all.extend(beside(lines, "bandwidth", &keys, true, 1.0));
+        }
+    }
+    all
+}
+
+pub(crate) fn rate(lines: &[Line]) -> Vec<Saying> {
+    [("shm", 1.0), ("tcp", 2.0)]
+        .into_iter()
+        .filter_map(|(driver, times)| {
+            beside(lines, "message_rate", &[("driver", driver)], true, times)
+        })
+        .collect()
+}
+
+pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
+    let at = |library: &str, threads: &str| {
+        let keys = [("library", library), ("threads", threads), ("workload", "turns")];
+        find(lines, "half_round_trip", &keys).map(|line| line.median)
+    };
+    let mut all = Vec::new();
+    for library in values(lines, "library") {
+        let (Some(one), Some(many)) = (at(&library, "1"), at(&library, "64")) else { continue };
+        let text = format!(
+            "{library}: {} us with one thread, {} with 64 ({:.1} times).",
+            figure(one),
+            figure(many),
+            many / one
+        );
+        all.push(match library.as_str() {
+            "newmad" => judged(format!("{text} Asked for is 1.2 times."), many <= 1.2 * one),
+            _ => good(text),
+        });
+    }
+    all
+}
+
+pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    let of = |metric: &str, large: bool| -> Vec<&Line> {
+        let is_large = |line: &&Line| line.config.number("size") >= 262_144;
+        lines
+            .iter()
+            .filter(|line| line.metric == metric)
+            .filter(|line| !large || is_large(line))
+            .collect()
+    };
+    let least = |lines: &[&Line]| lines.iter().map(|line| line.median).reduce(f64::min);
+    if let Some(sum) = least(&of("of_the_sum", true)) {
+        all.push(judged(
+            format!(
+                "From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93."
+            ),
+            sum >= 0.93,
+        ));
+    }
+    if let Some(best) = least(&of("of_the_best", false)) {
+        all.push(judged(
+            format!("At the worst size both are {best:.2} of the better rail alone; asked for is never slower."),
+            best >= 0.98,
+        ));
+    }
+    all
+}
+
+pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for line in lines.iter().filter(|line| line.metric == "cpu_time") {
+        let seconds = line.config.number("seconds").max(1) as f64;
+        all.push(judged(
+            format!(
+                "Over {}: {} us of CPU time in {seconds} s; asked for is 2 ms a second at the most.",
+                line.key("driver"),
+                figure(line.median)
+            ),
+            line.median <= 2000.0 * seconds,
+        ));
+    }
+    all
+}
+
+pub(crate) fn overhead(lines: &[Line]) -> Vec<Saying> {
+    let at =
+        |mode: &str, method: &str| find(lines, "op_time", &[("mode", mode), ("method", method)]);
+    let (Some(one), Some(several)) = (at("no-thread", "poll"), at("smp", "poll")) else {
+        return Vec::new();
+    };
+    let mut text = format!(
+        "An empty poll costs {} ns without threads and {} on several virtual processors",
+        figure(one.median),
+        figure(several.median)
+    );
+    if let Some(block) = at("smp", "block") {
+        text.push_str(&format!(", an empty blocking call {} us", figure(block.median / 1000.0)));
+    }
+    vec![good(text + ".")]
+}
+
+pub(crate) fn detect(lines: &[Line]) -> Vec<Saying> {
+    let ratios: Vec<&Line> = lines.iter().filter(|line| line.metric == "detect_ratio").collect();
+    let worst = ratios.iter().max_by(|a, b| a.median.total_cmp(&b.median));
+    worst.map_or(Vec::new(), |worst| {
+        vec![judged(
+            format!(
+                "At the worst point ({}, {} computing threads) an event takes {:.1} times as long as in a kernel thread that \
+                 blocks; asked for is 1.5 where all cores compute.",
+                worst.key("source"),
+                worst.key("threads"),
+                worst.median
+            ),
+            worst.median <= 1.5,
+        )]
+    })
+}
+
+pub(crate) fn policies(lines: &[Line]) -> Vec<Saying> {
+    let ratio =
+        |policy: &str| find(lines, "score_ratio", &[("policy", policy), ("workload", "all")]);
+    let mut all: Vec<(String, f64)> = values(lines, "policy")
+        .into_iter()
+        .filter_map(|policy| Some((policy.clone(), ratio(&policy)?.median)))
+        .collect();
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let words: Vec<String> =
+        all.iter().map(|(policy, ratio)| format!("{policy} {ratio:.2}")).collect();
+    vec![good(format!(
+        "Cost of an event over that of the best fixed policy of each workload, geometric mean: {}.",
+        words.join(", ")
+    ))]
+}
+
+pub(crate) fn green_threads(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for op in values(lines, "op") {
+        let mut at: Vec<&Line> = lines
+            .iter()
+            .filter(|line| line.is("op_time", &[("op", &op), ("workers", "1")]))
+            .collect();
+        at.sort_by(|a, b| a.median.total_cmp(&b.median));
+        let Some(place) = at.iter().position(|line| line.key("library") == "marcel") else {
+            continue;
+        };
+        let (ours, first) = (at[place], at[0]);
+        all.push(good(match place {
+            0 => format!("{op}: marcel is the fastest here, {} ns.", figure(ours.median)),
+            _ => format!(
+                "{op}: marcel {} ns, number {} of {}; the fastest here is {} with {}.",
+                figure(ours.median),
+                place + 1,
+                at.len(),
+                first.key("library"),
+                figure(first.median)
+            ),
+        }));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::tests::line;
+    use super::*;
+
+    fn latencies(ours: f64) -> Vec<Line> {
+        [("newmad", ours), ("mpich", 0.3), ("openmpi", 0.4)]
+            .iter()
+            .map(|(library, time)| {
+                line(
+                    "half_round_trip",
+                    &[("driver", "shm"), ("size", "1"), ("library", library)],
+                    *time,
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_loss_is_said() {
+        let won = latency(&latencies(0.2));
+        assert!(!won[0].missed && won[0].text.contains("mpich"), "{}", won[0].text);
+        let lost = latency(&latencies(0.5));
+        assert!(lost[0].missed && lost[0].text.contains("not reached"), "{}", lost[0].text);
+    }
+
+    #[test]
+    fn without_figures_nothing_is_said() {
+        for section in super::super::sections::SECTIONS {
+            assert!((section.says)(&[]).is_empty(), "{}", section.title);
+        }
+    }
+}
