@@ -20,7 +20,7 @@ pub fn bench(name: &str, options: &[&str]) -> Vec<Value> {
         let keys: BTreeSet<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = BTreeSet::from([
             "bench", "config", "metric", "unit", "n", "mean", "min", "p10", "median", "p90", "p99",
-            "max",
+            "max", "ci_low", "ci_high",
         ]);
         assert_eq!(keys, expected, "{line}");
         assert_eq!(object["bench"], name, "{line}");
@@ -28,6 +28,10 @@ pub fn bench(name: &str, options: &[&str]) -> Vec<Value> {
             .map(|key| object[key].as_f64().unwrap_or_else(|| panic!("{key}: {line}")))
             .to_vec();
         assert!(figures.windows(2).all(|pair| pair[0] <= pair[1]), "{line}");
+        let interval: Vec<f64> = ["ci_low", "median", "ci_high"]
+            .map(|key| object[key].as_f64().unwrap_or_else(|| panic!("{key}: {line}")))
+            .to_vec();
+        assert!(interval.windows(2).all(|pair| pair[0] <= pair[1]), "{line}");
         assert!(object["n"].as_u64().unwrap() > 0 && object["mean"].is_f64(), "{line}");
         objects.push(object);
     }

@@ -1,0 +1,101 @@
+//! `mad report`, and comparing runs.
+
+mod common;
+
+use common::{err, mad, out, run};
+
+fn folder(name: &str) -> std::path::PathBuf {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn lines(size: &str) -> String {
+    let args = [
+        "bench",
+        "overhead",
+        "--json",
+        "--mode",
+        "no-thread",
+        "--method",
+        "poll",
+        "--iters",
+        size,
+        "--rounds",
+        "2",
+    ];
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    out(&output)
+}
+
+#[test]
+fn a_page_is_made_of_measured_lines() {
+    let folder = folder("report");
+    let (from, to) = (folder.join("lines.jsonl"), folder.join("page.html"));
+    std::fs::write(&from, lines("20")).unwrap();
+    let output = mad(&["report", "--from"]).arg(&from).arg("-o").arg(&to).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let page = std::fs::read_to_string(&to).unwrap();
+    assert!(
+        page.contains("Overhead of the I/O manager")
+            && page.contains("<svg")
+            && page.contains("op_time")
+    );
+    // Nothing is fetched from elsewhere.
+    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
+}
+
+#[test]
+fn an_experiment_is_measured_for_the_report() {
+    let folder = folder("report-measured");
+    let to = folder.join("page.html");
+    let output = mad(&["report", "--only", "overhead", "-o"]).arg(&to).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let written = std::fs::read_to_string(folder.join("page.jsonl")).unwrap();
+    assert!(written.lines().count() >= 3, "{written}");
+    assert!(std::fs::read_to_string(&to).unwrap().contains("mad bench overhead"));
+}
+
+#[test]
+fn wrong_usage_says_what_there_is() {
+    let output = run(&["report", "--only", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("overlap"), "{}", err(&output));
+    let output = run(&["report", "--from", "/nonexistent/lines"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("/nonexistent/lines"), "{}", err(&output));
+}
+
+#[test]
+fn a_run_is_compared_with_an_earlier_one() {
+    let folder = folder("compare");
+    let old = folder.join("old.jsonl");
+    // An earlier run in which everything took no time at all: now it is worse.
+    let text: String = lines("20")
+        .lines()
+        .map(|line| {
+            let mut object: serde_json::Value = serde_json::from_str(line).unwrap();
+            for key in ["mean", "min", "p10", "median", "p90", "p99", "max", "ci_low", "ci_high"] {
+                object[key] = 0.0.into();
+            }
+            format!("{object}\n")
+        })
+        .collect();
+    std::fs::write(&old, text).unwrap();
+    let args = [
+        "bench",
+        "overhead",
+        "--json",
+        "--mode",
+        "no-thread",
+        "--method",
+        "poll",
+        "--iters",
+        "20",
+        "--compare",
+    ];
+    let output = mad(&args).arg(&old).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("worse: overhead op_time"), "{}", err(&output));
+}
