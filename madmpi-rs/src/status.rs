@@ -34,7 +34,7 @@ fn count(bytes: usize, size: usize) -> Option<usize> {
 /// Basic elements in a message. `None`: the last one is not whole.
 fn elements(status: *const MPI_Status, datatype: MPI_Datatype) -> Result<Option<usize>, Fault> {
     let bytes = read(status, "status")?.bytes();
-    Ok(datatype::get(datatype)?.shape().part.elements_of(bytes))
+    Ok(datatype::get(datatype)?.elements(bytes))
 }
 
 fn set_elements(
@@ -45,7 +45,7 @@ fn set_elements(
     let datatype = datatype::get(datatype)?;
     let wrong = |why| Fault::argument(MPI_ERR_COUNT, "count", count, why);
     let count = usize::try_from(count).map_err(|_| wrong("it is not negative"))?;
-    let bytes = datatype.shape().part.bytes_of(count);
+    let bytes = datatype.bytes(count);
     let bytes = bytes.ok_or_else(|| wrong("the type has no such number of elements"))?;
     change(status, |status| status.set_bytes(bytes))
 }

@@ -44,6 +44,8 @@ pub(crate) const TAG_UB: c_int = (1 << 30) - 1;
 const INTERNAL: u64 = 1 << 31;
 /// Internal tags, beside those that have a tag of the program's.
 const MEETING: u32 = 0;
+/// Announcements of partitioned messages; their units have the numbers from `1 << 29` on.
+pub(crate) const PARTITIONED: u32 = 1;
 
 /// A communicator.
 pub(crate) struct Comm {

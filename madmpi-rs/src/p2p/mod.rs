@@ -4,6 +4,7 @@ mod blocking;
 mod both;
 pub(crate) mod buffer;
 mod nonblocking;
+pub(crate) mod partitioned;
 mod persistent;
 mod probe;
 

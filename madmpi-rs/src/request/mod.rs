@@ -32,9 +32,10 @@ use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Held;
+use crate::p2p::partitioned::Partitioned;
 
 pub(crate) use persistent::{Again, Letter, Way, new_persistent};
-pub(crate) use wait::wait;
+pub(crate) use wait::{look, wait};
 
 /// A send that is over: it left at once, and nobody can tell it from others.
 pub(crate) const SENT: MPI_Request = MPI_Request(4096);
@@ -137,6 +138,10 @@ pub(crate) trait Operation: Send + Sync {
     }
 
     fn as_generalized(&self) -> Option<&generalized::Generalized> {
+        None
+    }
+
+    fn as_partitioned(&self) -> Option<&dyn Partitioned> {
         None
     }
 }
@@ -283,6 +288,20 @@ pub(crate) fn new_over(outcome: Outcome) -> Result<MPI_Request, Fault> {
     let mut locked = table::new()?;
     locked.work = Work::Over(outcome);
     Ok(locked.handle())
+}
+
+/// What is under way for a request, if it is not a message. `None` also if nothing is.
+///
+/// # Errors
+/// The handle is none.
+pub(crate) fn operation(request: MPI_Request) -> Result<Option<Arc<dyn Operation>>, Fault> {
+    if matches!(request, SENT | NOBODY) {
+        return Ok(None);
+    }
+    match &wait::find(request)?.work {
+        Work::Other(operation) => Ok(Some(operation.clone())),
+        _ => Ok(None),
+    }
 }
 
 #[cold]

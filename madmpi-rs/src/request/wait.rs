@@ -261,7 +261,7 @@ pub(super) fn asked(request: MPI_Request) {
 ///
 /// # Errors
 /// MPI is not initialised.
-pub(super) fn look() -> Result<(), Fault> {
+pub(crate) fn look() -> Result<(), Fault> {
     process::get()?.session.look();
     if orphans::COUNT.load(Ordering::Relaxed) > 0 {
         orphans::reap();

@@ -1,0 +1,125 @@
+//! Which sender's channel is which receiver's: the first of a tag with the first of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use super::lock;
+use super::receiving::Receiver;
+use crate::comm::{Comm, PARTITIONED};
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// What a sender says of a message, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Announced {
+    pub(super) tag: u32,
+    pub(super) channel: u32,
+    pub(super) partitions: u32,
+    /// Of all of it.
+    pub(super) bytes: u64,
+}
+
+const LEN: usize = 20;
+
+impl Announced {
+    fn encode(self) -> Vec<u8> {
+        let words = [self.tag, self.channel, self.partitions, self.bytes as u32];
+        let last = (self.bytes >> 32) as u32;
+        words.iter().chain(&[last]).flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Announced> {
+        let mut words = bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()));
+        let mut next = || words.next();
+        let (tag, channel, partitions) = (next()?, next()?, next()?);
+        let bytes = u64::from(next()?) | u64::from(next()?) << 32;
+        (partitions > 0).then_some(Announced { tag, channel, partitions, bytes })
+    }
+}
+
+/// Of one peer in one communicator: at most one of the two has something of a tag.
+#[derive(Default)]
+struct Unmatched {
+    receivers: VecDeque<(u32, Arc<Receiver>)>,
+    announced: VecDeque<Announced>,
+}
+
+/// By the tag of announcements, which has the communicator's context, and the peer.
+static UNMATCHED: Mutex<Option<HashMap<(u64, u32), Unmatched>>> = Mutex::new(None);
+
+fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Unmatched) -> T) -> T {
+    let mut all = lock(&UNMATCHED);
+    let all = all.get_or_insert_default();
+    let result = f(all.entry(key).or_default());
+    all.retain(|_, one| !one.receivers.is_empty() || !one.announced.is_empty());
+    result
+}
+
+/// A sender tells its peer.
+pub(super) fn announce(comm: &Held<Comm>, to: u32, announced: Announced) -> Result<(), Fault> {
+    let tag = comm.internal_tag(PARTITIONED);
+    // It is over when it is over; nobody waits for it.
+    comm.session.isend(to, tag, announced.encode())?.on_done(drop);
+    Ok(())
+}
+
+/// A receiver waits for its sender.
+pub(super) fn expect(receiver: &Arc<Receiver>, from: u32, tag: u32) -> Result<(), Fault> {
+    let comm = receiver.comm();
+    let key = (comm.internal_tag(PARTITIONED), from);
+    let found = with(key, |unmatched| {
+        let at = unmatched.announced.iter().position(|announced| announced.tag == tag);
+        let found = at.and_then(|at| unmatched.announced.remove(at));
+        if found.is_none() {
+            unmatched.receivers.push_back((tag, receiver.clone()));
+        }
+        found
+    });
+    if let Some(announced) = found {
+        receiver.matched(announced);
+    }
+    // For each receiver one announcement, though perhaps another's.
+    comm.session.irecv(from, key.0, vec![0; LEN])?.on_done(move |result| {
+        let announced = match result {
+            Ok((bytes, status)) => Announced::decode(&bytes[..status.len.min(LEN)]),
+            Err(error) => {
+                let lost = with(key, |unmatched| std::mem::take(&mut unmatched.receivers));
+                let fault = error.into();
+                lost.iter().for_each(|(_, receiver)| receiver.failed(&fault));
+                return;
+            }
+        };
+        let Some(announced) = announced else { return };
+        let found = with(key, |unmatched| {
+            let at = unmatched.receivers.iter().position(|(tag, _)| *tag == announced.tag);
+            let found = at.and_then(|at| unmatched.receivers.remove(at));
+            if found.is_none() {
+                unmatched.announced.push_back(announced);
+            }
+            found
+        });
+        if let Some((_, receiver)) = found {
+            receiver.matched(announced);
+        }
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_announced_is_understood(tag: u32, channel: u32, partitions in 1u32.., bytes: u64) {
+            let announced = Announced { tag, channel, partitions, bytes };
+            let encoded = announced.encode();
+            prop_assert_eq!(encoded.len(), LEN);
+            prop_assert_eq!(Announced::decode(&encoded), Some(announced));
+            prop_assert_eq!(Announced::decode(&encoded[..LEN - 1]), None);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Partitioned receives.
+//!
+//! Units lie in memory as they are where the elements are in a row. Else a unit of whole elements is received like any other
+//! message; if units end inside of elements, all of them go to a copy first, and nothing has arrived before everything has.
+
+use core::ffi::c_int;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use newmad::raw::Awaited;
+use pioman::Completion;
+
+use super::matching::{Announced, expect};
+use super::{Elements, Partitioned, first, lock, unit_of, unit_tag, units};
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::{Operation, Outcome, collective};
+
+/// A request for a partitioned receive.
+pub(super) struct Receiver {
+    elements: Elements,
+    /// `None`: from nobody.
+    from: Option<u32>,
+    source: c_int,
+    tag: c_int,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// The sender is not known yet; what was started waits for it.
+    Unmatched(Option<Arc<Round>>),
+    Matched(Announced),
+    Failed(Fault),
+}
+
+/// The receive, started.
+struct Round {
+    receiver: Arc<Receiver>,
+    state: Mutex<Progress>,
+    done: Completion,
+}
+
+#[derive(Default)]
+struct Progress {
+    announced: Option<Announced>,
+    arrived: Vec<bool>,
+    /// Units that have not arrived.
+    left: usize,
+    /// All units together, if they cannot go where they belong.
+    copy: Vec<u8>,
+    fault: Option<Fault>,
+    over: bool,
+}
+
+/// A request that is started later.
+pub(super) fn init(elements: Elements, source: c_int, tag: c_int) -> Result<MPI_Request, Fault> {
+    // Neither any source nor any tag: what a message may be sent to.
+    let from = elements.comm.destination(source, tag)?.map(|(from, _)| from);
+    let state = Mutex::new(State::Unmatched(None));
+    let receiver = Arc::new(Receiver { elements, from, source, tag, state });
+    if let Some(from) = from {
+        expect(&receiver, from, tag as u32)?;
+    }
+    collective::persistent(move || Ok(Receiver::start(&receiver)))
+}
+
+impl Receiver {
+    pub(super) fn comm(&self) -> &Held<Comm> {
+        &self.elements.comm
+    }
+
+    fn start(receiver: &Arc<Receiver>) -> Arc<dyn Operation> {
+        let (state, done) = (Mutex::default(), Completion::new());
+        let round = Arc::new(Round { receiver: receiver.clone(), state, done });
+        if receiver.from.is_none() {
+            round.end(None);
+        }
+        let mut state = lock(&receiver.state);
+        match &mut *state {
+            State::Unmatched(started) => *started = Some(round.clone()),
+            State::Matched(announced) => {
+                let announced = *announced;
+                drop(state);
+                Round::begin(&round, announced);
+            }
+            State::Failed(fault) => round.end(Some(fault.clone())),
+        }
+        Arc::new(Started(round))
+    }
+
+    /// Its sender is known.
+    pub(super) fn matched(&self, announced: Announced) {
+        let before = std::mem::replace(&mut *lock(&self.state), State::Matched(announced));
+        if let State::Unmatched(Some(round)) = before {
+            Round::begin(&round, announced);
+        }
+    }
+
+    /// There will be no sender.
+    pub(super) fn failed(&self, fault: &Fault) {
+        let before = std::mem::replace(&mut *lock(&self.state), State::Failed(fault.clone()));
+        if let State::Unmatched(Some(round)) = before {
+            round.end(Some(fault.clone()));
+        }
+    }
+}
+
+/// The bytes of a unit.
+fn range(unit: usize, announced: &Announced) -> Range<usize> {
+    let (partitions, bytes) = (announced.partitions as usize, announced.bytes as usize);
+    let each = bytes / partitions;
+    first(unit, partitions) * each..first(unit + 1, partitions) * each
+}
+
+impl Round {
+    /// Receives all units.
+    fn begin(round: &Arc<Round>, announced: Announced) {
+        let elements = &round.receiver.elements;
+        let units = units(announced.partitions as usize);
+        let room = elements.bytes() * elements.partitions;
+        let size = elements.datatype.size.max(1);
+        let in_row = elements.datatype.contiguous;
+        let copied =
+            !in_row && (0..units).any(|unit| !range(unit, &announced).end.is_multiple_of(size));
+        let at = {
+            let mut state = lock(&round.state);
+            state.announced = Some(announced);
+            state.arrived = vec![false; units];
+            state.left = units;
+            if copied {
+                state.copy = vec![0; room];
+            }
+            if in_row { elements.at(0).cast::<u8>() } else { state.copy.as_mut_ptr() }
+        };
+        for unit in 0..units {
+            // What is too long for the room is cut off, and that is an error.
+            let Range { start, end } = range(unit, &announced);
+            let (start, end) = (start.min(room), end.min(room));
+            let data = if in_row || copied {
+                Ok(Data::Whole(at.wrapping_add(start), end - start))
+            } else {
+                let number = (end.div_ceil(size) - start / size) as i64;
+                Data::of(elements.at(start / size), number, &elements.datatype)
+            };
+            Round::receive(round, unit, &announced, data);
+        }
+    }
+
+    fn receive(round: &Arc<Round>, unit: usize, announced: &Announced, data: Result<Data, Fault>) {
+        let Receiver { elements, from, .. } = &*round.receiver;
+        let tag = unit_tag(&elements.comm, announced.channel, unit);
+        // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has come; the
+        // list of pieces goes with the request, the copy stays in the round.
+        let begun = data.and_then(|data| unsafe {
+            let from = from.unwrap_or_default();
+            let request = elements.comm.session.irecv_raw(from, tag, data.memory())?;
+            Ok((request, data))
+        });
+        match begun {
+            Ok((request, data)) => {
+                let round = round.clone();
+                request.on_done(move |result| {
+                    if let Ok(status) = &result {
+                        // SAFETY: as above; so many bytes came.
+                        unsafe { data.unpack(status.len) };
+                    }
+                    round.came(unit, result.map(drop).map_err(Fault::from));
+                });
+            }
+            Err(fault) => round.came(unit, Err(fault)),
+        }
+    }
+
+    /// A unit has come.
+    fn came(&self, unit: usize, result: Result<(), Fault>) {
+        let mut state = lock(&self.state);
+        state.arrived[unit] = true;
+        state.left -= 1;
+        let fault = result.err();
+        if state.fault.is_none() {
+            state.fault = fault.map(|fault| fault.on_comm(self.receiver.comm()));
+        }
+        if state.left > 0 {
+            return;
+        }
+        if !state.copy.is_empty() {
+            let Elements { datatype, count, partitions, .. } = &self.receiver.elements;
+            let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
+            let (bytes, to) = (bytes.min(state.copy.len()), self.receiver.elements.at(0).cast());
+            // SAFETY: so many came; the program leaves its elements alone until the request is over.
+            unsafe { datatype.unpack(state.copy.as_ptr(), bytes, to, count * partitions) };
+        }
+        drop(state);
+        self.end(None);
+    }
+
+    fn end(&self, fault: Option<Fault>) {
+        let mut state = lock(&self.state);
+        state.over = true;
+        if let Some(fault) = fault {
+            state.fault.get_or_insert(fault.on_comm(self.receiver.comm()));
+        }
+        drop(state);
+        self.done.complete();
+    }
+}
+
+/// What the request is while it is under way.
+struct Started(Arc<Round>);
+
+impl Operation for Started {
+    fn awaited(&self) -> Awaited<'_> {
+        self.0.receiver.comm().session.awaited(&self.0.done)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let Receiver { elements, from, source, tag, .. } = &*self.0.receiver;
+        if from.is_none() {
+            return Outcome::NO_PROC;
+        }
+        let state = lock(&self.0.state);
+        let room = elements.bytes() * elements.partitions;
+        let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
+        let status = MPI_Status::of(*source, *tag, bytes.min(room));
+        Outcome { status, fault: state.fault.clone() }
+    }
+
+    fn as_partitioned(&self) -> Option<&dyn Partitioned> {
+        Some(self)
+    }
+}
+
+impl Partitioned for Started {
+    fn ready(&self, partition: c_int) -> Result<(), Fault> {
+        self.0.receiver.elements.check(partition)?;
+        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned receive's");
+        Err(fault.on_comm(self.0.receiver.comm()))
+    }
+
+    fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
+        let elements = &self.0.receiver.elements;
+        let index = elements.check(partition)?;
+        let state = lock(&self.0.state);
+        let Some(announced) = state.announced.filter(|_| !state.over) else {
+            return Ok(state.over);
+        };
+        if !state.copy.is_empty() {
+            return Ok(false);
+        }
+        let bytes = elements.bytes();
+        let theirs = announced.partitions as usize;
+        if theirs == elements.partitions {
+            return Ok(state.arrived[unit_of(index, theirs)]);
+        }
+        let own = index * bytes..(index + 1) * bytes;
+        let touches = |unit: usize| {
+            let range = range(unit, &announced);
+            range.start < own.end && own.start < range.end
+        };
+        // What has no bytes is there when everything is.
+        Ok(state
+            .arrived
+            .iter()
+            .enumerate()
+            .all(|(unit, &arrived)| arrived || bytes > 0 && !touches(unit)))
+    }
+}

@@ -1,0 +1,189 @@
+//! Partitioned sends.
+
+use core::ffi::c_int;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use newmad::raw::Awaited;
+use pioman::Completion;
+
+use super::matching::{Announced, announce};
+use super::{CHANNEL_BITS, Elements, Partitioned, first, lock, unit_of, unit_tag, units};
+use crate::abi::*;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::request::{Operation, Outcome, collective};
+
+/// Channels that are free, those of the last sends last, and the first that was never used.
+static CHANNELS: Mutex<(VecDeque<u32>, u32)> = Mutex::new((VecDeque::new(), 0));
+
+/// A channel of a sender's; free again when the request is.
+struct Channel(u32);
+
+impl Channel {
+    fn new() -> Result<Channel, Fault> {
+        let (free, fresh) = &mut *lock(&CHANNELS);
+        if *fresh < 1 << CHANNEL_BITS {
+            *fresh += 1;
+            return Ok(Channel(*fresh - 1));
+        }
+        let most = 1 << CHANNEL_BITS;
+        let none =
+            || Fault::new(MPI_ERR_OTHER, format!("{most} partitioned sends are there already"));
+        free.pop_front().map(Channel).ok_or_else(none)
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        lock(&CHANNELS).0.push_back(self.0);
+    }
+}
+
+/// A request for a partitioned send.
+struct Sender {
+    elements: Elements,
+    /// `None`: to nobody.
+    to: Option<(u32, Channel)>,
+}
+
+/// The send, started.
+struct Round {
+    sender: Arc<Sender>,
+    state: Mutex<State>,
+    done: Completion,
+}
+
+struct State {
+    ready: Vec<bool>,
+    /// Partitions of each unit that are not ready.
+    missing: Vec<u32>,
+    /// Units that are not sent.
+    left: usize,
+    fault: Option<Fault>,
+}
+
+/// A request that is started later.
+pub(super) fn init(elements: Elements, dest: c_int, tag: c_int) -> Result<MPI_Request, Fault> {
+    let to = match elements.comm.destination(dest, tag)? {
+        Some((to, _)) => {
+            let channel = Channel::new()?;
+            let announced = Announced {
+                tag: tag as u32,
+                channel: channel.0,
+                partitions: elements.partitions as u32,
+                bytes: (elements.bytes() * elements.partitions) as u64,
+            };
+            announce(&elements.comm, to, announced)?;
+            Some((to, channel))
+        }
+        None => None,
+    };
+    let sender = Arc::new(Sender { elements, to });
+    collective::persistent(move || Ok(Sender::start(&sender)))
+}
+
+/// What the request is while it is under way.
+struct Started(Arc<Round>);
+
+impl Sender {
+    fn start(sender: &Arc<Sender>) -> Arc<dyn Operation> {
+        let partitions = sender.elements.partitions;
+        let units = units(partitions);
+        let size = |unit| (first(unit + 1, partitions) - first(unit, partitions)) as u32;
+        let state = State {
+            ready: vec![false; partitions],
+            missing: (0..units).map(size).collect(),
+            left: units,
+            fault: None,
+        };
+        let (sender, state) = (sender.clone(), Mutex::new(state));
+        Arc::new(Started(Arc::new(Round { sender, state, done: Completion::new() })))
+    }
+}
+
+impl Operation for Started {
+    fn awaited(&self) -> Awaited<'_> {
+        self.0.sender.elements.comm.session.awaited(&self.0.done)
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome { status: MPI_Status::EMPTY, fault: lock(&self.0.state).fault.clone() }
+    }
+
+    fn as_partitioned(&self) -> Option<&dyn Partitioned> {
+        Some(self)
+    }
+}
+
+impl Partitioned for Started {
+    fn ready(&self, partition: c_int) -> Result<(), Fault> {
+        let elements = &self.0.sender.elements;
+        let index = elements.check(partition)?;
+        let unit = unit_of(index, elements.partitions);
+        let whole = {
+            let mut state = lock(&self.0.state);
+            if std::mem::replace(&mut state.ready[index], true) {
+                let why = "it was ready before";
+                let fault = Fault::argument(MPI_ERR_ARG, "partition", partition, why);
+                return Err(fault.on_comm(&elements.comm));
+            }
+            state.missing[unit] -= 1;
+            state.missing[unit] == 0
+        };
+        if whole {
+            Round::send(&self.0, unit);
+        }
+        Ok(())
+    }
+
+    fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
+        self.0.sender.elements.check(partition)?;
+        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned send's");
+        Err(fault.on_comm(&self.0.sender.elements.comm))
+    }
+}
+
+impl Round {
+    /// All partitions of a unit are ready.
+    fn send(round: &Arc<Round>, unit: usize) {
+        let Sender { elements, to } = &*round.sender;
+        let Some((to, channel)) = to else { return round.sent(Ok(())) };
+        let Elements { comm, count, datatype, partitions, .. } = elements;
+        let (begin, end) = (first(unit, *partitions), first(unit + 1, *partitions));
+        let number = ((end - begin) * count) as i64;
+        let tag = unit_tag(comm, channel.0, unit);
+        // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the last
+        // unit is sent; the list of pieces goes with the request.
+        let begun = unsafe {
+            Data::outgoing(elements.at(begin * count), number, datatype).and_then(|data| {
+                let request = comm.session.isend_raw(*to, tag, data.memory(), false)?;
+                Ok((request, data))
+            })
+        };
+        match begun {
+            Ok((request, data)) => {
+                let round = round.clone();
+                request.on_done(move |result| {
+                    drop(data);
+                    round.sent(result.map(drop).map_err(Fault::from));
+                });
+            }
+            Err(fault) => round.sent(Err(fault)),
+        }
+    }
+
+    /// A unit is sent.
+    fn sent(&self, result: Result<(), Fault>) {
+        let mut state = lock(&self.state);
+        if let Err(fault) = result {
+            state.fault.get_or_insert(fault.on_comm(&self.sender.elements.comm));
+        }
+        state.left -= 1;
+        let last = state.left == 0;
+        drop(state);
+        if last {
+            self.done.complete();
+        }
+    }
+}
