@@ -44,7 +44,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[
             ("driver", "shm,tcp"),
             ("side", "receiver,sender"),
-            ("size", "4,32768,262144,1048576"),
+            ("size", "32768,262144,1048576"),
             ("compute-us", "200,2000,20000"),
         ],
         iters: 5,
