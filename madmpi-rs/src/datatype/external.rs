@@ -114,8 +114,8 @@ fn extended(quad: u128, here: &mut [u8]) {
     let (kept, lost) = ((fraction >> 49) as u64, fraction & ((1 << 49) - 1));
     let (exponent, fraction) = match exponent {
         0x7fff if fraction == 0 => (exponent, 1 << 63),
-        // Not a number, and quiet.
-        0x7fff => (exponent, kept | 3 << 62),
+        // Not a number, which it stays even if the bits that say so are lost.
+        0x7fff => (exponent, kept | 1 << 63 | u64::from(kept == 0) << 62),
         0 => {
             let rounded = kept + round_up(kept, lost);
             // The smallest of the usual numbers, if it has become one.
@@ -356,6 +356,10 @@ mod tests {
             quad(&here) >> 49
         };
         let one = 0x3fffu128 << 112;
+        // What is no number stays none, quiet or not.
+        let nan = 0x7fffu128 << 112;
+        assert_eq!(rounded(nan | 1 << 50), (nan | 1 << 50) >> 49);
+        assert_eq!(rounded(nan | 1), (nan | 1 << 111) >> 49);
         // Halves go to the even one, more than halves up, and all ones to the next power of two.
         assert_eq!(rounded(one | 1 << 48), one >> 49);
         assert_eq!(rounded(one | 3 << 48), (one >> 49) + 2);

@@ -5,7 +5,7 @@
 //!   two columns of a matrix, in a structure      { at 0, n times: run of 8 } { at 8 k, n times: run of 8 }
 //!   a vector of those                            { at 0, m times, every extent: the list above }
 //! ```
-//! Runs that touch are one, regular ones become a loop, and a loop is never spelled out: a description is as large as what
+//! Runs that touch are one, regular ones become a loop, irregular ones of one length a list of places, and a loop is never spelled out: a description is as large as what
 //! the program has said, not as its data. It is made with the type, from those of its parts, which it shares.
 //!
 //! Every run has a *kind*: the row of its basic type. A description for moving bytes joins runs whatever their kinds
@@ -21,6 +21,9 @@ pub(crate) const MIXED: u8 = u8::MAX;
 /// Lists that are longer are shared rather than copied, up to this depth.
 const SHORT: usize = 8;
 const DEEPEST: usize = 64;
+/// Regular runs are a loop from this number on, and irregular ones a list of places from that one.
+const LOOP: usize = 8;
+const SCATTERED: usize = 4;
 
 /// A loop around a run or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +41,25 @@ pub(crate) struct Node {
 enum Body {
     /// That many bytes (of `size`), of basic types of that kind.
     Run(u8),
+    /// Runs of one length at irregular places.
+    Places(Arc<Places>),
     List(Flat),
 }
 
-/// A flat description.
+#[derive(Debug, PartialEq, Eq)]
+struct Places {
+    at: Box<[isize]>,
+    len: usize,
+    kind: u8,
+}
+
+/// A flat description. It is small, since every irregular run of a type may be a node that has room for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Flat {
-    nodes: Arc<[Node]>,
+pub(crate) struct Flat(Arc<Inner>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Inner {
+    nodes: Box<[Node]>,
     /// Runs that it says.
     runs: usize,
     depth: usize,
@@ -80,14 +95,15 @@ impl Node {
     fn runs(&self) -> usize {
         match &self.body {
             Body::Run(_) => self.count,
-            Body::List(list) => self.count.saturating_mul(list.runs),
+            Body::Places(places) => self.count.saturating_mul(places.at.len()),
+            Body::List(list) => self.count.saturating_mul(list.0.runs),
         }
     }
 
     fn depth(&self) -> usize {
         match &self.body {
-            Body::Run(_) => 1,
-            Body::List(list) => list.depth + 1,
+            Body::Run(_) | Body::Places(_) => 1,
+            Body::List(list) => list.0.depth + 1,
         }
     }
 }
@@ -104,17 +120,17 @@ impl Flat {
     fn of(nodes: Vec<Node>) -> Flat {
         let runs = nodes.iter().fold(0usize, |sum, node| sum.saturating_add(node.runs()));
         let depth = nodes.iter().map(Node::depth).max().unwrap_or(0);
-        Flat { nodes: nodes.into(), runs, depth }
+        Flat(Arc::new(Inner { nodes: nodes.into(), runs, depth }))
     }
 
     /// How many runs it says. Two that touch across the iterations of a loop count as two.
     pub(crate) fn runs(&self) -> usize {
-        self.runs
+        self.0.runs
     }
 
     /// The single run that it is: where, and how long.
     pub(crate) fn single(&self) -> Option<(isize, usize)> {
-        match &*self.nodes {
+        match &*self.0.nodes {
             [node] => node.single().map(|(at, len, _)| (at, len)),
             _ => None,
         }
@@ -122,10 +138,10 @@ impl Flat {
 
     /// This, `count` times (at least once), `stride` apart; `size` are its bytes.
     pub(crate) fn repeat(&self, count: usize, stride: isize, size: usize) -> Flat {
-        if count == 1 || self.nodes.is_empty() {
+        if count == 1 || self.0.nodes.is_empty() {
             return self.clone();
         }
-        let node = match &*self.nodes {
+        let node = match &*self.0.nodes {
             [node] => match node.single() {
                 Some((at, len, kind)) if stride == len as isize => Node::run(at, len * count, kind),
                 Some(_) => Node { count, stride, ..node.clone() },
@@ -140,7 +156,7 @@ impl Flat {
     }
 
     fn size(&self) -> usize {
-        self.nodes.iter().map(|node| node.size * node.count).sum()
+        self.0.nodes.iter().map(|node| node.size * node.count).sum()
     }
 
     /// Shows the strips of `count` elements that are `extent` apart, up to `limit` bytes, in order.
@@ -153,7 +169,10 @@ impl Flat {
         mut show: impl FnMut(Strip),
     ) {
         let mut left = limit;
-        if let [Node { at, count: 1, size, body: Body::Run(kind), .. }] = *self.nodes {
+        if count == 0 {
+            return;
+        }
+        if let [Node { at, count: 1, size, body: Body::Run(kind), .. }] = *self.0.nodes {
             // Elements of one run are a strip together.
             let node = Node { at, count, stride: extent, size, body: Body::Run(kind) };
             return walk(&node, 0, &mut left, &mut show);
@@ -162,7 +181,7 @@ impl Flat {
             if left == 0 {
                 break;
             }
-            for node in &*self.nodes {
+            for node in &*self.0.nodes {
                 walk(node, extent.wrapping_mul(element as isize), &mut left, &mut show);
             }
         }
@@ -172,12 +191,12 @@ impl Flat {
 impl List {
     /// Appends one, moved by so many bytes. `kinds`: they matter.
     pub(crate) fn add(&mut self, by: isize, flat: &Flat, kinds: bool) {
-        if flat.nodes.len() > SHORT && flat.depth < DEEPEST {
+        if flat.0.nodes.len() > SHORT && flat.0.depth < DEEPEST {
             let body = Body::List(flat.clone());
             self.0.push(Node { at: by, count: 1, stride: 0, size: flat.size(), body });
             return;
         }
-        for node in &*flat.nodes {
+        for node in &*flat.0.nodes {
             push(&mut self.0, Node { at: node.at.wrapping_add(by), ..node.clone() }, kinds);
         }
     }
@@ -198,9 +217,9 @@ impl List {
                 return list.clone();
             }
             let moved = |node: &Node| Node { at: node.at.wrapping_add(*at), ..node.clone() };
-            return Flat::of(list.nodes.iter().map(moved).collect());
+            return Flat::of(list.0.nodes.iter().map(moved).collect());
         }
-        Flat::of(regular(self.0))
+        Flat::of(irregular(regular(self.0)))
     }
 }
 
@@ -211,15 +230,41 @@ fn walk(node: &Node, base: isize, left: &mut usize, show: &mut impl FnMut(Strip)
         Body::Run(kind) => {
             let strip =
                 Strip { at, count: node.count, stride: node.stride, len: node.size, kind: *kind };
-            let whole = (*left / node.size).min(node.count);
+            // Nearly always all of it: a division costs more than the copy of a short run.
+            let bytes = node.size * node.count;
+            if *left >= bytes {
+                show(strip);
+                *left -= bytes;
+                return;
+            }
+            let whole = *left / node.size;
             if whole > 0 {
                 show(Strip { count: whole, ..strip });
                 *left -= whole * node.size;
             }
-            if whole < node.count && *left > 0 {
+            if *left > 0 {
                 let at = at.wrapping_add(node.stride.wrapping_mul(whole as isize));
                 show(Strip { at, count: 1, len: *left, ..strip });
                 *left = 0;
+            }
+        }
+        Body::Places(places) => {
+            let Places { at: all, len, kind } = &**places;
+            let strip = Strip { at, count: 1, stride: 0, len: *len, kind: *kind };
+            for iteration in 0..node.count {
+                let at = at.wrapping_add(node.stride.wrapping_mul(iteration as isize));
+                let whole = if *left >= node.size { all.len() } else { *left / len };
+                for place in &all[..whole] {
+                    show(Strip { at: at.wrapping_add(*place), ..strip });
+                }
+                *left -= whole * len;
+                if whole < all.len() {
+                    if *left > 0 {
+                        show(Strip { at: at.wrapping_add(all[whole]), len: *left, ..strip });
+                        *left = 0;
+                    }
+                    return;
+                }
             }
         }
         Body::List(list) => {
@@ -228,7 +273,7 @@ fn walk(node: &Node, base: isize, left: &mut usize, show: &mut impl FnMut(Strip)
                     return;
                 }
                 let at = at.wrapping_add(node.stride.wrapping_mul(iteration as isize));
-                for node in &*list.nodes {
+                for node in &*list.0.nodes {
                     walk(node, at, left, show);
                 }
             }
@@ -252,23 +297,45 @@ fn push(all: &mut Vec<Node>, mut node: Node, kinds: bool) {
     all.push(node);
 }
 
-/// Runs of one length at equal distances become a loop, if there are three of them or more.
-fn regular(all: Vec<Node>) -> Vec<Node> {
-    if all.len() < 3 {
-        return all;
+/// Runs of one length at equal distances become a loop, if there are enough of them: shorter loops, one after the other,
+/// would take longer than a list of places.
+fn regular(mut all: Vec<Node>) -> Vec<Node> {
+    let (mut kept, mut at) = (0, 0);
+    while at < all.len() {
+        let alike = alike(&all[at..]);
+        let taken = if alike >= LOOP { alike } else { 1 };
+        if taken > 1 {
+            let stride = all[at + 1].at.wrapping_sub(all[at].at);
+            all[at] = Node { count: taken, stride, ..all[at].clone() };
+        }
+        all.swap(kept, at);
+        (kept, at) = (kept + 1, at + taken);
     }
-    let mut out: Vec<Node> = Vec::with_capacity(all.len());
-    let mut rest = &all[..];
-    while let [first, ..] = rest {
-        let alike = alike(rest);
-        let taken = if alike >= 3 { alike } else { 1 };
-        let stride = if taken > 1 { rest[1].at.wrapping_sub(first.at) } else { first.stride };
-        let count = if taken > 1 { taken } else { first.count };
-        out.push(Node { count, stride, ..first.clone() });
-        rest = &rest[taken..];
+    all.truncate(kept);
+    all
+}
+
+/// Other runs of one length become a list of places, if there are a few of them.
+fn irregular(mut all: Vec<Node>) -> Vec<Node> {
+    let (mut kept, mut at) = (0, 0);
+    while at < all.len() {
+        let mut taken = 1;
+        if let Some((_, len, kind)) = all[at].single() {
+            let like =
+                |node: &&Node| node.single().is_some_and(|run| run.1 == len && run.2 == kind);
+            let alike = all[at..].iter().take_while(like).count();
+            if alike >= SCATTERED {
+                taken = alike;
+                let places = all[at..at + taken].iter().map(|node| node.at).collect();
+                let body = Body::Places(Arc::new(Places { at: places, len, kind }));
+                all[at] = Node { at: 0, count: 1, stride: 0, size: len * taken, body };
+            }
+        }
+        all.swap(kept, at);
+        (kept, at) = (kept + 1, at + taken);
     }
-    out.shrink_to_fit();
-    out
+    all.truncate(kept);
+    all
 }
 
 /// How many of the first nodes are single runs like the first one, as far apart as the first two.

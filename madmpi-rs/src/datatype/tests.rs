@@ -25,6 +25,7 @@ enum Plan {
     Hvector(u8, u8, i8, Box<Plan>),
     Indexed(Vec<(u8, i8)>, Box<Plan>),
     Hindexed(Vec<(u8, i8)>, Box<Plan>),
+    IndexedBlock(u8, Vec<i8>, Box<Plan>),
     Struct(Vec<(u8, i8, Plan)>),
     Resized(i8, i8, Box<Plan>),
 }
@@ -44,6 +45,8 @@ fn plan() -> impl Strategy<Value = Plan> {
                 .prop_map(|(n, len, by, old)| Plan::Hvector(n, len, by, old)),
             (pairs(), old()).prop_map(|(all, old)| Plan::Indexed(all, old)),
             (pairs(), old()).prop_map(|(all, old)| Plan::Hindexed(all, old)),
+            (few(), vec(-9i8..15, 0..16), old())
+                .prop_map(|(len, all, old)| Plan::IndexedBlock(len, all, old)),
             vec((few(), -60i8..120, inner.clone()), 0..4).prop_map(Plan::Struct),
             (-20i8..20, -30i8..60, old())
                 .prop_map(|(lb, extent, old)| Plan::Resized(lb, extent, old)),
@@ -73,6 +76,11 @@ fn make(plan: &Plan) -> Arc<Shape> {
         }
         Plan::Hindexed(all, old) => {
             blocks(by(), &make(old), all.iter().map(|&(len, at)| Ok((len.into(), at.into()))))
+        }
+        Plan::IndexedBlock(len, all, old) => {
+            let old = make(old);
+            let pairs = all.iter().map(|&at| Ok(((*len).into(), extents(at.into(), &old)?)));
+            blocks(by(), &old, pairs)
         }
         Plan::Struct(all) => {
             let mut join = Join::default();
@@ -133,6 +141,10 @@ impl Map {
             Plan::Hindexed(all, old) => {
                 let old = Map::of(old);
                 all.iter().for_each(|&(len, at)| map.block(&old, at.into(), len));
+            }
+            Plan::IndexedBlock(len, all, old) => {
+                let old = Map::of(old);
+                all.iter().for_each(|&at| map.block(&old, isize::from(at) * old.extent(), *len));
             }
             Plan::Struct(all) => {
                 all.iter().for_each(|(len, at, old)| map.block(&Map::of(old), (*at).into(), *len));
