@@ -36,7 +36,6 @@ fn exported() -> BTreeSet<String> {
 }
 
 #[test]
-#[ignore = "until all chapters are there"]
 fn every_function_is_there_and_its_twin() {
     let (wanted, found) = (functions(), exported());
     assert_eq!(wanted.len(), 662);

@@ -86,20 +86,6 @@ impl Block {
     pub(super) fn len(&self) -> usize {
         self.datatype.size * self.count as usize
     }
-
-    /// Copies the elements of another to this one's.
-    ///
-    /// # Safety
-    /// They are readable and writable, and do not overlap.
-    pub(super) unsafe fn copy_from(&self, from: &Block) {
-        let mut room = vec![0u8; from.len()];
-        // SAFETY: the caller's promise; the room has their size.
-        unsafe {
-            from.datatype.pack(from.address().cast(), from.count as usize, room.as_mut_ptr());
-            let len = room.len().min(self.len());
-            self.datatype.unpack(room.as_ptr(), len, self.address().cast(), self.count as usize);
-        }
-    }
 }
 
 /// `count` elements at `buf`.
