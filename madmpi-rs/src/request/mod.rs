@@ -280,6 +280,20 @@ pub(crate) fn new_operation(operation: Arc<dyn Operation>) -> Result<MPI_Request
     Ok(locked.handle())
 }
 
+/// What is under way for a request, if it is not a message. `None` also if nothing is.
+///
+/// # Errors
+/// The handle is none.
+pub(crate) fn operation(request: MPI_Request) -> Result<Option<Arc<dyn Operation>>, Fault> {
+    if matches!(request, SENT | NOBODY) {
+        return Ok(None);
+    }
+    match &wait::find(request)?.work {
+        Work::Other(operation) => Ok(Some(operation.clone())),
+        _ => Ok(None),
+    }
+}
+
 #[cold]
 fn bad(request: MPI_Request) -> Fault {
     let why = match request {
