@@ -7,12 +7,16 @@ use crate::call::mpi;
 use crate::datatype;
 use crate::error::{Fault, out, read};
 
-/// Tells the program, if it wants to know. `MPI_ERROR` is left alone, as the standard says.
+/// Tells the program, if it wants to know. `MPI_ERROR` is left alone, as the standard says, but in an empty status.
 #[inline]
 pub(crate) fn write(place: *mut MPI_Status, status: MPI_Status) {
     if !place.is_null() {
+        let empty = status.MPI_SOURCE == MPI_ANY_SOURCE;
         // SAFETY: the program's promise that it is a status.
-        unsafe { place.write(MPI_Status { MPI_ERROR: (*place).MPI_ERROR, ..status }) };
+        unsafe {
+            let error = if empty { MPI_SUCCESS } else { (*place).MPI_ERROR };
+            place.write(MPI_Status { MPI_ERROR: error, ..status });
+        }
     }
 }
 

@@ -48,6 +48,10 @@ impl MPI_Status {
         MPI_internal: [0; 5],
     };
 
+    /// Of a message that was sent.
+    pub(crate) const SENT: MPI_Status =
+        MPI_Status { MPI_SOURCE: MPI_UNDEFINED, MPI_TAG: MPI_UNDEFINED, ..MPI_Status::EMPTY };
+
     /// Of a message from (or to) nobody.
     pub(crate) const NO_PROC: MPI_Status =
         MPI_Status { MPI_SOURCE: MPI_PROC_NULL, MPI_TAG: MPI_ANY_TAG, ..MPI_Status::EMPTY };

@@ -51,6 +51,8 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) const EMPTY: Outcome = Outcome { status: MPI_Status::EMPTY, fault: None };
+    /// Of a send: there is nothing to know of it but that it was not cancelled.
+    pub(crate) const SENT: Outcome = Outcome { status: MPI_Status::SENT, fault: None };
     pub(crate) const NO_PROC: Outcome = Outcome { status: MPI_Status::NO_PROC, fault: None };
 
     pub(crate) fn failed(fault: Fault) -> Outcome {
@@ -66,7 +68,7 @@ impl Outcome {
         comm: &Held<Comm>,
     ) -> Outcome {
         match result {
-            Ok(_) if !receives => Outcome::EMPTY,
+            Ok(_) if !receives => Outcome::SENT,
             Ok(status) => {
                 // SAFETY: the program leaves the buffer to the request until it is over; so many bytes came.
                 unsafe { data.unpack(status.len) };

@@ -113,7 +113,7 @@ impl Letter {
                     Mode::Synchronous => false,
                 };
                 if sent {
-                    state.work = Work::Over(Outcome::EMPTY);
+                    state.work = Work::Over(Outcome::SENT);
                     return Ok(());
                 }
                 let synchronous = matches!(mode, Mode::Synchronous);

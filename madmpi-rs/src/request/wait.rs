@@ -37,7 +37,7 @@ pub(super) fn find(request: MPI_Request) -> Result<Locked, Fault> {
 pub(super) fn without_slot(request: MPI_Request) -> Option<Found> {
     let outcome = match request {
         MPI_REQUEST_NULL => return Some(Found::Inactive),
-        SENT => Outcome::EMPTY,
+        SENT => Outcome::SENT,
         NOBODY => Outcome::NO_PROC,
         _ => return None,
     };

@@ -108,7 +108,7 @@ impl Operation for Started {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome { status: MPI_Status::EMPTY, fault: lock(&self.0.state).fault.clone() }
+        Outcome { status: MPI_Status::SENT, fault: lock(&self.0.state).fault.clone() }
     }
 
     fn as_partitioned(&self) -> Option<&dyn Partitioned> {
