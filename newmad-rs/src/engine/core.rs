@@ -407,8 +407,9 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    #[inline]
-    fn take_from(&mut self, rail: usize, from: u32) -> bool {
+    /// Takes what has come from a peer over one rail.
+    #[inline(always)]
+    pub(crate) fn take_from(&mut self, rail: usize, from: u32) -> bool {
         let mut any = false;
         let waited = self.outstanding > 0;
         for _ in 0..BATCH {

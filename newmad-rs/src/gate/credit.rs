@@ -4,12 +4,18 @@
 //! the receiver when a receive gets it. While the difference is below the session's credit, short messages leave at once;
 //! beyond, they are announced, and wait with their sender as large ones do. So a flood costs its receiver the credit and a
 //! small cell for each announcement, which `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up.
-//! The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` when it owes word for half of the credit. The
-//! counts only grow, so a word that is lost is made good by the next.
+//! The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` when it owes word for half of the credit, or
+//! for so much that the longest short message would not go. The counts only grow, so a word that is lost is made good by
+//! the next.
+//!
+//! *Whoever has received everything is sent more*, also when one thread plays both sides, and looks for events on neither:
+//! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left looks for it
+//! before each message. (A quarter, and not nothing: the look also makes room for a word that found the track full.)
 
 use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::gate::links::ACK;
+use crate::gate::rails;
 use crate::proto::{Header, Malformed};
 
 /// What a message counts beside its bytes.
@@ -26,12 +32,32 @@ pub(crate) struct Credit {
     received: u64,
     /// As far as the peer was told.
     told: u64,
+    /// Up to here `sent` may go without another thought: no more than three quarters of the credit are out then.
+    plenty: u64,
+    /// From here on `received` is worth another thought: the peer may have to be told.
+    tell_at: u64,
 }
 
 impl Credit {
-    /// Counts an eager message to the peer. False: it goes beyond the credit, and is not counted.
+    /// Counts an eager message to the peer, if there is credit in plenty. False: it is not counted.
     #[inline]
-    pub(crate) fn spend(&mut self, len: usize, credit: u64) -> bool {
+    pub(crate) fn spend_of_plenty(&mut self, len: usize) -> bool {
+        let sent = self.sent + len as u64 + EACH;
+        let goes = sent <= self.plenty;
+        if goes {
+            self.sent = sent;
+        }
+        goes
+    }
+
+    /// Whether there is credit in plenty for such a message, by what is known now.
+    fn has_plenty(&mut self, len: usize, credit: u64) -> bool {
+        self.plenty = self.returned + (credit - credit / 4);
+        self.sent + len as u64 + EACH <= self.plenty
+    }
+
+    /// Counts an eager message to the peer. False: it goes beyond the credit, and is not counted.
+    fn spend(&mut self, len: usize, credit: u64) -> bool {
         let sent = self.sent + len as u64 + EACH;
         let goes = sent - self.returned <= credit;
         if goes {
@@ -60,6 +86,7 @@ impl Credit {
     /// The peer was told.
     pub(crate) fn told(&mut self, received: u64) {
         self.told = received;
+        self.tell_at = received;
     }
 
     /// What the peer tells.
@@ -73,24 +100,55 @@ impl Credit {
 }
 
 impl<D: Driver> Core<D> {
+    /// Looks whether the peer has returned credit, if there is not plenty for a message of that length. Its gate may be
+    /// dead afterwards.
+    pub(crate) fn seek_credit(&mut self, to: u32, len: usize) {
+        if !self.gates[to as usize].credit.has_plenty(len, self.config.credit) {
+            self.look_for_word(to);
+        }
+    }
+
+    #[cold]
+    fn look_for_word(&mut self, to: u32) {
+        for rail in rails(self.gates[to as usize].open) {
+            self.rails[rail].driver.begin();
+            // Unless it was closed by what came before.
+            if self.gates[to as usize].open & 1 << rail != 0 {
+                self.take_from(rail, to);
+            }
+        }
+    }
+
+    /// Counts an eager message to the peer. False: it goes beyond the credit, and is to be announced.
+    pub(crate) fn spend_credit(&mut self, to: u32, len: usize) -> bool {
+        self.gates[to as usize].credit.spend(len, self.config.credit)
+    }
+
     /// A receive has got an eager message of that length.
     #[inline]
     pub(crate) fn count_received(&mut self, from: u32, len: usize) {
         let credit = &mut self.gates[from as usize].credit;
         credit.received += len as u64 + EACH;
-        if credit.received - credit.told >= self.config.credit / 2 {
+        if credit.received >= credit.tell_at {
             self.return_credit(from);
         }
     }
 
     #[cold]
     fn return_credit(&mut self, from: u32) {
-        if from == self.rank {
-            let credit = &mut self.gates[from as usize].credit;
+        let whole = self.config.credit;
+        let longest = self.threshold as u64 + EACH;
+        let owed = (whole / 2).min(whole.saturating_sub(longest));
+        let gate = &mut self.gates[from as usize];
+        let credit = &mut gate.credit;
+        if credit.received - credit.told < owed {
+            credit.tell_at = credit.told + owed;
+        } else if from == self.rank {
             credit.returned = credit.received;
-            credit.told = credit.received;
-        } else if self.gates[from as usize].is_open() {
+            credit.told(credit.received);
+        } else if gate.is_open() {
             self.owe_word(from, ACK);
+            self.flush_care(from);
         }
     }
 }

@@ -128,3 +128,14 @@ fn luck_runs_out_and_comes_back() {
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
     assert_eq!(cores[1].luck(0), 1);
 }
+
+/// Neither side ever looks for events otherwise.
+#[test]
+fn credit_comes_back_with_what_is_received_straight() {
+    let (mut cores, _) = pair();
+    cores.iter_mut().for_each(|core| core.config.credit = 1024);
+    for _ in 0..500 {
+        send(&mut cores, 0, b"word");
+        assert_eq!(look(&mut cores, 0, 4).0, Found::Message(4));
+    }
+}

@@ -34,7 +34,7 @@ impl<D: Driver> Core<D> {
         if len >= gate.straight
             || len > self.threshold
             || !gate.sends.is_empty()
-            || !gate.credit.spend(len, self.config.credit)
+            || !gate.credit.spend_of_plenty(len)
         {
             return false;
         }
@@ -63,18 +63,18 @@ impl<D: Driver> Core<D> {
 
     fn start_slowly(&mut self, request: Ref) {
         let to = request.peer;
+        let mut announced = request.is_announced(self.threshold);
+        if !announced {
+            self.seek_credit(to, request.capacity);
+        }
         let gate = &self.gates[to as usize];
         if let Some(cause) = gate.refusal() {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        let mut announced = request.is_announced(limits.threshold);
-        if !announced {
-            let credit = &mut self.gates[to as usize].credit;
-            if !credit.spend(request.capacity, self.config.credit) {
-                request.announce();
-                announced = true;
-            }
+        if !announced && !self.spend_credit(to, request.capacity) {
+            request.announce();
+            announced = true;
         }
         let gate = &self.gates[to as usize];
         if !announced
