@@ -122,9 +122,10 @@ fn probes(session: &Session) -> Result<(), Error> {
     let share = |_| -> Result<Vec<u64>, Error> {
         let mut numbers = Vec::new();
         loop {
+            // In this order: when the last message is there, all of them are.
+            let last = session.iprobe(peer, 1 << 40)?.is_some();
             let Some(message) = session.improbe(ANY, upper(1))? else {
-                // All have arrived before those of the last third that are looked for here.
-                if session.iprobe(peer, 1 << 40)?.is_some() {
+                if last {
                     return Ok(numbers);
                 }
                 std::thread::yield_now();
