@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
 use crate::{bench, demo, doctor, knobs, report, run, sample, topo, trace};
@@ -59,9 +60,29 @@ enum Command {
     },
 }
 
+/// The options of the subcommand that was asked for, in a sentence.
+fn options() -> String {
+    let mut command = Cli::command();
+    command.build();
+    let named = std::env::args_os().nth(1);
+    let known = named.and_then(|name| command.find_subcommand(name)).unwrap_or(&command);
+    let options: Vec<String> = known
+        .get_arguments()
+        .filter_map(|option| Some(format!("--{}", option.get_long()?)))
+        .collect();
+    format!("'{}' has the options {}", known.get_bin_name().unwrap_or("mad"), options.join(", "))
+}
+
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let unknown = error.kind() == ErrorKind::UnknownArgument;
+        let _ = error.print(); // nobody to tell
+        if unknown {
+            crate::out::complain(&options());
+        }
+        std::process::exit(error.exit_code())
+    });
     let outcome = match cli.command {
         Command::Run(args) => run::run(args),
         Command::Bench(args) => bench::run(&args),

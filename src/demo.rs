@@ -85,7 +85,9 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
     let mut results = Vec::new();
     for (bench, points, effort) in planned {
         results.push(
-            drive::measure(bench, points, &effort, &[], &bar).inspect_err(|_| abandon(&bar))?,
+            drive::measure(bench, points, &effort, &[], &bar)
+                .and_then(Results::whole)
+                .inspect_err(|_| abandon(&bar))?,
         );
     }
     bar.finish_and_clear();

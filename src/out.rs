@@ -22,6 +22,9 @@ pub(crate) enum Exit {
 /// What every subcommand gives.
 pub(crate) type Outcome = Result<(), Exit>;
 
+/// Exit status of what Ctrl-C or a signal like it ended: 128 and the signal's number.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 impl Exit {
     /// Says the reason and gives the exit status.
     pub(crate) fn report(self) -> ExitCode {

@@ -186,6 +186,100 @@ fn latency() {
 }
 
 #[test]
+fn locking() {
+    let objects = bench("locking", &["--mode", "no-thread,smp", "--iters", "30", "--rounds", "2"]);
+    assert_eq!(values(&objects, "driver"), ["\"shm\"", "\"tcp\""]);
+    assert_eq!(metrics(&objects, |c| c["lock"] == "none"), names(&["half_round_trip"]));
+    assert_eq!(
+        metrics(&objects, |c| c["lock"] == "coarse"),
+        names(&["half_round_trip", "added_time"])
+    );
+}
+
+#[test]
+fn delegation() {
+    let objects = bench("delegation", &["--mode", "mono,smp", "--iters", "30", "--rounds", "2"]);
+    assert_eq!(values(&objects, "driver"), ["\"shm\"", "\"tcp\""]);
+    assert_eq!(values(&objects, "method"), ["\"caller\"", "\"idle\"", "\"task\"", "\"wait\""]);
+    assert_eq!(metrics(&objects, |c| c["method"] == "caller"), names(&["half_round_trip"]));
+    for method in ["wait", "idle", "task"] {
+        assert_eq!(
+            metrics(&objects, |c| c["method"] == method),
+            names(&["half_round_trip", "added_time"])
+        );
+    }
+}
+
+#[test]
+fn events() {
+    let few = ["--method", "signal,eventfd,pipe,futex,poll", "--iters", "40", "--rounds", "2"];
+    let objects = bench("events", &few);
+    assert_eq!(values(&objects, "between"), ["\"processes\"", "\"threads\""]);
+    assert_eq!(objects.len(), 10);
+    for object in &objects {
+        assert_eq!((object["n"].as_u64(), object["unit"].as_str()), (Some(80), Some("ns")));
+        // Nothing is told of an event before it is raised, and no kernel call is over at once.
+        let least = if object["config"]["method"] == "poll" { 1.0 } else { 100.0 };
+        assert!(object["median"].as_f64().unwrap() >= least, "{object}");
+    }
+}
+
+#[test]
+fn user_interrupts_are_measured_or_said_to_be_missing() {
+    let output = run(&["bench", "events", "--method", "uintr,poll", "--iters", "20", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(err(&output).contains("left out: uintr: this processor has"), "{}", err(&output));
+    assert!(!out(&output).contains("uintr") && out(&output).contains("poll"));
+}
+
+#[test]
+fn names_of_the_sources_stand_for_a_bench_with_options() {
+    for (name, workload, size) in [("concurrent", "together", 8), ("waiting", "turns", 4)] {
+        let few = ["--driver", "shm", "--library", "newmad", "--threads", "1,2", "--json"];
+        let more = ["--iters", "20", "--rounds", "1"];
+        let output = run(&[&["bench", name][..], &few, &more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        let lines = out(&output);
+        assert!(!lines.is_empty());
+        for line in lines.lines() {
+            let object: Value = serde_json::from_str(line).unwrap();
+            assert_eq!(object["bench"], "mt_latency");
+            assert_eq!(object["config"]["workload"], workload);
+            assert_eq!(object["config"]["size"], size);
+        }
+    }
+}
+
+#[test]
+fn what_was_measured_before_an_interruption_is_printed() {
+    let child = common::mad(&["bench", "idle", "--seconds", "1", "--driver", "shm", "--json"])
+        .args(["--rounds", "1000"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The second round's process: what the first one has measured is known then.
+    let pid = child.id();
+    let mut seen = BTreeSet::new();
+    assert!(common::eventually(|| {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        seen.extend(text.split_whitespace().map(str::to_owned));
+        seen.len() > 2
+    }));
+    // SAFETY: takes no pointers; the child was not waited for.
+    unsafe { libc::kill(pid as i32, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(said.contains("interrupted"), "{said}");
+    let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(lines.lines().count(), 2, "{lines}");
+    let first: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert!(first["n"].as_u64().unwrap() >= 1, "{first}");
+}
+
+#[test]
 fn idle() {
     let objects = bench("idle", &["--seconds", "1", "--rounds", "1", "--mode", "mono,smp"]);
     for object in &objects {
@@ -216,9 +310,17 @@ fn people_get_a_table_and_the_machine() {
 #[test]
 fn the_list_names_everything() {
     let text = out(&run(&["bench", "--list"]));
-    for name in
-        ["overlap:", "reactivity:", "latency:", "idle:", "--compute-us", "half_round_trip", "2007"]
-    {
+    for name in [
+        "overlap:",
+        "reactivity:",
+        "latency:",
+        "idle:",
+        "--compute-us",
+        "half_round_trip",
+        "2007",
+        "waiting:",
+        "concurrent:",
+    ] {
         assert!(text.contains(name), "{name}: {text}");
     }
 }
@@ -234,7 +336,12 @@ fn a_worker_that_fails_ends_the_bench_with_its_reason() {
     assert!(err(&output).contains("PIOM_BUSY_WAIT_USEC"), "{}", err(&output));
     let output = run(&["bench", "idle", "--seconds", "600", "--driver", "shm", "--timeout", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(err(&output).contains("time limit"), "{}", err(&output));
+    let said = err(&output);
+    assert!(said.contains("time limit"), "{said}");
+    // What each process waits for: its receive, and the sleep of the other.
+    for expected in ["[0]", "[1]", "virtual processor", "mad bench: "] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
 }
 
 /// Real networks, where this machine lets us make any.

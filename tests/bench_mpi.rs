@@ -153,3 +153,32 @@ fn where_no_library_can_be_measured_the_option_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("--peers-dir"), "{}", err(&output));
 }
+
+#[test]
+fn peers_are_those_who_are_here() {
+    let here = Here::new("peers");
+    here.library("mpich5", HONEST);
+    here.library("impi", HONEST);
+    // Debian's libraries, which may be installed on this machine, are not to be found.
+    let tools = here.0.join("tools");
+    fs::create_dir_all(&tools).unwrap();
+    for tool in ["cp", "dirname"] {
+        let path = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(tool));
+        let found = path.into_iter().find(|path| path.is_file()).unwrap();
+        std::os::unix::fs::symlink(found, tools.join(tool)).unwrap();
+    }
+    let mut command = mad(&["bench", "latency", "--json", "--driver", "shm", "--size", "1"]);
+    command.args(["--iters", "20", "--rounds", "1", "--timeout", "100", "--peers", "--peers-dir"]);
+    command.arg(&here.0).env("XDG_CACHE_HOME", here.0.join("cache")).env("PATH", &tools);
+    let output = command.output().unwrap();
+    let said = err(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("not here: openmpi, mpich, openmpi5, openmpi5-ucx ("), "{said}");
+    assert!(said.contains("left out: madmpi: there is no"), "{said}");
+    let objects = objects(&output);
+    for library in ["newmad", "mpich5", "impi"] {
+        assert_eq!(of(&objects, library, "half_round_trip").len(), 1, "{library}: {said}");
+    }
+    assert!(of(&objects, "impi-async", "half_round_trip").is_empty());
+    assert_eq!(of(&objects, "newmad", "peer_ratio").len(), 1);
+}

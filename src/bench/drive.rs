@@ -4,6 +4,9 @@
 //! points share a job, and its bench interleaves them. A round runs every job once; each round begins with
 //! another one, so that a slow drift of the machine hits all of them alike.
 //!
+//! What ends a bench before its time (a worker that fails, the time limit, Ctrl-C) leaves what was measured until then; the
+//! time limit has every process say first what its threads do.
+//!
 //! The points of a bench that wants them [apart](super::Apart) have a job each, and one that fails is named and
 //! left out from then on instead of ending the bench.
 
@@ -17,8 +20,8 @@ use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::worker::{Record, Spec};
 use super::{Bench, Effort, mpi};
-use crate::launch::{self, Failure, Job, Stream};
-use crate::out::{Exit, complain};
+use crate::launch::{self, Failure, Job, Signals, Stream};
+use crate::out::{Exit, INTERRUPTED, complain};
 
 /// Keys that become environment variables of the workers.
 const PROCESS_KEYS: [(&str, &str); 7] = [
@@ -76,13 +79,14 @@ fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
     groups
 }
 
-/// Measures all points.
+/// Measures all points. When a worker fails or does not end in time, or the user's signal comes, what was measured until then is
+/// given with the reason ([`Results::stopped`]); what the workers said has been passed on.
 ///
 /// # Blocking
 /// Until all rounds are over.
 ///
 /// # Errors
-/// When a worker fails or does not end in time; what it said has been passed on then.
+/// When nothing could be started.
 pub(crate) fn measure(
     bench: &Bench,
     points: Vec<Config>,
@@ -93,11 +97,14 @@ pub(crate) fn measure(
     let program = std::env::current_exe().map_err(|e| {
         Exit::Failed(format!("bench: the path of this program cannot be found: {e}"))
     })?;
+    // Between two jobs, too, a signal ends the bench and not this process.
+    let signals = Signals::catch()
+        .map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))?;
     let groups = groups(bench, &points);
     let mut failed = vec![false; groups.len()];
     let mut results = Results::new(points, effort.rounds as usize);
     let before = bar.position();
-    for round in 0..effort.rounds as usize {
+    'rounds: for round in 0..effort.rounds as usize {
         for turn in 0..groups.len() {
             let group = (turn + round) % groups.len();
             if failed[group] {
@@ -123,7 +130,7 @@ pub(crate) fn measure(
                 ranks: if mpi::is(process) { 1 } else { bench.ranks },
                 env: environment(bench, process).into_iter().chain(env.iter().cloned()).collect(),
                 timeout: Some(effort.timeout),
-                dump_on_timeout: false,
+                dump_on_timeout: true,
                 grace: GRACE,
                 who: "mad bench",
             };
@@ -142,10 +149,16 @@ pub(crate) fn measure(
                     failed[group] = true;
                     results.lost = true;
                 }
-                (Err(ended), _) => return Err(ended.exit),
+                (Err(ended), _) => {
+                    results.stopped = Some(ended.exit);
+                    break 'rounds;
+                }
             }
             bar.set_position(start + STEPS);
         }
+    }
+    if signals.asks_to_stop() {
+        results.stopped.get_or_insert(Exit::Code(INTERRUPTED));
     }
     if let Some(derive) = bench.derive {
         derive(&mut results);
@@ -202,9 +215,10 @@ fn run_job(
     };
     match launch::run(job, Some(&mut on_line), &mut |text| say(text)) {
         Ok(()) => Ok(()),
-        Err(Failure::Run { interrupted, .. }) => {
-            Err(Ended { exit: Exit::Code(1), fatal: interrupted })
+        Err(Failure::Run { interrupted: true, .. }) => {
+            Err(Ended { exit: Exit::Code(INTERRUPTED), fatal: true })
         }
+        Err(Failure::Run { .. }) => Err(Ended { exit: Exit::Code(1), fatal: false }),
         Err(other) => Err(Ended { exit: Exit::Failed(format!("bench: {other}")), fatal: true }),
     }
 }

@@ -65,18 +65,19 @@ const LIBRARY: Key = Key {
     default: "newmad,bare",
     help: "who carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
 };
-const LOCK: Key = Key {
+pub(super) const LOCK: Key = Key {
     name: "lock",
     takes: Takes::Words(&[AUTO, "none", "coarse"]),
     default: AUTO,
     help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
 };
+pub(super) const HALF_ROUND_TRIP: Metric = Metric {
+    name: "half_round_trip",
+    unit: "us",
+    help: "half the time of a message there and back",
+};
 const METRICS: [Metric; 4] = [
-    Metric {
-        name: "half_round_trip",
-        unit: "us",
-        help: "half the time of a message there and back",
-    },
+    HALF_ROUND_TRIP,
     Metric { name: "bandwidth", unit: "MB/s", help: "size over half round trip, from 1 KiB up" },
     Metric { name: "latency_ratio", unit: "ratio", help: "newmad over bare: medians of a round" },
     Metric {
@@ -94,7 +95,7 @@ fn program(config: &Config) -> Program {
     Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
 }
 
-fn work(spec: &Spec) -> Worked {
+pub(super) fn work(spec: &Spec) -> Worked {
     with_session(|session, emit| measure(session, emit, spec))
 }
 

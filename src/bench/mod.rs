@@ -1,19 +1,23 @@
 //! `mad bench`: experiments of the source documents, each in a file of its own.
 //!
 //! A [`Bench`] declares its keys and metrics and does its work in worker processes; the rest is common:
-//! command line and grid ([`key`]), starting and interleaving ([`drive`]), statistics ([`stats`]), output
+//! command line, names and grid ([`key`], [`alias`]), starting and interleaving ([`drive`]), statistics ([`stats`]), output
 //! ([`present`], [`results`]). Objects and option names are those of DESIGN §8.
 
+mod alias;
 mod bandwidth;
 mod bare;
 mod coll;
 pub(crate) mod config;
 mod crunch;
+mod delegation;
 mod detect;
 pub(crate) mod drive;
+mod events;
 mod idle;
 pub(crate) mod key;
 mod latency;
+mod locking;
 mod mpi;
 mod mt_latency;
 mod multirail;
@@ -38,7 +42,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::out::{self, Exit, Outcome};
+use crate::out::{self, Exit, INTERRUPTED, Outcome};
 use crate::report::{self, Line};
 use config::Config;
 use key::Key;
@@ -84,6 +88,8 @@ pub(crate) struct Bench {
 pub(crate) struct Apart {
     /// Gets ready what is to be measured, and gives the points that cannot be, with the reason.
     pub(crate) prepare: fn(&[Config], bool) -> Vec<Absent>,
+    /// Whether that builds more if it is asked to (`--peers`).
+    pub(crate) builds: bool,
     /// Whether the whole run has failed when this point has.
     pub(crate) vital: fn(&Config) -> bool,
     /// Most time for one of the processes.
@@ -123,11 +129,14 @@ pub(crate) struct Effort {
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 15] = [
+pub(crate) static BENCHES: [&Bench; 18] = [
     &overlap::BENCH,
     &submit::BENCH,
     &reactivity::BENCH,
     &latency::BENCH,
+    &locking::BENCH,
+    &delegation::BENCH,
+    &events::BENCH,
     &bandwidth::BENCH,
     &rate::BENCH,
     &rpc::BENCH,
@@ -159,6 +168,8 @@ Examples:
   mad bench reactivity --threads 2,8,32 --json
   mad bench latency --driver tcp --size 1 --iters 10000
   mad bench bandwidth --driver shm --library newmad,openmpi,mpich --size 64K,1M
+  mad bench waiting --peers                       as mt_latency --workload turns, beside the MPI libraries that are here
+  mad bench events --between processes
   mad bench idle --seconds 5
   mad bench overhead --mode smp
   mad bench threads --op yield,fib --workers 1 --library marcel,go
@@ -167,7 +178,10 @@ With --json: one object per measured point and metric on standard output, and no
   {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…,\"ci_low\":…,\"ci_high\":…}
 ci_low and ci_high: the interval into which the median of another run falls with a probability of about 95 %.
 
-Exit status: 0 success, 1 a run failed, 2 wrong usage.")]
+A job that does not end within --timeout is ended, after its processes have said what their threads do. Whatever ends a bench
+before its time, what was measured until then is printed.
+
+Exit status: 0 success, 1 a run failed, 2 wrong usage, 130 interrupted (Ctrl-C).")]
 pub(crate) struct BenchArgs {
     /// Which experiment
     #[arg(value_name = "NAME", required_unless_present = "list")]
@@ -208,12 +222,16 @@ pub(crate) struct BenchArgs {
     /// Who is measured: newmad, bare (a plain socket, a polled flag) or an MPI library; marcel, kernel or another thread library
     #[arg(long, value_name = "LIST")]
     library: Option<String>,
-    /// How events are looked for: auto, poll, block, tick, dedicated; what is empty: poll, task, block
+    /// How events are looked for: auto, poll, block, tick, dedicated; by whom: caller, wait, idle, task; how they are raised:
+    /// signal, eventfd, pipe, futex, poll, uintr; what is empty: poll, task, block
     #[arg(long, value_name = "LIST")]
     method: Option<String>,
     /// What a thread does: createjoin, batch, yield, handoff, mutex, mutex4, channel, fib, memory
     #[arg(long, value_name = "LIST")]
     op: Option<String>,
+    /// Who raises events: threads, processes
+    #[arg(long, value_name = "LIST")]
+    between: Option<String>,
     /// Where events come from: shm, eventfd and others
     #[arg(long, value_name = "LIST")]
     source: Option<String>,
@@ -244,7 +262,8 @@ pub(crate) struct BenchArgs {
     /// Where MPI libraries that came as Python wheels are, each in a virtual environment: openmpi5, mpich5, impi
     #[arg(long, value_name = "DIR")]
     peers_dir: Option<PathBuf>,
-    /// Also build the programs of other libraries that cargo has to fetch (bench threads)
+    /// Beside every MPI library that is here, and madmpi: short for --library newmad,madmpi,… (for overlap, with their options
+    /// for progress outside calls, too). bench threads: also build the programs of libraries that cargo has to fetch
     #[arg(long)]
     peers: bool,
     /// Samples per point and round
@@ -280,6 +299,7 @@ impl BenchArgs {
             ("seconds", &self.seconds),
             ("library", &self.library),
             ("method", &self.method),
+            ("between", &self.between),
             ("source", &self.source),
             ("offload", &self.offload),
             ("lock", &self.lock),
@@ -301,11 +321,26 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         return out::print(&list());
     }
     let name = args.name.as_deref().unwrap_or_default();
-    let bench = find(name).ok_or_else(|| {
-        let known: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+    let alias = alias::find(name);
+    let bench = find(alias.map_or(name, |alias| alias.bench)).ok_or_else(|| {
+        let benches = BENCHES.iter().map(|bench| bench.name);
+        let known: Vec<&str> = benches.chain(alias::ALIASES.iter().map(|one| one.name)).collect();
         Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
     })?;
-    let grid = key::grid(bench.name, bench.keys, &args.given()).map_err(Exit::Usage)?;
+    let mut given = args.given();
+    if let Some(alias) = alias {
+        let missing = |(option, _): &&(&str, &str)| !given.iter().any(|(name, _)| name == option);
+        let added: Vec<_> = alias.given.iter().filter(missing).copied().collect();
+        given.extend(added);
+    }
+    let everybody = match bench.mpi.is_some() && args.peers {
+        true => {
+            Some(mpi::everybody(bench, &given, args.peers_dir.as_deref()).map_err(Exit::Usage)?)
+        }
+        false => None,
+    };
+    given.extend(everybody.iter().map(|list| ("library", list.as_str())));
+    let grid = key::grid(bench.name, bench.keys, &given).map_err(Exit::Usage)?;
     let points = (bench.points)(grid);
     if points.is_empty() {
         return Err(Exit::Usage(format!(
@@ -318,8 +353,14 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
         peers_dir: args.peers_dir.clone(),
     };
+    // Known to be there and understood before anything is measured.
+    args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
+    let builds = args.peers && bench.mpi.is_none();
     let (absent, results, noise) =
-        measure(bench, points, &effort, args.peers, args.peers_dir.as_deref())?;
+        measure(bench, points, &effort, builds, args.peers_dir.as_deref())?;
+    if let Some(Exit::Code(INTERRUPTED)) = results.stopped {
+        out::complain("mad bench: interrupted: what was measured until now follows");
+    }
     let measured = results.measured(bench.name, bench.metrics);
     if args.json {
         for line in &measured {
@@ -327,16 +368,17 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 serde_json::to_string(line).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
             out::print(&line)?;
         }
-    } else {
+    } else if !measured.is_empty() {
         out::print(&present::table(bench, &results.points, &measured, &noise))?;
     }
     let worse = match &args.compare {
         Some(old) => compare(old, &measured)?,
         None => false,
     };
-    match absent || results.lost || worse {
-        true => Err(Exit::Code(1)),
-        false => Ok(()),
+    match (results.stopped, absent || results.lost || worse) {
+        (Some(exit), _) => Err(exit),
+        (None, true) => Err(Exit::Code(1)),
+        (None, false) => Ok(()),
     }
 }
 
@@ -361,17 +403,18 @@ fn measure(
     Ok((absent, results?, noise))
 }
 
-/// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out.
+/// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out. What was measured, and why
+/// that is not all.
 pub(crate) fn measure_for_report(
     name: &str,
     given: &[(&'static str, &str)],
     effort: &Effort,
-) -> Result<Vec<Line>, Exit> {
+) -> Result<(Vec<Line>, Option<Exit>), Exit> {
     let bench = find(name).ok_or_else(|| Exit::Failed(format!("there is no bench '{name}'")))?;
     let grid = key::grid(bench.name, bench.keys, given).map_err(Exit::Failed)?;
     let peers_dir = effort.peers_dir.as_deref().filter(|_| bench.mpi.is_some());
     let (_, results, _) = measure(bench, (bench.points)(grid), effort, false, peers_dir)?;
-    Ok(lines(&results.measured(bench.name, bench.metrics)))
+    Ok((lines(&results.measured(bench.name, bench.metrics)), results.stopped))
 }
 
 fn lines(measured: &[Measured]) -> Vec<Line> {
@@ -394,11 +437,18 @@ fn absent(
     points: &mut Vec<Config>,
 ) -> Result<bool, Exit> {
     for (given, option, has) in [
-        (peers, "--peers", bench.apart.is_some()),
+        (peers, "--peers", bench.apart.is_some_and(|apart| apart.builds)),
         (peers_dir.is_some(), "--peers-dir", bench.mpi.is_some()),
     ] {
         if given && !has {
-            return Err(Exit::Usage(format!("bench {} has no option '{option}'", bench.name)));
+            let has =
+                |one: &&&Bench| one.mpi.is_some() || one.apart.is_some_and(|apart| apart.builds);
+            let others: Vec<&str> = BENCHES.iter().filter(has).map(|bench| bench.name).collect();
+            return Err(Exit::Usage(format!(
+                "bench {} has no option '{option}': that is for {}",
+                bench.name,
+                others.join(", ")
+            )));
         }
     }
     let absent = match (bench.apart, bench.mpi) {
@@ -448,6 +498,9 @@ fn list() -> String {
         }
         text.push('\n');
     }
+    for alias in &alias::ALIASES {
+        text.push_str(&format!("{alias}\n"));
+    }
     text
 }
 
@@ -470,6 +523,7 @@ mod tests {
             "seconds",
             "library",
             "method",
+            "between",
             "source",
             "offload",
             "lock",

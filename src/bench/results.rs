@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::config::Config;
 use super::stats::{Interval, Stats};
+use crate::out::Exit;
 
 /// What is measured: name, unit, meaning. One name means the same in every bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,13 @@ pub(crate) struct Metric {
     /// What it is, for `--list`.
     pub(crate) help: &'static str,
 }
+
+/// See [`Results::added`].
+pub(crate) const ADDED_TIME: Metric = Metric {
+    name: "added_time",
+    unit: "ns",
+    help: "what is added to the first choice's half_round_trip: difference of the medians of a round",
+};
 
 /// One line of output: a metric of a point, summarised over all rounds.
 #[derive(Clone, Debug, Serialize)]
@@ -45,13 +53,23 @@ pub(crate) struct Results {
     pub(crate) rounds: usize,
     /// Whether a point failed without which the run has failed.
     pub(crate) lost: bool,
+    /// Why it ended before all rounds were over; what was measured until then is here.
+    pub(crate) stopped: Option<Exit>,
     samples: BTreeMap<(usize, &'static str, usize), Vec<f64>>,
 }
 
 impl Results {
     /// No samples yet.
     pub(crate) fn new(points: Vec<Config>, rounds: usize) -> Results {
-        Results { points, rounds, lost: false, samples: BTreeMap::new() }
+        Results { points, rounds, lost: false, stopped: None, samples: BTreeMap::new() }
+    }
+
+    /// Itself, if nothing has stopped it.
+    ///
+    /// # Errors
+    /// What has.
+    pub(crate) fn whole(mut self) -> Result<Results, Exit> {
+        self.stopped.take().map_or(Ok(self), Err)
     }
 
     /// Adds samples of one round.
@@ -100,6 +118,22 @@ impl Results {
         Stats::of(&self.all(point, metric))
     }
 
+    /// Adds [`ADDED_TIME`] to every point: the median of a round, of a metric in microseconds, minus that of the point
+    /// which differs only in that its `key` is `first`.
+    pub(crate) fn added(&mut self, metric: &'static str, key: &str, first: &str) {
+        for index in 0..self.points.len() {
+            let point = &self.points[index];
+            let other = self.find(&point.with(key, first)).filter(|_| point.text(key) != first);
+            let Some(other) = other else { continue };
+            for round in 0..self.rounds {
+                let of = |point| super::stats::median(self.round(point, metric, round));
+                if let (Some(own), Some(first)) = (of(index), of(other)) {
+                    self.add(index, ADDED_TIME.name, round, &[(own - first) * 1000.0]);
+                }
+            }
+        }
+    }
+
     /// Where the median of a point lies.
     fn interval(&self, point: usize, metric: &'static str) -> Interval {
         let rounds: Vec<&[f64]> =
@@ -131,6 +165,19 @@ impl Results {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_added_is_to_the_first_choice_round_by_round() {
+        let point = |lock: &str| Config::default().with("lock", lock).with("size", 4);
+        let mut results = Results::new(vec![point("none"), point("coarse")], 2);
+        for (round, (none, coarse)) in [(1.0, 1.5), (2.0, 2.25)].into_iter().enumerate() {
+            results.add(0, "half_round_trip", round, &[none]);
+            results.add(1, "half_round_trip", round, &[coarse]);
+        }
+        results.added("half_round_trip", "lock", "none");
+        assert_eq!(results.all(1, "added_time"), [500.0, 250.0]);
+        assert!(results.all(0, "added_time").is_empty());
+    }
 
     #[test]
     fn lines_have_the_documented_shape() {

@@ -205,19 +205,23 @@ pub(super) fn user_interrupts() -> Finding {
     let check = "user_interrupts";
     let advice = "timer signals (1-2 µs each) do the same; needs Sapphire Rapids or later and a kernel with \
                   the uintr patches";
+    match processor_has_user_interrupts() {
+        true => {
+            Finding::limited(check, "the processor has them, the kernel does not use them", advice)
+        }
+        false => Finding::lacking(check, "not in this processor", advice),
+    }
+}
+
+/// Whether `CPUID` names them.
+pub(crate) fn processor_has_user_interrupts() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__cpuid, __cpuid_count};
-        let has = __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx >> 5 & 1 == 1;
-        if has {
-            return Finding::limited(
-                check,
-                "the processor has them, the kernel does not use them",
-                advice,
-            );
-        }
+        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx >> 5 & 1 == 1
     }
-    Finding::lacking(check, "not in this processor", advice)
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Hardware counters.

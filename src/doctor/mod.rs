@@ -12,6 +12,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::out::{self, Outcome};
+pub(crate) use limits::processor_has_user_interrupts;
 
 /// Options of `mad doctor`.
 #[derive(Args, Debug)]

@@ -19,6 +19,7 @@ mod cleanup;
 mod pmi;
 mod rank;
 mod signals;
+mod state;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -30,14 +31,19 @@ use cleanup::{Cleanup, MARK};
 use pmi::{Asked, Server};
 pub(crate) use rank::Stream;
 use rank::{End, Rank, Start};
-use signals::Signals;
+pub(crate) use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
 /// How long after its connection closed a rank is taken to be ending: that says more than the closing does.
 const CLOSED: Duration = Duration::from_millis(200);
-/// How long processes may take to write what their threads do.
-const DUMP: Duration = Duration::from_secs(3);
+/// How long processes may take to write what their threads do, where that cannot be seen.
+const DUMP: Duration = Duration::from_secs(5);
+/// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a debug
+/// build, and whoever hangs may do so on a busy machine.
+const DUMP_SEEN: Duration = Duration::from_secs(30);
+/// What they write last.
+const DUMP_END: &[u8] = b"== marcel: end";
 /// How long output is still read after the last rank has ended.
 const DRAIN: Duration = Duration::from_millis(500);
 
@@ -105,6 +111,10 @@ struct Launcher<'a> {
     who: &'static str,
     grace: Duration,
     dump_on_timeout: bool,
+    /// The ranks' output comes here.
+    captured: bool,
+    /// Ranks that were asked for what their threads do, and have not said all of it.
+    asked: Option<Vec<usize>>,
     ranks: Vec<Rank>,
     server: Server,
     phase: Phase,
@@ -139,6 +149,8 @@ pub(crate) fn run(
         who: job.who,
         grace: job.grace,
         dump_on_timeout: job.dump_on_timeout,
+        captured: on_line.is_some(),
+        asked: None,
         ranks: Vec::with_capacity(job.ranks as usize),
         server: Server::new(name.clone(), job.ranks),
         phase: Phase::Running,
@@ -244,7 +256,7 @@ impl Launcher<'_> {
                     false => self.terminate(),
                 }
             }
-            if self.turn.is_some_and(|at| at <= now) {
+            if self.turn.is_some_and(|at| at <= now) || self.have_said_all() {
                 match self.phase {
                     Phase::Running | Phase::Grace => self.terminate(),
                     Phase::Term | Phase::Kill => self.kill(),
@@ -296,11 +308,38 @@ impl Launcher<'_> {
         }
     }
 
-    /// Has every process write what its threads do, and ends the job when they have had the time.
+    /// Has every process write what its threads do, and ends the job when they have had the time. Of those that the signal
+    /// would end, the kernel's word is passed on.
     fn dump(&mut self) {
-        self.signal(libc::SIGQUIT);
+        let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ended.is_none());
+        let (mut asked, mut words) = (Vec::new(), Vec::new());
+        for (number, rank) in running {
+            match state::catches(rank.pid(), libc::SIGQUIT) {
+                true => {
+                    rank.signal(libc::SIGQUIT);
+                    asked.push(number);
+                }
+                false => words.push(format!("rank {number}: {}", state::of(rank.pid()))),
+            }
+        }
+        for text in &words {
+            self.say(text);
+        }
+        self.asked = Some(asked);
         self.phase = Phase::Grace;
-        self.turn = Some(Instant::now() + DUMP);
+        self.turn = Some(Instant::now() + if self.captured { DUMP_SEEN } else { DUMP });
+    }
+
+    /// Whether they were asked for what their threads do, and all that live have said it.
+    fn have_said_all(&mut self) -> bool {
+        let said = |asked: &Vec<usize>| asked.iter().all(|&at| self.ranks[at].ended.is_some());
+        match self.asked.as_ref().is_some_and(said) {
+            true => {
+                self.asked = None;
+                self.phase == Phase::Grace
+            }
+            false => false,
+        }
     }
 
     /// Notes the first failure and says it.
@@ -422,7 +461,14 @@ impl Launcher<'_> {
         let (Some(on_line), rank) = (on_line, &mut self.ranks[index]) else { return };
         let Some(at) = rank.outputs.iter().position(|output| output.fd() == fd) else { return };
         let stream = rank.outputs[at].stream();
-        match rank.outputs[at].read(|line| on_line(index as u32, stream, line)) {
+        let asked = &mut self.asked;
+        let read = rank.outputs[at].read(|line| {
+            if let Some(asked) = asked.as_mut().filter(|_| line == DUMP_END) {
+                asked.retain(|&other| other != index);
+            }
+            on_line(index as u32, stream, line)
+        });
+        match read {
             Ok(false) => {}
             Ok(true) => drop(rank.outputs.swap_remove(at)),
             Err(_) => {

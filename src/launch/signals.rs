@@ -59,6 +59,12 @@ impl Signals {
         self.fd.as_raw_fd()
     }
 
+    /// Whether a signal has arrived that ends what goes on. Those that have arrived are forgotten.
+    pub(crate) fn asks_to_stop(&self) -> bool {
+        std::iter::from_fn(|| self.next()).filter(|signal| STOP.contains(&signal.number)).count()
+            > 0
+    }
+
     /// The next signal that has arrived, if any.
     pub(crate) fn next(&self) -> Option<Signal> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();

@@ -22,7 +22,7 @@ pub(crate) use data::{Line, read};
 use crate::bench::config::Config;
 use crate::bench::present::{Noise, figure, machine};
 use crate::bench::{self, Effort};
-use crate::out::{Exit, Outcome, complain, print};
+use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
 use html::escape;
 use plot::Series;
 use sections::{Picture, SECTIONS, Section};
@@ -107,6 +107,7 @@ fn measure(args: &ReportArgs, wanted: impl Fn(&&Section) -> bool) -> Result<Vec<
     let said = |e| Exit::Failed(format!("report: {}: {e}", path.display()));
     let mut file = std::fs::File::create(&path).map_err(said)?;
     let mut all = Vec::new();
+    let mut interrupted = false;
     for section in SECTIONS.iter().filter(wanted) {
         let command = command(section);
         complain(&format!("mad report: {command}"));
@@ -118,7 +119,12 @@ fn measure(args: &ReportArgs, wanted: impl Fn(&&Section) -> bool) -> Result<Vec<
         };
         let (lines, failed) = match bench::measure_for_report(section.bench, section.given, &effort)
         {
-            Ok(measured) => (measured, None),
+            Ok((measured, None)) => (measured, None),
+            Ok((measured, Some(exit))) => {
+                interrupted = matches!(exit, Exit::Code(INTERRUPTED));
+                let why = if interrupted { "interrupted" } else { "it failed" };
+                (measured, Some(format!("the rest of it ({why})")))
+            }
             Err(Exit::Code(code)) => (Vec::new(), Some(format!("it ended with status {code}"))),
             Err(Exit::Failed(why) | Exit::Usage(why)) => (Vec::new(), Some(why)),
             Err(other) => return Err(other),
@@ -129,6 +135,9 @@ fn measure(args: &ReportArgs, wanted: impl Fn(&&Section) -> bool) -> Result<Vec<
             writeln!(file, "{text}").map_err(said)?;
         }
         all.push(Done { section, lines, command: Some(command), failed });
+        if interrupted {
+            break;
+        }
     }
     Ok(all)
 }

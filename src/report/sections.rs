@@ -120,6 +120,50 @@ pub(crate) static SECTIONS: &[Section] = &[
         says: words::latency,
     },
     Section {
+        bench: "locking",
+        title: "The price of the lock",
+        asks: "What does the engine's lock add to a 4-byte ping-pong, where nobody disputes it?",
+        given: &[("driver", "shm,tcp")],
+        iters: 2000,
+        rounds: 5,
+        pictures: &[
+            Bars { metric: "half_round_trip", apart: &["driver"] },
+            Bars { metric: "added_time", apart: &["driver"] },
+        ],
+        found: "Thesis 2009, 7.2.1.1, figure 7.3, over InfiniBand: 2.05 us without a lock, 2.19 with one coarse lock (taken \
+                twice), 2.30 with fine ones (three). There are no fine ones here.",
+        says: words::locking,
+    },
+    Section {
+        bench: "delegation",
+        title: "The price of delegation",
+        asks: "What does it add to a 4-byte ping-pong that not the waiting thread looks for its message, but the I/O manager: \
+               in its wait, on an idle core, by a light task?",
+        given: &[("driver", "shm,tcp")],
+        iters: 2000,
+        rounds: 5,
+        pictures: &[
+            Bars { metric: "half_round_trip", apart: &["driver"] },
+            Bars { metric: "added_time", apart: &["driver"] },
+        ],
+        found: "Thesis 2009, 7.2.1.2, figures 7.5 and 7.7: 2.30 us when the library polls by itself and 2.47 when PIOMan does, \
+                over InfiniBand; 3.10 and 3.31 over Myrinet.",
+        says: words::delegation,
+    },
+    Section {
+        bench: "events",
+        title: "Events, by mechanism",
+        asks: "From just before an event is raised to the first line of the handler, or of the thread that was woken: how long, \
+               between two threads and between two processes, each on a core of its own?",
+        given: &[],
+        iters: 2000,
+        rounds: 5,
+        pictures: &[Bars { metric: "event_time", apart: &["between"] }],
+        found: "Goedefroit 2023, figures 4 and 15 (Sapphire Rapids at 2 GHz, medians): between threads 3054 ns by signal, 642 by \
+                user interrupt; between processes 2658 and 649.",
+        says: words::events,
+    },
+    Section {
         bench: "bandwidth",
         title: "Bandwidth",
         asks: "One message there and back, and windows of 16 one way.",

@@ -185,6 +185,70 @@ pub(crate) fn latency(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
+/// What is added by each value of a key to another one of its values.
+fn added(lines: &[Line], key: &str, first: &str) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for driver in values(lines, "driver") {
+        for mode in values(lines, "mode") {
+            let place = [("driver", &*driver), ("mode", &*mode)];
+            let at = |metric: &str, value: &str| {
+                find(lines, metric, &[&place[..], &[(key, value)]].concat()).map(|line| line.median)
+            };
+            let Some(base) = at("half_round_trip", first) else { continue };
+            let others: Vec<String> = values(lines, key)
+                .iter()
+                .filter_map(|value| {
+                    let ns = at("added_time", value)?;
+                    let (word, ns) = if ns < 0.0 { ("takes away", -ns) } else { ("adds", ns) };
+                    Some(format!("{value} {word} {ns:.0} ns"))
+                })
+                .collect();
+            if !others.is_empty() {
+                all.push(good(format!(
+                    "Over {driver}, mode {mode}: {} us with {key} {first}; {}.",
+                    figure(base),
+                    others.join(", ")
+                )));
+            }
+        }
+    }
+    all
+}
+
+pub(crate) fn locking(lines: &[Line]) -> Vec<Saying> {
+    added(lines, "lock", "none")
+}
+
+pub(crate) fn delegation(lines: &[Line]) -> Vec<Saying> {
+    added(lines, "method", "caller")
+}
+
+pub(crate) fn events(lines: &[Line]) -> Vec<Saying> {
+    let mut all = Vec::new();
+    for between in values(lines, "between") {
+        let mut at: Vec<&Line> =
+            lines.iter().filter(|line| line.is("event_time", &[("between", &between)])).collect();
+        at.sort_by(|a, b| a.median.total_cmp(&b.median));
+        let words: Vec<String> = at
+            .iter()
+            .map(|line| {
+                let median = figure(line.median);
+                format!("{} {median} (p99 {})", line.key("method"), figure(line.p99))
+            })
+            .collect();
+        if words.is_empty() {
+            continue;
+        }
+        let uintr = match at.iter().any(|line| line.key("method") == "uintr") {
+            true => "",
+            false => " User interrupts were not to be had, and are not emulated.",
+        };
+        let text = format!("Between {between}, medians in ns: {}.{uintr}", words.join(", "));
+        all.push(good(text));
+    }
+    all
+}
+
 pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Saying> {
     let mut all = Vec::new();
     for driver in ["shm", "tcp"] {
@@ -375,6 +439,26 @@ mod tests {
         assert!(!won[0].missed && won[0].text.contains("mpich"), "{}", won[0].text);
         let lost = latency(&latencies(0.5));
         assert!(lost[0].missed && lost[0].text.contains("not reached"), "{}", lost[0].text);
+    }
+
+    #[test]
+    fn what_a_choice_adds_is_said() {
+        let at = |metric, lock, value| {
+            line(metric, &[("driver", "shm"), ("mode", "mono"), ("lock", lock)], value)
+        };
+        let lines = [at("half_round_trip", "none", 0.2), at("added_time", "coarse", 31.0)];
+        let said = locking(&lines);
+        assert_eq!(said.len(), 1);
+        assert!(said[0].text.contains("mono") && said[0].text.contains("coarse adds 31 ns"));
+    }
+
+    #[test]
+    fn mechanisms_are_named_fastest_first() {
+        let at = |method, ns| line("event_time", &[("between", "threads"), ("method", method)], ns);
+        let said = events(&[at("signal", 3000.0), at("poll", 150.0)]);
+        let text = &said[0].text;
+        assert!(text.find("poll").unwrap() < text.find("signal").unwrap(), "{text}");
+        assert!(text.contains("User interrupts were not to be had"), "{text}");
     }
 
     #[test]

@@ -200,8 +200,7 @@ pub(crate) fn with_handle<R>(datatype: &Arc<Datatype>, call: impl FnOnce(MPI_Dat
 /// # Errors
 /// It is not one, or the type is always there.
 fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
-    let held = get(datatype)?;
-    if held.shape.fixed.get().is_some() {
+    if get(datatype)?.shape.fixed.get().is_some() {
         let why = "the standard's own datatypes cannot be freed";
         return Err(Fault::argument(
             MPI_ERR_TYPE,
@@ -210,7 +209,6 @@ fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
             why,
         ));
     }
-    held.attributes.delete_all(datatype.0)?;
     TYPES.remove(datatype.0).map(drop).ok_or_else(|| bad(datatype))
 }
 

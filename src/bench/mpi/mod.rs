@@ -13,11 +13,12 @@ mod run;
 
 use std::path::Path;
 
-use super::Absent;
 use super::config::Config;
 use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::stats::median;
+use super::{Absent, Bench};
+use crate::out::complain;
 pub(crate) use library::find;
 pub(crate) use run::work;
 
@@ -37,6 +38,9 @@ pub(crate) const NAMES: [&str; 10] = [
     "madmpi",
 ];
 
+/// Those of them that are others with an option for progress outside calls.
+const WITH_PROGRESS: [&str; 3] = ["openmpi-progress", "mpich-async", "impi-async"];
+
 /// A program of `peers/mpi` and what a point is for it.
 pub(crate) struct Program {
     /// Its name.
@@ -53,6 +57,33 @@ pub(crate) type With = fn(&Config) -> Program;
 /// Whether the point is measured with an MPI library.
 pub(crate) fn is(point: &Config) -> bool {
     NAMES.contains(&point.text("library"))
+}
+
+/// The value of `library` that `--peers` stands for: ours, and every MPI library that is here, of those that the bench knows.
+/// With their options for progress outside calls where it is about that. Which are not here is said.
+///
+/// # Errors
+/// `library` was given, too.
+pub(crate) fn everybody(
+    bench: &Bench,
+    given: &[(&str, &str)],
+    dir: Option<&Path>,
+) -> Result<String, String> {
+    if given.iter().any(|(option, _)| *option == "library") {
+        return Err("--peers chooses the libraries: give it or --library, not both".into());
+    }
+    let known =
+        |name: &&str| bench.keys.iter().any(|key| key.name == "library" && key.parse(name).is_ok());
+    let wanted = |name: &&str| bench.name == "overlap" || !WITH_PROGRESS.contains(name);
+    let peers = NAMES.into_iter().filter(|name| *name != "madmpi").filter(known).filter(wanted);
+    let (here, missing): (Vec<&str>, Vec<&str>) = peers.partition(|name| find(name, dir).is_ok());
+    if !missing.is_empty() {
+        complain(&format!(
+            "mad bench: not here: {} (--library NAME says how to get it)",
+            missing.join(", ")
+        ));
+    }
+    Ok([&["newmad", "madmpi"], &here[..]].concat().join(","))
 }
 
 /// Makes one point of those that differ only in what MPI libraries do not have.

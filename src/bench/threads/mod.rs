@@ -42,6 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: None,
     apart: Some(&Apart {
         prepare,
+        builds: true,
         vital: |point| point.text("library") == OURS,
         timeout: Duration::from_secs(60),
         // The other libraries' kernel threads have the priority of the process, too.

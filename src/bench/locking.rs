@@ -1,0 +1,39 @@
+//! What the engine's lock costs a message that nobody disputes.
+//!
+//! Source: thesis 2009, 7.2.1.1, figures 7.3 and 7.4 (no protection, one coarse lock, fine ones; over InfiniBand 2.05,
+//! 2.19 and 2.30 µs). The ping-pong is that of [`latency`], in processes that differ in `NMAD_LOCK` alone. There is no
+//! fine lock to measure: one is taken once per message here, where the coarse lock of the thesis was taken twice.
+//!
+//! Without a lock the engine belongs to one kernel thread. So `none` is cheaper where only one uses it (modes no-thread
+//! and mono); in mode smp the I/O manager's other kernel threads come, too, and take it away.
+
+use super::Bench;
+use super::key::{DRIVER, Key, MODE, SIZE};
+use super::latency::{HALF_ROUND_TRIP, LOCK, work};
+use super::results::{ADDED_TIME, Metric};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "locking",
+    about: "what the engine's lock adds to a small message",
+    source: "thesis 2009, 7.2.1.1, figures 7.3 and 7.4",
+    keys: &[
+        DRIVER,
+        Key { default: "no-thread,mono,smp", ..MODE },
+        Key { default: "none,coarse", ..LOCK },
+        Key { default: "4", ..SIZE },
+    ],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 5000,
+    rounds: 7,
+    points: |grid| grid,
+    work,
+    derive: Some(|results| results.added("half_round_trip", "lock", "none")),
+    apart: None,
+    staged: None,
+    summary: None,
+    mpi: None,
+};
+
+const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];
