@@ -20,6 +20,16 @@ pub(crate) fn write(place: *mut MPI_Status, status: MPI_Status) {
     }
 }
 
+/// As [`write`], of something that went well: an empty status has `MPI_SUCCESS` in it, as the standard says.
+#[inline]
+pub(crate) fn write_good(place: *mut MPI_Status, status: MPI_Status) {
+    write(place, status);
+    if !place.is_null() && status.MPI_SOURCE == MPI_ANY_SOURCE {
+        // SAFETY: as above.
+        unsafe { (*place).MPI_ERROR = MPI_SUCCESS };
+    }
+}
+
 /// The status that is to be changed.
 fn change(status: *mut MPI_Status, how: impl FnOnce(&mut MPI_Status)) -> Result<(), Fault> {
     let mut changed = read(status.cast_const(), "status")?;

@@ -27,7 +27,7 @@ type Elements<P> = (P, i64, MPI_Datatype);
 enum Part {
     /// The root.
     Root,
-    /// Beside the root: it does nothing.
+    /// Beside the root: it does nothing, and its other arguments mean nothing.
     Beside,
     /// On the other side; the root's rank there.
     Opposite(u32),
@@ -199,19 +199,20 @@ pub(super) fn reduce(
     (send, recv): (*const c_void, *mut c_void),
     count: i64,
     datatype: MPI_Datatype,
-    operator: Operator,
+    operator: impl FnOnce() -> Result<Operator, Fault>,
     root: c_int,
 ) -> Result<Plan, Fault> {
     match part(comm, root)? {
         Part::Beside => Ok(Plan::Nothing),
         Part::Root => {
+            operator()?;
             // What comes is packed as a message of these elements is.
             let block = Block::new(recv, count, &datatype::get(datatype)?)?;
             Ok(one_way(comm, vec![message(comm, 0, block)?], Vec::new()))
         }
         Part::Opposite(root) => {
             let mut room = vec![0; packed_len(count, datatype)?].into_boxed_slice();
-            let combine = to_leader(comm, send, count, datatype, operator, &mut room)?;
+            let combine = to_leader(comm, send, count, datatype, operator()?, &mut room)?;
             if comm.rank() != 0 {
                 return Ok(Plan::Group(combine));
             }

@@ -50,10 +50,11 @@ fn reduce(
     op: MPI_Op,
     root: c_int,
 ) -> Result<Plan, Fault> {
-    let operator = operator(op, datatype)?;
     if comm.remote.is_some() {
+        let operator = || operator(op, datatype);
         return inter::reduce(comm, (send, recv), count, datatype, operator, root);
     }
+    let operator = operator(op, datatype)?;
     let root = checked(comm, root)?;
     if comm.rank() == root {
         let task = |len| Task::Reduce { root, len };

@@ -198,9 +198,10 @@ pub(crate) fn with_handle<R>(datatype: &Arc<Datatype>, call: impl FnOnce(MPI_Dat
 /// Ends a handle.
 ///
 /// # Errors
-/// It is not one, or the type is always there.
+/// It is not one, or the type is always there, or it has attributes whose functions say no.
 fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
-    if get(datatype)?.shape.fixed.get().is_some() {
+    let freed = get(datatype)?;
+    if freed.shape.fixed.get().is_some() {
         let why = "the standard's own datatypes cannot be freed";
         return Err(Fault::argument(
             MPI_ERR_TYPE,
@@ -209,6 +210,7 @@ fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
             why,
         ));
     }
+    freed.attributes.delete_all(datatype.0)?;
     TYPES.remove(datatype.0).map(drop).ok_or_else(|| bad(datatype))
 }
 

@@ -27,7 +27,7 @@ impl Statuses {
         self.written += 1;
         if !self.place.is_null() {
             // SAFETY: the program's promise that there is a status for each request.
-            status::write(unsafe { self.place.add(index) }, outcome.status);
+            status::write_good(unsafe { self.place.add(index) }, outcome.status);
         }
         if let Some(fault) = outcome.fault {
             self.failed.push((index, fault.class));
@@ -55,8 +55,12 @@ impl Statuses {
 /// Tells of one request.
 #[inline]
 fn one(outcome: Outcome, place: *mut MPI_Status) -> Result<(), Fault> {
-    status::write(place, outcome.status);
-    outcome.fault.map_or(Ok(()), Err)
+    if let Some(fault) = outcome.fault {
+        status::write(place, outcome.status);
+        return Err(fault);
+    }
+    status::write_good(place, outcome.status);
+    Ok(())
 }
 
 /// Tells of some requests.

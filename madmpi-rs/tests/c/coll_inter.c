@@ -28,6 +28,9 @@ int main(int argc, char **argv) {
     wrong += root == MPI_ROOT && (got[0] != 101 || got[1] != 103);
     MPI_Reduce(data, got, 1, MPI_INT, MPI_SUM, root, inter);
     wrong += root == MPI_ROOT && got[0] != 204;
+    /* Beside the root the type means nothing, nor whether the operator takes it. */
+    MPI_Reduce(data, got, 1, root == MPI_PROC_NULL ? MPI_BYTE : MPI_INT, MPI_MAX, root, inter);
+    wrong += root == MPI_ROOT && got[0] != 103;
     got[0] = 7;
     got[1] = 8;
     MPI_Scatter(got, 1, MPI_INT, data, 1, MPI_INT, root, inter);

@@ -134,6 +134,22 @@ int main(int argc, char **argv) {
     CHECK(MPI_Alloc_mem(-1, info, &memory) == MPI_ERR_SIZE);
     MPI_Info_free(&info);
 
+    /* An empty status has no error in it. */
+    MPI_Request none[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Status status;
+    int index;
+    for (int which = 0; which < 3; which++) {
+        status.MPI_ERROR = MPI_ERR_OTHER;
+        if (which == 0)
+            MPI_Wait(none, &status);
+        else if (which == 1)
+            MPI_Waitany(2, none, &index, &status);
+        else
+            MPI_Request_get_status_any(2, none, &index, &flag, &status);
+        CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG);
+        CHECK(status.MPI_ERROR == MPI_SUCCESS);
+    }
+
     MPI_Comm_free(&comm);
     printf("errors: fine\n");
     MPI_Finalize();

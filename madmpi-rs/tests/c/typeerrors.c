@@ -17,6 +17,12 @@ static void expect(const char *what, int code, int class) {
 }
 #define EXPECT(call, class) expect(#call, call, class)
 
+/* Of an attribute: says no at first. */
+static int refuse(MPI_Datatype type, int key, void *value, void *extra) {
+    (void)type, (void)key, (void)extra;
+    return (*(int *)value)++ ? MPI_SUCCESS : MPI_ERR_ARG;
+}
+
 static void function(void *in, void *inout, int *len, MPI_Datatype *type) {
     (void)in, (void)inout, (void)len, (void)type;
 }
@@ -78,6 +84,15 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Pack_external("internal", a, 1, MPI_INT, bytes, sizeof bytes, &place), MPI_ERR_UNSUPPORTED_DATAREP);
     long large = 1L << 40;
     EXPECT(MPI_Pack_external("external32", &large, 1, MPI_LONG, bytes, sizeof bytes, &place), MPI_ERR_CONVERSION);
+
+    /* The function of an attribute says no: the type is still there. */
+    int key, refusals = 0;
+    MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, refuse, &key, NULL);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_set_attr(type, key, &refusals);
+    EXPECT(MPI_Type_free(&type), MPI_ERR_ARG);
+    EXPECT(MPI_Type_free(&type), MPI_SUCCESS);
+    MPI_Type_free_keyval(&key);
 
     MPI_Op_create(function, 1, &op);
     gone = op;
