@@ -44,6 +44,7 @@ fn events(json: &str) -> Vec<Value> {
                 assert!(!stack.is_empty(), "a flow begins outside of a slice: {event}");
                 assert!(begun.insert(id()));
             }
+            "t" => assert!(!stack.is_empty() && begun.contains(&id()), "{event}"),
             "f" => {
                 assert!(begun.contains(&id()), "a flow ends before it begins: {event}");
                 assert!(ended.insert(id()));
@@ -84,6 +85,120 @@ fn a_run_of_two_is_one_picture() {
     let summary = out(&output);
     for wanted in ["rank 0", "rank 1", "vp0", "reactive vp0", "from wake-up to run"] {
         assert!(summary.contains(wanted), "{wanted} is not in\n{summary}");
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// The value of a slice's argument.
+fn arg(event: &Value, name: &str) -> u64 {
+    event["args"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {event}"))
+}
+
+/// Short messages, long ones, to receives that wait and to some that do not, over links that may break and others; several
+/// in one packet. Each has one arrow, from its sender's process to the receiver's, which says the same of it.
+fn every_message_has_its_arrow(driver: &str, strategy: &str, bench: &[&str]) {
+    let dir = fresh(&format!("{driver}-{strategy}-{}", bench[0]));
+    let traces = format!("{}/", text(&dir));
+    let output = mad(&["bench"])
+        .args(bench)
+        .args(["--driver", driver, "--library", "newmad", "--rounds", "1", "--json"])
+        .env("MARCEL_TRACE", &traces)
+        .env("MARCEL_TRACE_RECORDS", "1000000")
+        .env("NMAD_STRATEGY", strategy)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let output = run(&["trace", text(&dir)]);
+    assert!(output.status.success(), "{}", err(&output));
+    let events = events(&out(&output));
+    let told = |ph: &str, verbs: &[&str]| -> Vec<Value> {
+        let named = |event: &&Value| {
+            let name = event["name"].as_str().unwrap();
+            event["ph"] == ph
+                && event["cat"] == "message"
+                && verbs.iter().any(|verb| name.starts_with(verb))
+        };
+        events.iter().filter(named).cloned().collect()
+    };
+    let (left, received) = (told("B", &["sends", "announces"]), told("B", &["received"]));
+    assert!(left.len() > 20, "{}", left.len());
+    let sum = |of: &[Value], name: &str| of.iter().map(|event| arg(event, name)).sum::<u64>();
+    assert_eq!(left.len(), received.len());
+    assert_eq!(sum(&left, "bytes"), sum(&received, "bytes"));
+    let (begun, ended) = (told("s", &["message"]), told("f", &["message"]));
+    assert_eq!((begun.len(), ended.len()), (left.len(), left.len()));
+    let ends: HashMap<_, _> = ended.iter().map(|end| (end["id"].clone(), end)).collect();
+    for begin in &begun {
+        let end = ends[&begin["id"]];
+        assert_ne!(begin["pid"], end["pid"], "{begin} {end}");
+    }
+    // What is told of a message is told just before its arrow's end.
+    let slices: HashMap<_, _> = events
+        .windows(2)
+        .filter(|pair| pair[1]["cat"] == "message" && pair[1].get("id").is_some())
+        .map(|pair| ((pair[1]["id"].clone(), pair[1]["ph"].clone()), &pair[0]))
+        .collect();
+    let about = |id: &Value, ph: &str| {
+        let slice = slices.get(&(id.clone(), ph.into()))?;
+        (slice["ph"] == "B" && slice["cat"] == "message")
+            .then(|| (arg(slice, "tag"), arg(slice, "bytes")))
+    };
+    let mut compared = 0;
+    for begin in &begun {
+        if let (Some(one), Some(other)) = (about(&begin["id"], "s"), about(&begin["id"], "f")) {
+            assert_eq!(one, other, "{begin}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared} of {}", begun.len());
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn every_message_over_shared_memory_has_its_arrow() {
+    every_message_has_its_arrow(
+        "shm",
+        "default",
+        &["latency", "--size", "1,4096,300000", "--iters", "20"],
+    );
+    every_message_has_its_arrow("shm", "aggreg", &["rate", "--size", "8", "--iters", "2"]);
+}
+
+#[test]
+fn every_message_over_sockets_has_its_arrow() {
+    every_message_has_its_arrow(
+        "tcp",
+        "aggreg",
+        &["latency", "--size", "1,4096,300000", "--iters", "20"],
+    );
+}
+
+#[test]
+fn a_moment_is_one_picture() {
+    let dir = fresh("moment");
+    let stencil = example("stencil");
+    let args = ["run", "-n", "2", "--trace", text(&dir), text(&stencil), "--size", "64"];
+    let output = run(&args);
+    assert!(output.status.success(), "{}", err(&output));
+    let output = run(&["trace", "--svg", text(&dir)]);
+    assert!(output.status.success(), "{}", err(&output));
+    let svg = out(&output);
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"), "{svg}");
+    for wanted in
+        ["rank 0", "rank 1", "vp0", "<path class=\"m\" marker-end", "prefers-color-scheme"]
+    {
+        assert!(svg.contains(wanted), "no {wanted} in\n{svg}");
+    }
+    let output = run(&["trace", "--svg", "--from", "0", "--to", "0.000001", text(&dir)]);
+    assert!(
+        !out(&output).contains("<path class=\"m\" marker-end=\"url(#to)\" d=\"M1"),
+        "no message then"
+    );
+    for wrong in
+        [["--from", "2", "--to", "1"], ["--from", "x", "--to", "1"], ["--from", "1", "--to", "nan"]]
+    {
+        let args = [&["trace", "--svg"][..], &wrong[..], &[text(&dir)][..]].concat();
+        assert_eq!(run(&args).status.code(), Some(2), "{wrong:?}");
     }
     std::fs::remove_dir_all(dir).unwrap();
 }

@@ -75,6 +75,8 @@ mod sync;
 #[cfg(not(loom))]
 mod sys;
 #[cfg(not(loom))]
+mod trace;
+#[cfg(not(loom))]
 mod transfer;
 // Under loom only what is modelled is built.
 #[cfg(loom)]

@@ -1,8 +1,9 @@
 //! The trace event format of Chrome, which Perfetto reads too: `ui.perfetto.dev`, or `chrome://tracing`.
 //!
 //! A process is a process; a track is a thread of it, numbered as the kernel does. Slices are pairs of B and E, wake-ups
-//! are flows (s, f) between the slice of the waker and that of the woken thread, waits that slept are asynchronous slices
-//! (b, e), and the number of virtual processors that run something is a counter (C).
+//! are flows (s, f) between the slice of the waker and that of the woken thread, messages flows between the processes (by
+//! way of t where they wait for their receive, or were announced), waits that slept are asynchronous slices (b, e), and the
+//! number of virtual processors that run something is a counter (C).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -11,6 +12,7 @@ use marcel::trace::Kind;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::message::{self, Arrow, Message, Place};
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
@@ -72,15 +74,47 @@ impl<'a> Out<'a> {
 pub(crate) fn json(traces: &[Trace]) -> String {
     let all: Vec<_> = traces.iter().map(|trace| (trace, walk::tracks(trace))).collect();
     let mut out = Out { events: Vec::new(), start: start(traces), pid: 0, tid: 0 };
-    let mut flow = 0;
-    for (trace, tracks) in &all {
+    let arrows = message::arrows(all.iter().map(|(_, tracks)| &tracks[..]));
+    let (flows, mut flow) = (flows(&arrows), arrows.len() as u64);
+    for (number, (trace, tracks)) in all.iter().enumerate() {
         out.pid = trace.process;
-        process(&mut out, trace, tracks, &mut flow);
+        process(&mut out, trace, tracks, (number, &flows), &mut flow);
     }
     out.events.sort_by_key(|(at, _)| *at); // stable: a track's events stay in order
     let events: Vec<_> = out.events.into_iter().map(|(_, event)| event).collect();
     let document = json!({ "traceEvents": events, "displayTimeUnit": "ns" });
     document.to_string()
+}
+
+/// What flows begin (s), pass (t) and end (f) at each place, by number.
+type Flows = HashMap<Place, (&'static str, u64)>;
+
+fn flows(arrows: &[Arrow]) -> Flows {
+    let mut flows = HashMap::new();
+    for (arrow, id) in arrows.iter().zip(1..) {
+        flows.insert(arrow.left.1, ("s", id));
+        flows.insert(arrow.received.1, ("f", id));
+        if let Some((_, place)) = arrow.arrived {
+            flows.insert(place, ("t", id));
+        }
+    }
+    flows
+}
+
+/// A message: a slice without length, in which its flow begins or ends.
+fn message(out: &mut Out<'_>, at: i64, message: &Message, flow: Option<&(&'static str, u64)>) {
+    let name = message.text();
+    let args = &mut out.put(at, "B", "message", name.clone()).args;
+    if let Some((tag, len)) = message.about {
+        args.insert("tag".into(), tag.into());
+        args.insert("bytes".into(), len.into());
+    }
+    if let Some((ph, id)) = flow {
+        let event = out.put(at, ph, "message", "message");
+        event.id = Some(id.to_string());
+        event.bp = (*ph == "f").then_some("e");
+    }
+    out.put(at, "E", "message", name);
 }
 
 fn category(what: What) -> &'static str {
@@ -94,7 +128,13 @@ fn category(what: What) -> &'static str {
     }
 }
 
-fn process<'a>(out: &mut Out<'a>, trace: &'a Trace, tracks: &'a [Track], flow: &mut u64) {
+fn process<'a>(
+    out: &mut Out<'a>,
+    trace: &'a Trace,
+    tracks: &'a [Track],
+    (number, flows): (usize, &Flows),
+    flow: &mut u64,
+) {
     out.meta("process_name", "name", trace.label().into());
     out.meta("process_sort_index", "sort_index", trace.rank.unwrap_or(0).into());
     // Where flows begin and end, by track and time.
@@ -115,8 +155,12 @@ fn process<'a>(out: &mut Out<'a>, trace: &'a Trace, tracks: &'a [Track], flow: &
         out.meta("thread_name", "name", track.owner.label().into());
         out.meta("thread_sort_index", "sort_index", index.into());
         let mut open = Vec::new();
-        for step in track.steps.iter() {
+        for (place, step) in track.steps.iter().enumerate() {
             match step {
+                Step::Message { at, message: told } => {
+                    let place = Place { process: number, track: index, step: place };
+                    message(out, *at, told, flows.get(&place));
+                }
                 Step::Begin { at, what, name, thread, skipped } => {
                     open.push((*what, name, *thread));
                     let event = out.put(*at, "B", category(*what), name.as_str());

@@ -1,8 +1,10 @@
 //! `mad trace`: makes pictures and tables of what `MARCEL_TRACE` has had recorded.
 
 mod chrome;
+mod message;
 mod read;
 mod summary;
+mod svg;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -18,11 +20,12 @@ use crate::out::{self, Exit, Outcome};
 Examples:
   mad run -n 2 --trace /tmp/t ./ring && mad trace /tmp/t -o ring.json
   mad trace --summary /tmp/t
+  mad trace --svg --from 12 --to 20 /tmp/t -o ring.svg
   MARCEL_TRACE=one.trace ./program && mad trace one.trace > one.json
 
 Open the JSON file at https://ui.perfetto.dev (it stays on your machine) or chrome://tracing: a process per rank, a
-track per virtual processor and kernel thread, arrows from a wake-up to the thread that was woken. docs/tracing.md
-says what one sees.
+track per virtual processor and kernel thread, arrows from a wake-up to the thread that was woken and from each message's
+departure to its receipt. docs/tracing.md says what one sees.
 
 Exit status: 1 when a file cannot be read or is not a trace.")]
 pub(crate) struct TraceArgs {
@@ -35,6 +38,20 @@ pub(crate) struct TraceArgs {
     /// Tables instead: where the time went, what the sources had, how long woken threads waited for their turn
     #[arg(long)]
     summary: bool,
+    /// One SVG picture instead: what each virtual processor did, and an arrow for each message
+    #[arg(long, conflicts_with = "summary")]
+    svg: bool,
+    /// Where that picture begins, in milliseconds since the first record
+    #[arg(long, value_name = "MS", requires = "svg", value_parser = milliseconds)]
+    from: Option<f64>,
+    /// Where it ends
+    #[arg(long, value_name = "MS", requires = "svg", value_parser = milliseconds)]
+    to: Option<f64>,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let ms = text.parse().ok().filter(|ms: &f64| ms.is_finite() && *ms >= 0.0);
+    ms.ok_or_else(|| "a number of milliseconds, 0 or more, is needed: 12.5".into())
 }
 
 /// Does what the command line says.
@@ -43,10 +60,18 @@ pub(crate) fn run(args: &TraceArgs) -> Outcome {
     if args.summary {
         return out::print(&summary::table(&traces));
     }
-    let json = chrome::json(&traces);
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from >= to
+    {
+        return Err(Exit::Usage(format!("trace: --from {from} is not before --to {to}")));
+    }
+    let picture = match args.svg {
+        true => svg::svg(&traces, svg::Window::of(&traces, args.from, args.to)),
+        false => chrome::json(&traces),
+    };
     match &args.output {
-        None => out::print(&json),
-        Some(path) => std::fs::write(path, json).map_err(|error| failed(path, &error)),
+        None => out::print(&picture),
+        Some(path) => std::fs::write(path, picture).map_err(|error| failed(path, &error)),
     }
 }
 
@@ -74,6 +99,7 @@ fn load(files: &[PathBuf]) -> Result<Vec<Trace>, Exit> {
         let bytes = std::fs::read(path).map_err(|error| failed(path, &error))?;
         traces.push(read::read(&bytes).map_err(|why| failed(path, &why))?);
     }
+    read::agree(&mut traces);
     traces.sort_by_key(|trace| (trace.rank, trace.process));
     Ok(traces)
 }

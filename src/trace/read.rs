@@ -14,6 +14,7 @@ pub(crate) struct Trace {
     names: HashMap<u32, String>,
     threads: HashMap<u32, u32>,
     pub(crate) rings: Vec<Ring>,
+    clock: Clock,
 }
 
 /// What one slot's kernel threads have recorded, by time.
@@ -126,9 +127,12 @@ impl<'a> Reader<'a> {
 const FAR: i64 = 1 << 60;
 
 /// Converts counts to nanoseconds.
+#[derive(Clone, Copy, Debug)]
 struct Clock {
     first: (u64, u64),
     rate: f64,
+    /// How long the two were compared, in nanoseconds.
+    span: u64,
 }
 
 impl Clock {
@@ -138,13 +142,40 @@ impl Clock {
             return Err("its clocks run backwards: it is damaged".into());
         }
         let rate = if counts == 0 { 1.0 } else { ns as f64 / counts as f64 };
-        Ok(Clock { first, rate })
+        Ok(Clock { first, rate, span: ns })
     }
 
     fn ns(&self, count: u64) -> i64 {
         let since = count.wrapping_sub(self.first.0) as i64;
         let ns = (self.first.1 as i64).saturating_add((since as f64 * self.rate) as i64);
         ns.clamp(-FAR, FAR)
+    }
+
+    fn count(&self, ns: i64) -> u64 {
+        let since = ns.saturating_sub(self.first.1 as i64) as f64 / self.rate;
+        self.first.0.wrapping_add(since as i64 as u64)
+    }
+
+    /// Whether both tell of one counter: then they say nearly the same of each other's moments.
+    fn is_of(&self, other: &Clock) -> bool {
+        const NEAR: i64 = 100_000;
+        let apart = |one: &Clock, (count, ns): (u64, u64)| one.ns(count).saturating_sub(ns as i64);
+        let near = |apart: i64| (-NEAR..NEAR).contains(&apart);
+        near(apart(self, other.first)) && near(apart(other, self.first))
+    }
+}
+
+/// Gives all traces of one machine one clock. Each process has compared the counter with the clock by itself, some ten
+/// nanoseconds wrong; a message is hardly longer under way, and is not to arrive before it left.
+pub(crate) fn agree(traces: &mut [Trace]) {
+    let clocks: Vec<_> = traces.iter().map(|trace| trace.clock).collect();
+    for trace in traces {
+        let own = trace.clock;
+        let same = clocks.iter().filter(|clock| own.is_of(clock));
+        let best = *same.max_by_key(|clock| clock.span).unwrap_or(&own);
+        trace.clock = best;
+        let events = trace.rings.iter_mut().flat_map(|ring| &mut ring.events);
+        events.for_each(|event| event.at = best.ns(own.count(event.at)));
     }
 }
 
@@ -183,7 +214,7 @@ pub(crate) fn read(bytes: &[u8]) -> Read<Trace> {
         return Err("something follows its end: it is damaged".into());
     }
     let rank = (rank != u32::MAX).then_some(rank);
-    Ok(Trace { process, rank, lost, names, threads, rings })
+    Ok(Trace { process, rank, lost, names, threads, rings, clock })
 }
 
 fn ring(from: &mut Reader<'_>, clock: &Clock) -> Read<Ring> {
@@ -205,6 +236,7 @@ fn ring(from: &mut Reader<'_>, clock: &Clock) -> Read<Ring> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use super::super::svg::Window;
     use super::*;
     use proptest::prelude::*;
 
@@ -252,6 +284,24 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn traces_of_one_counter_agree_and_others_keep_their_clocks() {
+        // Two counts are a nanosecond, as one process has found; the other reads 40 ns more.
+        let trace = |clock: [(u64, u64); 2], at: i64| {
+            let mut trace =
+                read(&file(&[], &[(12, 1, vec![[0, Kind::Left as u64, 9, 0]])])).unwrap();
+            trace.clock = Clock::new(clock[0], clock[1]).unwrap();
+            trace.rings[0].events[0].at = at;
+            trace
+        };
+        let own = trace([(1000, 5000), (9000, 9000)], 6000); // count 3000
+        let other = trace([(2000, 5540), (8000, 8540)], 6045); // count 3010
+        let foreign = trace([(1000, 500_000_000), (9000, 500_004_000)], 6000);
+        let mut traces = [own, other, foreign];
+        agree(&mut traces);
+        assert_eq!(traces.map(|trace| trace.rings[0].events[0].at), [6000, 6005, 6000]);
+    }
+
+    #[test]
     fn foreign_files_are_refused() {
         assert!(read(b"").is_err() && read(b"\x7fELF....").is_err());
         let good = file(&[(2, "worker")], &[(12, 1, vec![[1, 3, 0, 0]])]);
@@ -281,11 +331,13 @@ pub(crate) mod tests {
                 bytes[at] = value;
             }
             if let Ok(trace) = read(&bytes) {
-                let tracks = super::super::walk::tracks(&trace);
-                let json = super::super::chrome::json(std::slice::from_ref(&trace));
+                let mut traces = [trace, read(&file(&[], &[])).unwrap()];
+                agree(&mut traces);
+                let json = super::super::chrome::json(&traces);
                 prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-                super::super::summary::table(std::slice::from_ref(&trace));
-                drop(tracks);
+                super::super::summary::table(&traces);
+                let svg = super::super::svg::svg(&traces, Window::of(&traces, None, None));
+                prop_assert!(svg.ends_with("</svg>\n"));
             }
         }
 

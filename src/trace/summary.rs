@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use marcel::trace::Kind;
 
+use super::message;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 use crate::out;
@@ -46,15 +47,15 @@ fn times(track: &Track) -> Times {
     let mut open: Vec<What> = Vec::new();
     let mut last = None;
     for step in &track.steps {
-        let (Step::Begin { at, .. } | Step::End { at, .. } | Step::Mark { at, .. }) = step;
+        let at = step.at();
         let now = match (open.last(), step) {
             (Some(what), _) => place(*what),
             // Threads came and went too fast to be recorded.
             (None, Step::Begin { what: What::Thread, skipped: 1.., .. }) => Place::Computing,
             (None, _) => Place::Scheduling,
         };
-        times.ns[now as usize] += at - last.unwrap_or(*at);
-        last = Some(*at);
+        times.ns[now as usize] += at - last.unwrap_or(at);
+        last = Some(at);
         match step {
             Step::Begin { what, skipped, .. } => {
                 open.push(*what);
@@ -62,7 +63,7 @@ fn times(track: &Track) -> Times {
                 times.slept += u64::from(place(*what) == Place::Sleeping);
             }
             Step::End { .. } => _ = open.pop(),
-            Step::Mark { .. } => {}
+            Step::Mark { .. } | Step::Message { .. } => {}
         }
     }
     times
@@ -73,8 +74,8 @@ pub(crate) fn table(traces: &[Trace]) -> String {
     let mut text = String::new();
     // As in the picture.
     let start = start(traces);
-    for trace in traces {
-        let tracks = walk::tracks(trace);
+    let tracks: Vec<_> = traces.iter().map(walk::tracks).collect();
+    for (trace, tracks) in traces.iter().zip(&tracks) {
         // (Damaged files have any number.)
         let written =
             trace.rings.iter().fold(trace.lost, |sum, ring| sum.saturating_add(ring.lost));
@@ -82,11 +83,36 @@ pub(crate) fn table(traces: &[Trace]) -> String {
             0 => String::new(),
             lost => format!("; {lost} older records were overwritten (MARCEL_TRACE_RECORDS)"),
         };
-        text += &format!("{}{overwritten}\n{}\n", trace.label(), per_track(&tracks));
-        text += &sources(trace, &tracks);
-        text += &wakes(trace, &tracks, start);
+        text += &format!("{}{overwritten}\n{}\n", trace.label(), per_track(tracks));
+        text += &sources(trace, tracks);
+        text += &wakes(trace, tracks, start);
     }
-    text
+    text + &messages(&tracks)
+}
+
+/// How long messages were under way, of which both ends are known.
+fn messages(tracks: &[Vec<Track>]) -> String {
+    let mut pairs: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
+    for arrow in message::arrows(tracks.iter().map(Vec::as_slice)) {
+        let (left, at) = arrow.left;
+        if let Step::Message { message, .. } = &tracks[at.process][at.track].steps[at.step] {
+            pairs.entry(message.ranks).or_default().push(arrow.received.0 - left);
+        }
+    }
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let mut table = out::table(&["messages", "number", "µs, median", "99 %", "longest"]);
+    for ((from, to), mut times) in pairs {
+        times.sort_unstable();
+        let us = |part: f64| {
+            let time = times[((times.len() - 1) as f64 * part) as usize];
+            format!("{:.1}", time as f64 / 1000.0)
+        };
+        let name = format!("rank {from} to {to}");
+        table.add_row([name, times.len().to_string(), us(0.5), us(0.99), us(1.0)]);
+    }
+    format!("from leaving to receipt\n{}\n", aligned(table))
 }
 
 fn ms(ns: i64) -> String {

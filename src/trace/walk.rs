@@ -6,6 +6,7 @@
 
 use marcel::trace::Kind;
 
+use super::message::Message;
 use super::read::{Event, Owner, Trace};
 
 /// What a slice is about.
@@ -53,6 +54,20 @@ pub(crate) enum Step {
         event: Event,
         name: String,
     },
+    Message {
+        at: i64,
+        message: Message,
+    },
+}
+
+impl Step {
+    pub(crate) fn at(&self) -> i64 {
+        let (Step::Begin { at, .. }
+        | Step::End { at, .. }
+        | Step::Mark { at, .. }
+        | Step::Message { at, .. }) = self;
+        *at
+    }
 }
 
 /// A kernel thread, or a virtual processor.
@@ -76,6 +91,8 @@ struct Walker<'a> {
     trace: &'a Trace,
     track: Track,
     open: Vec<What>,
+    /// Tag and length of the messages that are told of next: more than one where a handler came between.
+    about: Vec<(u64, u64)>,
 }
 
 /// A process's tracks, virtual processors first.
@@ -111,7 +128,12 @@ pub(crate) fn tracks(trace: &Trace) -> Vec<Track> {
 
 impl<'a> Walker<'a> {
     fn new(trace: &'a Trace, owner: Owner) -> Walker<'a> {
-        Walker { trace, track: Track { owner, steps: Vec::new() }, open: Vec::new() }
+        Walker {
+            trace,
+            track: Track { owner, steps: Vec::new() },
+            open: Vec::new(),
+            about: Vec::new(),
+        }
     }
 
     fn owned_by(&mut self, owner: Owner, at: i64, tracks: &mut Vec<Track>) {
@@ -205,7 +227,13 @@ impl<'a> Walker<'a> {
             }
             Kind::CallbackEnd => self.end(at, What::Callback, None),
             Kind::Owner | Kind::OwnerName => {}
+            Kind::Message => self.about.push((event.a, event.b)),
             _ => {
+                if let Some(mut message) = Message::of(event, None) {
+                    message.about = self.about.pop();
+                    self.track.steps.push(Step::Message { at, message });
+                    return;
+                }
                 let name = mark(self.trace, event);
                 self.track.steps.push(Step::Mark { at, event: *event, name });
             }
@@ -273,7 +301,7 @@ pub(crate) fn wakes(tracks: &[Track]) -> Vec<Wake> {
                 Step::Mark { at, event, .. } if event.kind == Kind::Unpark => {
                     all.push((*at, 1, track, event.a as u32));
                 }
-                Step::Mark { .. } => {}
+                Step::Mark { .. } | Step::Message { .. } => {}
             }
         }
     }
@@ -315,6 +343,7 @@ mod tests {
             Step::Begin { name, .. } => format!("({name}"),
             Step::End { how, .. } => format!("{})", how.as_deref().unwrap_or("")),
             Step::Mark { name, .. } => format!("[{name}]"),
+            Step::Message { message, .. } => format!("<{}>", message.text()),
         };
         track.steps.iter().map(text).collect::<Vec<_>>().join(" ")
     }
@@ -337,6 +366,21 @@ mod tests {
             picture(&tracks[0]),
             "(main (5) (tick [event of net (point tick)] ) (polls ) yields) (looks around (sleeps ) )"
         );
+    }
+
+    #[test]
+    fn a_message_has_the_tag_and_length_that_were_told_before_it() {
+        let records = vec![
+            record(1, Kind::MessageReceived, 1 << 63, 1 << 32), // what it is about was overwritten
+            record(2, Kind::Message, 7, 4096),
+            record(3, Kind::Message, 8, 5), // in a handler
+            record(3, Kind::MessageLeft, 2, 1 << 32),
+            record(2, Kind::MessageLeft, 3, 1 << 32 | 2),
+        ];
+        let picture = picture(&walked(&[(12, 1, records)])[0]);
+        let expected =
+            "<received a message from rank 0> <sends 4 KiB to rank 2> <sends 5 B to rank 0>";
+        assert_eq!(picture, expected);
     }
 
     #[test]

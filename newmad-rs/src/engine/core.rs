@@ -470,7 +470,7 @@ impl<D: Driver> Core<D> {
         {
             // Most packets, in short.
             gate.rx_seq = gate.rx_seq.wrapping_add(1);
-            self.get(request, from, payload);
+            self.get(request, from, payload, header.seq.into());
             return Ok(Taken::Yes);
         }
         let taken = self.incoming(from, header, payload)?;

@@ -38,6 +38,8 @@ pub(crate) struct Cell {
     pub(crate) content: Content,
     /// The receive that took it before it was complete.
     pub(crate) claimed: Option<Ref>,
+    /// What the trace calls it.
+    pub(crate) number: u64,
     /// Its number among the unexpected messages, in order of arrival.
     pub(crate) arrival: u64,
     /// Neighbours in the lists by (source, tag), by tag, and of all; `next[0]` is the free list's link too.
@@ -156,6 +158,7 @@ impl Pool {
                 got: 0,
                 content: Content::Eager,
                 claimed: None,
+                number: 0,
                 arrival: 0,
                 next: [self.classes[class].free, NONE, NONE],
                 prev: [NONE; 3],

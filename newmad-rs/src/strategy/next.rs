@@ -4,6 +4,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use marcel::trace::When;
 use pioman::Manager;
 
 use super::chosen::{COPIED, STAGE};
@@ -21,7 +22,7 @@ use crate::proto::{Header, Kind};
 use crate::request::span::Span;
 use crate::request::{Outcome, Place, Ref};
 use crate::sampling::Pace;
-use crate::sys;
+use crate::{sys, trace};
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
 const PACKET_NS: (u64, u64) = (2_000, 20_000);
@@ -283,7 +284,14 @@ impl<D: Driver> Core<D> {
             self.send_gathered(to, request, limits)
         } else {
             let mut packet = wrap(request, limits);
+            let moment = trace::moment();
             let posted = self.post(to, &mut packet.header, &[packet.payload]);
+            if posted && request.moved.get() == 0 {
+                let header = &packet.header;
+                let number =
+                    if announced { trace::announced(header.id) } else { header.seq.into() };
+                self.trace_left(moment, to, number, (request.tag, request.capacity));
+            }
             posted.then_some(packet.payload.len())
         };
         let Some(bytes) = bytes else { return false };
@@ -330,8 +338,12 @@ impl<D: Driver> Core<D> {
         }
         let header = Header::new(Kind::Pack);
         let mut header = Header { len: bytes as u64, payload: bytes as u32, ..header };
+        let moment = trace::moment();
         if !self.post(to, &mut header, &parts[..count]) {
             return false;
+        }
+        if moment.is_some() {
+            self.trace_pack(moment, to, header.seq, order.clone());
         }
         let oldest = self.gates[to as usize].sends.front();
         let mut overtaken = true;
@@ -342,6 +354,26 @@ impl<D: Driver> Core<D> {
         let chosen = &mut self.gates[to as usize].chosen;
         chosen.overtaken = if overtaken { chosen.overtaken + 1 } else { 0 };
         true
+    }
+
+    /// Tells the trace of each message of a packet.
+    #[cold]
+    fn trace_pack(
+        &self,
+        moment: Option<When>,
+        to: u32,
+        seq: u32,
+        order: impl Iterator<Item = Ref>,
+    ) {
+        let mut at = 0;
+        for request in order {
+            let (number, len) = match request.is_announced(self.threshold) {
+                true => (trace::announced(request.id.get()), ANNOUNCED),
+                false => (trace::packed(seq, at), entries::SHORT + request.capacity),
+            };
+            self.trace_left(moment, to, number, (request.tag, request.capacity));
+            at += len;
+        }
     }
 
     /// This message has left, whole or announced.

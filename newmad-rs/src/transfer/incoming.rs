@@ -9,6 +9,7 @@ use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Ref};
 use crate::strategy::entries;
+use crate::trace;
 
 impl<D: Driver> Core<D> {
     /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
@@ -24,11 +25,11 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         let taken = match header.kind {
-            Kind::Eager => self.eager(from, header, payload)?,
+            Kind::Eager => self.eager(from, header, payload, header.seq.into())?,
             Kind::First => self.first(from, header, payload)?,
             Kind::Next => self.next(from, header, payload).map(|()| true)?,
             Kind::Rts => self.announced(from, header)?,
-            Kind::Pack => self.unpack(from, payload)?,
+            Kind::Pack => self.unpack(from, header.seq, payload)?,
             Kind::Cts => self.asked(from, header).map(|()| true)?,
             Kind::Fin => self.told(from, header).map(|()| true)?,
             Kind::Ask => self.questioned(from, header).map(|()| true)?,
@@ -57,30 +58,39 @@ impl<D: Driver> Core<D> {
 
     /// A receive gets a whole message.
     #[inline(always)]
-    pub(crate) fn get(&mut self, request: Ref, from: u32, payload: Span) {
+    pub(crate) fn get(&mut self, request: Ref, from: u32, payload: Span, number: u64) {
         request.store(0, payload);
         self.count_received(from, payload.len());
-        self.delivered(request, from, payload.len());
+        self.delivered(request, from, payload.len(), number);
     }
 
-    fn eager(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+    /// A whole message, which the trace calls `number`.
+    fn eager(
+        &mut self,
+        from: u32,
+        header: &Header,
+        payload: Span,
+        number: u64,
+    ) -> Result<bool, Malformed> {
         if let Some(request) = self.matching.take_posted(from, header.tag) {
-            self.get(request, from, payload);
+            self.get(request, from, payload, number);
             return Ok(true);
         }
-        let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };
+        let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+            return Ok(false);
+        };
         self.matching.pool.append(cell, payload);
         Ok(true)
     }
 
     /// Takes several messages out of a packet. When there is no cell for one of them, the packet stays where it is, and
     /// those before are not taken again.
-    fn unpack(&mut self, from: u32, pack: Span) -> Result<bool, Malformed> {
+    fn unpack(&mut self, from: u32, seq: u32, pack: Span) -> Result<bool, Malformed> {
         let mut at = core::mem::take(&mut self.gates[from as usize].unpacked);
         while let Some((header, payload, next)) = entries::decode(pack, at)? {
             let taken = match header.kind {
                 Kind::Rts => self.announced(from, &header)?,
-                _ => self.eager(from, &header, payload)?,
+                _ => self.eager(from, &header, payload, trace::packed(seq, at))?,
             };
             if !taken {
                 self.gates[from as usize].unpacked = at;
@@ -100,10 +110,14 @@ impl<D: Driver> Core<D> {
             Some(request) => {
                 request.store(0, payload);
                 self.count_received(from, total);
+                request.remote_id.set(header.seq.into()); // for the trace
                 Assembly::Request { request, got: payload.len(), total }
             }
             None => {
-                let Some(cell) = self.keep(from, header, Content::Eager)? else { return Ok(false) };
+                let number = header.seq.into();
+                let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+                    return Ok(false);
+                };
                 self.matching.pool.append(cell, payload);
                 Assembly::Cell(cell)
             }
@@ -127,7 +141,7 @@ impl<D: Driver> Core<D> {
                     gate.assembly = Assembly::Request { request, got: now, total };
                 } else {
                     gate.assembly = Assembly::Nothing;
-                    self.delivered(request, from, total);
+                    self.delivered(request, from, total, request.remote_id.get());
                 }
                 Ok(())
             }
@@ -152,7 +166,9 @@ impl<D: Driver> Core<D> {
 
     fn announced(&mut self, from: u32, header: &Header) -> Result<bool, Malformed> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
+        let number = trace::announced(header.id);
         if let Some(request) = self.matching.take_posted(from, header.tag) {
+            self.trace_arrived(from, number, (header.tag, header.len as usize));
             self.begin_rendezvous(
                 request,
                 from,
@@ -164,7 +180,7 @@ impl<D: Driver> Core<D> {
             return Ok(true);
         }
         let content = Content::Announced { id: header.id, addr: header.addr, sender_waits };
-        Ok(self.keep(from, header, content)?.is_some())
+        Ok(self.keep(from, header, content, number)?.is_some())
     }
 
     /// Puts a message into a cell and among the unexpected ones.
@@ -173,6 +189,7 @@ impl<D: Driver> Core<D> {
         from: u32,
         header: &Header,
         content: Content,
+        number: u64,
     ) -> Result<Option<u32>, Malformed> {
         let bytes = if content == Content::Eager { header.len as usize } else { 0 };
         if !self.matching.pool.can_hold(bytes) {
@@ -186,6 +203,8 @@ impl<D: Driver> Core<D> {
         cell.got = 0;
         cell.content = content;
         cell.claimed = None;
+        cell.number = number;
+        self.trace_arrived(from, number, (header.tag, header.len as usize));
         self.matching.add_unexpected(index);
         if self.matching.has_probes() {
             self.serve_probes(index);
@@ -223,19 +242,22 @@ impl<D: Driver> Core<D> {
 
     /// Moves a complete message from its cell to the receive that has it.
     fn empty(&mut self, index: u32, request: Ref) {
-        let from = self.matching.pool.get(index).source;
+        let kept = self.matching.pool.get(index);
+        let (from, number) = (kept.source, kept.number);
         let payload = self.matching.pool.payload(index);
         request.store(0, payload);
         self.matching.pool.put(index);
-        self.delivered(request, from, payload.len());
+        self.delivered(request, from, payload.len(), number);
     }
 
-    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short).
+    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`: what
+    /// the trace calls it.
     #[inline]
-    pub(crate) fn delivered(&mut self, request: Ref, from: u32, len: usize) {
+    pub(crate) fn delivered(&mut self, request: Ref, from: u32, len: usize, number: u64) {
         debug_assert_eq!(request.op, Op::Recv);
         request.source.set(from);
         request.message.set(len);
+        self.trace_received(from, number, (request.matched.get(), len));
         let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
         self.finish(request, outcome);
     }

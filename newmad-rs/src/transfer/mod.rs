@@ -17,7 +17,7 @@ use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::strategy::{Limits, WINDOW, wrap};
-use crate::sys;
+use crate::{sys, trace};
 
 impl<D: Driver> Core<D> {
     #[inline]
@@ -39,12 +39,14 @@ impl<D: Driver> Core<D> {
             return false;
         }
         let numbers = (gate.tx_seq, gate.rx_seq);
+        let moment = trace::moment();
         let posted = match self.rails.get_mut(gate.small) {
             Some(rail) => rail.driver.post_eager(to, numbers, tag, data) == Post::Posted,
             None => false,
         };
         if posted {
             gate.tx_seq = gate.tx_seq.wrapping_add(1);
+            self.trace_left(moment, to, numbers.0.into(), (tag, len));
         } else {
             gate.credit.take_back(len);
         }
@@ -89,7 +91,10 @@ impl<D: Driver> Core<D> {
                 return self.hold(request);
             }
             let mut packet = wrap(request, &limits);
+            let moment = trace::moment();
             if self.post(to, &mut packet.header, &[packet.payload]) {
+                let number = packet.header.seq.into();
+                self.trace_left(moment, to, number, (request.tag, request.capacity));
                 return self.finish(request, Outcome::Done);
             }
         }
@@ -97,6 +102,7 @@ impl<D: Driver> Core<D> {
     }
 
     fn queue_send(&mut self, request: Ref) {
+        self.trace_queued(request);
         if request.is_announced(self.threshold) {
             self.table.insert(request);
         }
@@ -114,6 +120,7 @@ impl<D: Driver> Core<D> {
 
     /// It is the first message that stays until the next look.
     fn hold(&mut self, request: Ref) {
+        self.trace_queued(request);
         let gate = &mut self.gates[request.peer as usize];
         gate.sends.push(request, Place::Sends);
         gate.held = 1;
@@ -141,7 +148,12 @@ impl<D: Driver> Core<D> {
             0 => Header { kind: Kind::First, len, ..whole },
             moved => Header { kind: Kind::Next, len: moved as u64, ..whole },
         };
-        self.post(to, &mut header, &parts[..count]).then_some(bytes)
+        let moment = trace::moment();
+        let posted = self.post(to, &mut header, &parts[..count]);
+        if posted && moved == 0 {
+            self.trace_left(moment, to, header.seq.into(), (request.tag, request.capacity));
+        }
+        posted.then_some(bytes)
     }
 
     /// Sends one packet on the small track. False: there is no room now.

@@ -21,6 +21,7 @@ use crate::engine::core::Core;
 use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::trace;
 
 /// Bytes copied in one round.
 const PIECE: usize = 256 * 1024;
@@ -260,12 +261,16 @@ impl<D: Driver> Core<D> {
 
     /// Ends a rendezvous, in order, on this side.
     pub(crate) fn end_rendezvous(&mut self, request: Ref) {
+        if request.op == Op::Send {
+            self.trace_sent(request);
+        }
         self.table.remove(request);
         match request.op {
             Op::Recv => {
                 self.unexpect_data(request);
                 self.ignore_arrivals(request);
-                self.delivered(request, request.source.get(), request.message.get());
+                let number = trace::announced(request.remote_id.get());
+                self.delivered(request, request.source.get(), request.message.get(), number);
             }
             _ => self.finish(request, Outcome::Done),
         }

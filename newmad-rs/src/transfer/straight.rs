@@ -74,6 +74,7 @@ impl<D: Driver> Core<D> {
                 unsafe { payload.copy_to(buffer.as_mut_ptr()) };
                 way.driver.release(from);
                 self.count_received(from, len);
+                self.trace_received(from, header.seq.into(), (tag, len));
                 return Found::Message(len);
             }
             // What is wrong with it is found again by whoever looks next.

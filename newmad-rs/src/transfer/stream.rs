@@ -109,6 +109,7 @@ impl<D: Driver> Core<D> {
             self.gates[to as usize].streams.remove(request);
             self.backlog -= 1;
         }
+        self.trace_sent(request);
         self.table.remove(request);
         if self.gates[to as usize].halves.contains(&Some(request)) {
             request.over.set(true);

@@ -90,6 +90,20 @@ kinds! {
     /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest eight
     /// bits the method that it has chosen, in the upper half why, a name.
     Method = 44,
+
+    /// What the next record tells of, made at the same moment: the tag (`a`) and the length in bytes (`b`) of a message.
+    Message = 64,
+    /// A message to rank `b` does not leave at once.
+    MessageQueued = 65,
+    /// A message leaves, or its announcement does. Here and in what follows, `a`: its number among those of these two ranks,
+    /// the same on both sides; `b`: the rank of this side in the upper half, that of the other in the lower.
+    MessageLeft = 66,
+    /// It, or its announcement, has come, and is not received yet.
+    MessageArrived = 67,
+    /// It has been received.
+    MessageReceived = 68,
+    /// One that was announced has gone as a whole: its memory is the sender's again.
+    MessageSent = 69,
 }
 
 impl Kind {

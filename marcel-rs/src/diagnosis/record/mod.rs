@@ -128,6 +128,33 @@ pub fn record(kind: Kind, a: u64, b: u64) {
     }
 }
 
+/// A moment at which something is recorded later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct When(u64);
+
+/// This moment, if anything is recorded now.
+///
+/// # Context
+/// Anywhere, signal handlers included.
+#[inline(always)]
+pub fn now() -> Option<When> {
+    on().map(|rings| When(rings.now()))
+}
+
+/// Records events, each with its `a` and `b`, as of one moment: for less than one by one, and where it is known only
+/// later whether there was anything to record.
+///
+/// # Context
+/// Anywhere, signal handlers included.
+#[inline(never)]
+pub fn record_as_of<const N: usize>(when: When, events: [(Kind, u64, u64); N]) {
+    if let Some(rings) = on() {
+        for (kind, a, b) in events {
+            ring::put(rings, when.0, kind, 0, a, b);
+        }
+    }
+}
+
 /// As [`record`], for events that may follow each other within nanoseconds; false if this one was only counted. If it
 /// begins something whose end is recorded as well, that depends on the answer.
 #[inline(always)]
