@@ -300,7 +300,7 @@ impl Engine {
                 bells = self.silence();
                 let mut looks = 0;
                 while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
-                    core.progress();
+                    core.glance(asked.peer);
                     looks += 1;
                 }
             }

@@ -4,6 +4,7 @@
 mod checked;
 mod faults;
 mod gaps;
+mod glance;
 mod late;
 mod lent;
 mod quiet;
