@@ -1,7 +1,7 @@
 //! What the engine's lock costs a message that nobody disputes.
 //!
 //! Source: thesis 2009, 7.2.1.1, figures 7.3 and 7.4 (no protection, one coarse lock, fine ones; over InfiniBand 2.05,
-//! 2.19 and 2.30 µs). The ping-pong is that of [`latency`], in processes that differ in `NMAD_LOCK` alone. There is no
+//! 2.19 and 2.30 µs). The ping-pong is that of `latency`, in processes that differ in `NMAD_LOCK` alone. There is no
 //! fine lock to measure: one is taken once per message here, where the coarse lock of the thesis was taken twice.
 //!
 //! Without a lock the engine belongs to one kernel thread. So `none` is cheaper where only one uses it (modes no-thread
