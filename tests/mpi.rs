@@ -200,11 +200,13 @@ fn large_messages_arrive_while_a_side_computes() {
     }
 }
 
+/// `MADMPI_THREADS_SECONDS`: for how long, with each driver; a minute shows more.
 #[test]
 fn four_threads_of_each_rank_call_at_once() {
     let program = bench("threads.c");
+    let seconds = std::env::var("MADMPI_THREADS_SECONDS").unwrap_or_else(|_| "2".into());
     for driver in ["shm", "tcp"] {
-        let found = words(&["run", "-n", "2", "--driver", driver, &program, "2", "4"]);
+        let found = words(&["run", "-n", "2", "--driver", driver, &program, &seconds, "4"]);
         assert_eq!(found[2..], ["no", "error"], "{driver}");
     }
 }

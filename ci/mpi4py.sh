@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Runs mpi4py's own test suite on madmpi: ci/mpi4py.sh [PROCESSES]...      (1 2 4, without arguments)
+#
+# MPI4PY_ALL=1: all files are run with any number of processes, not only those that are worth the time there.
+# MPI4PY_LIMIT: seconds that each run may take (400, or 1500 with MPI4PY_ALL=1). A test that hangs is a failure that says which.
+#
+# mpi4py comes from PyPI, as source: its wheels hold extensions for the binary interfaces of MPICH and Open MPI only, and the
+# one for the standard ABI has to be compiled, which our mpicc does. The virtual environment stays in the target folder.
+# docs/mpi.md says what is left out, and why; logs are in the target folder, one of each process.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+version=4.1.1
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+place="$target/mpi4py"
+source="$place/mpi4py-$version"
+[ $# -gt 0 ] || set -- 1 2 4
+
+missing() {
+    echo "SKIPPED: mpi4py's tests: $1"
+    exit 0
+}
+
+command -v python3 >/dev/null || missing "there is no python3"
+mkdir -p "$place"
+cargo build -q -p madmpi -p mad --lib --bins || exit 1
+madmpi-rs/tools/install "$place/madmpi" "$target/debug" || exit 1
+
+if ! [ -e "$place/venv/ready" ]; then
+    rm -rf "$place/venv"
+    python3 -m venv "$place/venv" || missing "python3 -m venv does not work (apt install python3-venv)"
+    pip="$place/venv/bin/pip"
+    timeout 120 "$pip" install -q --only-binary :all: numpy || missing "numpy is not to be had from PyPI"
+    if ! [ -e "$source" ]; then
+        timeout 180 "$pip" download -q --no-deps --no-binary mpi4py -d "$place" "mpi4py==$version" ||
+            missing "the source of mpi4py is not to be had from PyPI"
+        tar -C "$place" -xf "$place/mpi4py-$version.tar.gz" || exit 1
+        # While they are loaded these open a file to see whether that works, and know only mpi4py's own error for no.
+        sed -i 's/^except NotImplementedError:$/except (NotImplementedError, MPI.Exception):/' \
+            "$source"/test/test_{file,io,subclass}.py
+    fi
+    # Not from pip's cache: it may hold a wheel for another library.
+    MPICC="$place/madmpi/bin/mpicc" MPI4PY_BUILD_MPICC="$place/madmpi/bin/mpicc" MPI4PY_BUILD_MPIABI=1 CFLAGS=-O0 \
+        timeout 600 "$pip" install -q --no-cache-dir --no-deps "$place/mpi4py-$version.tar.gz" >"$place/build.log" 2>&1 || {
+        tail -20 "$place/build.log"
+        python3 -c 'import sysconfig, os, sys; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' ||
+            missing "Python.h is missing (apt install python3-dev)"
+        echo "FAILED: mpi4py does not build with our mpicc"
+        exit 1
+    }
+    touch "$place/venv/ready"
+fi
+
+# What needs windows, files or ports without asking first whether there are any, and a test that relies on a stand-in of mpi4py's.
+without=(
+    -x test_errhandler.TestErrhandlerFile -x test_msgspec.TestMessageRMA -x test_objmodel.TestObjModel.testSafeFreeCreated
+    -x test_util_sync.TestSequential -x test_win.TestWinNull.testGetName -x test_io.TestDatarep
+    -e '^test_dynproc\.py' -x test_ulfm.TestULFMWorld.testIAgree
+)
+# What does not depend on the number of processes; with four, also the longest loops over types and counts.
+local='test_(datatype|pack|msgspec|util_dtlib)\.py'
+longest='test_(cco(_nb|_pr)?_vec|cco(_pr)?_ngh_buf|p2p_buf_part)\.py'
+
+[ "${MPI4PY_ALL:-0}" = 1 ] && limit="${MPI4PY_LIMIT:-1500}" || limit="${MPI4PY_LIMIT:-400}"
+export MPI4PY_TEST_SPAWN=no PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+failed=0
+for processes; do
+    files=()
+    if [ "${MPI4PY_ALL:-0}" != 1 ]; then
+        [ "$processes" = 1 ] || files+=(-e "$local")
+        [ "$processes" -lt 4 ] || files+=(-e "$longest")
+    fi
+    export LOG="$place/log.$processes"
+    rm -f "$LOG".*
+    began=$SECONDS
+    # Each process has a log of its own.
+    # shellcheck disable=SC2016
+    timeout "$limit" "$target/debug/mad" run -n "$processes" \
+        sh -c 'exec "$@" >"$LOG.$PMI_RANK" 2>&1' sh \
+        "$place/venv/bin/python" "$source/test/main.py" --no-builddir -v "${without[@]}" "${files[@]}"
+    status=$?
+    python3 ci/mpi4py-summary.py "$processes" "$status" "$((SECONDS - began))" "$LOG".* || failed=1
+done
+exit $failed
