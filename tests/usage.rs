@@ -52,7 +52,7 @@ fn wrong_usage_is_status_2_and_says_what_is_wrong() {
         (&["bench", "frobnicate"], "waiting"),
         (&["bench", "overlap", "--frobnicate"], "--compute-us"),
         (&["bench", "waiting", "--workload", "some"], "together"),
-        (&["bench", "locking", "--lock", "fine"], "coarse"),
+        (&["bench", "locking", "--lock", "finest"], "coarse"),
         (&["bench", "locking", "--library", "newmad"], "--lock"),
         (&["bench", "delegation", "--mode", "no-thread"], "mono|smp"),
         (&["bench", "delegation", "--method", "oracle"], "task"),

@@ -187,11 +187,12 @@ pub(crate) static OFFLOAD: Knob = Knob {
 /// `NMAD_LOCK`: how a session's engine is locked.
 pub(crate) static LOCK: Knob = Knob {
     name: "NMAD_LOCK",
-    kind: Kind::Word(&["coarse", "none"]),
+    kind: Kind::Word(&["coarse", "none", "fine"]),
     default: "coarse",
     unit: "",
-    meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; a \
-              program may change it while it runs",
+    meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; fine: \
+              over shared memory short messages are sent to each rank beside the engine; a program may change it while \
+              it runs",
 };
 
 /// Every knob of this crate, as `mad knobs` prints them.
@@ -294,6 +295,7 @@ impl Settings {
             sampling: Source::of(&SAMPLING.text()?),
             lock: match LOCK.text()?.as_str() {
                 "none" => Locking::None,
+                "fine" => Locking::Fine,
                 _ => Locking::Coarse,
             },
         })

@@ -94,14 +94,26 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn tell(&self, when: When, kind: Kind, number: u64, peer: u32, message: (u64, usize)) {
-        if peer != self.rank {
-            let (tag, len) = message;
-            let ranks = u64::from(self.rank) << 32 | u64::from(peer);
-            let about = (Kind::Message, tag, len as u64);
-            trace::record_as_of(when, [about, (kind, number, ranks)]);
-        }
+        tell(when, kind, number, (self.rank, peer), message);
+    }
+}
+
+/// As `trace_left`, of a message that left beside the engine.
+#[inline(always)]
+pub(crate) fn left(when: Option<When>, ranks: (u32, u32), number: u32, message: (u64, usize)) {
+    if let Some(when) = when {
+        tell(when, Kind::MessageLeft, number.into(), ranks, message);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn tell(when: When, kind: Kind, number: u64, (rank, peer): (u32, u32), message: (u64, usize)) {
+    if peer != rank {
+        let (tag, len) = message;
+        let ranks = u64::from(rank) << 32 | u64::from(peer);
+        let about = (Kind::Message, tag, len as u64);
+        trace::record_as_of(when, [about, (kind, number, ranks)]);
     }
 }

@@ -129,14 +129,16 @@ fn ping_pong(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn one_thread_plays_all_ranks() {
-    launch("alone", 1, &[SMALL]).succeed(PATIENCE);
-    launch("full", 1, &[SMALL, ("NMAD_SHM_SLOTS", "4")]).succeed(PATIENCE);
+    for lock in [("NMAD_LOCK", "coarse"), ("NMAD_LOCK", "fine")] {
+        launch("alone", 1, &[SMALL, lock]).succeed(PATIENCE);
+        launch("full", 1, &[SMALL, lock, ("NMAD_SHM_SLOTS", "4")]).succeed(PATIENCE);
+    }
 }
 
 #[test]
 fn who_only_sends_and_who_only_receives() {
     for driver in ["shm", "tcp"] {
-        for lock in ["coarse", "none"] {
+        for lock in ["coarse", "none", "fine"] {
             let env = [("NMAD_DRIVER", driver), ("NMAD_LOCK", lock), SMALL];
             launch("one way", 2, &env).succeed(PATIENCE);
             launch("ping-pong", 2, &env).succeed(PATIENCE);

@@ -67,7 +67,7 @@ const LIBRARY: Key = Key {
 };
 pub(super) const LOCK: Key = Key {
     name: "lock",
-    takes: Takes::Words(&[AUTO, "none", "coarse"]),
+    takes: Takes::Words(&[AUTO, "none", "coarse", "fine"]),
     default: AUTO,
     help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
 };

@@ -93,7 +93,7 @@ pub(crate) struct BenchArgs {
     /// Whether idle cores submit what isend registers: auto, never, always
     #[arg(long, value_name = "LIST")]
     offload: Option<String>,
-    /// How a session's engine is locked: auto, none, coarse
+    /// How a session's engine is locked: auto, none, coarse, fine
     #[arg(long, value_name = "LIST")]
     lock: Option<String>,
     /// Compute virtual processors: a number, or Nx for N times the cores

@@ -9,6 +9,8 @@
 //! or counted by the engine. Were there a gap, whoever has pushed and is about to sleep could find nothing pending, and
 //! nobody would watch.
 
+#[cfg_attr(loom, allow(dead_code))]
+pub(crate) mod lane;
 #[cfg(not(loom))]
 pub(crate) mod queue;
 

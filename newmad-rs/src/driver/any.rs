@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 
 use super::shm::Shm;
 use super::tcp::Tcp;
-use super::{Driver, Peek, Post, Refused};
+use super::{Driver, Outlet, Peek, Post, Refused};
 use crate::error::Error;
 use crate::proto::Header;
 use crate::request::span::Span;
@@ -70,6 +70,12 @@ impl Driver for Any {
     #[inline(always)]
     fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
         each!(self, driver => driver.post_eager(to, numbers, tag, data))
+    }
+    fn lend(&mut self, to: u32) -> Option<Outlet> {
+        each!(self, driver => driver.lend(to))
+    }
+    fn take_back(&mut self, to: u32, outlet: Outlet) {
+        each!(self, driver => driver.take_back(to, outlet))
     }
     #[inline(always)]
     fn peek_small(&mut self, from: u32) -> Peek {

@@ -16,6 +16,8 @@ pub(crate) mod local;
 pub(crate) mod shm;
 pub(crate) mod tcp;
 
+pub(crate) use shm::outlet::Outlet;
+
 /// Most pieces of memory that one small packet is gathered from.
 pub(crate) const MAX_PARTS: usize = 32;
 /// As many, and a checksum.
@@ -81,6 +83,15 @@ pub(crate) trait Driver: Send {
         let header = Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) };
         self.post_small(to, &header, &[data])
     }
+
+    /// Gives the sending end of the small track to `to` out of hand: who has it calls its `post_eager`. There is no room on
+    /// the track until it is [taken back](Driver::take_back). `None`: this driver, or gate, has nothing to lend.
+    fn lend(&mut self, _to: u32) -> Option<Outlet> {
+        None
+    }
+
+    /// Takes back what it has lent.
+    fn take_back(&mut self, _to: u32, _outlet: Outlet) {}
 
     /// The packet at the head of the small track from `from`. Again the same until `release`.
     fn peek_small(&mut self, from: u32) -> Peek;

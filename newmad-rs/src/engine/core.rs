@@ -53,6 +53,8 @@ pub(crate) struct Signals {
     bell: OwnedFd,
     /// Messages are held until the next look.
     pub(crate) held: AtomicBool,
+    /// Short messages may be sent beside the engine.
+    pub(crate) fine: AtomicBool,
     /// This process will want nothing more: the others may be told.
     leaves: AtomicBool,
 }
@@ -70,6 +72,7 @@ impl Signals {
             size,
             bell: sys::eventfd()?,
             held: AtomicBool::new(false),
+            fine: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
         }))
     }
@@ -309,14 +312,23 @@ impl<D: Driver> Core<D> {
     #[cold]
     fn drain_slowly(&mut self) {
         self.gathering = true;
+        let mut to = None;
         for request in self.signals.submissions.take() {
             // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
-            self.start(unsafe { Ref::new(request) });
+            let request = unsafe { Ref::new(request) };
+            to = (request.op == Op::Send).then_some(request.peer).or(to);
+            self.start(request);
         }
         self.signals.submissions.arrived();
         self.gathering = false;
         if self.backlog > 0 {
             self.flush_all();
+        }
+        if self.signals.fine.load(Ordering::Relaxed)
+            && let Some(to) = to
+        {
+            // Its sender found the engine held.
+            self.lend(to);
         }
     }
 

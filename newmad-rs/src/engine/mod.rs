@@ -11,6 +11,7 @@
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
 pub(crate) mod core;
+mod locking;
 pub(crate) mod offload;
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, SourceId, hold_wakers};
 
+use crate::collect::lane::Lane;
 use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
@@ -29,8 +31,8 @@ use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
 use crate::request::{Op, Ref, Request};
-use crate::session::Locking;
 use crate::sys::{self, KeepErrno};
+use crate::transfer::lane::Way;
 use crate::transfer::straight::Found;
 
 /// Requests were left on the submission list.
@@ -39,6 +41,8 @@ pub(crate) const WORK: u64 = 1;
 pub(crate) const POLL: u64 = 2;
 /// Somebody is about to sleep: peers must ring from now on.
 const ARM: u64 = 4;
+/// A lane that was wanted is left.
+const LANE: u64 = 8;
 /// How often who has the lock looks for events because others wanted to.
 pub(crate) const FAVOURS: u32 = 2;
 /// Most calls of `progress` before a sleep.
@@ -60,6 +64,9 @@ const LONG: usize = 512 * 1024;
 impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
+        if bits & LANE != 0 {
+            self.way_is_back();
+        }
         if bits & ARM != 0 {
             self.arm();
             if !(0..SETTLE).any(|_| !self.progress()) {
@@ -79,6 +86,8 @@ impl<D: Driver> Handover for Core<D> {
 pub(crate) struct Engine {
     lock: BiasedLock<Core<Any>>,
     signals: Arc<Signals>,
+    /// By rank: what short messages need, for who sends them beside the engine.
+    lanes: Box<[Arc<Lane<Way>>]>,
     /// Those of the rails that have one.
     bells: Box<[Arc<Bell>]>,
     fd: Option<RawFd>,
@@ -117,10 +126,11 @@ impl Engine {
             }
         }
         let signals = core.signals.clone();
+        let lanes = core.gates.iter().map(|gate| gate.lane.lane()).collect();
         let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let source = OnceLock::new();
-        Ok(Engine { lock, signals, bells, fd, _epoll: epoll, watching, offload, source })
+        Ok(Engine { lock, signals, lanes, bells, fd, _epoll: epoll, watching, offload, source })
     }
 
     /// It is registered with the I/O manager.
@@ -135,24 +145,6 @@ impl Engine {
         Some(core)
     }
 
-    pub(crate) fn set_locking(&self, locking: Locking) -> Result<(), Error> {
-        match self.lock.set_biasing(locking == Locking::None) {
-            true => Ok(()),
-            false => Err(Error::Io {
-                doing: "membarrier, which NMAD_LOCK=none needs (NMAD_LOCK=coarse does not)",
-                source: std::io::Error::from_raw_os_error(libc::ENOSYS),
-            }),
-        }
-    }
-
-    pub(crate) fn locking(&self) -> Locking {
-        if self.lock.is_biasing() { Locking::None } else { Locking::Coarse }
-    }
-
-    pub(crate) fn lock_revocations(&self) -> u64 {
-        self.lock.revocations()
-    }
-
     /// What its owners ask the porter for.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
@@ -162,6 +154,9 @@ impl Engine {
     /// the driver. False: it is still to be sent.
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
+        if self.signals.fine.load(Ordering::Relaxed) {
+            return self.send_apart(to, tag, data);
+        }
         let _held; // dropped after the lock
         let Some(mut core) = self.try_lock() else { return false };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);

@@ -19,7 +19,7 @@ use crate::gate::rails;
 use crate::proto::{Header, Malformed};
 
 /// What a message counts beside its bytes.
-const EACH: u64 = 64;
+pub(crate) const EACH: u64 = 64;
 
 /// See the module.
 #[derive(Default)]
@@ -70,6 +70,22 @@ impl Credit {
     #[inline]
     pub(crate) fn take_back(&mut self, len: usize) {
         self.sent -= len as u64 + EACH;
+    }
+
+    /// Gives a part of the plenty out of hand: it counts as sent until it is taken back. Not of what is beyond: before
+    /// each of those messages somebody looks for word.
+    pub(crate) fn lend(&mut self) -> u64 {
+        // Half: the engine has messages to send, too, while it waits for the rest.
+        let part = self.plenty.saturating_sub(self.sent) / 2;
+        self.sent += part;
+        part
+    }
+
+    /// What is left of that.
+    pub(crate) fn take_back_lent(&mut self, left: u64) {
+        self.sent -= left;
+        // A peer that told of more than was sent has not been found out meanwhile.
+        self.returned = self.returned.min(self.sent);
     }
 
     /// Bytes that may wait at the peer unreceived.

@@ -238,10 +238,11 @@ impl<D: Driver> Core<D> {
 
     /// Decides whether the gate's packets, and its messages, need more than to be posted.
     pub(crate) fn consider(&mut self, peer: u32) {
+        let here = self.fetch(peer);
         let gate = &mut self.gates[peer as usize];
         let plain = self.rails.get(gate.small).is_some_and(|way| !way.careful);
         gate.careful = !(plain && gate.care.is_settled());
-        let straight = !gate.careful && gate.life == Life::Alive && gate.chosen.is_simple();
+        let straight = here && !gate.careful && gate.life == Life::Alive && gate.chosen.is_simple();
         gate.straight = if straight { gate.mtu.saturating_add(1) } else { 0 };
     }
 

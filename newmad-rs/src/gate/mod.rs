@@ -27,6 +27,7 @@ pub(crate) mod links;
 
 use std::sync::Arc;
 
+use crate::collect::lane::Lender;
 use crate::collect::queue::Queue;
 use crate::driver::Driver;
 use crate::engine::core::Core;
@@ -37,6 +38,7 @@ use crate::matching::pool::Content;
 use crate::proto::{Header, Kind};
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 use crate::strategy::{self, next::Chosen};
+use crate::transfer::lane::Way;
 
 /// Whether a peer can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +117,8 @@ pub(crate) struct Gate {
     pub(crate) credit: Credit,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
+    /// What short messages need, for who sends them beside the engine.
+    pub(crate) lane: Lender<Way>,
     /// What decides about its packets.
     pub(crate) chosen: Chosen,
     /// So many messages stay in `sends` until the next look.
@@ -146,6 +150,7 @@ impl Gate {
             care: Care::new(),
             credit: Credit::default(),
             large_expected: 0,
+            lane: Lender::new(),
             chosen: Chosen::new(Arc::new(strategy::default::Default)),
             held: 0,
             bye_sent: false,
@@ -172,6 +177,7 @@ impl Gate {
 impl<D: Driver> Core<D> {
     /// Closes every link to `peer`.
     fn hang_up(&mut self, peer: u32) {
+        self.fetch(peer);
         let gate = &mut self.gates[peer as usize];
         for rail in rails(core::mem::take(&mut gate.open)) {
             self.rails[rail].driver.bury(peer);

@@ -14,6 +14,11 @@ pub enum Locking {
     None,
     /// One lock, for the whole engine. Whoever finds it taken leaves its work with the holder.
     Coarse,
+    /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without the
+    /// engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared memory;
+    /// where links can break (`tcp`) it is as [`Locking::Coarse`]. Receives, large messages and the looking for events
+    /// have the one lock.
+    Fine,
 }
 
 impl Session {

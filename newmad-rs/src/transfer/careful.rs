@@ -102,7 +102,8 @@ impl<D: Driver> Core<D> {
     /// Sends what is kept and the word that is owed.
     pub(crate) fn flush_care(&mut self, to: u32) {
         let due = self.gates[to as usize].care.due;
-        if !self.resend(to) || due == 0 {
+        // The word needs the small track: who has it leaves it soon, and has the engine look.
+        if !self.recall(to) || !self.resend(to) || due == 0 {
             return;
         }
         let gate = &self.gates[to as usize];

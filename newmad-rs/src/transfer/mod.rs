@@ -3,6 +3,7 @@
 pub(crate) mod careful;
 pub(crate) mod gaps;
 pub(crate) mod incoming;
+pub(crate) mod lane;
 pub(crate) mod parts;
 pub(crate) mod rendezvous;
 pub(crate) mod straight;
@@ -65,6 +66,13 @@ impl<D: Driver> Core<D> {
 
     fn start_slowly(&mut self, request: Ref) {
         let to = request.peer;
+        if self.gates[to as usize].lane.is_lent()
+            && self.recall(to)
+            && request.is_whole()
+            && self.send_straight(to, request.tag, request.span())
+        {
+            return self.finish(request, Outcome::Done);
+        }
         let mut announced = request.is_announced(self.threshold);
         if !announced {
             self.seek_credit(to, request.capacity);
@@ -159,6 +167,9 @@ impl<D: Driver> Core<D> {
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
+        if !self.recall(to) {
+            return false;
+        }
         let gate = &self.gates[to as usize];
         header.seq = gate.tx_seq;
         header.ack = gate.rx_seq;

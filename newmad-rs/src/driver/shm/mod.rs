@@ -19,11 +19,13 @@ use crate::sys;
 pub(crate) mod bell;
 pub(crate) mod cma;
 pub(crate) mod connect;
+pub(crate) mod outlet;
 pub(crate) mod ring;
 pub(crate) mod segment;
 pub(crate) mod track;
 
 use bell::Bell;
+use outlet::Outlet;
 use segment::{Geometry, Segment};
 use track::{Receiver, Sender};
 
@@ -52,14 +54,17 @@ pub(crate) enum Life {
 
 /// One gate.
 pub(crate) struct Peer {
-    small_tx: Sender,
+    /// `None` while it is lent.
+    small_tx: Option<Sender>,
+    /// Most payload bytes of a small packet.
+    mtu: usize,
     small_rx: Receiver,
     large_tx: Sender,
     large_rx: Receiver,
     /// What is left of the piece being read, and where.
     piece: Span,
     segment: Arc<Segment>,
-    bell: OwnedFd,
+    bell: Arc<OwnedFd>,
     reach: Reach,
     life: Option<Life>,
     gone: bool,
@@ -92,14 +97,16 @@ impl Peer {
         reach: Reach,
         life: Life,
     ) -> Result<Peer, Error> {
+        let small_tx = Sender::new(&theirs.0, &theirs.1.small(rank))?;
         Ok(Peer {
-            small_tx: Sender::new(&theirs.0, &theirs.1.small(rank))?,
+            mtu: small_tx.mtu(),
+            small_tx: Some(small_tx),
             small_rx: Receiver::small(mine.0, &mine.1.small(peer))?,
             large_tx: Sender::new(&theirs.0, &theirs.1.large(rank))?,
             large_rx: Receiver::large(mine.0, &mine.1.large(peer))?,
             piece: Span::EMPTY,
             segment: theirs.0,
-            bell,
+            bell: Arc::new(bell),
             reach,
             life: Some(life),
             gone: false,
@@ -204,7 +211,10 @@ impl Shm {
     /// Writes a byte anywhere into a ring of that peer's.
     pub(crate) fn scribble(&mut self, to: u32, large: bool, at: usize, byte: u8) {
         let Some(peer) = self.peer(to) else { return };
-        if large { peer.large_tx.scribble(at, byte) } else { peer.small_tx.scribble(at, byte) }
+        let small = peer.small_tx.as_ref();
+        if let Some(track) = if large { Some(&peer.large_tx) } else { small } {
+            track.scribble(at, byte);
+        }
     }
 }
 
@@ -222,7 +232,7 @@ impl Driver for Shm {
     #[inline]
     fn mtu(&self, to: u32) -> usize {
         match self.peers.get(to as usize) {
-            Some(Some(peer)) => peer.small_tx.mtu(),
+            Some(Some(peer)) => peer.mtu,
             _ => 0,
         }
     }
@@ -248,7 +258,7 @@ impl Driver for Shm {
     #[inline]
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
-        if !peer.small_tx.post(header, parts) {
+        if !peer.small_tx.as_mut().is_some_and(|track| track.post(header, parts)) {
             return Post::Full;
         }
         peer.ring();
@@ -258,11 +268,27 @@ impl Driver for Shm {
     #[inline(always)]
     fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
-        if !peer.small_tx.post_eager(numbers, tag, data) {
+        let track = peer.small_tx.as_mut();
+        if !track.is_some_and(|track| track.post_eager(numbers, tag, data)) {
             return Post::Full;
         }
         peer.ring();
         Post::Posted
+    }
+
+    fn lend(&mut self, to: u32) -> Option<Outlet> {
+        let peer = self.peer(to)?;
+        let (segment, bell) = (peer.segment.clone(), peer.bell.clone());
+        peer.small_tx.take().map(|sender| Outlet { sender, segment, bell })
+    }
+
+    fn take_back(&mut self, to: u32, outlet: Outlet) {
+        // Unless another link has taken the place of the one that it is of.
+        if let Some(peer) = self.peer(to)
+            && Arc::ptr_eq(&peer.segment, &outlet.segment)
+        {
+            peer.small_tx = Some(outlet.sender);
+        }
     }
 
     #[inline(always)]
