@@ -251,3 +251,54 @@ fn a_binary_made_for_another_library_runs_unchanged() {
         check(&output, &program, "a binary of MPICH's compiler");
     }
 }
+
+/// What happens when a process does not come to its end in order: the others are told, or the launcher says who it was.
+#[test]
+fn who_ends_out_of_order_is_named_and_nobody_hangs() {
+    let source = Path::new(PROGRAMS).join("faults/ends.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    let binary = binary.to_string_lossy();
+    let gone = "told: it is gone\n";
+    // How, its exit status, what rank 0 says, what somebody says of it.
+    for (mode, status, told, said) in [
+        ("early", 16, "", "MPI_Comm_rank: was called before MPI_Init"),
+        ("late", 16, "", "MPI_Comm_rank: was called after MPI_Finalize"),
+        ("abort", 7, gone, "rank 1: MPI_Abort: the program ends the job with code 7"),
+        ("zero", 1, gone, "rank 1: MPI_Abort: the program ends the job with code 0"),
+        ("fatal", 6, "", "rank 1: MPI_Send: argument dest is 1000"),
+        ("killed", 1, gone, "mad run: rank 1"),
+        ("leave", 0, gone, ""),
+        ("any", 0, gone, ""),
+        ("collective", 0, gone, ""),
+        ("finalize", 0, "told: nothing\n", ""),
+    ] {
+        for driver in ["shm", "tcp"] {
+            let command = common::mad(&["run", "-n", "2", "--driver", driver, &binary, mode]);
+            let output = timed(command);
+            let (out, err) = (common::out(&output), common::err(&output));
+            assert_eq!(output.status.code(), Some(status), "{mode} over {driver}: {out}{err}");
+            // The launcher may end rank 0 before it says anything, where the other one has failed.
+            assert!(
+                out == told || out.is_empty() && status != 0,
+                "{mode} over {driver}: {out}{err}"
+            );
+            assert!(err.contains(said), "{mode} over {driver}: {err}");
+        }
+    }
+}
+
+/// With `NMAD_CHECK=1` members that call different collectives hear of it, instead of waiting for ever.
+#[test]
+fn members_that_call_different_collectives_are_named() {
+    let source = Path::new(PROGRAMS).join("faults/mismatch.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    let binary = binary.to_string_lossy();
+    for mode in ["function", "root", "later"] {
+        let mut command = common::mad(&["run", "-n", "2", &binary, mode]);
+        command.env("NMAD_CHECK", "1");
+        let output = timed(command);
+        let (out, err) = (common::out(&output), common::err(&output));
+        assert!(output.status.success(), "{mode}: {out}{err}");
+        assert!(out.contains("members do not call the same collective"), "{mode}: {out}{err}");
+    }
+}

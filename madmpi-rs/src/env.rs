@@ -131,11 +131,8 @@ mpi! {
         Ok(())
     }
 
-    anytime fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) {
-        let rank = process::get().map_or(String::new(), |process| format!("rank {}: ", process.session.rank()));
-        eprintln!("madmpi: {rank}MPI_Abort: the program ends the job with code {errorcode}");
-        process::exit(errorcode)
-    }
+    /// The processes of a communicator are those of the job, as far as ending them goes.
+    anytime fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) { process::abort(errorcode) }
 }
 
 // SAFETY: the name is the standard's, and nobody else's in this process. So are those that follow.

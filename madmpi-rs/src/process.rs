@@ -229,16 +229,31 @@ pub(crate) fn elapsed() -> f64 {
 /// Ends the job: says why, and exits; the launcher ends the others.
 #[cold]
 pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
-    let rank =
-        PROCESS.get().map_or(String::new(), |process| format!("rank {}: ", process.session.rank()));
-    eprintln!(
-        "madmpi: {rank}{text}\nmadmpi: {rank}the error handler is {handler}, so the job ends"
-    );
+    let who = who();
+    say(&format!("{who}{text}\nmadmpi: {who}the error handler is {handler}, so the job ends"));
     exit(if class == MPI_SUCCESS { 1 } else { class })
 }
 
+/// The rank, as messages to people begin, once it is known.
+fn who() -> String {
+    PROCESS.get().map_or(String::new(), |process| format!("rank {}: ", process.session.rank()))
+}
+
+/// Tells people something, in one piece: other ranks may do so too.
+fn say(text: &str) {
+    let text = format!("madmpi: {text}\n");
+    eprint!("{text}");
+}
+
+/// `MPI_Abort`.
+#[cold]
+pub(crate) fn abort(code: c_int) -> ! {
+    say(&format!("{}MPI_Abort: the program ends the job with code {code}", who()));
+    exit(code)
+}
+
 /// Ends the process at once, with what it has printed.
-pub(crate) fn exit(code: c_int) -> ! {
+fn exit(code: c_int) -> ! {
     // SAFETY: flushes what C has buffered; then the process ends without its handlers, which might wait for others.
     unsafe {
         libc::fflush(std::ptr::null_mut());

@@ -74,6 +74,7 @@ fn is_on() -> bool {
 
 /// An exchange of signatures under way.
 struct Exchanged {
+    comm: Held<Comm>,
     pending: Pending<()>,
     own: String,
     mine: Box<[u8]>,
@@ -89,7 +90,7 @@ fn start(comm: &Held<Comm>, call: &Call) -> Result<Exchanged, Fault> {
     // SAFETY: the memory stays where it is, and is looked at when it is over: `Drop` waits.
     let pending =
         unsafe { group.start_bytes(&task, None, &raw const *mine, &raw mut *all, false)? };
-    Ok(Exchanged { pending, own: call.words(), mine, all })
+    Ok(Exchanged { comm: comm.clone(), pending, own: call.words(), mine, all })
 }
 
 impl Exchanged {
@@ -99,13 +100,14 @@ impl Exchanged {
             if theirs != &*self.mine {
                 let end = theirs.iter().position(|&byte| byte == 0).unwrap_or(SIGNATURE);
                 let theirs = String::from_utf8_lossy(&theirs[..end]);
-                return Err(Fault::new(
+                let fault = Fault::new(
                     MPI_ERR_OTHER,
                     format!(
                         "members do not call the same collective: this one calls {}, rank {rank} of the communicator {theirs}",
                         self.own
                     ),
-                ));
+                );
+                return Err(fault.on_comm(&self.comm));
             }
         }
         Ok(())

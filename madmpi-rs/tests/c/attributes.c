@@ -33,6 +33,11 @@ static int refuse(MPI_Comm comm, int key, void *value, void *extra) {
     return refused++ ? MPI_SUCCESS : MPI_ERR_ARG;
 }
 
+static int say_type(MPI_Datatype type, int key, void *value, void *extra) {
+    (void)type;
+    return say(MPI_COMM_NULL, key, value, extra);
+}
+
 static void *get(MPI_Comm comm, int key, int *flag) {
     void *value = NULL;
     MPI_Comm_get_attr(comm, key, &value, flag);
@@ -96,6 +101,21 @@ int main(int argc, char **argv) {
     CHECK(dup != MPI_COMM_NULL);
     MPI_Comm_free(&dup);
     CHECK(dup == MPI_COMM_NULL);
+
+    /* Types have attributes too. */
+    int typed;
+    void *kept;
+    MPI_Datatype type, twin;
+    MPI_Type_create_keyval(MPI_TYPE_DUP_FN, say_type, &typed, NULL);
+    MPI_Type_contiguous(2, MPI_INT, &type);
+    MPI_Type_set_attr(type, typed, (void *)50);
+    MPI_Type_dup(type, &twin);
+    MPI_Type_set_attr(type, typed, (void *)51);
+    MPI_Type_get_attr(twin, typed, &kept, &flag);
+    CHECK(flag && kept == (void *)50);
+    MPI_Type_free(&type);
+    MPI_Type_free(&twin);
+    MPI_Type_free_keyval(&typed);
 
     MPI_Comm_free_keyval(&refusing);
     MPI_Comm_free_keyval(&same);
