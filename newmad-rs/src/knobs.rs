@@ -7,7 +7,7 @@ use marcel::knob::{Kind, Knob, KnobError};
 use crate::coll;
 use crate::sampling::Source;
 use crate::session::Locking;
-use crate::strategy::{self, Strategy};
+use crate::strategy::{self, Chunks, Strategy};
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
 pub(crate) static DRIVER: Knob = Knob {
@@ -153,6 +153,16 @@ pub(crate) static STRATEGY: Knob = Knob {
               several rails, aggreg over tcp, default over shm",
 };
 
+/// `NMAD_CHUNKS`: what the number of parts of a large message depends on.
+pub(crate) static CHUNKS: Knob = Knob {
+    name: "NMAD_CHUNKS",
+    kind: Kind::Word(&["rails", "idle"]),
+    default: "rails",
+    unit: "",
+    meaning: "into how many parts split_balance cuts a large message: rails: one for each rail that is worth it; idle: \
+              at most one, and one more for each idle core, so over the best rail alone while every core computes",
+};
+
 /// `NMAD_SAMPLING`: where the figures come from by which protocols and rails are chosen.
 pub(crate) static SAMPLING: Knob = Knob {
     name: "NMAD_SAMPLING",
@@ -212,6 +222,7 @@ pub static KNOBS: &[Knob] = &[
     CREDIT,
     TCP_ADDRESS,
     STRATEGY,
+    CHUNKS,
     REORDER,
     SAMPLING,
     OFFLOAD,
@@ -238,6 +249,7 @@ pub(crate) struct Settings {
     pub(crate) unexpected_max: usize,
     pub(crate) connect_timeout: std::time::Duration,
     pub(crate) strategy: Option<Arc<dyn Strategy>>,
+    pub(crate) chunks: Chunks,
     pub(crate) reorder: bool,
     pub(crate) repair: std::time::Duration,
     pub(crate) checksum: bool,
@@ -276,6 +288,10 @@ impl Settings {
             unexpected_max: must(&UNEXPECTED_MAX)?,
             connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
             strategy: strategy::by_name(&STRATEGY.text()?),
+            chunks: match CHUNKS.text()?.as_str() {
+                "idle" => Chunks::Idle,
+                _ => Chunks::Rails,
+            },
             reorder: REORDER.bool()?,
             coll: coll::Choices::read()?,
             checksum: CHECKSUM.bool()?,

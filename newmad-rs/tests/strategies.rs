@@ -209,6 +209,21 @@ fn large_messages_go_over_several_rails_at_once() {
 }
 
 #[test]
+fn large_messages_arrive_when_idle_cores_decide_in_how_many_parts() {
+    let driver = ("NMAD_DRIVER", "tcp+tcp");
+    // Sampled, or the two would be taken for rails that gain nothing from each other.
+    for cores in ["1", "3"] {
+        let idle = [("NMAD_CHUNKS", "idle"), ("MARCEL_NVP", cores)];
+        let env = [driver, ("NMAD_SAMPLING", "now"), idle[0], idle[1]];
+        launch("sizes", 2, &env).succeed(LIMIT);
+    }
+    let ended = launch("alone", 1, &[("NMAD_CHUNKS", "many")]).end(LIMIT);
+    assert_ne!(ended[0].code, Some(0));
+    let text = &ended[0].text;
+    assert!(text.contains("NMAD_CHUNKS") && text.contains("idle"), "{text}");
+}
+
+#[test]
 fn a_strategy_that_there_is_not_is_named_with_those_that_there_are() {
     let ended = launch("alone", 1, &[("NMAD_STRATEGY", "clever")]).end(LIMIT);
     assert_ne!(ended[0].code, Some(0));

@@ -329,6 +329,34 @@ fn a_waiter_is_woken_although_every_compute_vp_computes() {
 }
 
 #[test]
+fn idle_cores_are_those_that_run_no_thread() {
+    let lone = Manager::builder().mode(Mode::NoThread).build().unwrap();
+    assert_eq!(lone.idle_cores(), 0);
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let runtime = Runtime::builder().mode(Mode::Smp).vps(3).hooks(manager.clone()).build().unwrap();
+    let until = |holds: &dyn Fn(usize) -> bool| {
+        while !holds(manager.idle_cores()) {
+            marcel::sleep(Duration::from_millis(1));
+        }
+    };
+    runtime.run(|| {
+        until(&|idle| idle >= 2);
+        let stop = Arc::new(AtomicBool::new(false));
+        // More than there are virtual processors.
+        let computing: Vec<_> = (0..4)
+            .map(|_| {
+                let stop = stop.clone();
+                marcel::spawn(move || compute_until(&stop))
+            })
+            .collect();
+        until(&|idle| idle == 0);
+        stop.store(true, SeqCst);
+        computing.into_iter().for_each(|t| t.join().unwrap());
+        until(&|idle| idle >= 2);
+    });
+}
+
+#[test]
 fn light_tasks_run_once_or_until_they_are_done() {
     for mode in modes() {
         let manager = Manager::builder().mode(mode).build().unwrap();

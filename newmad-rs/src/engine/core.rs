@@ -20,6 +20,7 @@ use crate::proto::{CHECKSUM, Header, Kind, Malformed};
 use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
 use crate::sampling::{self, Pace};
+use crate::strategy::Chunks;
 use crate::strategy::next::Stage;
 use crate::sys;
 use crate::transfer::careful::Taken;
@@ -223,6 +224,10 @@ pub(crate) struct Core<D> {
     pub(crate) patient: bool,
     /// The sleeper was woken because messages are held.
     pub(crate) called: bool,
+    /// How many cores are idle, where strategies want to know: with several rails.
+    pub(crate) idle: Option<Box<dyn Fn() -> usize + Send>>,
+    /// How many parts of a large message are wanted.
+    pub(crate) chunks: Chunks,
     glances: u8,
     /// How often who has the lock still looks for others.
     pub(crate) favours: u32,
@@ -275,6 +280,8 @@ impl<D: Driver> Core<D> {
             gathering: false,
             patient: false,
             called: false,
+            idle: None,
+            chunks: Chunks::Rails,
             glances: 0,
             favours: 0,
             backlog: 0,

@@ -2,6 +2,7 @@
 //! at random; no threads, no system calls, so every failure shrinks and repeats.
 
 mod checked;
+mod chunks;
 mod faults;
 mod gaps;
 mod glance;

@@ -87,6 +87,30 @@ pub struct Lone {
 pub struct Large {
     /// Bytes to be sent.
     pub len: usize,
+    /// How many cores had nothing to do a moment ago, the one that asks not counted.
+    pub idle: usize,
+    /// How many parts the session wants.
+    pub chunks: Chunks,
+}
+
+impl Large {
+    /// Into how many parts at most the session wants it cut.
+    pub fn most_parts(&self) -> usize {
+        match self.chunks {
+            Chunks::Rails => MAX_RAILS,
+            Chunks::Idle => self.idle.saturating_add(1),
+        }
+    }
+}
+
+/// What the number of parts of a large message depends on (`NMAD_CHUNKS`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Chunks {
+    /// The rails that are worth their while, whatever the cores do.
+    Rails,
+    /// Also the load: one part, and one more for each idle core.
+    Idle,
 }
 
 /// A rail that can carry large messages to a peer.

@@ -167,6 +167,14 @@ impl<D: Driver> Core<D> {
             [rail] if rail.driver.name() == "tcp" => "aggreg",
             _ => default::NAME,
         };
+        self.chunks = settings.chunks;
+        if self.rails.len() > 1 {
+            // Not the manager itself: it has the engine. As long as large messages move, the session or the source's handle
+            // has it, so the last owner, who would end it, is never this one.
+            let manager = Arc::downgrade(manager);
+            let idle = move || manager.upgrade().map_or(0, |manager| manager.idle_cores());
+            self.idle = Some(Box::new(idle));
+        }
         if let Some(strategy) = settings.strategy.clone().or_else(|| by_name(usual)) {
             for gate in &mut self.gates {
                 gate.chosen = Chosen::new(strategy.clone());
@@ -226,7 +234,8 @@ impl<D: Driver> Core<D> {
             count += 1;
         }
         let (shown, numbers) = (&shown[..count], &numbers[..count]);
-        let large = Large { len };
+        let idle = self.idle.as_ref().map_or(0, |idle| idle());
+        let large = Large { len, idle, chunks: self.chunks };
         let mut answer = [0; MAX_RAILS];
         let chosen = &mut self.gates[peer as usize].chosen;
         let _ = chosen.ask(|strategy| strategy.share(&large, shown, &mut answer[..count]));

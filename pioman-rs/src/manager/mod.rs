@@ -523,6 +523,19 @@ impl Manager {
         self.core.offer()
     }
 
+    /// How many compute virtual processors have nothing to run, the caller's own not counted: each is a core that could
+    /// take a light task at once. None without a runtime in smp mode. What it says may be over when it has been said.
+    ///
+    /// # Context
+    /// Anywhere, the progress path included.
+    /// # Blocking
+    /// No.
+    /// # Wakes
+    /// Nobody.
+    pub fn idle_cores(&self) -> usize {
+        self.core.idle_cores()
+    }
+
     /// Whether every compute virtual processor is busy, the caller's own not counted.
     pub fn is_loaded(&self) -> bool {
         self.core.is_loaded()
@@ -553,6 +566,14 @@ impl Core {
         let own = marcel::current_vp().is_some_and(|vp| vp.kind() == marcel::Kind::Compute);
         let compute = load.compute_vps();
         self.mode == Mode::Smp && compute > 0 && load.busy_compute_vps() >= compute + own as usize
+    }
+
+    fn idle_cores(&self) -> usize {
+        let Some(load) = self.load.get().filter(|_| self.mode == Mode::Smp) else { return 0 };
+        let compute = |vp: &marcel::Vp| vp.kind() == marcel::Kind::Compute;
+        // The caller's own looks idle when its scheduler calls.
+        let own = marcel::current_vp().is_some_and(|vp| compute(vp) && !vp.is_busy());
+        load.compute_vps().saturating_sub(load.busy_compute_vps() + usize::from(own))
     }
 
     /// Whether progress outside calls is on at all.
