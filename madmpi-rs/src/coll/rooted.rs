@@ -39,6 +39,24 @@ pub(super) fn not_in_place(name: &str) -> Fault {
     Fault::argument(MPI_ERR_BUFFER, name, "MPI_IN_PLACE", why)
 }
 
+/// Who has, or gets, what is of all.
+struct Roles {
+    root: u32,
+    at_root: bool,
+    /// This is the root, and its own part is with all the others.
+    in_place: bool,
+}
+
+fn roles(comm: &Comm, root: c_int, own: *const c_void, name: &str) -> Result<Roles, Fault> {
+    let root = checked(comm, root)?;
+    let at_root = comm.rank() == root;
+    let in_place = is_in_place(own);
+    match in_place && !at_root {
+        true => Err(not_in_place(name)),
+        false => Ok(Roles { root, at_root, in_place }),
+    }
+}
+
 fn gather(
     comm: &Held<Comm>,
     send: Elements<*const c_void>,
@@ -50,12 +68,7 @@ fn gather(
             inter::spread(recv.0, recv.1, recv.2, comm.peers().size())
         });
     }
-    let root = checked(comm, root)?;
-    let at_root = comm.rank() == root;
-    let in_place = is_in_place(send.0);
-    if in_place && !at_root {
-        return Err(not_in_place("sendbuf"));
-    }
+    let Roles { root, at_root, in_place } = roles(comm, root, send.0, "sendbuf")?;
     let (output, blocks) = match at_root {
         true => side::even(recv.0, recv.1, comm.group.size(), recv.2)?,
         false => (side::Side::Nothing, Blocks::Even(0)),
@@ -77,12 +90,7 @@ fn gatherv<N: Whole, D: Whole>(
     if comm.remote.is_some() {
         return inter::gather(comm, send, root, || described(comm.peers().size()));
     }
-    let root = checked(comm, root)?;
-    let at_root = comm.rank() == root;
-    let in_place = is_in_place(send.0);
-    if in_place && !at_root {
-        return Err(not_in_place("sendbuf"));
-    }
+    let Roles { root, at_root, in_place } = roles(comm, root, send.0, "sendbuf")?;
     let input = if in_place { side::Side::Nothing } else { side::one(send.0, send.1, send.2)? };
     let (output, blocks, own) = match at_root {
         true => {
@@ -107,12 +115,7 @@ fn scatter(
             inter::spread(send.0, send.1, send.2, comm.peers().size())
         });
     }
-    let root = checked(comm, root)?;
-    let at_root = comm.rank() == root;
-    let in_place = is_in_place(recv.0);
-    if in_place && !at_root {
-        return Err(not_in_place("recvbuf"));
-    }
+    let Roles { root, at_root, in_place } = roles(comm, root, recv.0, "recvbuf")?;
     let (input, blocks) = match at_root {
         true => side::even(send.0, send.1, comm.group.size(), send.2)?,
         false => (side::Side::Nothing, Blocks::Even(0)),
@@ -130,12 +133,7 @@ fn scatterv<N: Whole, D: Whole>(
     if comm.remote.is_some() {
         return inter::scatter(comm, recv, root, || described(comm.peers().size()));
     }
-    let root = checked(comm, root)?;
-    let at_root = comm.rank() == root;
-    let in_place = is_in_place(recv.0);
-    if in_place && !at_root {
-        return Err(not_in_place("recvbuf"));
-    }
+    let Roles { root, at_root, in_place } = roles(comm, root, recv.0, "recvbuf")?;
     let (input, blocks) = match at_root {
         true => {
             let (input, blocks) = side::of_blocks(described(comm.group.size())?)?;

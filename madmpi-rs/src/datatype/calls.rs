@@ -83,28 +83,3 @@ mpi! {
         Ok(())
     }
 }
-
-/// Handles are numbers already.
-fn as_int(datatype: MPI_Datatype) -> c_int {
-    datatype.0 as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_toint(datatype: MPI_Datatype) -> c_int {
-    as_int(datatype)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Type_toint(datatype: MPI_Datatype) -> c_int {
-    as_int(datatype)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
-    MPI_Datatype(datatype as usize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Type_fromint(datatype: c_int) -> MPI_Datatype {
-    MPI_Datatype(datatype as usize)
-}

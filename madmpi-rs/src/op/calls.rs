@@ -120,23 +120,3 @@ mpi! {
         unsafe { combine(inbuf, inoutbuf, count.into(), &datatype, &op) }
     }
 }
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Op_toint(op: MPI_Op) -> c_int {
-    op.0 as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Op_toint(op: MPI_Op) -> c_int {
-    op.0 as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Op_fromint(op: c_int) -> MPI_Op {
-    MPI_Op(op as usize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Op_fromint(op: c_int) -> MPI_Op {
-    MPI_Op(op as usize)
-}

@@ -94,6 +94,9 @@ unsafe fn begin(
 }
 
 /// The elements, packed, as a message of their own.
+///
+/// # Safety
+/// They are readable.
 unsafe fn copied((buf, count, datatype): Elements) -> Result<(Data, Box<[u8]>), Fault> {
     // SAFETY: the caller's promise.
     let data = unsafe { Data::outgoing(buf, count, &*datatype::get(datatype)?)? };

@@ -154,25 +154,3 @@ fn imrecv(
         place.recv_message(taken, into)
     })
 }
-
-/// The number of a handle, for Fortran.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Message_toint(message: MPI_Message) -> c_int {
-    message.0 as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Message_toint(message: MPI_Message) -> c_int {
-    message.0 as c_int
-}
-
-/// The handle of a number.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Message_fromint(message: c_int) -> MPI_Message {
-    MPI_Message(message as usize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Message_fromint(message: c_int) -> MPI_Message {
-    MPI_Message(message as usize)
-}

@@ -253,25 +253,3 @@ mpi! {
         Ok(())
     }
 }
-
-/// The number of a handle, for Fortran.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Request_toint(request: MPI_Request) -> c_int {
-    request.0 as c_int
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Request_toint(request: MPI_Request) -> c_int {
-    request.0 as c_int
-}
-
-/// The handle of a number.
-#[unsafe(no_mangle)]
-extern "C" fn MPI_Request_fromint(request: c_int) -> MPI_Request {
-    MPI_Request(request as usize)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn PMPI_Request_fromint(request: c_int) -> MPI_Request {
-    MPI_Request(request as usize)
-}
