@@ -1,12 +1,19 @@
 /* Ping-pong of threads, each with a tag of its own. A: threads of a process. B: 0, rank 0 has one thread that plays with
- * every thread of rank 1 in turn while the others are blocked; 1, pairs of threads play all at once. C: bytes. */
+ * every thread of rank 1 in turn while the others are blocked; 1, pairs of threads play all at once. C: bytes.
+ *
+ * Rank 0 says in the first byte which trip of a thread is the last: after so many, or when the block has taken its time,
+ * since threads that poll without a core of their own need milliseconds for each. */
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_MULTIPLE
 #include <pthread.h>
+#include <stdbool.h>
 #include "peer.h"
 
+enum { BLOCK_NS = 200 * 1000 * 1000 };
+
 struct part {
-    long tag, trips, size;
+    long tag, trips, size, made;
+    int64_t until;
 };
 
 static long count(const struct point *point, long samples)
@@ -31,14 +38,18 @@ static void *player(void *arg)
 {
     struct part *part = arg;
     char *buffer = allocate((size_t)part->size);
-    for (long i = 0; i < part->trips; i++)
+    while (!buffer[0]) {
+        if (rank == 0)
+            buffer[0] = part->made + 1 == part->trips || now_ns() > part->until;
         trip(buffer, part->size, DATA + (int)part->tag);
+        part->made++;
+    }
     free(buffer);
     return NULL;
 }
 
-/* The threads of this process, each with so many trips; the time until the last has ended. */
-static void play(const struct point *point, long trips)
+/* The threads of this process, each with so many trips at the most; how many all of them have made when the last has ended. */
+static long play(const struct point *point, long trips)
 {
     pthread_t *threads = allocate((size_t)point->a * sizeof *threads);
     struct part *parts = allocate((size_t)point->a * sizeof *parts);
@@ -46,14 +57,18 @@ static void play(const struct point *point, long trips)
     pthread_attr_init(&attributes);
     pthread_attr_setaffinity_np(&attributes, sizeof all_cores, &all_cores);
     for (long i = 0; i < point->a; i++) {
-        parts[i] = (struct part){i, trips, point->c};
+        parts[i] = (struct part){i, trips, point->c, 0, now_ns() + BLOCK_NS};
         if (pthread_create(&threads[i], &attributes, player, &parts[i]))
             fail("a thread could not be started");
     }
-    for (long i = 0; i < point->a; i++)
+    long made = 0;
+    for (long i = 0; i < point->a; i++) {
         pthread_join(threads[i], NULL);
+        made += parts[i].made;
+    }
     free(threads);
     free(parts);
+    return made;
 }
 
 static void block(struct point *point, long warm, long n)
@@ -61,19 +76,23 @@ static void block(struct point *point, long warm, long n)
     long each = (n + point->a - 1) / point->a, all = each + (warm + point->a - 1) / point->a;
     if (point->b) {
         int64_t before = now_ns();
-        play(point, all);
-        sample(&point->series[0], (double)(now_ns() - before) / 2000.0 / (double)(all * point->a));
+        long made = play(point, all);
+        sample(&point->series[0], (double)(now_ns() - before) / 2000.0 / (double)made);
     } else if (rank != 0) {
         play(point, all);
     } else {
         char *buffer = allocate((size_t)point->c);
-        int64_t before = now_ns();
-        for (long i = 0; i < all * point->a; i++) {
-            trip(buffer, point->c, DATA + (int)(i % point->a));
-            int64_t now = now_ns();
-            if (i >= (all - each) * point->a)
-                sample(&point->series[0], (double)(now - before) / 2000.0);
-            before = now;
+        int64_t before = now_ns(), until = before + BLOCK_NS;
+        for (long pass = 0; !buffer[0]; pass++) {
+            bool last = pass + 1 == all || before > until;
+            for (long i = 0; i < point->a; i++) {
+                buffer[0] = last;
+                trip(buffer, point->c, DATA + (int)i);
+                int64_t now = now_ns();
+                if (pass >= all - each || last)
+                    sample(&point->series[0], (double)(now - before) / 2000.0);
+                before = now;
+            }
         }
         free(buffer);
     }

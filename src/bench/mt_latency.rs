@@ -71,6 +71,9 @@ const METRICS: [Metric; 3] = [
 ];
 const DATA: u64 = 1;
 const BLOCKS: u64 = 10;
+/// A block ends after this time even when trips are left: threads that poll without a core of their own need milliseconds for
+/// each.
+const BLOCK_NS: u64 = 200_000_000;
 
 fn together(config: &Config) -> bool {
     config.text("workload") == "together"
@@ -102,16 +105,16 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-/// About `n` trips in all, as many for each thread.
+/// About `n` trips in all, as many for each thread; fewer when the block has taken its time. Rank 0 says in the first byte which
+/// trip of a thread is the last.
 fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, String> {
     let (threads, size) = (config.number("threads"), config.number("size") as usize);
     let each = n.div_ceil(threads);
-    let warm = (2 + n / 10).div_ceil(threads);
-    let all = each + warm;
+    let all = each + (2 + n / 10).div_ceil(threads);
     if together(config) {
         let before = now_ns();
-        play(session, threads, all, size)?;
-        return Ok(vec![(now_ns() - before) as f64 / 2000.0 / (all * threads) as f64]);
+        let made = play(session, threads, all, size)?;
+        return Ok(vec![(now_ns() - before) as f64 / 2000.0 / made as f64]);
     }
     if session.rank() != 0 {
         play(session, threads, all, size)?;
@@ -121,33 +124,50 @@ fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, Stri
     let alone = marcel::spawn(move || {
         let (mut buffer, mut samples) = (vec![0; size], Vec::new());
         let mut before = now_ns();
-        for i in 0..all * threads {
-            trip(&session, &mut buffer, i % threads)?;
-            let now = now_ns();
-            if i >= warm * threads {
-                samples.push((now - before) as f64 / 2000.0);
+        let until = before + BLOCK_NS;
+        for pass in 0.. {
+            let last = pass + 1 == all || before > until;
+            for thread in 0..threads {
+                buffer[0] = u8::from(last);
+                trip(&session, &mut buffer, thread)?;
+                let now = now_ns();
+                if pass >= all - each || last {
+                    samples.push((now - before) as f64 / 2000.0);
+                }
+                before = now;
             }
-            before = now;
+            if last {
+                break;
+            }
         }
         Ok(samples)
     });
     alone.join().map_err(|_| "a thread panicked".to_owned())?
 }
 
-/// The threads of this process, each with so many trips.
-fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Worked {
+/// The threads of this process, each with so many trips at the most; how many all of them have made.
+fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Result<u64, String> {
+    let until = now_ns() + BLOCK_NS;
     let players: Vec<_> = (0..threads)
         .map(|thread| {
             let session = session.clone();
             marcel::spawn(move || {
-                let mut buffer = vec![0; size];
-                (0..trips).try_for_each(|_| trip(&session, &mut buffer, thread))
+                let (mut buffer, mut made) = (vec![0; size], 0);
+                while buffer[0] == 0 {
+                    if session.rank() == 0 {
+                        buffer[0] = u8::from(made + 1 == trips || now_ns() > until);
+                    }
+                    trip(&session, &mut buffer, thread)?;
+                    made += 1;
+                }
+                Ok::<u64, String>(made)
             })
         })
         .collect();
     players
         .into_iter()
-        .try_for_each(|player| player.join().map_err(|_| "a thread panicked".to_owned())?)
+        .map(|player| player.join().map_err(|_| "a thread panicked".to_owned())?)
+        .sum()
 }
 
 fn trip(session: &Session, buffer: &mut [u8], thread: u64) -> Worked {

@@ -34,17 +34,26 @@ pub(super) fn of(pid: u32) -> String {
 fn describe(pid: u32, depth: u32, text: &mut String) {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
     let mut children = Vec::new();
-    let _ = write!(text, "process {pid}: ");
+    // What threads do, and how many do the same.
+    let mut states: Vec<(String, u32)> = Vec::new();
     for thread in threads.flatten() {
         let read = |name: &str| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
         let where_it_is = read("wchan");
-        let _ = write!(text, "{} {}", read("comm").trim(), doing(&read("stat")));
+        let mut state = format!("{} {}", read("comm").trim(), doing(&read("stat")));
         if !["", "0"].contains(&where_it_is.trim()) {
-            let _ = write!(text, " in {}", where_it_is.trim());
+            let _ = write!(state, " in {}", where_it_is.trim());
         }
-        text.push_str("; ");
+        match states.iter_mut().find(|(other, _)| *other == state) {
+            Some((_, count)) => *count += 1,
+            None => states.push((state, 1)),
+        }
         let listed = read("children");
         children.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+    }
+    let _ = write!(text, "process {pid}: ");
+    for (state, count) in states {
+        let times = if count > 1 { format!(" ({count} threads)") } else { String::new() };
+        let _ = write!(text, "{state}{times}; ");
     }
     if depth > 0 {
         children.into_iter().for_each(|child| describe(child, depth - 1, text));
