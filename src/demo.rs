@@ -11,6 +11,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 
 use crate::bench::config::Config;
+use crate::bench::drive::Campaign;
 use crate::bench::present::{Noise, figure, machine};
 use crate::bench::results::Results;
 use crate::bench::{Effort, drive, find, key};
@@ -77,15 +78,13 @@ pub(crate) fn run(_: &DemoArgs) -> Outcome {
         let bench = find(part.bench)
             .ok_or_else(|| Exit::Failed(format!("demo: there is no bench {}", part.bench)))?;
         let grid = key::grid(bench.name, bench.keys, &part.given).map_err(Exit::Failed)?;
-        planned.push((bench, (bench.points)(grid), part.effort));
+        planned.push(Campaign::new(bench, (bench.points)(grid), part.effort, Vec::new()));
     }
-    let bar = drive::bar(
-        planned.iter().map(|(bench, points, effort)| drive::steps(bench, points, effort)).sum(),
-    );
+    let bar = drive::bar(planned.iter().map(Campaign::steps).sum());
     let mut results = Vec::new();
-    for (bench, points, effort) in planned {
+    for mut campaign in planned {
         results.push(
-            drive::measure(bench, points, &effort, &[], &bar)
+            drive::measure(&mut campaign, &bar)
                 .and_then(Results::whole)
                 .inspect_err(|_| abandon(&bar))?,
         );

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Why a command ends without success.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Exit {
     /// Wrong usage: exit status 2.
     Usage(String),

@@ -57,11 +57,6 @@ pub(crate) fn bar(steps: u64) -> ProgressBar {
     bar
 }
 
-/// How many steps of a progress bar [`measure`] takes.
-pub(crate) fn steps(bench: &Bench, points: &[Config], effort: &Effort) -> u64 {
-    groups(bench, points).len() as u64 * effort.rounds * STEPS
-}
-
 /// Points that share a process configuration, by number.
 fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
     if bench.apart.is_some() {
@@ -79,91 +74,164 @@ fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
     groups
 }
 
-/// Measures all points. When a worker fails or does not end in time, or the user's signal comes, what was measured until then is
-/// given with the reason ([`Results::stopped`]); what the workers said has been passed on.
+/// A bench under way: what is measured round by round, and what was.
+///
+/// Rounds may be far apart: whoever has several campaigns takes turns, so that what the machine does for a minute is in one
+/// round of each and not in all rounds of one.
+pub(crate) struct Campaign<'a> {
+    bench: &'a Bench,
+    effort: Effort,
+    env: Vec<(OsString, OsString)>,
+    groups: Vec<(Config, Vec<usize>)>,
+    /// Groups that are left out from now on.
+    failed: Vec<bool>,
+    results: Results,
+}
+
+impl<'a> Campaign<'a> {
+    /// Nothing is measured yet. `env`: variables of the processes.
+    pub(crate) fn new(
+        bench: &'a Bench,
+        points: Vec<Config>,
+        effort: Effort,
+        env: Vec<(OsString, OsString)>,
+    ) -> Campaign<'a> {
+        let groups = groups(bench, &points);
+        Campaign {
+            bench,
+            failed: vec![false; groups.len()],
+            groups,
+            results: Results::new(points, effort.rounds as usize),
+            effort,
+            env,
+        }
+    }
+
+    /// What is measured.
+    pub(crate) fn bench(&self) -> &'a Bench {
+        self.bench
+    }
+
+    /// How many steps of a progress bar all rounds take.
+    pub(crate) fn steps(&self) -> u64 {
+        self.groups.len() as u64 * self.effort.rounds * STEPS
+    }
+
+    /// Why it has ended before its time, if it has.
+    pub(crate) fn stopped(&self) -> Option<&Exit> {
+        self.results.stopped.as_ref()
+    }
+
+    /// Measures one of the rounds, all points, unless it has [stopped](Campaign::stopped). What stops it: a worker that fails or
+    /// does not end in time, the user's signal; what was measured until then stays, and what the workers said has been
+    /// passed on.
+    ///
+    /// # Blocking
+    /// Until the round is over.
+    pub(crate) fn round(&mut self, round: usize, bar: &ProgressBar) {
+        let before = bar.position();
+        for turn in 0..self.groups.len() {
+            if self.stopped().is_some() {
+                return;
+            }
+            let group = (turn + round) % self.groups.len();
+            if !self.failed[group] {
+                self.job(round, group, before + turn as u64 * STEPS, bar);
+            }
+            bar.set_position(before + (turn as u64 + 1) * STEPS);
+        }
+    }
+
+    /// One job: the points of a group. `start`: where the bar is.
+    fn job(&mut self, round: usize, group: usize, start: u64, bar: &ProgressBar) {
+        let (bench, (process, members)) = (self.bench, &self.groups[group]);
+        let described: Vec<String> =
+            process.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+        let what = described.join(", ");
+        bar.set_message(format!("{} {what}", bench.name));
+        let spec = Spec {
+            bench: bench.name.into(),
+            points: members.iter().map(|&m| (m, self.results.points[m].clone())).collect(),
+            iters: self.effort.iters,
+            peers_dir: self.effort.peers_dir.clone(),
+        };
+        let prepared = std::env::current_exe()
+            .map_err(|e| format!("bench: the path of this program cannot be found: {e}"))
+            .and_then(|program| {
+                let spec = serde_json::to_string(&spec).map_err(|e| format!("bench: {e}"))?;
+                Ok((program, spec))
+            });
+        let (program, spec) = match prepared {
+            Ok(prepared) => prepared,
+            Err(why) => {
+                self.results.stopped = Some(Exit::Failed(why));
+                return;
+            }
+        };
+        let env = environment(bench, process);
+        let job = Job {
+            program: program.into(),
+            args: vec!["worker".into(), spec.into()],
+            // A worker starts the processes of an MPI library.
+            ranks: if mpi::is(process) { 1 } else { bench.ranks },
+            env: env.into_iter().chain(self.env.iter().cloned()).collect(),
+            timeout: Some(self.effort.timeout),
+            dump_on_timeout: true,
+            grace: GRACE,
+            who: "mad bench",
+        };
+        let left_out = || bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
+        match (run_job(&job, bench, round, start, &mut self.results, bar), bench.apart) {
+            (Ok(()), _) => {}
+            (Err(Ended { fatal: false, .. }), Some(apart)) => {
+                left_out();
+                self.failed[group] = true;
+                self.results.lost |= (apart.vital)(process);
+            }
+            (Err(Ended { fatal: false, .. }), None) if mpi::is(process) => {
+                left_out();
+                self.failed[group] = true;
+                self.results.lost = true;
+            }
+            (Err(ended), _) => self.results.stopped = Some(ended.exit),
+        }
+    }
+
+    /// What was measured until now, and what follows from it.
+    pub(crate) fn results(&self) -> Results {
+        let mut results = self.results.clone();
+        if let Some(derive) = self.bench.derive {
+            derive(&mut results);
+        }
+        results
+    }
+}
+
+/// Measures all rounds, one after the other. What ends it before its time is in [`Results::stopped`].
 ///
 /// # Blocking
 /// Until all rounds are over.
 ///
 /// # Errors
 /// When nothing could be started.
-pub(crate) fn measure(
-    bench: &Bench,
-    points: Vec<Config>,
-    effort: &Effort,
-    env: &[(OsString, OsString)],
-    bar: &ProgressBar,
-) -> Result<Results, Exit> {
-    let program = std::env::current_exe().map_err(|e| {
-        Exit::Failed(format!("bench: the path of this program cannot be found: {e}"))
-    })?;
+pub(crate) fn measure(campaign: &mut Campaign<'_>, bar: &ProgressBar) -> Result<Results, Exit> {
     // Between two jobs, too, a signal ends the bench and not this process.
-    let signals = Signals::catch()
-        .map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))?;
-    let groups = groups(bench, &points);
-    let mut failed = vec![false; groups.len()];
-    let mut results = Results::new(points, effort.rounds as usize);
-    let before = bar.position();
-    'rounds: for round in 0..effort.rounds as usize {
-        for turn in 0..groups.len() {
-            let group = (turn + round) % groups.len();
-            if failed[group] {
-                continue;
-            }
-            let (process, members) = &groups[group];
-            let described: Vec<String> =
-                process.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
-            bar.set_message(format!("{} {}", bench.name, described.join(", ")));
-            let start = before + (round * groups.len() + turn) as u64 * STEPS;
-            let spec = Spec {
-                bench: bench.name.into(),
-                points: members.iter().map(|&m| (m, results.points[m].clone())).collect(),
-                iters: effort.iters,
-                peers_dir: effort.peers_dir.clone(),
-            };
-            let spec =
-                serde_json::to_string(&spec).map_err(|e| Exit::Failed(format!("bench: {e}")))?;
-            let job = Job {
-                program: program.clone().into(),
-                args: vec!["worker".into(), spec.into()],
-                // A worker starts the processes of an MPI library.
-                ranks: if mpi::is(process) { 1 } else { bench.ranks },
-                env: environment(bench, process).into_iter().chain(env.iter().cloned()).collect(),
-                timeout: Some(effort.timeout),
-                dump_on_timeout: true,
-                grace: GRACE,
-                who: "mad bench",
-            };
-            let ended = run_job(&job, bench, round, start, &mut results, bar);
-            match (ended, bench.apart) {
-                (Ok(()), _) => {}
-                (Err(Ended { fatal: false, .. }), Some(apart)) => {
-                    let what = described.join(", ");
-                    bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
-                    failed[group] = true;
-                    results.lost |= (apart.vital)(process);
-                }
-                (Err(Ended { fatal: false, .. }), None) if mpi::is(process) => {
-                    let what = described.join(", ");
-                    bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
-                    failed[group] = true;
-                    results.lost = true;
-                }
-                (Err(ended), _) => {
-                    results.stopped = Some(ended.exit);
-                    break 'rounds;
-                }
-            }
-            bar.set_position(start + STEPS);
-        }
+    let signals = catch()?;
+    for round in 0..campaign.effort.rounds as usize {
+        campaign.round(round, bar);
     }
     if signals.asks_to_stop() {
-        results.stopped.get_or_insert(Exit::Code(INTERRUPTED));
+        campaign.results.stopped.get_or_insert(Exit::Code(INTERRUPTED));
     }
-    if let Some(derive) = bench.derive {
-        derive(&mut results);
-    }
-    Ok(results)
+    Ok(campaign.results())
+}
+
+/// Catches the signals that ask to stop, from now on.
+///
+/// # Errors
+/// When they cannot be caught.
+pub(crate) fn catch() -> Result<Signals, Exit> {
+    Signals::catch().map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))
 }
 
 fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {

@@ -44,6 +44,7 @@ use std::time::Duration;
 use crate::out::{self, Exit, INTERRUPTED, Outcome};
 use crate::report::{self, Line};
 use config::Config;
+use drive::Campaign;
 use key::Key;
 pub(crate) use options::BenchArgs;
 use results::{Measured, Metric, Results};
@@ -114,6 +115,7 @@ pub(crate) struct Staged {
 pub(crate) type Absent = (usize, String);
 
 /// How much to measure.
+#[derive(Clone)]
 pub(crate) struct Effort {
     /// Samples per point and round.
     pub(crate) iters: u64,
@@ -195,9 +197,12 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     };
     // Known to be there and understood before anything is measured.
     args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
-    let builds = args.peers && bench.mpi.is_none();
-    let (absent, results, noise) =
-        measure(bench, points, &effort, builds, args.peers_dir.as_deref())?;
+    let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none())?;
+    let noise = present::Noise::start();
+    let bar = drive::bar(ready.campaign.steps());
+    let results = drive::measure(&mut ready.campaign, &bar);
+    bar.finish_and_clear();
+    let results = results?;
     if let Some(Exit::Code(INTERRUPTED)) = results.stopped {
         out::complain("mad bench: interrupted: what was measured until now follows");
     }
@@ -215,46 +220,53 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         Some(old) => compare(old, &measured)?,
         None => false,
     };
-    match (results.stopped, absent || results.lost || worse) {
+    match (results.stopped, ready.absent || results.lost || worse) {
         (Some(exit), _) => Err(exit),
         (None, true) => Err(Exit::Code(1)),
         (None, false) => Ok(()),
     }
 }
 
-/// Gets ready and measures; whether something vital is missing, the results, and what else the machine did.
-fn measure(
-    bench: &Bench,
+/// A bench that is ready to be measured.
+pub(crate) struct Ready {
+    pub(crate) campaign: Campaign<'static>,
+    /// Something vital cannot be measured here.
+    absent: bool,
+    /// What its processes run in.
+    _held: Option<Box<dyn std::any::Any>>,
+}
+
+/// Leaves out what cannot be measured here, and sets up what the rest runs in.
+fn ready(
+    bench: &'static Bench,
     mut points: Vec<Config>,
-    effort: &Effort,
+    effort: Effort,
     peers: bool,
-    peers_dir: Option<&Path>,
-) -> Result<(bool, Results, present::Noise), Exit> {
-    let absent = absent(bench, peers, peers_dir, &mut points)?;
+) -> Result<Ready, Exit> {
+    let absent = absent(bench, peers, effort.peers_dir.as_deref(), &mut points)?;
     let stage = bench.staged.map(|stage| stage()).transpose();
     let stage = stage
         .map_err(|why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name)))?;
     let (env, held) = stage.map_or((Vec::new(), None), |stage| (stage.env, Some(stage.holds)));
-    let noise = present::Noise::start();
-    let bar = drive::bar(drive::steps(bench, &points, effort));
-    let results = drive::measure(bench, points, effort, &env, &bar);
-    drop(held);
-    bar.finish_and_clear();
-    Ok((absent, results?, noise))
+    Ok(Ready { campaign: Campaign::new(bench, points, effort, env), absent, _held: held })
 }
 
-/// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out. What was measured, and why
-/// that is not all.
-pub(crate) fn measure_for_report(
+/// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out.
+pub(crate) fn ready_for_report(
     name: &str,
     given: &[(&'static str, &str)],
-    effort: &Effort,
-) -> Result<(Vec<Line>, Option<Exit>), Exit> {
+    mut effort: Effort,
+) -> Result<Ready, Exit> {
     let bench = find(name).ok_or_else(|| Exit::Failed(format!("there is no bench '{name}'")))?;
     let grid = key::grid(bench.name, bench.keys, given).map_err(Exit::Failed)?;
-    let peers_dir = effort.peers_dir.as_deref().filter(|_| bench.mpi.is_some());
-    let (_, results, _) = measure(bench, (bench.points)(grid), effort, false, peers_dir)?;
-    Ok((lines(&results.measured(bench.name, bench.metrics)), results.stopped))
+    effort.peers_dir = effort.peers_dir.filter(|_| bench.mpi.is_some());
+    ready(bench, (bench.points)(grid), effort, false)
+}
+
+/// The lines of what was measured until now, and why that is not all.
+pub(crate) fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
+    let (bench, results) = (campaign.bench(), campaign.results());
+    (lines(&results.measured(bench.name, bench.metrics)), results.stopped)
 }
 
 fn lines(measured: &[Measured]) -> Vec<Line> {
@@ -266,7 +278,7 @@ fn lines(measured: &[Measured]) -> Vec<Line> {
 fn compare(old: &Path, measured: &[Measured]) -> Result<bool, Exit> {
     let comparison = report::compare(old, &lines(measured)).map_err(Exit::Usage)?;
     out::complain(&comparison.to_string());
-    Ok(!comparison.worse.is_empty())
+    Ok(comparison.worse() > 0)
 }
 
 /// Takes out the points that cannot be measured here, after saying why. True if one of them is vital.

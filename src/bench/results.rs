@@ -46,6 +46,7 @@ pub(crate) struct Measured {
 }
 
 /// All samples of a run.
+#[derive(Clone)]
 pub(crate) struct Results {
     /// The points that were asked for.
     pub(crate) points: Vec<Config>,

@@ -22,7 +22,6 @@ pub(crate) struct Section {
     /// Options, as on the command line.
     pub(crate) given: &'static [(&'static str, &'static str)],
     pub(crate) iters: u64,
-    pub(crate) rounds: u64,
     pub(crate) pictures: &'static [Picture],
     /// What the source found, on its machines.
     pub(crate) found: &'static str,
@@ -48,7 +47,6 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("compute-us", "200,2000,20000"),
         ],
         iters: 5,
-        rounds: 5,
         pictures: &[Heat {
             metric: "overlap_ratio",
             x: "size",
@@ -72,7 +70,6 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("compute-us", "20000"),
         ],
         iters: 5,
-        rounds: 3,
         pictures: &[Curves { metric: "send_time", x: "size", apart: &["driver"] }],
         found: "EuroPVM/MPI 2007, figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
                 computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
@@ -85,7 +82,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "isend, compute 20 us, wait: is the time the longer of the two (an idle core submits), or their sum?",
         given: &[("driver", "shm,tcp"), ("offload", "auto,never")],
         iters: 60,
-        rounds: 3,
         pictures: &[Curves { metric: "total_time", x: "size", apart: &["driver"] }],
         found: "Thesis 2009, 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
         says: words::submit,
@@ -96,7 +92,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Each process has N threads that compute and never yield. How long does a 4-byte message take?",
         given: &[("driver", "shm,tcp"), ("threads", "2,8,32")],
         iters: 2000,
-        rounds: 3,
         pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &[] }],
         found: "Thesis 2009, 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
                 Open MPI's was long and unstable.",
@@ -113,7 +108,6 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("size", "1,1024,16384"),
         ],
         iters: 3000,
-        rounds: 5,
         pictures: &[Curves { metric: "half_round_trip", x: "size", apart: &["driver"] }],
         found: "EuroPVM/MPI 2007, section 4, and thesis 2009, 7.2.1: PIOMan adds some tenths of a microsecond to a \
                 ping-pong over Myrinet or InfiniBand.",
@@ -125,7 +119,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "What does the engine's lock add to a 4-byte ping-pong, where nobody disputes it?",
         given: &[("driver", "shm,tcp")],
         iters: 2000,
-        rounds: 5,
         pictures: &[
             Bars { metric: "half_round_trip", apart: &["driver"] },
             Bars { metric: "added_time", apart: &["driver"] },
@@ -141,7 +134,6 @@ pub(crate) static SECTIONS: &[Section] = &[
                in its wait, on an idle core, by a light task?",
         given: &[("driver", "shm,tcp")],
         iters: 2000,
-        rounds: 5,
         pictures: &[
             Bars { metric: "half_round_trip", apart: &["driver"] },
             Bars { metric: "added_time", apart: &["driver"] },
@@ -157,7 +149,6 @@ pub(crate) static SECTIONS: &[Section] = &[
                between two threads and between two processes, each on a core of its own?",
         given: &[],
         iters: 2000,
-        rounds: 5,
         pictures: &[Bars { metric: "event_time", apart: &["between"] }],
         found: "Goedefroit 2023, figures 4 and 15 (Sapphire Rapids at 2 GHz, medians): between threads 3054 ns by signal, 642 by \
                 user interrupt; between processes 2658 and 649.",
@@ -169,7 +160,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "One message there and back, and windows of 16 one way.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "65536,1048576,4194304")],
         iters: 2000,
-        rounds: 3,
         pictures: &[Curves { metric: "bandwidth", x: "size", apart: &["driver", "workload"] }],
         found: "Not an experiment of the sources; the two forms are those of the OSU benchmarks.",
         says: words::bandwidth,
@@ -180,7 +170,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Eight-byte messages, 64 under way at once: how many in a second? Over TCP, messages that wait leave together.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES)],
         iters: 1000,
-        rounds: 3,
         pictures: &[Bars { metric: "message_rate", apart: &["driver"] }],
         found: "Not an experiment of the sources (osu_mbw_mr).",
         says: words::rate,
@@ -191,7 +180,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Does the latency grow with the number of threads that wait for messages, or play at once?",
         given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,4,16,64")],
         iters: 1000,
-        rounds: 3,
         pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &["workload"] }],
         found: "Thesis 2009, 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
                 MPICH2 by 15 to 20.",
@@ -203,7 +191,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Two shaped networks of 1000 and 400 Mbit/s: is a message that uses both as fast as their sum?",
         given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
         iters: 1,
-        rounds: 3,
         pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[] }],
         found: "Thesis 2009, 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
         says: words::multirail,
@@ -214,7 +201,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "A process waits two seconds for a message. How much CPU time does it burn?",
         given: &[("driver", "shm,tcp"), ("seconds", "2")],
         iters: 1,
-        rounds: 3,
         pictures: &[Bars { metric: "cpu_time", apart: &[] }],
         found: "Thesis 2009, 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
         says: words::idle,
@@ -225,7 +211,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "What do an empty poll, an empty light task and an empty blocking call cost?",
         given: &[],
         iters: 1000,
-        rounds: 5,
         pictures: &[Bars { metric: "op_time", apart: &["method"] }],
         found: "EuroPVM/MPI 2007, table 2 (1.8 GHz Opteron): a poll 38 ns without threads, 85 on one virtual \
                 processor, 142 on several; a blocking call 1.68 us.",
@@ -242,7 +227,6 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("threads", "0,1x,16x"),
         ],
         iters: 60,
-        rounds: 3,
         pictures: &[Curves { metric: "detect_time", x: "threads", apart: &["source"] }],
         found: "Thesis 2009, 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
         says: words::detect,
@@ -253,7 +237,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Under each policy: what does an event cost, by latency, computation lost and CPU burnt?",
         given: &[],
         iters: 1,
-        rounds: 3,
         pictures: &[Bars { metric: "score", apart: &["workload"] }],
         found: "Thesis 2009, chapter 8, leaves the adaptive choice open.",
         says: words::policies,
@@ -264,7 +247,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "What do threads, switches and locks cost, beside other libraries that are installed here?",
         given: &[("op", "createjoin,batch,yield,handoff,mutex,mutex4,fib")],
         iters: 3,
-        rounds: 3,
         pictures: &[Bars { metric: "op_time", apart: &["op", "workers"] }],
         found: "Not an experiment of the sources: the operations by which Argobots, MassiveThreads and PM2's Marcel are compared.",
         says: words::green_threads,
@@ -275,7 +257,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Collectives of two and four members.",
         given: &[("size", "8,65536")],
         iters: 60,
-        rounds: 3,
         pictures: &[Curves { metric: "op_time", x: "members", apart: &["op"] }],
         found: "Didelot 2014, 4.4: collaborative polling lets any waiting task carry on another's messages.",
         says: words::nothing,
@@ -286,7 +267,6 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "A call and its reply, to an idle target and to one whose cores all compute.",
         given: &[("size", "1"), ("window", "1,64")],
         iters: 1000,
-        rounds: 3,
         pictures: &[Bars { metric: "call_time", apart: &["driver"] }],
         found: "MyThOS 2016, 3.2: remote invocation as the one way between address spaces; PM2's LRPC.",
         says: words::nothing,

@@ -1,0 +1,177 @@
+//! Two runs side by side: what is better, what is worse, what is the same.
+
+use std::path::Path;
+
+use super::data::{Line, read};
+use crate::bench;
+use crate::bench::present::figure;
+use crate::out;
+
+/// Compares a run with an earlier one.
+///
+/// A point is *the same* where the two intervals of its median meet; else it is better or worse. The run *agrees* with the
+/// earlier one where its median lies in the interval which that one gave: that is what an interval promises.
+///
+/// # Errors
+/// The earlier run cannot be read.
+pub(crate) fn compare(old: &Path, new: &[Line]) -> Result<Comparison, String> {
+    let old = read(old)?;
+    let mut comparison = Comparison::default();
+    for line in new {
+        let same = |other: &&Line| {
+            other.bench == line.bench
+                && other.metric == line.metric
+                && other.config.same(&line.config)
+        };
+        let Some(before) = old.iter().find(same) else {
+            comparison.unknown += 1;
+            continue;
+        };
+        let ((low, high), (old_low, old_high)) = (line.interval(), before.interval());
+        let experiment = comparison.of(&line.bench);
+        experiment.points += 1;
+        experiment.agree += usize::from((old_low..=old_high).contains(&line.median));
+        if high >= old_low && old_high >= low {
+            experiment.same += 1;
+            continue;
+        }
+        let better = (line.median > before.median) == more_is_better(&line.unit, &line.metric);
+        let text = described(line, before);
+        if better { experiment.better.push(text) } else { experiment.worse.push(text) }
+    }
+    Ok(comparison)
+}
+
+fn described(line: &Line, before: &Line) -> String {
+    let keys: Vec<String> = line
+        .config
+        .iter()
+        .map(|(key, value)| format!("{key} {}", bench::config::shown(value)))
+        .collect();
+    let [now, then] = [line, before].map(|line| {
+        let (low, high) = line.interval();
+        format!("{} {} [{}, {}]", figure(line.median), line.unit, figure(low), figure(high))
+    });
+    format!("{} {} ({}): {now}, before {then}", line.bench, line.metric, keys.join(", "))
+}
+
+/// What a comparison found.
+#[derive(Default)]
+pub(crate) struct Comparison {
+    /// By experiment, in the order in which they come.
+    experiments: Vec<(String, Found)>,
+    /// Points that the earlier run does not have.
+    unknown: usize,
+}
+
+/// What was found of an experiment.
+#[derive(Default)]
+struct Found {
+    points: usize,
+    /// Medians that lie in the earlier run's intervals.
+    agree: usize,
+    /// Intervals meet.
+    same: usize,
+    better: Vec<String>,
+    worse: Vec<String>,
+}
+
+impl Comparison {
+    fn of(&mut self, bench: &str) -> &mut Found {
+        let known = self.experiments.iter().position(|(name, _)| name == bench);
+        let at = known.unwrap_or_else(|| {
+            self.experiments.push((bench.to_owned(), Found::default()));
+            self.experiments.len() - 1
+        });
+        &mut self.experiments[at].1
+    }
+
+    fn sum(&self, count: impl Fn(&Found) -> usize) -> usize {
+        self.experiments.iter().map(|(_, found)| count(found)).sum()
+    }
+
+    /// How many points are worse.
+    pub(crate) fn worse(&self) -> usize {
+        self.sum(|found| found.worse.len())
+    }
+
+    /// A line for each experiment.
+    pub(crate) fn table(&self) -> String {
+        let mut table = out::table(&["experiment", "medians", "agree", "same", "better", "worse"]);
+        for (name, found) in &self.experiments {
+            let counts =
+                [found.points, found.agree, found.same, found.better.len(), found.worse.len()];
+            table.add_row(
+                std::iter::once(name.clone()).chain(counts.iter().map(ToString::to_string)),
+            );
+        }
+        format!(
+            "{}\n{} of {} medians agree: they lie in the intervals that the earlier run gave.\nsame: the two intervals meet.\n",
+            table.trim_fmt(),
+            self.sum(|found| found.agree),
+            self.sum(|found| found.points),
+        )
+    }
+}
+
+impl std::fmt::Display for Comparison {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (_, found) in &self.experiments {
+            for (word, lines) in [("worse", &found.worse), ("better", &found.better)] {
+                for line in lines {
+                    writeln!(f, "{word}: {line}")?;
+                }
+            }
+        }
+        write!(
+            f,
+            "{} worse, {} better, {} the same within their intervals, {} not in the earlier run",
+            self.worse(),
+            self.sum(|found| found.better.len()),
+            self.sum(|found| found.same),
+            self.unknown
+        )
+    }
+}
+
+/// Whether a larger figure is a better one.
+fn more_is_better(unit: &str, metric: &str) -> bool {
+    ["MB/s", "M/s", "k/s"].contains(&unit)
+        || ["overlap_ratio", "of_the_sum", "of_the_best"].contains(&metric)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::tests::line;
+    use super::*;
+
+    #[test]
+    fn a_regression_is_told_from_noise() {
+        let folder = std::env::temp_dir().join(format!("mad-compare-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("old.jsonl");
+        let old = [
+            line("half_round_trip", &[("size", "1")], 1.0),
+            line("half_round_trip", &[("size", "2")], 1.0),
+        ];
+        let text: String =
+            old.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+        std::fs::write(&path, text).unwrap();
+        let new = [
+            line("half_round_trip", &[("size", "1")], 1.01),
+            line("half_round_trip", &[("size", "2")], 2.0),
+            line("half_round_trip", &[("size", "3")], 2.0),
+        ];
+        let comparison = compare(&path, &new).unwrap();
+        assert_eq!(
+            (comparison.worse(), comparison.sum(|found| found.same), comparison.unknown),
+            (1, 1, 1),
+            "{comparison}"
+        );
+        let table = comparison.table();
+        assert!(table.contains("1 of 2 medians agree"), "{table}");
+        let back = compare(&path, &[line("half_round_trip", &[("size", "2")], 0.5)]).unwrap();
+        assert_eq!((back.worse(), back.sum(|found| found.better.len())), (0, 1));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! Measures what a report consists of.
+//!
+//! Each round goes through all experiments, so that the rounds of each are spread over the whole time: what the machine does for
+//! a minute is in one round of each experiment, and its interval shows it. (One experiment after the other, each with all its
+//! rounds in a row, had narrow intervals of which the next run's medians missed a third.)
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::data::Line;
+use super::sections::{SECTIONS, Section};
+use super::{Done, ReportArgs};
+use crate::bench::{self, Effort, Ready, drive};
+use crate::out::{Exit, INTERRUPTED, complain};
+
+/// How often each experiment is measured.
+const ROUNDS: u64 = 5;
+/// Most time for one job: an experiment that hangs costs the report this much.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A section under way.
+struct Part {
+    section: &'static Section,
+    /// Or why it cannot be measured here.
+    ready: Result<Ready, String>,
+}
+
+impl Part {
+    fn new(section: &'static Section, peers_dir: Option<&PathBuf>) -> Result<Part, Exit> {
+        let effort = Effort {
+            iters: section.iters,
+            rounds: ROUNDS,
+            timeout: TIMEOUT,
+            peers_dir: peers_dir.cloned(),
+        };
+        let ready = match bench::ready_for_report(section.bench, section.given, effort) {
+            Ok(ready) => Ok(ready),
+            Err(Exit::Failed(why) | Exit::Usage(why)) => Err(why),
+            Err(Exit::Code(code)) => Err(format!("it ended with status {code}")),
+            Err(Exit::BrokenPipe) => return Err(Exit::BrokenPipe),
+        };
+        Ok(Part { section, ready })
+    }
+
+    fn interrupted(&self) -> bool {
+        let stopped = self.ready.as_ref().ok().and_then(|ready| ready.campaign.stopped());
+        matches!(stopped, Some(Exit::Code(INTERRUPTED)))
+    }
+
+    fn done(&self) -> Done {
+        let (lines, failed) = match &self.ready {
+            Ok(ready) => bench::lines_of(&ready.campaign),
+            Err(why) => (Vec::new(), Some(Exit::Failed(why.clone()))),
+        };
+        let failed = failed.map(|exit| match exit {
+            Exit::Code(INTERRUPTED) => "the rest of it (interrupted)".to_owned(),
+            Exit::Failed(why) if lines.is_empty() => why,
+            _ => "the rest of it (it failed)".to_owned(),
+        });
+        Done { section: self.section, lines, command: Some(command(self.section)), failed }
+    }
+}
+
+/// Measures the sections that are wanted. After each round what was measured until then is in the file beside the page.
+///
+/// # Blocking
+/// Until everything is measured or has failed, or the user's signal comes.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn measure(
+    args: &ReportArgs,
+    wanted: impl Fn(&&Section) -> bool,
+) -> Result<(Vec<Done>, bool), Exit> {
+    let path = args.output.with_extension("jsonl");
+    write(&path, &[])?;
+    let part = |section| Part::new(section, args.peers_dir.as_ref());
+    let mut parts: Vec<Part> =
+        SECTIONS.iter().filter(wanted).map(part).collect::<Result<_, Exit>>()?;
+    let steps = parts.iter().filter_map(|part| Some(part.ready.as_ref().ok()?.campaign.steps()));
+    let bar = drive::bar(steps.sum());
+    // Between two jobs, too, a signal ends the measuring and not this process.
+    let signals = drive::catch()?;
+    let begun = Instant::now();
+    let mut interrupted = false;
+    for round in 0..ROUNDS as usize {
+        if bar.is_hidden() {
+            let minutes = begun.elapsed().as_secs_f64() / 60.0;
+            complain(&format!("mad report: round {} of {ROUNDS}, {minutes:.1} min", round + 1));
+        }
+        for part in &mut parts {
+            if let Ok(ready) = &mut part.ready {
+                ready.campaign.round(round, &bar);
+            }
+            interrupted |= part.interrupted() || signals.asks_to_stop();
+            if interrupted {
+                break;
+            }
+        }
+        let lines: Vec<Line> = parts.iter().flat_map(|part| part.done().lines).collect();
+        write(&path, &lines)?;
+        if interrupted {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    Ok((parts.iter().map(Part::done).collect(), interrupted))
+}
+
+/// Writes the lines, so that a reader never sees half of them.
+fn write(path: &Path, lines: &[Line]) -> Result<(), Exit> {
+    let said = |e: std::io::Error| Exit::Failed(format!("report: {}: {e}", path.display()));
+    let mut text = String::new();
+    for line in lines {
+        text += &serde_json::to_string(line).map_err(|e| Exit::Failed(format!("report: {e}")))?;
+        text.push('\n');
+    }
+    let part = path.with_extension("jsonl.part");
+    std::fs::write(&part, text).map_err(said)?;
+    std::fs::rename(&part, path).map_err(said)
+}
+
+/// The command that does the same.
+fn command(section: &Section) -> String {
+    let options: String =
+        section.given.iter().map(|(key, value)| format!(" --{key} {value}")).collect();
+    format!("mad bench {}{options} --iters {} --rounds {ROUNDS}", section.bench, section.iters)
+}

@@ -1,0 +1,189 @@
+//! The page: a section for each experiment, with its question, its sentences, its pictures and all its figures.
+
+use std::fmt::Write as _;
+
+use super::Done;
+use super::data::Line;
+use super::html::{self, escape};
+use super::plot::{self, Series};
+use super::sections::Picture;
+use crate::bench;
+use crate::bench::present::figure;
+
+/// The whole of it; `conditions`: where and how it was measured.
+pub(super) fn page(done: &[Done], conditions: &str) -> String {
+    let mut body =
+        String::from("<header><h1>Threads and messages in one runtime: what was measured</h1>");
+    let _ = write!(
+        body,
+        "<p class='dim'>mad {}. {}</p><nav>",
+        env!("CARGO_PKG_VERSION"),
+        escape(conditions)
+    );
+    for (index, part) in done.iter().enumerate() {
+        let _ = write!(body, "<a href='#e{index}'>{}</a>", escape(part.section.title));
+    }
+    body.push_str("</nav><p class='dim'>Curves show medians, whiskers the tenth to the ninetieth percentile, the mark above \
+                   them the ninety-ninth where it fits. Intervals in the tables are those in which the median of another run \
+                   is to be expected.</p></header><main>");
+    for (index, part) in done.iter().enumerate() {
+        body.push_str(&section(index, part));
+    }
+    body.push_str("</main>");
+    html::page("mad report", &body)
+}
+
+fn section(index: usize, done: &Done) -> String {
+    let Done { section, lines, command, failed } = done;
+    let source = bench::find(section.bench).map_or("", |bench| bench.source);
+    let mut out = format!(
+        "<section id='e{index}'><h2>{}</h2><p>{}</p><p class='dim'>Source: {}. {}</p>",
+        escape(section.title),
+        escape(section.asks),
+        escape(source),
+        escape(section.found)
+    );
+    if let Some(command) = command {
+        let _ = write!(out, "<p class='dim'><code>{}</code></p>", escape(command));
+    }
+    if let Some(why) = failed {
+        let _ = write!(out, "<p class='says missed'>Not measured: {}</p>", escape(why));
+    }
+    for saying in (section.says)(lines) {
+        let class = if saying.missed { "says missed" } else { "says" };
+        let _ = write!(out, "<p class='{class}'>{}</p>", escape(&saying.text));
+    }
+    out.push_str("<div class='plots'>");
+    for picture in section.pictures {
+        out.push_str(&draw(picture, lines));
+    }
+    out.push_str("</div>");
+    if !lines.is_empty() {
+        out.push_str(&table(lines));
+    }
+    out + "</section>"
+}
+
+/// Lines with the metric, in groups that agree in the keys.
+fn groups<'a>(lines: &'a [Line], metric: &str, apart: &[&str]) -> Vec<(String, Vec<&'a Line>)> {
+    let mut groups: Vec<(String, Vec<&Line>)> = Vec::new();
+    for line in lines.iter().filter(|line| line.metric == metric) {
+        let words: Vec<String> =
+            apart.iter().map(|key| line.key(key)).filter(|word| !word.is_empty()).collect();
+        let name = words.join(", ");
+        match groups.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, members)) => members.push(line),
+            None => groups.push((name, vec![line])),
+        }
+    }
+    groups
+}
+
+/// What tells a line from the others of its group.
+fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
+    let words: Vec<String> = line
+        .config
+        .iter()
+        .filter(|(key, _)| !without.contains(key))
+        .filter(|(key, _)| group.iter().any(|other| other.key(key) != line.key(key)))
+        .map(|(key, value)| match value.is_number() {
+            true => format!("{key} {value}"),
+            false => bench::config::shown(value),
+        })
+        .collect();
+    words.join(", ")
+}
+
+fn draw(picture: &Picture, lines: &[Line]) -> String {
+    let (Picture::Curves { metric, apart, .. }
+    | Picture::Bars { metric, apart }
+    | Picture::Heat { metric, apart, .. }) = picture;
+    let mut out = String::new();
+    for (name, group) in groups(lines, metric, apart) {
+        let unit = group[0].unit.clone();
+        let title =
+            if name.is_empty() { (*metric).to_owned() } else { format!("{metric}: {name}") };
+        match picture {
+            Picture::Curves { x, .. } => {
+                let without: Vec<&str> = apart.iter().copied().chain([*x]).collect();
+                let mut series: Vec<Series<'_>> = Vec::new();
+                for &line in &group {
+                    let name = label(line, &group, &without);
+                    let point = (line.config.number(x) as f64, line);
+                    match series.iter_mut().find(|series| series.name == name) {
+                        Some(series) => series.points.push(point),
+                        None => series.push(Series { name, points: vec![point] }),
+                    }
+                }
+                for series in &mut series {
+                    series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                }
+                out.push_str(&plot::curves(&title, x, &unit, &series));
+            }
+            Picture::Bars { .. } => {
+                let bars: Vec<(String, &Line)> =
+                    group.iter().map(|&line| (label(line, &group, apart), line)).collect();
+                out.push_str(&plot::bars(&title, &unit, &bars));
+            }
+            Picture::Heat { x, y, .. } => {
+                let sorted = |key: &str| {
+                    let mut all: Vec<u64> =
+                        group.iter().map(|line| line.config.number(key)).collect();
+                    all.sort_unstable();
+                    all.dedup();
+                    all.iter().map(u64::to_string).collect::<Vec<_>>()
+                };
+                let value = |column: &str, row: &str| {
+                    let is = |line: &&&Line| line.key(x) == column && line.key(y) == row;
+                    group.iter().find(is).map(|line| line.median)
+                };
+                out.push_str(&plot::heat(&title, (x, &sorted(x)), (y, &sorted(y)), value));
+            }
+        }
+    }
+    out
+}
+
+/// All figures of a section, folded up.
+fn table(lines: &[Line]) -> String {
+    let mut keys: Vec<&str> = Vec::new();
+    for line in lines {
+        for (key, _) in line.config.iter() {
+            let differs = || lines.iter().any(|other| other.key(key) != line.key(key));
+            if !keys.contains(&key) && differs() {
+                keys.push(key);
+            }
+        }
+    }
+    let mut out =
+        String::from("<details><summary>All figures</summary><div class='scroll'><table><tr>");
+    for key in keys.iter().copied().chain(["metric", "unit"]) {
+        let _ = write!(out, "<th class='k'>{}</th>", escape(key));
+    }
+    for name in ["n", "median", "interval", "p10", "p90", "p99", "max", "mean"] {
+        let _ = write!(out, "<th>{name}</th>");
+    }
+    out.push_str("</tr>");
+    for line in lines {
+        out.push_str("<tr>");
+        for key in &keys {
+            let _ = write!(out, "<td class='k'>{}</td>", escape(&line.key(key)));
+        }
+        let (low, high) = line.interval();
+        let _ = write!(
+            out,
+            "<td class='k'>{}</td><td class='k'>{}</td><td>{}</td><td>{}</td><td>{} to {}</td>",
+            escape(&line.metric),
+            escape(&line.unit),
+            line.n,
+            figure(line.median),
+            figure(low),
+            figure(high)
+        );
+        for x in [line.p10, line.p90, line.p99, line.max, line.mean] {
+            let _ = write!(out, "<td>{}</td>", figure(x));
+        }
+        out.push_str("</tr>");
+    }
+    out + "</table></div></details>"
+}
