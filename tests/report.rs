@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
 use common::{err, mad, out, run};
 
 fn folder(name: &str) -> std::path::PathBuf {
@@ -98,4 +101,45 @@ fn a_run_is_compared_with_an_earlier_one() {
     let output = mad(&args).arg(&old).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     assert!(err(&output).contains("worse: overhead op_time"), "{}", err(&output));
+}
+
+#[test]
+fn a_report_is_compared_with_an_earlier_one() {
+    let folder = folder("report-compared");
+    let (from, to) = (folder.join("lines.jsonl"), folder.join("page.html"));
+    std::fs::write(&from, lines("20")).unwrap();
+    let mut command = mad(&["report", "--from"]);
+    let output =
+        command.arg(&from).arg("-o").arg(&to).arg("--compare").arg(&from).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let count = lines("20").lines().count();
+    assert!(
+        out(&output).contains(&format!("{count} of {count} medians agree")),
+        "{}",
+        out(&output)
+    );
+}
+
+#[test]
+fn an_interrupted_report_has_what_was_measured() {
+    let folder = folder("report-interrupted");
+    let (page, measured) = (folder.join("page.html"), folder.join("page.jsonl"));
+    let _ = std::fs::remove_file(&measured);
+    // A round takes four seconds.
+    let mut command = mad(&["report", "--only", "idle", "-o"]);
+    command.arg(&page).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut report = command.spawn().unwrap();
+    // After the first round its lines are there; four more are to come: sixteen seconds.
+    let until = Instant::now() + Duration::from_secs(120);
+    while std::fs::read_to_string(&measured).unwrap_or_default().is_empty() {
+        assert!(Instant::now() < until, "no round has ended");
+        assert!(report.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    // SAFETY: takes no pointers; the process was not waited for, so its number is its own.
+    unsafe { libc::kill(report.id() as i32, libc::SIGINT) };
+    let output = report.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", err(&output));
+    assert!(err(&output).contains("interrupted"), "{}", err(&output));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("(interrupted)"));
 }
