@@ -2,14 +2,15 @@
  * every thread of rank 1 in turn while the others are blocked; 1, pairs of threads play all at once. C: bytes.
  *
  * Rank 0 says in the first byte which trip of a thread is the last: after so many, or when the block has taken its time,
- * since threads that poll without a core of their own need milliseconds for each. */
+ * since threads that poll without a core of their own need milliseconds for each. A point that has taken its time in
+ * some blocks is left out in the others. */
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_MULTIPLE
 #include <pthread.h>
 #include <stdbool.h>
 #include "peer.h"
 
-enum { BLOCK_NS = 200 * 1000 * 1000 };
+enum { BLOCK_NS = 200 * 1000 * 1000, POINT_NS = 1000 * 1000 * 1000 };
 
 struct part {
     long tag, trips, size, made;
@@ -71,31 +72,45 @@ static long play(const struct point *point, long trips)
     return made;
 }
 
+/* Rank 0's thread plays with each of the other side's in turn. */
+static void turns(struct point *point, long all, long each)
+{
+    char *buffer = allocate((size_t)point->c);
+    bool *ended = allocate((size_t)point->a * sizeof *ended);
+    int64_t before = now_ns(), until = before + BLOCK_NS;
+    for (long pass = 0, left = point->a; left > 0; pass++)
+        for (long i = 0; i < point->a; i++) {
+            if (ended[i])
+                continue;
+            ended[i] = buffer[0] = pass + 1 == all || before > until;
+            left -= ended[i];
+            trip(buffer, point->c, DATA + (int)i);
+            int64_t now = now_ns();
+            if (pass >= all - each || ended[i])
+                sample(&point->series[0], (double)(now - before) / 2000.0);
+            before = now;
+        }
+    free(ended);
+    free(buffer);
+}
+
 static void block(struct point *point, long warm, long n)
 {
     long each = (n + point->a - 1) / point->a, all = each + (warm + point->a - 1) / point->a;
+    int64_t before = now_ns();
+    int enough = point->spent > POINT_NS;
+    MPI_Bcast(&enough, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (enough)
+        return;
     if (point->b) {
-        int64_t before = now_ns();
         long made = play(point, all);
         sample(&point->series[0], (double)(now_ns() - before) / 2000.0 / (double)made);
     } else if (rank != 0) {
         play(point, all);
     } else {
-        char *buffer = allocate((size_t)point->c);
-        int64_t before = now_ns(), until = before + BLOCK_NS;
-        for (long pass = 0; !buffer[0]; pass++) {
-            bool last = pass + 1 == all || before > until;
-            for (long i = 0; i < point->a; i++) {
-                buffer[0] = last;
-                trip(buffer, point->c, DATA + (int)i);
-                int64_t now = now_ns();
-                if (pass >= all - each || last)
-                    sample(&point->series[0], (double)(now - before) / 2000.0);
-                before = now;
-            }
-        }
-        free(buffer);
+        turns(point, all, each);
     }
+    point->spent += now_ns() - before;
 }
 
 static void finish(struct point *point)

@@ -277,7 +277,8 @@ fn run_job(
                     None => say(&format!("mad bench: unknown metric {metric} of point {point}")),
                 }
             }
-            None => say(&format!("[{rank}] {}", String::from_utf8_lossy(line))),
+            // A worker that is killed may leave half a line of a thousand samples.
+            None => say(&format!("[{rank}] {}", beginning(&String::from_utf8_lossy(line)))),
         }
         Ok(())
     };
@@ -288,6 +289,15 @@ fn run_job(
         }
         Err(Failure::Run { .. }) => Err(Ended { exit: Exit::Code(1), fatal: false }),
         Err(other) => Err(Ended { exit: Exit::Failed(format!("bench: {other}")), fatal: true }),
+    }
+}
+
+/// Of a line, as much as people read.
+fn beginning(line: &str) -> String {
+    const MOST: usize = 1000;
+    match line.char_indices().nth(MOST) {
+        Some((at, _)) => format!("{}… ({} bytes)", &line[..at], line.len()),
+        None => line.into(),
     }
 }
 
@@ -309,6 +319,13 @@ mod tests {
         assert_eq!(policy("adaptive"), [("PIOM_POLICY".into(), "adaptive".into())]);
         assert_eq!(policy(AUTO), []);
         assert_eq!(super::groups(crate::bench::find("threads").unwrap(), &points).len(), 3);
+    }
+
+    #[test]
+    fn long_lines_are_cut_between_characters() {
+        assert_eq!(beginning("a word"), "a word");
+        let long = "é".repeat(2000);
+        assert!(beginning(&long).ends_with("é… (4000 bytes)"), "{}", beginning(&long));
     }
 
     #[test]

@@ -275,10 +275,13 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
         find(lines, "half_round_trip", &keys).map(|line| line.median)
     };
     let mut all = Vec::new();
+    let most = lines.iter().map(|line| line.config.number("threads")).max().unwrap_or(0);
     for library in values(lines, "library") {
-        let (Some(one), Some(many)) = (at(&library, "1"), at(&library, "64")) else { continue };
+        let (Some(one), Some(many)) = (at(&library, "1"), at(&library, &most.to_string())) else {
+            continue;
+        };
         let text = format!(
-            "{library}: {} us with one thread, {} with 64 ({:.1} times).",
+            "{library}: {} us with one thread, {} with {most} ({:.1} times).",
             figure(one),
             figure(many),
             many / one
