@@ -1,5 +1,7 @@
 //! Which cores this process may use, and who else is there: its affinity mask, its neighbours.
 
+use super::slurm;
+
 /// Cores of the affinity mask, in ascending order. Never empty.
 pub fn allowed_cpus() -> Vec<usize> {
     // A mask of 8192 cores; the kernel fails with EINVAL when it has more.
@@ -26,14 +28,19 @@ const LAUNCHERS: [(&str, &str); 3] = [
 ];
 
 /// Number of processes that the same launcher has started on this machine, and the rank of this one among
-/// them, as `mad run`, MPICH's or Open MPI's launcher says; one and zero without a launcher.
+/// them, as `mad run`, MPICH's or Open MPI's launcher says, or Slurm, of which only those count that share this one's
+/// cores; one and zero without a launcher.
 pub fn neighbours() -> (usize, usize) {
-    told(|name| std::env::var(name).ok()?.parse().ok())
+    let variable = |name: &str| std::env::var(name).ok();
+    told(|name| variable(name)?.parse().ok())
+        // Last: the others may have been started inside a step of Slurm's.
+        .or_else(|| slurm::neighbours(variable))
+        .unwrap_or((1, 0))
 }
 
-fn told(number: impl Fn(&str) -> Option<usize>) -> (usize, usize) {
+fn told(number: impl Fn(&str) -> Option<usize>) -> Option<(usize, usize)> {
     let pairs = LAUNCHERS.iter().filter_map(|(size, rank)| Some((number(size)?, number(rank)?)));
-    pairs.into_iter().next().map_or((1, 0), |(size, rank)| (size.max(1), rank))
+    pairs.into_iter().next().map(|(size, rank)| (size.max(1), rank))
 }
 
 #[cfg(test)]
@@ -58,9 +65,9 @@ mod tests {
         let of = |set: &'static [(&str, usize)]| {
             told(|name| set.iter().find(|(it, _)| *it == name).map(|(_, value)| *value))
         };
-        assert_eq!(of(&[]), (1, 0));
-        assert_eq!(of(&[("MPI_LOCALNRANKS", 4), ("MPI_LOCALRANKID", 3)]), (4, 3));
-        assert_eq!(of(&[("MPI_LOCALNRANKS", 4)]), (1, 0));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("MPI_LOCALNRANKS", 4), ("MPI_LOCALRANKID", 3)]), Some((4, 3)));
+        assert_eq!(of(&[("MPI_LOCALNRANKS", 4)]), None);
         assert_eq!(
             of(&[
                 ("MPI_LOCALNRANKS", 4),
@@ -68,7 +75,7 @@ mod tests {
                 ("MAD_LOCAL_SIZE", 2),
                 ("MAD_LOCAL_RANK", 1)
             ]),
-            (2, 1)
+            Some((2, 1))
         );
     }
 }

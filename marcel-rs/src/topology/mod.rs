@@ -26,6 +26,7 @@ mod level;
 mod object;
 mod placement;
 mod quota;
+mod slurm;
 pub mod synthetic;
 mod tree;
 
