@@ -5,6 +5,8 @@
 //! it; `peers: mpich`: only that one has.
 
 mod common;
+#[path = "../newmad-rs/tests/common/managers.rs"]
+mod managers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -217,19 +219,37 @@ fn other_launchers_start_the_same_binary() {
     let program =
         programs().into_iter().find(|program| program.source.ends_with("ring.c")).expect("ring.c");
     let binary = compile(&prefix().join("bin/mpicc"), &program.source, "launched");
-    let prterun = std::env::var("MAD_TEST_PRTERUN").unwrap_or_else(|_| "prterun".into());
-    for (launcher, options) in
-        [("mpiexec.hydra", &[][..]), (&prterun, &["--map-by", ":OVERSUBSCRIBE"][..])]
-    {
-        if Command::new(launcher).arg("--version").output().is_err() {
-            eprintln!("SKIPPED: {launcher} is not installed");
-            continue;
+    let processes = program.processes.parse().expect("a number of processes");
+    let slurm = ["pmi2", "pmix"].map(|kind| managers::slurm(processes, kind));
+    let others = [managers::hydra(processes), managers::prrte(processes)];
+    for mut command in others.into_iter().chain(slurm).flatten() {
+        command.arg(&binary);
+        let label = format!("{command:?}");
+        let output = run(command, &program, &label);
+        check(&output, &program, &label);
+    }
+}
+
+/// Slurm leaves the others alone: they are told, srun names who has failed, and nobody hangs.
+#[test]
+fn slurm_says_who_ends_out_of_order() {
+    let source = Path::new(PROGRAMS).join("faults/ends.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "slurm");
+    for kind in ["pmi2", "pmix"] {
+        for (mode, status, told, said) in [
+            ("abort", 7, "it is gone", "task 1: Exited with exit code 7"),
+            ("killed", 128 + 9, "it is gone", "task 1: Killed"),
+            ("leave", 0, "it is gone", ""),
+            ("finalize", 0, "nothing", ""),
+        ] {
+            let Some(mut command) = managers::slurm(2, kind) else { return };
+            command.arg("--kill-on-bad-exit=0").arg(&binary).arg(mode);
+            let output = timed(command);
+            let (out, err) = (common::out(&output), common::err(&output));
+            assert_eq!(output.status.code(), Some(status), "{mode} by {kind}: {out}{err}");
+            assert_eq!(out, format!("told: {told}\n"), "{mode} by {kind}: {err}");
+            assert!(err.contains(said), "{mode} by {kind}: {err}");
         }
-        let mut command = Command::new(launcher);
-        command.args(options).args(["-n", &program.processes]).arg(&binary);
-        command.env("PRTE_ALLOW_RUN_AS_ROOT", "1").env("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        let output = run(command, &program, launcher);
-        check(&output, &program, launcher);
     }
 }
 

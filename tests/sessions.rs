@@ -41,10 +41,30 @@ fn sixty_four_ranks_meet_on_one_machine() {
 
 #[test]
 fn jobs_inside_the_jobs_of_other_process_managers_are_on_their_own() {
-    for mut manager in [managers::hydra(2), managers::prrte(2)].into_iter().flatten() {
+    let slurm = ["pmi2", "pmix", "none"].map(|kind| managers::slurm(2, kind));
+    for mut manager in [managers::hydra(2), managers::prrte(2)].into_iter().chain(slurm).flatten() {
         manager.arg(env!("CARGO_BIN_EXE_mad")).args(["run", "-n", "3"]).arg(example("hello"));
         let ended = managers::run(&mut manager, Duration::from_secs(120));
         assert_eq!(ended.code, Some(0), "{ended:#?}");
         assert_everybody_said_hello(&ended.text, 3, 2);
+    }
+}
+
+#[test]
+fn slurm_starts_the_stencil_on_one_node_and_on_two() {
+    for kind in ["pmi2", "pmix"] {
+        for (driver, nodes) in [("shm", "1"), ("tcp", "2")] {
+            let Some(mut manager) = managers::slurm(4, kind) else { return };
+            manager
+                .args(["-N", nodes])
+                .arg(example("stencil"))
+                .args(["--size", "64", "--steps", "20"]);
+            let ended = managers::run(manager.env("NMAD_DRIVER", driver), Duration::from_secs(120));
+            assert_eq!(ended.code, Some(0), "{kind} {driver}: {ended:#?}");
+            assert!(
+                ended.text.contains("equal to the sequential result in every bit"),
+                "{ended:#?}"
+            );
+        }
     }
 }

@@ -26,7 +26,8 @@ pub(crate) static BOOTSTRAP: Knob = Knob {
     default: "",
     unit: "",
     meaning: "by which protocol a process finds the others of its session; unset: what the process manager that \
-              has started it offers (PMI_FD; else PMIX_NAMESPACE), alone without one",
+              has started it offers (PMI_FD; else PMIX_NAMESPACE), alone without one; an error if Slurm has \
+              started several and offers nothing",
 };
 
 /// `NMAD_RPC_THREADS`: how many calls run at once.

@@ -21,6 +21,7 @@ fn child() {
         "everybody" => everybody,
         "fails" => fails,
         "dies" => dies,
+        "killed" => killed,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -70,10 +71,22 @@ fn fails(session: &Session) -> Result<(), Error> {
 /// One rank ends without a word; the others, which the process manager leaves alone, are told. (If it is killed, Hydra
 /// kills the others, whatever it was asked to do.)
 fn dies(session: &Session) -> Result<(), Error> {
+    // SAFETY: takes no pointers, runs nothing of this process any more.
+    ends(session, || unsafe { libc::_exit(3) })
+}
+
+/// One rank is killed.
+fn killed(session: &Session) -> Result<(), Error> {
+    ends(session, || {
+        // SAFETY: takes no pointers.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    })
+}
+
+fn ends(session: &Session, end: fn()) -> Result<(), Error> {
     session.barrier()?;
     if session.rank() == 1 {
-        // SAFETY: takes no pointers, runs nothing of this process any more.
-        unsafe { libc::_exit(3) };
+        end();
     }
     match session.recv(1, 1, &mut [0]) {
         Err(Error::PeerDied { rank: 1, .. }) => {
@@ -151,4 +164,53 @@ fn alone_is_alone_under_any_process_manager() {
     let Some(manager) = managers::hydra(2) else { return };
     let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "alone")]);
     assert_eq!(ended.text.matches("rank 0 of 1 heard everybody").count(), 2, "{ended:#?}");
+}
+
+/// What Slurm's three ways are called, and what each is for us: its pmi2 speaks both versions.
+const SLURM: [(&str, &str); 3] = [("pmi2", "pmi1"), ("pmi2", "pmi2"), ("pmix", "pmix")];
+
+#[test]
+fn slurm_starts_sessions() {
+    for (kind, protocol) in SLURM {
+        for (driver, nodes) in [("shm", "1"), ("tcp", "2")] {
+            let Some(mut manager) = managers::slurm(4, kind) else { return };
+            manager.args(["-N", nodes]);
+            succeeds(Some(manager), 4, &[("NMAD_DRIVER", driver), ("NMAD_BOOTSTRAP", protocol)]);
+        }
+        succeeds(managers::slurm(1, kind), 1, &[]);
+    }
+}
+
+#[test]
+fn processes_that_slurm_does_not_introduce_are_told_what_to_do() {
+    let Some(manager) = managers::slurm(2, "none") else { return };
+    let ended = run(manager, "everybody", &[]);
+    assert_ne!(ended.code, Some(0), "{ended:#?}");
+    assert_eq!(ended.text.matches("use `srun --mpi=pmi2`").count(), 2, "{ended:#?}");
+    succeeds(managers::slurm(1, "none"), 1, &[]);
+    let manager = managers::slurm(2, "none").unwrap();
+    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "alone")]);
+    assert_eq!(ended.text.matches("rank 0 of 1 heard everybody").count(), 2, "{ended:#?}");
+}
+
+/// Slurm leaves the others alone, unless it is asked: who waits for the rank is told, srun says who it was, and ends.
+#[test]
+fn deaths_under_slurm_are_reported() {
+    for (kind, protocol) in SLURM {
+        for (scenario, options, code, said) in [
+            ("dies", "--kill-on-bad-exit=0", 3, "task 1: Exited with exit code 3"),
+            ("killed", "--kill-on-bad-exit=0", 128 + 9, "task 1: Killed"),
+            ("fails", "--kill-on-bad-exit=1", 128 + 15, "task 1: Exited with exit code 3"),
+        ] {
+            let Some(mut manager) = managers::slurm(3, kind) else { return };
+            manager.arg(options);
+            let ended = run(manager, scenario, &[("NMAD_BOOTSTRAP", protocol)]);
+            assert_eq!(ended.code, Some(code), "{ended:#?}");
+            assert!(ended.text.contains(said), "{ended:#?}");
+            for rank in [0, 2] {
+                let told = ended.text.contains(&format!("rank {rank} was told in time"));
+                assert_eq!(told, scenario != "fails", "{ended:#?}");
+            }
+        }
+    }
 }

