@@ -5,7 +5,13 @@ set -euo pipefail
 
 page="$(realpath "$1")"
 folder="${2:-$(mktemp -d)}"
-browser="$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)"
+find_browser() { command -v chromium || command -v chromium-browser || command -v google-chrome || true; }
+browser="$(find_browser)"
+if [ -z "$browser" ] && [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 300 apt-get install -y -qq --no-install-recommends \
+        chromium fonts-dejavu-core >/dev/null || true
+    browser="$(find_browser)"
+fi
 if [ -z "$browser" ]; then
     echo "SKIPPED: there is no chromium (apt-get install chromium)"
     exit 0

@@ -4,7 +4,7 @@
 //! a minute is in one round of each experiment, and its interval shows it. (One experiment after the other, each with all its
 //! rounds in a row, had narrow intervals: 29 of 100 medians of the next run, ten minutes later, lay outside.)
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::data::Line;
@@ -13,8 +13,6 @@ use super::{Done, ReportArgs};
 use crate::bench::{self, Effort, Ready, drive};
 use crate::out::{Exit, INTERRUPTED, complain};
 
-/// How often each experiment is measured.
-const ROUNDS: u64 = 5;
 /// Most time for one job: an experiment that hangs costs the report this much.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -26,12 +24,12 @@ struct Part {
 }
 
 impl Part {
-    fn new(section: &'static Section, peers_dir: Option<&PathBuf>) -> Result<Part, Exit> {
+    fn new(section: &'static Section, args: &ReportArgs) -> Result<Part, Exit> {
         let effort = Effort {
             iters: section.iters,
-            rounds: ROUNDS,
+            rounds: args.rounds,
             timeout: TIMEOUT,
-            peers_dir: peers_dir.cloned(),
+            peers_dir: args.peers_dir.clone(),
         };
         let ready = match bench::ready_for_report(section.bench, section.given, effort) {
             Ok(ready) => Ok(ready),
@@ -47,7 +45,7 @@ impl Part {
         matches!(stopped, Some(Exit::Code(INTERRUPTED)))
     }
 
-    fn done(&self) -> Done {
+    fn done(&self, rounds: u64) -> Done {
         let (lines, failed) = match &self.ready {
             Ok(ready) => bench::lines_of(&ready.campaign),
             Err(why) => (Vec::new(), Some(Exit::Failed(why.clone()))),
@@ -57,7 +55,7 @@ impl Part {
             Exit::Failed(why) if lines.is_empty() => why,
             _ => "the rest of it (it failed)".to_owned(),
         });
-        Done { section: self.section, lines, command: Some(command(self.section)), failed }
+        Done { section: self.section, lines, command: Some(command(self.section, rounds)), failed }
     }
 }
 
@@ -74,7 +72,7 @@ pub(super) fn measure(
 ) -> Result<(Vec<Done>, bool), Exit> {
     let path = args.output.with_extension("jsonl");
     write(&path, &[])?;
-    let part = |section| Part::new(section, args.peers_dir.as_ref());
+    let part = |section| Part::new(section, args);
     let mut parts: Vec<Part> =
         SECTIONS.iter().filter(wanted).map(part).collect::<Result<_, Exit>>()?;
     let steps = parts.iter().filter_map(|part| Some(part.ready.as_ref().ok()?.campaign.steps()));
@@ -83,10 +81,14 @@ pub(super) fn measure(
     let signals = drive::catch()?;
     let begun = Instant::now();
     let mut interrupted = false;
-    for round in 0..ROUNDS as usize {
+    for round in 0..args.rounds as usize {
         if bar.is_hidden() {
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
-            complain(&format!("mad report: round {} of {ROUNDS}, {minutes:.1} min", round + 1));
+            complain(&format!(
+                "mad report: round {} of {}, {minutes:.1} min",
+                round + 1,
+                args.rounds
+            ));
         }
         for part in &mut parts {
             if let Ok(ready) = &mut part.ready {
@@ -97,14 +99,14 @@ pub(super) fn measure(
                 break;
             }
         }
-        let lines: Vec<Line> = parts.iter().flat_map(|part| part.done().lines).collect();
+        let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(args.rounds).lines).collect();
         write(&path, &lines)?;
         if interrupted {
             break;
         }
     }
     bar.finish_and_clear();
-    Ok((parts.iter().map(Part::done).collect(), interrupted))
+    Ok((parts.iter().map(|part| part.done(args.rounds)).collect(), interrupted))
 }
 
 /// Writes the lines, so that a reader never sees half of them.
@@ -121,8 +123,8 @@ fn write(path: &Path, lines: &[Line]) -> Result<(), Exit> {
 }
 
 /// The command that does the same.
-fn command(section: &Section) -> String {
+fn command(section: &Section, rounds: u64) -> String {
     let options: String =
         section.given.iter().map(|(key, value)| format!(" --{key} {value}")).collect();
-    format!("mad bench {}{options} --iters {} --rounds {ROUNDS}", section.bench, section.iters)
+    format!("mad bench {}{options} --iters {} --rounds {rounds}", section.bench, section.iters)
 }

@@ -33,6 +33,7 @@ use sections::{SECTIONS, Section};
 Examples:
   mad report -o report.html                   measure everything (some ten minutes), write report.html and report.jsonl
   mad report --only overlap,latency           measure some experiments
+  mad report --rounds 1                       a first look: two minutes
   mad report --from report.jsonl -o new.html  make the page again, without measuring
   mad report -o new.html --compare old.jsonl  measure, and say how far an earlier report's figures are met
 
@@ -51,6 +52,9 @@ pub(crate) struct ReportArgs {
     /// Where MPI libraries that came as Python wheels are, each in a virtual environment
     #[arg(long, value_name = "DIR")]
     peers_dir: Option<PathBuf>,
+    /// How often each experiment is measured; with fewer than five the intervals promise less
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    rounds: u64,
     /// Say, by experiment, how far the figures are those of an earlier report
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
