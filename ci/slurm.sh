@@ -48,7 +48,9 @@ finish() {
     status=$?
     trap - EXIT
     trap '' INT TERM
-    [ "$status" = 0 ] || grep -iE "error|fatal" "$place"/*.log | grep -v "state file" | tail -n 30
+    # Not what is said at every start, nor when this script was interrupted.
+    [ "$status" = 0 ] || [ "$status" -ge 124 ] || grep -iE "error|fatal" "$place"/*.log |
+        grep -vE "state file|backup state|MailProg|Domain socket directory|xcpuinfo" | tail -n 30
     # shellcheck disable=SC2046 # words, not lines
     for _ in $(seq 100); do
         [ -n "$(ours)" ] || break
