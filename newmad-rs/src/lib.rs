@@ -80,6 +80,10 @@ mod trace;
 mod transfer;
 // Under loom only what is modelled is built.
 #[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
+#[path = "engine/cover.rs"]
+mod cover;
+#[cfg(loom)]
 #[path = "driver/shm/ring.rs"]
 mod ring;
 

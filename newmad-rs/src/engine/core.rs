@@ -247,6 +247,7 @@ pub(crate) struct Core<D> {
     /// Where pieces go that nobody needs any more.
     pub(crate) waste: Box<[u8]>,
     outstanding: usize,
+    spell: u64,
 }
 
 // SAFETY: the engine's pointers lead to requests, which are `Sync`, and to its own memory.
@@ -292,12 +293,18 @@ impl<D: Driver> Core<D> {
             parted: true,
             signals,
             outstanding: 0,
+            spell: 0,
         }
     }
 
     /// Requests that are not over.
     pub(crate) fn outstanding(&self) -> usize {
         self.outstanding
+    }
+
+    /// The number of this spell: how often a request began while no other was outstanding ([`crate::engine::cover`]).
+    pub(crate) fn spell(&self) -> u64 {
+        self.spell
     }
 
     #[inline]
@@ -342,6 +349,7 @@ impl<D: Driver> Core<D> {
     /// Begins a request. It may be finished, and gone, when this returns.
     #[inline]
     pub(crate) fn start(&mut self, request: Ref) {
+        self.spell += u64::from(self.outstanding == 0);
         self.count(self.outstanding + 1);
         if self.closed {
             return self.finish(request, Outcome::Closed);

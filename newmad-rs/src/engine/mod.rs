@@ -11,6 +11,7 @@
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
 pub(crate) mod core;
+pub(crate) mod cover;
 mod locking;
 pub(crate) mod offload;
 
@@ -27,6 +28,7 @@ use crate::driver::Driver;
 use crate::driver::any::Any;
 use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
+use crate::engine::cover::Covered;
 use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
@@ -96,6 +98,7 @@ pub(crate) struct Engine {
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
     pub(crate) offload: Offload,
+    covered: Covered,
     /// What the I/O manager calls it.
     source: OnceLock<SourceId>,
 }
@@ -129,8 +132,9 @@ impl Engine {
         let lanes = core.gates.iter().map(|gate| gate.lane.lane()).collect();
         let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
-        let source = OnceLock::new();
-        Ok(Engine { lock, signals, lanes, bells, fd, _epoll: epoll, watching, offload, source })
+        let (covered, source) = (Covered::new(), OnceLock::new());
+        let _epoll = epoll; // the field keeps it open
+        Ok(Engine { lock, signals, lanes, bells, fd, _epoll, watching, offload, covered, source })
     }
 
     /// It is registered with the I/O manager.
@@ -224,12 +228,13 @@ impl Engine {
     }
 
     /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. Sees to it that
-    /// somebody watches the request, if it is not over. (Where something was pending before, somebody does already.)
+    /// somebody watches the request, if it is not over and nobody has done so in this spell ([`cover`]).
     ///
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
     pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
+        let mut spell = None;
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
             // Whoever polls finds it; when it stops, `left_pending` has somebody look, if need be the caller.
@@ -238,8 +243,8 @@ impl Engine {
         } else {
             // SAFETY: the caller's promise.
             match unsafe { self.begin(request, None) } {
-                Some(begun) if begun.before > 0 => return,
-                Some(_) => {}
+                Some(begun) if self.covered.is(begun.spell) => return,
+                Some(begun) => spell = Some(begun.spell),
                 // SAFETY: the caller's promise.
                 None => unsafe { self.leave(request) },
             }
@@ -247,6 +252,9 @@ impl Engine {
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
             manager.left_pending();
+            if let Some(spell) = spell {
+                self.covered.set(spell);
+            }
         }
     }
 
@@ -300,7 +308,7 @@ impl Engine {
                 }
             }
         }
-        Some(Begun { bells, before })
+        Some(Begun { bells, spell: core.spell() })
     }
 
     /// The peers need not ring: somebody looks. If they were to, the caller tells the manager when it looks no more.
@@ -495,8 +503,8 @@ impl Engine {
 /// A request was begun.
 struct Begun {
     bells: Bells,
-    /// So many others were not over.
-    before: usize,
+    /// It belongs to this one, if it is not over.
+    spell: u64,
 }
 
 /// What a look has done to whoever sleeps for the session.
