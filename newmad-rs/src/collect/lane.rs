@@ -185,7 +185,10 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::collect::{Link, Linked, Submissions};
+    use core::ptr::NonNull;
     use loom::thread;
+    use pioman::{Handover, HandoverLock};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     /// Users count; the engine claims and lends. Nobody is in it with another, nothing is lost, and an engine that has
@@ -214,12 +217,137 @@ mod model {
                         in_vain = false;
                         lender.lend(count);
                     }
-                    None => in_vain = true,
+                    None => {
+                        in_vain = true;
+                        thread::yield_now();
+                    }
                 }
             }
             let counted: u32 = threads.into_iter().map(|user| user.join().unwrap()).sum();
             assert!(!in_vain || told.load(SeqCst), "nobody looks again");
             assert_eq!(lender.claim(), Some(counted));
+        });
+    }
+
+    /// A message on the submission list.
+    struct Node {
+        link: Link<Node>,
+        number: u32,
+    }
+    // SAFETY: the field's address.
+    unsafe impl Linked for Node {
+        fn link(this: NonNull<Node>) -> *const Link<Node> {
+            // SAFETY: valid node.
+            unsafe { core::ptr::addr_of!((*this.as_ptr()).link) }
+        }
+    }
+    // SAFETY: plain data.
+    unsafe impl Send for Node {}
+
+    /// As the engine: what was submitted leaves in its order, by a way that may be lent.
+    struct Engine {
+        list: Arc<Submissions<Node>>,
+        lender: Lender<Vec<u32>>,
+        /// What has left, while the way is here.
+        wire: Option<Vec<u32>>,
+        waits: Vec<u32>,
+    }
+
+    impl Engine {
+        fn flush(&mut self) {
+            if !self.waits.is_empty() && self.wire.is_none() {
+                self.wire = self.lender.claim();
+            }
+            if let Some(wire) = &mut self.wire {
+                wire.append(&mut self.waits);
+            }
+        }
+
+        fn drain(&mut self) {
+            if self.list.is_empty() {
+                return;
+            }
+            for node in self.list.take() {
+                // SAFETY: boxed by `submit`, yielded once.
+                self.waits.push(unsafe { Box::from_raw(node.as_ptr()) }.number);
+                self.flush();
+            }
+            self.list.arrived();
+            self.lend();
+        }
+
+        fn lend(&mut self) {
+            if self.waits.is_empty()
+                && let Some(wire) = self.wire.take()
+            {
+                self.lender.lend(wire);
+            }
+        }
+    }
+
+    impl Handover for Engine {
+        fn work(&mut self, _: u64) {
+            self.flush();
+            self.drain();
+        }
+    }
+
+    fn engine() -> (Arc<Submissions<Node>>, Arc<Lane<Vec<u32>>>, Arc<HandoverLock<Engine>>) {
+        let (list, mut lender) = (Arc::new(Submissions::new()), Lender::new());
+        lender.lend(Vec::new());
+        let lane = lender.lane();
+        let engine = Engine { list: list.clone(), lender, wire: None, waits: Vec::new() };
+        (list, lane, Arc::new(HandoverLock::new(engine)))
+    }
+
+    /// As `Engine::send_apart`, without what follows if that is in vain.
+    fn beside(lane: &Lane<Vec<u32>>, lock: &HandoverLock<Engine>, number: u32) -> bool {
+        let done = lane.with(|wire| wire.push(number));
+        thread::yield_now();
+        if let Some(((), true)) = done {
+            lock.leave(1);
+        }
+        done.is_some()
+    }
+
+    /// Who has left a message with the engine and sends another beside it does not overtake the first, whatever the other
+    /// thread does with the engine, or in the lane, meanwhile.
+    fn order(other: fn(&Lane<Vec<u32>>, &HandoverLock<Engine>)) {
+        loom::model(move || {
+            let (list, lane, lock) = engine();
+            let thread = {
+                let (lane, lock) = (lane.clone(), lock.clone());
+                thread::spawn(move || other(&lane, &lock))
+            };
+            thread::yield_now(); // here and below: more orders than there would be with as few preemptions
+            let node = Box::new(Node { link: Link::new(), number: 1 });
+            // SAFETY: freshly boxed, freed by the taker.
+            unsafe { list.push(NonNull::from(Box::leak(node))) };
+            lock.leave(1);
+            thread::yield_now();
+            let sent = !list.is_pending() && beside(&lane, &lock, 2);
+            thread.join().unwrap();
+            let mut engine = lock.try_lock().unwrap();
+            assert!(engine.waits.is_empty() && engine.list.is_empty(), "stranded");
+            let wire = engine.wire.take().or_else(|| engine.lender.claim());
+            let own: Vec<u32> = wire.unwrap().into_iter().filter(|&number| number < 3).collect();
+            assert_eq!(own, if sent { vec![1, 2] } else { vec![1] });
+        });
+    }
+
+    #[test]
+    fn who_sends_beside_a_busy_engine_does_not_overtake_itself() {
+        order(|_, lock| {
+            if let Some(mut engine) = lock.try_lock() {
+                engine.drain();
+            }
+        });
+    }
+
+    #[test]
+    fn nor_does_it_by_a_lane_that_another_leaves() {
+        order(|lane, lock| {
+            beside(lane, lock, 3);
         });
     }
 
