@@ -57,6 +57,9 @@ pub mod diagnosis;
 mod error;
 #[cfg(not(loom))]
 mod hooks;
+#[cfg(all(feature = "bench-internals", not(loom)))]
+#[doc(hidden)]
+pub mod internals;
 #[cfg(not(loom))]
 pub mod knob;
 #[cfg(not(loom))]

@@ -47,6 +47,9 @@ mod error;
 pub mod fuzzing;
 #[cfg(not(loom))]
 mod gate;
+#[cfg(all(feature = "bench-internals", not(loom)))]
+#[doc(hidden)]
+pub mod internals;
 #[cfg(not(loom))]
 mod knobs;
 #[cfg(not(loom))]

@@ -83,6 +83,9 @@ pub use crate::{
     source::Source,
     source::uring::{FileEngine, transfer::Transfer},
 };
+#[cfg(all(feature = "bench-internals", not(loom)))]
+#[doc(hidden)]
+pub use ltask::internals;
 #[cfg(not(loom))]
 pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers, must_not_wait};
 #[cfg(not(loom))]

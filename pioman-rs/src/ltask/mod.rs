@@ -35,6 +35,8 @@ mod builder;
 pub(crate) mod counts;
 #[cfg(not(loom))]
 pub(crate) mod inside;
+#[cfg(all(feature = "bench-internals", not(loom)))]
+pub mod internals;
 #[cfg(not(loom))]
 pub(crate) mod place;
 #[cfg(not(loom))]

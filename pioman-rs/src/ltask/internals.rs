@@ -1,0 +1,57 @@
+//! The queue of light tasks, for the benches of the root package (feature `bench-internals`): nothing here is promised to
+//! anybody else.
+//!
+//! A node is owned by whoever has taken it out, so safe code cannot put it into two queues.
+
+use super::queue::{self, LANES};
+use super::stack::Linked;
+use crate::shim::AtomicU64;
+
+#[repr(align(256))]
+struct Block(AtomicU64);
+
+impl Linked for Block {
+    fn link(&self) -> &AtomicU64 {
+        &self.0
+    }
+}
+
+/// What stands for a task, and is in no queue. Immortal, as tasks' blocks are: dropped, it is lost until the process ends.
+pub struct Node(&'static Block);
+
+impl Node {
+    /// A new one.
+    #[allow(clippy::new_without_default, reason = "it is leaked")]
+    pub fn new() -> Node {
+        Node(Box::leak(Box::new(Block(AtomicU64::new(0)))))
+    }
+}
+
+/// The queue of a node of the topology.
+pub struct Queue(queue::Queue<Block>);
+
+impl Queue {
+    /// An empty one.
+    #[allow(clippy::new_without_default, reason = "there is nothing to choose, and nobody else")]
+    pub fn new() -> Queue {
+        Queue(queue::Queue::new())
+    }
+
+    /// Adds a task to a lane (modulo their number).
+    #[inline]
+    pub fn push(&self, lane: usize, node: Node) {
+        self.0.push(lane % LANES, node.0);
+    }
+
+    /// The oldest of a lane (modulo their number).
+    #[inline]
+    pub fn pop(&self, lane: usize) -> Option<Node> {
+        self.0.pop(lane % LANES).map(Node)
+    }
+
+    /// What a visit looks at first: whether any lane may hold something.
+    #[inline]
+    pub fn is_occupied(&self) -> bool {
+        self.0.occupied() != 0
+    }
+}
