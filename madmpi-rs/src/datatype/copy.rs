@@ -69,5 +69,5 @@ unsafe fn strips(from: *const u8, from_stride: isize, to: *mut u8, to_stride: is
             }
         };
     }
-    fixed!(1 2 4 8 12 16 24 32)
+    fixed!(1 2 4 8 12 16 24 32 64)
 }
