@@ -88,7 +88,8 @@ impl Rounds {
     /// A switch to it, and one back.
     #[inline(always)]
     pub fn round(&self) {
-        // SAFETY: ours alone, idle or suspended: the cells keep us on one kernel thread.
+        // SAFETY: idle or suspended, and ours alone: the cells keep other threads away. What is suspended holds nothing of a
+        // kernel thread, so it may be another one than before.
         unsafe { self.job.context.resume() };
     }
 
