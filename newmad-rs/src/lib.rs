@@ -91,6 +91,8 @@ mod cover;
 mod ring;
 
 #[cfg(not(loom))]
+pub use bootstrap::Launched;
+#[cfg(not(loom))]
 pub use driver::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use error::{Cause, Error};

@@ -7,7 +7,7 @@ mod managers;
 use std::process::Command;
 use std::time::Duration;
 
-use newmad::{ANY, Error, Session};
+use newmad::{ANY, Error, Launched, Session};
 
 const SCENARIO: &str = "NEWMAD_TEST_SCENARIO";
 /// Far above what any of it takes: the machine may be busy.
@@ -17,6 +17,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[test]
 fn child() {
     let Ok(scenario) = std::env::var(SCENARIO) else { return };
+    if scenario == "texts" {
+        return texts();
+    }
     let run = match scenario.as_str() {
         "everybody" => everybody,
         "fails" => fails,
@@ -28,6 +31,17 @@ fn child() {
         eprintln!("{error}");
         std::process::exit(1);
     }
+}
+
+/// No session: rank 0 hears a short text of everybody, at whatever time they come.
+fn texts() {
+    let me = Launched::find().unwrap();
+    let (rank, size) = (me.rank(), me.size());
+    let of = |rank: u32| format!("rank {rank} at [::1]:7 = {}", "x;y%".repeat(500));
+    std::thread::sleep(Duration::from_millis(100 * u64::from(rank)));
+    let texts = me.gather(&of(rank)).unwrap();
+    assert_eq!(texts, (0..if rank == 0 { size } else { 0 }).map(of).collect::<Vec<_>>());
+    println!("rank {rank} of {size} heard {} texts", texts.len());
 }
 
 /// Everybody to everybody, short and long, then a barrier.
@@ -129,6 +143,35 @@ fn prrte_starts_sessions() {
         succeeds(managers::prrte(4), 4, &[("NMAD_DRIVER", driver)]);
     }
     succeeds(managers::prrte(1), 1, &[]);
+}
+
+#[test]
+fn programs_without_a_session_find_each_other() {
+    let hydra2 = [("NMAD_BOOTSTRAP", "pmi2")];
+    for (manager, env) in [
+        (managers::hydra(3), &[][..]),
+        (managers::hydra(3), &hydra2[..]),
+        (managers::prrte(3), &[][..]),
+    ] {
+        let Some(manager) = manager else { continue };
+        let ended = run(manager, "texts", env);
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        for (rank, texts) in [(0, 3), (1, 0), (2, 0)] {
+            let line = format!("rank {rank} of 3 heard {texts} texts");
+            assert!(ended.text.contains(&line), "{ended:#?}");
+        }
+    }
+}
+
+/// As below a program of another kind, which hands its variables on but not its descriptors.
+#[test]
+fn variables_without_their_descriptor_are_nobodys() {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture"]).env(SCENARIO, "texts");
+    child.envs([("PMI_FD", "983"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]);
+    let ended = managers::run(&mut child, LIMIT);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+    assert!(ended.text.contains("rank 0 of 1 heard 1 texts"), "{ended:#?}");
 }
 
 #[test]

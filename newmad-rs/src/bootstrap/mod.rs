@@ -16,6 +16,7 @@
 //! Rejected: an exchange of everybody's cards when the session opens (n² look-ups for n processes, most of them
 //! for nothing).
 
+mod launched;
 pub(crate) mod piece;
 mod pmi1;
 mod pmi2;
@@ -27,6 +28,7 @@ mod wire;
 use std::time::Instant;
 
 use crate::error::Error;
+pub use launched::Launched;
 use pmi1::Pmi1;
 use pmi2::Pmi2;
 use pmix::Pmix;
