@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::across::{keeper, stand_in};
 use crate::doctor::probe::{self, Probe};
 use crate::{bench, demo, doctor, knobs, report, run, sample, topo, trace};
 
@@ -58,6 +59,16 @@ enum Command {
         /// What to measure
         spec: String,
     },
+    /// What `mad bench` starts in place of a process on another machine
+    #[command(hide = true)]
+    StandIn {
+        /// The arguments of that process
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// The process beside one that measures for a `mad bench` on another machine
+    #[command(hide = true)]
+    Keeper,
 }
 
 /// The options of the subcommand that was asked for, in a sentence.
@@ -95,6 +106,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Probe(probe) => probe::run(&probe),
         Command::Worker { spec } => bench::worker::run(&spec),
+        Command::StandIn { args } => stand_in::run(args),
+        Command::Keeper => keeper::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,13 @@ pub(crate) fn now_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// Which clock [`now_ns`] reads: processes with the same name read the same one. A container may have one of its own.
+pub(crate) fn name() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
+}
+
 /// Nanoseconds of CPU that the calling kernel thread has used.
 pub(crate) fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -72,7 +72,7 @@ fn parts() -> Vec<Part> {
 
 /// Runs the demonstration.
 pub(crate) fn run(_: &DemoArgs) -> Outcome {
-    let noise = Noise::start();
+    let noise = Noise::start("");
     let mut planned = Vec::new();
     for part in parts() {
         let bench = find(part.bench)

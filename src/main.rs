@@ -1,6 +1,7 @@
 //! The `mad` command: runs hybrid thread + message programs on this machine, and the experiments that
 //! measure them.
 
+mod across;
 mod bench;
 mod cli;
 mod clock;

@@ -116,6 +116,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         args: words.collect(),
         ranks: args.ranks,
         env,
+        places: Vec::new(),
         timeout: args.timeout,
         dump_on_timeout: args.dump_on_timeout,
         grace: args.grace,

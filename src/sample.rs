@@ -202,6 +202,7 @@ fn measure(
         args: vec!["worker".into(), spec.into()],
         ranks: 2,
         env: way.env.clone(),
+        places: Vec::new(),
         timeout: Some(TIMEOUT),
         dump_on_timeout: false,
         grace: GRACE,

@@ -93,7 +93,7 @@ fn work(spec: &Spec) -> Worked {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    own_core(session);
+    own_core();
     let mut samples = vec![Vec::new(); spec.points.len()];
     let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
     for block in 0..blocks {

@@ -1,20 +1,21 @@
 //! Ping-pong without the library, between the same two processes: what the machine itself takes at that
 //! moment. Figures of a virtual machine drift by a factor of three with its placement; ratios do not.
 //!
-//! - *tcp*: a socket pair of its own on the loopback interface, with the options of the library's (no delay,
-//!   not blocking), polled.
+//! - *tcp*: a socket pair of its own, on the addresses and with the options of the library's (no delay, not blocking),
+//!   polled.
 //! - *shm*: a page of shared memory with a mailbox for each direction; the sender copies the message in and
 //!   raises a counter, the receiver polls the counter and copies it out. No queue, no matching, no header:
 //!   less than any library has to do.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use newmad::Session;
 
 use super::worker::{Worked, text};
+use crate::across::address;
 
 const HELLO: u64 = 2;
 const LINE: usize = 128;
@@ -80,14 +81,16 @@ fn io(e: std::io::Error) -> String {
 
 fn connect(session: &Session) -> Result<TcpStream, String> {
     let stream = if session.rank() == 0 {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io)?;
-        let port = listener.local_addr().map_err(io)?.port();
-        session.send(1, HELLO, &port.to_ne_bytes()).map_err(text)?;
+        let listener = TcpListener::bind(SocketAddr::new(address()?, 0)).map_err(io)?;
+        let at = listener.local_addr().map_err(io)?.to_string();
+        session.send(1, HELLO, at.as_bytes()).map_err(text)?;
         listener.accept().map_err(io)?.0
     } else {
-        let mut port = [0; 2];
-        session.recv(0, HELLO, &mut port).map_err(text)?;
-        TcpStream::connect((Ipv4Addr::LOCALHOST, u16::from_ne_bytes(port))).map_err(io)?
+        let mut at = [0; 64];
+        let status = session.recv(0, HELLO, &mut at).map_err(text)?;
+        let at = String::from_utf8_lossy(&at[..status.len]).into_owned();
+        let at: SocketAddr = at.parse().map_err(|e| format!("bare connection: {at}: {e}"))?;
+        TcpStream::connect(at).map_err(io)?
     };
     stream.set_nodelay(true).map_err(io)?;
     stream.set_nonblocking(true).map_err(io)?;

@@ -211,7 +211,7 @@ fn computed(steps: u64) -> u64 {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    own_core(session);
+    own_core();
     let speed = Speed::calibrate();
     let blocks = BLOCKS.min(spec.iters);
     let count = spec.points.len() as u64;

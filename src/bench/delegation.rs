@@ -11,6 +11,7 @@
 //!
 //! `added_time` is what a way adds to `caller`.
 
+use std::ffi::OsString;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ use super::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use super::latency::HALF_ROUND_TRIP;
 use super::results::{ADDED_TIME, Metric};
 use super::worker::{Emit, Spec, Worked, text, with_session};
-use super::{Bench, Staged};
+use super::{Bench, Stage};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -47,7 +48,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(|results| results.added("half_round_trip", "method", "caller")),
     apart: None,
-    staged: Some(without_warnings),
+    staged: Some(Stage::Variables(without_warnings)),
     summary: None,
     mpi: None,
 };
@@ -64,13 +65,12 @@ const DATA: u64 = 1;
 const BLOCKS: u64 = 10;
 
 /// Light tasks that took long are named on standard error: on a busy machine all those that lost their core meanwhile.
-fn without_warnings() -> Result<Staged, String> {
+fn without_warnings() -> Vec<(OsString, OsString)> {
     let knob = "PIOM_LONG_CALLBACK_USEC";
-    let env = match std::env::var_os(knob) {
+    match std::env::var_os(knob) {
         Some(_) => Vec::new(),
         None => vec![(knob.into(), "0".into())],
-    };
-    Ok(Staged { env, holds: Box::new(()) })
+    }
 }
 
 fn work(spec: &Spec) -> Worked {

@@ -20,6 +20,7 @@ use super::key::{AUTO, NONE};
 use super::results::Results;
 use super::worker::{Record, Spec};
 use super::{Bench, Effort, mpi};
+use crate::across::Company;
 use crate::launch::{self, Failure, Job, Signals, Stream};
 use crate::out::{Exit, INTERRUPTED, complain};
 
@@ -82,6 +83,8 @@ pub(crate) struct Campaign<'a> {
     bench: &'a Bench,
     effort: Effort,
     env: Vec<(OsString, OsString)>,
+    /// Who else a process manager has started, among whom the processes are shared out.
+    company: Option<&'a Company>,
     groups: Vec<(Config, Vec<usize>)>,
     /// Groups that are left out from now on.
     failed: Vec<bool>,
@@ -104,7 +107,13 @@ impl<'a> Campaign<'a> {
             results: Results::new(points, effort.rounds as usize),
             effort,
             env,
+            company: None,
         }
+    }
+
+    /// The same with processes elsewhere.
+    pub(crate) fn among(self, company: Option<&'a Company>) -> Campaign<'a> {
+        Campaign { company, ..self }
     }
 
     /// What is measured.
@@ -155,26 +164,34 @@ impl<'a> Campaign<'a> {
             iters: self.effort.iters,
             peers_dir: self.effort.peers_dir.clone(),
         };
+        // A worker starts the processes of an MPI library.
+        let ranks = if mpi::is(process) { 1 } else { bench.ranks };
+        let mut env = environment(bench, process);
+        env.extend(self.env.iter().cloned());
+        if self.company.is_some() {
+            // What the user has said about the process manager is not about the launcher of the workers.
+            env.push(("NMAD_BOOTSTRAP".into(), "pmi1".into()));
+        }
+        let places = self.company.map_or(Ok(Vec::new()), |company| company.places(ranks, &env));
         let prepared = std::env::current_exe()
             .map_err(|e| format!("bench: the path of this program cannot be found: {e}"))
             .and_then(|program| {
                 let spec = serde_json::to_string(&spec).map_err(|e| format!("bench: {e}"))?;
-                Ok((program, spec))
+                Ok((program, spec, places.map_err(|why| format!("bench: {why}"))?))
             });
-        let (program, spec) = match prepared {
+        let (program, spec, places) = match prepared {
             Ok(prepared) => prepared,
             Err(why) => {
                 self.results.stopped = Some(Exit::Failed(why));
                 return;
             }
         };
-        let env = environment(bench, process);
         let job = Job {
             program: program.into(),
             args: vec!["worker".into(), spec.into()],
-            // A worker starts the processes of an MPI library.
-            ranks: if mpi::is(process) { 1 } else { bench.ranks },
-            env: env.into_iter().chain(self.env.iter().cloned()).collect(),
+            ranks,
+            env,
+            places,
             timeout: Some(self.effort.timeout),
             dump_on_timeout: true,
             grace: GRACE,

@@ -105,7 +105,7 @@ pub(super) fn trips(iters: u64, size: u64) -> u64 {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    own_core(session);
+    own_core();
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
     let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
     let mut bare = if wants_bare { Some(Bare::connect(session, most as usize)?) } else { None };

@@ -7,6 +7,7 @@
 mod alias;
 mod bandwidth;
 mod bare;
+mod clocks;
 mod coll;
 pub(crate) mod config;
 mod crunch;
@@ -41,6 +42,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::across::{self, Company};
 use crate::out::{self, Exit, INTERRUPTED, Outcome};
 use crate::report::{self, Line};
 use config::Config;
@@ -76,8 +78,8 @@ pub(crate) struct Bench {
     pub(crate) derive: Option<fn(&mut Results)>,
     /// How it differs, when each of its points needs a process of its own.
     pub(crate) apart: Option<&'static Apart>,
-    /// Sets up what its processes run in, if that is not this machine as it is; says why it cannot.
-    pub(crate) staged: Option<fn() -> Result<Staged, String>>,
+    /// What its processes run in, if not a machine as it is.
+    pub(crate) staged: Option<Stage>,
     /// What is said below the table.
     pub(crate) summary: Option<fn(&[Measured]) -> String>,
     /// How it is done with MPI libraries.
@@ -104,6 +106,14 @@ pub(crate) struct Apart {
 }
 
 /// What the processes of a bench run in.
+pub(crate) enum Stage {
+    /// Knobs, on any machine.
+    Variables(fn() -> Vec<(OsString, OsString)>),
+    /// What is set up on this machine, and only here; or the reason why it cannot be.
+    Machine(fn() -> Result<Staged, String>),
+}
+
+/// What is set up on this machine for the processes of a bench.
 pub(crate) struct Staged {
     /// Variables set for them.
     pub(crate) env: Vec<(OsString, OsString)>,
@@ -159,9 +169,14 @@ pub(crate) fn find(name: &str) -> Option<&'static Bench> {
 
 /// Runs a bench, or lists them.
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
-    if args.list {
-        return out::print(&options::list());
+    match args.list {
+        true => out::print(&options::list()),
+        false => across::join(|company| run_in(args, company)),
     }
+}
+
+/// Runs a bench, with others if a process manager has started several.
+fn run_in(args: &BenchArgs, company: Option<&Company>) -> Outcome {
     let name = args.name.as_deref().unwrap_or_default();
     let alias = alias::find(name);
     let bench = find(alias.map_or(name, |alias| alias.bench)).ok_or_else(|| {
@@ -197,8 +212,9 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
     };
     // Known to be there and understood before anything is measured.
     args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
-    let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none())?;
-    let noise = present::Noise::start();
+    let company = company.filter(|company| shares(bench, company));
+    let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), company)?;
+    let noise = present::Noise::start(company.map_or("", Company::beside));
     let bar = drive::bar(ready.campaign.steps());
     let results = drive::measure(&mut ready.campaign, &bar);
     bar.finish_and_clear();
@@ -228,8 +244,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
 }
 
 /// A bench that is ready to be measured.
-pub(crate) struct Ready {
-    pub(crate) campaign: Campaign<'static>,
+pub(crate) struct Ready<'a> {
+    pub(crate) campaign: Campaign<'a>,
     /// Something vital cannot be measured here.
     absent: bool,
     /// What its processes run in.
@@ -237,18 +253,25 @@ pub(crate) struct Ready {
 }
 
 /// Leaves out what cannot be measured here, and sets up what the rest runs in.
-fn ready(
+fn ready<'a>(
     bench: &'static Bench,
     mut points: Vec<Config>,
     effort: Effort,
     peers: bool,
-) -> Result<Ready, Exit> {
-    let absent = absent(bench, peers, effort.peers_dir.as_deref(), &mut points)?;
-    let stage = bench.staged.map(|stage| stage()).transpose();
-    let stage = stage
-        .map_err(|why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name)))?;
-    let (env, held) = stage.map_or((Vec::new(), None), |stage| (stage.env, Some(stage.holds)));
-    Ok(Ready { campaign: Campaign::new(bench, points, effort, env), absent, _held: held })
+    company: Option<&'a Company>,
+) -> Result<Ready<'a>, Exit> {
+    let absent = absent(bench, peers, effort.peers_dir.as_deref(), &mut points, company)?;
+    let cannot = |why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name));
+    let (env, held) = match &bench.staged {
+        None => (Vec::new(), None),
+        Some(Stage::Variables(variables)) => (variables(), None),
+        Some(Stage::Machine(stage)) => {
+            let stage = stage().map_err(cannot)?;
+            (stage.env, Some(stage.holds))
+        }
+    };
+    let campaign = Campaign::new(bench, points, effort, env).among(company);
+    Ok(Ready { campaign, absent, _held: held })
 }
 
 /// As `mad bench NAME` with these options: for `mad report`. Libraries that are missing are left out.
@@ -256,11 +279,11 @@ pub(crate) fn ready_for_report(
     name: &str,
     given: &[(&'static str, &str)],
     mut effort: Effort,
-) -> Result<Ready, Exit> {
+) -> Result<Ready<'static>, Exit> {
     let bench = find(name).ok_or_else(|| Exit::Failed(format!("there is no bench '{name}'")))?;
     let grid = key::grid(bench.name, bench.keys, given).map_err(Exit::Failed)?;
     effort.peers_dir = effort.peers_dir.filter(|_| bench.mpi.is_some());
-    ready(bench, (bench.points)(grid), effort, false)
+    ready(bench, (bench.points)(grid), effort, false, None)
 }
 
 /// The lines of what was measured until now, and why that is not all.
@@ -272,6 +295,36 @@ pub(crate) fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
 fn lines(measured: &[Measured]) -> Vec<Line> {
     let line = |line: &Measured| serde_json::to_value(line).and_then(serde_json::from_value).ok();
     measured.iter().filter_map(line).collect()
+}
+
+/// Says where the processes are; whether they are all here, since only that makes sense.
+fn shares(bench: &Bench, company: &Company) -> bool {
+    let why = match (bench.ranks, &bench.staged) {
+        (_, Some(Stage::Machine(_))) => "sets up its own networks on one machine",
+        (1, _) => "has one process",
+        _ => {
+            out::complain(&format!("mad bench: {}", company.words(bench.ranks)));
+            return true;
+        }
+    };
+    let host = company.host();
+    out::complain(&format!("mad bench: {} {why}: it is measured on {host}, by rank 0", bench.name));
+    false
+}
+
+/// What several ranks of a process manager cannot measure.
+fn elsewhere(bench: &Bench, company: &Company, points: &[Config]) -> Vec<Absent> {
+    let refused = |point: &Config| {
+        match mpi::is(point) {
+        true => Some(
+            "MPI libraries: they have launchers of their own; `mad bench` without a process manager measures them, on one machine"
+                .to_owned(),
+        ),
+        false => company.refuses(point, bench.ranks),
+    }
+    };
+    let points = points.iter().enumerate();
+    points.filter_map(|(index, point)| Some((index, refused(point)?))).collect()
 }
 
 /// Says what has changed since an earlier run; whether something is worse.
@@ -287,6 +340,7 @@ fn absent(
     peers: bool,
     peers_dir: Option<&Path>,
     points: &mut Vec<Config>,
+    company: Option<&Company>,
 ) -> Result<bool, Exit> {
     for (given, option, has) in [
         (peers, "--peers", bench.apart.is_some_and(|apart| apart.builds)),
@@ -303,10 +357,11 @@ fn absent(
             )));
         }
     }
-    let absent = match (bench.apart, bench.mpi) {
-        (Some(apart), _) => (apart.prepare)(points, peers),
-        (None, Some(with)) => mpi::prepare(points, with, peers_dir),
-        (None, None) => return Ok(false),
+    let absent = match (company, bench.apart, bench.mpi) {
+        (Some(company), ..) => elsewhere(bench, company, points),
+        (None, Some(apart), _) => (apart.prepare)(points, peers),
+        (None, None, Some(with)) => mpi::prepare(points, with, peers_dir),
+        (None, None, None) => return Ok(false),
     };
     let mut said: Vec<&str> = Vec::new();
     for (_, why) in &absent {

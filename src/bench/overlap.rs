@@ -16,8 +16,8 @@
 //! The pause (asleep, so that it takes nothing from the other process) lets the peer begin to compute, or to
 //! block, before the message starts; without it a transfer could slip into the peer's last library call.
 //! `compute_us` 0 is measured beside every other length: the transfer without computation, the reference.
-//! The computation runs in place, in the thread that posted and will wait, as in an MPI program. Both
-//! processes read one clock, so a receive can be timed from the moment at which its sender started.
+//! The computation runs in place, in the thread that posted and will wait, as in an MPI program. A receive is timed from the
+//! moment at which its sender started: both processes read one clock, or compare theirs ([`super::clocks`]) before.
 //!
 //! `overlap_ratio` = 1 - (total_time - compute_time) / transfer, where transfer is the median `recv_time`
 //! (`total_time` for both) without computation in the same round. Since compute_time is that of the same
@@ -28,6 +28,7 @@ use std::time::Duration;
 use newmad::Session;
 
 use super::bandwidth::LIBRARY;
+use super::clocks::{self, Clocks};
 use super::config::Config;
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use super::mpi::Program;
@@ -105,6 +106,7 @@ const METRICS: [Metric; 6] = [
 
 const DATA: u64 = 1;
 const RECORD: u64 = 2;
+const CLOCK: u64 = 3;
 /// Head start of the peer.
 const PAUSE: Duration = Duration::from_micros(300);
 
@@ -184,6 +186,7 @@ struct Side<'a> {
     rank: u32,
     /// Whether rank 0, rank 1 compute alone at points with side none.
     alone: [bool; 2],
+    clocks: Clocks,
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -191,7 +194,7 @@ fn work(spec: &Spec) -> Worked {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    own_core(session);
+    own_core();
     let speed = Speed::calibrate();
     let mut points: Vec<Point> = spec
         .points
@@ -212,7 +215,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     };
     let only_alone = points.iter().all(|point| point.side == "none");
     let alone = [computes(0) || only_alone, computes(1)];
-    let side = Side { session, rank: session.rank(), alone };
+    let side = Side { session, rank: session.rank(), alone, clocks: Clocks::of(session, CLOCK)? };
     // Once without counting: buffers, connections and stacks are touched for the first time.
     for point in &mut points {
         let steps = std::mem::take(&mut point.steps);
@@ -283,13 +286,14 @@ impl Side<'_> {
 
     fn send_to_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         mark(&mut point.buffer, stamp);
+        let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         self.pause(point.steps);
         let start = now_ns();
         self.session.send(1, DATA, &point.buffer).map_err(text)?;
         let send = now_ns() - start;
         let mut theirs = self.record()?;
-        theirs.recv = theirs.recv.saturating_sub(start);
+        theirs.recv = clocks::here(theirs.recv, ahead).saturating_sub(start);
         point.mine.push(Times { send, ..Times::default() });
         point.theirs.push(theirs);
         Ok(())
@@ -298,6 +302,7 @@ impl Side<'_> {
     fn receive_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         let buffer = std::mem::take(&mut point.buffer);
         let request = self.session.irecv(0, DATA, buffer).map_err(text)?;
+        self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         let start = now_ns();
         let compute = self.compute(point.steps);
@@ -310,6 +315,7 @@ impl Side<'_> {
 
     fn send_computing(&self, point: &mut Point, stamp: u8) -> Worked {
         mark(&mut point.buffer, stamp);
+        let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         self.pause(point.steps);
         let buffer = std::mem::take(&mut point.buffer);
@@ -319,13 +325,14 @@ impl Side<'_> {
         point.buffer = request.wait().map_err(text)?;
         let total = now_ns() - start;
         let mut theirs = self.record()?;
-        theirs.recv = theirs.recv.saturating_sub(start);
+        theirs.recv = clocks::here(theirs.recv, ahead).saturating_sub(start);
         point.mine.push(Times { compute, total, ..Times::default() });
         point.theirs.push(theirs);
         Ok(())
     }
 
     fn receive_from_computing(&self, point: &mut Point, stamp: u8) -> Worked {
+        self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         self.session.recv(0, DATA, &mut point.buffer).map_err(text)?;
         let end = now_ns();

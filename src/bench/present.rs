@@ -59,12 +59,14 @@ impl Ticks {
 pub(crate) struct Noise {
     ticks: Ticks,
     own_s: f64,
+    /// Which machine, and whose processes are among the others, if that has to be said.
+    which: &'static str,
 }
 
 impl Noise {
     /// From now on.
-    pub(crate) fn start() -> Noise {
-        Noise { ticks: Ticks::read(), own_s: Noise::own_s() }
+    pub(crate) fn start(which: &'static str) -> Noise {
+        Noise { ticks: Ticks::read(), own_s: Noise::own_s(), which }
     }
 
     /// What was seen, in words.
@@ -76,7 +78,8 @@ impl Noise {
         let own = (Noise::own_s() - self.own_s) * per_second;
         let part = |ticks: f64| (100.0 * ticks / all).clamp(0.0, 100.0);
         format!(
-            "meanwhile other processes used {:.0} % of the machine, its host took {:.0} %",
+            "meanwhile other processes{} used {:.0} % of the machine, its host took {:.0} %",
+            self.which,
             part(now.busy - self.ticks.busy - own),
             part(now.stolen - self.ticks.stolen),
         )

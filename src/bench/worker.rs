@@ -96,12 +96,12 @@ pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> Worked + Send) 
     newmad::run(|session: &Session| work(session, &Emit::of(session.rank()))).map_err(text)?
 }
 
-/// Keeps the calling thread on the core of its rank, as launchers bind processes: otherwise the kernel may
-/// put both sides of an exchange on one core, where each has to wait until the other sleeps. A refusal leaves
-/// it where the kernel puts it.
-pub(crate) fn own_core(session: &Session) {
-    let cores = marcel::topology::allowed_cpus();
-    let _ = marcel::topology::bind_current_thread(cores[session.rank() as usize % cores.len()]);
+/// Keeps the calling thread on a core of its own among the processes of its machine, as launchers bind processes:
+/// otherwise the kernel may put both sides of an exchange on one core, where each has to wait until the other sleeps. A
+/// refusal leaves it where the kernel puts it.
+pub(crate) fn own_core() {
+    let (cores, (_, index)) = (marcel::topology::allowed_cpus(), marcel::topology::neighbours());
+    let _ = marcel::topology::bind_current_thread(cores[index % cores.len()]);
 }
 
 /// An error of the library, in words.

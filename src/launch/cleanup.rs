@@ -4,7 +4,7 @@
 //! child when that parent ends. After the last rank has ended, whatever is a child then is killed.
 
 /// Variable that marks the processes of a job.
-pub(super) const MARK: &str = "MAD_JOB";
+pub(crate) const MARK: &str = "MAD_JOB";
 
 /// Processes whose parent this one is.
 fn children() -> Vec<i32> {
@@ -16,7 +16,7 @@ fn children() -> Vec<i32> {
 }
 
 /// Removes what a job can leave behind.
-pub(super) struct Cleanup {
+pub(crate) struct Cleanup {
     name: String,
     /// Children that were there before: whoever started them, the job did not (`exec mad run` in a script
     /// that has background processes).
@@ -25,12 +25,12 @@ pub(super) struct Cleanup {
 
 impl Cleanup {
     /// To be called before the job's first process is started.
-    pub(super) fn before(name: String) -> Cleanup {
+    pub(crate) fn before(name: String) -> Cleanup {
         Cleanup { name, foreign: children() }
     }
 
     /// Kills what the ranks started and left: their orphans are now children of this process.
-    pub(super) fn processes(&self) {
+    pub(crate) fn processes(&self) {
         for _ in 0..100 {
             let orphans: Vec<i32> =
                 children().into_iter().filter(|&pid| self.is_ours(pid)).collect();

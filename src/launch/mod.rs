@@ -18,8 +18,8 @@
 mod cleanup;
 mod pmi;
 mod rank;
-mod signals;
-mod state;
+pub(crate) mod signals;
+pub(crate) mod state;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -27,10 +27,9 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use cleanup::{Cleanup, MARK};
+pub(crate) use cleanup::{Cleanup, MARK};
 use pmi::{Asked, Server};
-pub(crate) use rank::Stream;
-use rank::{End, Rank, Start};
+pub(crate) use rank::{End, Rank, Start, Stream, die_with};
 pub(crate) use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
@@ -43,9 +42,9 @@ const DUMP: Duration = Duration::from_secs(5);
 /// build, and whoever hangs may do so on a busy machine.
 const DUMP_SEEN: Duration = Duration::from_secs(30);
 /// What they write last.
-const DUMP_END: &[u8] = b"== marcel: end";
+pub(crate) const DUMP_END: &[u8] = b"== marcel: end";
 /// How long output is still read after the last rank has ended.
-const DRAIN: Duration = Duration::from_millis(500);
+pub(crate) const DRAIN: Duration = Duration::from_millis(500);
 
 /// What to run.
 pub(crate) struct Job {
@@ -57,6 +56,8 @@ pub(crate) struct Job {
     pub(crate) ranks: u32,
     /// Variables set for all of them.
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// Where each of them is; when none is given all are here and share the cores.
+    pub(crate) places: Vec<Place>,
     /// The job is ended after this time.
     pub(crate) timeout: Option<Duration>,
     /// Before that, its processes are asked for what they do.
@@ -65,6 +66,23 @@ pub(crate) struct Job {
     pub(crate) grace: Duration,
     /// Who complains: the prefix of the launcher's own messages.
     pub(crate) who: &'static str,
+}
+
+/// Where a rank is.
+pub(crate) struct Place {
+    /// What is started here when its process runs on another machine.
+    pub(crate) stand_in: Option<StandIn>,
+    /// Which it is of those that share the cores of its machine, and how many do.
+    pub(crate) local: (u32, u32),
+}
+
+/// A process that behaves as the one elsewhere does for which it stands: its PMI connection, its output, its end; signals for it
+/// reach the other.
+pub(crate) struct StandIn {
+    /// Words before the program's arguments.
+    pub(crate) words: Vec<OsString>,
+    /// Variables for it alone.
+    pub(crate) env: Vec<(OsString, OsString)>,
 }
 
 /// Receives the ranks' output, line by line, without newlines. An error ends the job.
@@ -164,13 +182,20 @@ pub(crate) fn run(
     let mut env = job.env.clone();
     env.push((MARK.into(), name.into()));
     for rank in 0..job.ranks {
+        let place = job.places.get(rank as usize);
+        let (mut args, mut env) = (job.args.clone(), env.clone());
+        if let Some(stand_in) = place.and_then(|place| place.stand_in.as_ref()) {
+            args.splice(..0, stand_in.words.iter().cloned());
+            env.extend(stand_in.env.iter().cloned());
+        }
         let start = Start {
             program: &program,
             name: &job.program,
-            args: &job.args,
+            args: &args,
             env: &env,
             rank,
             size: job.ranks,
+            local: place.map_or((rank, job.ranks), |place| place.local),
             capture: on_line.is_some(),
         };
         match Rank::start(&start) {
@@ -219,7 +244,7 @@ fn start_error(job: &Job, rank: u32, e: &io::Error) -> String {
 }
 
 /// A name that no other job on this machine has.
-fn job_name() -> String {
+pub(crate) fn job_name() -> String {
     let nanos = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |since| since.as_nanos());
@@ -401,7 +426,7 @@ impl Launcher<'_> {
     /// Reads what a rank says on its PMI connection and answers. False: nothing (more) was there.
     fn talk(&mut self, index: usize) -> bool {
         let Some(connection) = &mut self.ranks[index].connection else { return false };
-        let _ = connection.send("");
+        let _ = connection.send(b"");
         let Some(bytes) = connection.read() else {
             self.ranks[index].connection = None;
             self.ranks[index].closed = Some(Instant::now() + CLOSED);
@@ -434,7 +459,7 @@ impl Launcher<'_> {
         for (to, text) in replies {
             let to = to as usize;
             if let Some(connection) = &mut self.ranks[to].connection
-                && !connection.send(&text)
+                && !connection.send(text.as_bytes())
             {
                 self.give_up(to, "it reads none of the answers on its PMI connection");
             }
@@ -543,7 +568,7 @@ struct Ready {
 }
 
 /// Waits until a descriptor is ready (true) or the time is over.
-fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
+pub(crate) fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
     // Rounded up: a wait that ends early would spin.
     let millis = timeout.map_or(-1, |t| t.as_micros().div_ceil(1000).min(1 << 30) as i32);
     // SAFETY: `fds` is a valid slice of pollfd for its length.

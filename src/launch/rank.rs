@@ -158,8 +158,8 @@ impl Connection {
     }
 
     /// Sends what can be sent now and keeps the rest. False: the rank reads nothing, give it up.
-    pub(crate) fn send(&mut self, text: &str) -> bool {
-        self.unsent.extend_from_slice(text.as_bytes());
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
+        self.unsent.extend_from_slice(bytes);
         while !self.unsent.is_empty() {
             match self.stream.write(&self.unsent) {
                 Ok(0) => break,
@@ -199,6 +199,8 @@ pub(crate) struct Start<'a> {
     pub(crate) rank: u32,
     /// How many there are.
     pub(crate) size: u32,
+    /// Which it is of those that share the cores, and how many do.
+    pub(crate) local: (u32, u32),
     /// Whether its output is read by the launcher.
     pub(crate) capture: bool,
 }
@@ -221,8 +223,8 @@ impl Rank {
             .env("PMI_FD", fd.to_string())
             .env("PMI_RANK", start.rank.to_string())
             .env("PMI_SIZE", start.size.to_string())
-            .env("MAD_LOCAL_RANK", start.rank.to_string())
-            .env("MAD_LOCAL_SIZE", start.size.to_string());
+            .env("MAD_LOCAL_RANK", start.local.0.to_string())
+            .env("MAD_LOCAL_SIZE", start.local.1.to_string());
         for foreign in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_RANK", "PMIX_NAMESPACE"] {
             command.env_remove(foreign);
         }
@@ -237,11 +239,7 @@ impl Rank {
         // closure; it allocates nothing.
         unsafe {
             command.pre_exec(move || {
-                // The rank dies with the launcher, whatever that dies of.
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                if libc::getppid() != launcher {
-                    libc::_exit(1); // the launcher died before the line above
-                }
+                die_with(launcher);
                 let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
                 libc::sigemptyset(none.as_mut_ptr());
                 libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
@@ -285,6 +283,18 @@ impl Rank {
         if self.ended.is_none() {
             // SAFETY: takes no pointers.
             unsafe { libc::kill(self.pid() as i32, signal) };
+        }
+    }
+}
+
+/// Between fork and exec: the process that is being started dies with its parent, whatever that dies of. Makes
+/// async-signal-safe calls only.
+pub(crate) fn die_with(parent: i32) {
+    // SAFETY: takes no pointers, runs nothing of the parent's.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(1); // it died before the line above
         }
     }
 }

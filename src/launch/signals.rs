@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 /// Signals that end the job: they are forwarded; the second one kills.
 pub(crate) const STOP: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Signals that are only handed on. SIGQUIT has each process write what its threads do; two of them end it.
-const HAND_ON: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
+pub(crate) const HAND_ON: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
 
 /// One signal that arrived.
 #[derive(Clone, Copy, Debug)]

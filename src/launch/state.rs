@@ -10,7 +10,7 @@ use std::fs;
 const DEPTH: u32 = 8;
 
 /// Whether a process has a handler for a signal. It may be another one's, but it does not end the process.
-pub(super) fn catches(pid: u32, signal: i32) -> bool {
+pub(crate) fn catches(pid: u32, signal: i32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     caught(&status).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
@@ -22,7 +22,7 @@ fn caught(status: &str) -> Option<u64> {
 }
 
 /// What every thread of the process and of its descendants does.
-pub(super) fn of(pid: u32) -> String {
+pub(crate) fn of(pid: u32) -> String {
     let mut text = String::new();
     describe(pid, DEPTH, &mut text);
     match text.is_empty() {

@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 struct Part {
     section: &'static Section,
     /// Or why it cannot be measured here.
-    ready: Result<Ready, String>,
+    ready: Result<Ready<'static>, String>,
 }
 
 impl Part {

@@ -21,6 +21,7 @@ use clap::Args;
 pub(crate) use compare::compare;
 pub(crate) use data::{Line, read};
 
+use crate::across;
 use crate::bench;
 use crate::bench::config::Config;
 use crate::bench::present::{Noise, machine};
@@ -87,7 +88,8 @@ pub(crate) fn run(args: &ReportArgs) -> Outcome {
     let begun = Instant::now();
     let mut interrupted = false;
     let (done, conditions) = if args.from.is_empty() {
-        let noise = Noise::start();
+        across::refuse("mad report")?;
+        let noise = Noise::start("");
         let (done, ended_early) = measure::measure(args, wanted)?;
         interrupted = ended_early;
         let words = format!(

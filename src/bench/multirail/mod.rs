@@ -18,7 +18,7 @@ use super::results::{Metric, Results};
 use super::stats::median;
 use super::stream::Stream;
 use super::worker::{Emit, Spec, Worked, text, with_session};
-use super::{Bench, Staged};
+use super::{Bench, Stage, Staged};
 use crate::clock::now_ns;
 use bare::Bare;
 use network::{CABLES, Network};
@@ -37,7 +37,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     apart: None,
-    staged: Some(stage),
+    staged: Some(Stage::Machine(stage)),
     summary: None,
     mpi: None,
 };
