@@ -25,6 +25,7 @@ Examples:
   mad bench idle --seconds 5
   mad bench overhead --mode smp
   mad bench threads --op yield,fib --workers 1 --library marcel,go
+  mpiexec.hydra -hosts a,b -n 2 mad bench latency --driver tcp        on two machines; so with prterun, srun, mad run
 
 With --json: one object per measured point and metric on standard output, and nothing else:
   {\"bench\":…,\"config\":{…},\"metric\":…,\"unit\":…,\"n\":…,\"mean\":…,\"min\":…,\"p10\":…,\"median\":…,\"p90\":…,\"p99\":…,\"max\":…,\"ci_low\":…,\"ci_high\":…}
