@@ -43,7 +43,13 @@ struct Part {
 }
 
 fn parts() -> Vec<Part> {
-    let effort = |iters, rounds| Effort { iters, rounds, timeout: TIMEOUT, peers_dir: None };
+    let effort = |iters, rounds| Effort {
+        iters,
+        rounds,
+        timeout: TIMEOUT,
+        patience: TIMEOUT,
+        peers_dir: None,
+    };
     let overlap = |mode, progression| Part {
         bench: "overlap",
         given: vec![("mode", mode), ("progression", progression), ("compute-us", "20000")],

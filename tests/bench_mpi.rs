@@ -53,8 +53,13 @@ fn beside(here: &Path, libraries: &str, bench: &str) -> Output {
 }
 
 fn command(here: &Path, libraries: &str, bench: &str) -> Command {
+    timed(here, libraries, bench, "100")
+}
+
+/// With so many seconds for each job.
+fn timed(here: &Path, libraries: &str, bench: &str, seconds: &str) -> Command {
     let mut command = mad(&["bench", bench, "--json", "--driver", "shm", "--library", libraries]);
-    command.args(["--iters", "20", "--rounds", "2", "--timeout", "100", "--peers-dir"]).arg(here);
+    command.args(["--iters", "20", "--rounds", "2", "--timeout", seconds, "--peers-dir"]).arg(here);
     command.env("XDG_CACHE_HOME", here.join("cache"));
     command
 }
@@ -147,9 +152,113 @@ fn one_that_says_something_else_or_fails_is_named_and_the_rest_goes_on() {
     assert!(found.iter().all(|object| object["config"]["library"] == "newmad"));
 }
 
+/// Says everything, and that it was everything, and does not end.
+const ENDLESS: &str = r#"shift 3; for point; do
+    printf '{"Samples":[%s,"half_round_trip",[0.5,0.5]]}\n{"Progress":1.0}\n' "${point%%:*}"
+done; sleep 600"#;
+
+#[test]
+fn what_a_library_measured_counts_even_if_its_processes_do_not_end() {
+    let here = Here::new("endless");
+    here.library("mpich5", ENDLESS);
+    let mut latency = command(&here.0, "newmad,mpich5", "latency");
+    let output = latency.args(["--size", "1"]).output().unwrap();
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let words = "mpich5: its program latency measured everything and did not end";
+    assert_eq!(said.matches(words).count(), 2, "once in each round: {said}");
+    let found = objects(&output);
+    assert_eq!(of(&found, "mpich5", "half_round_trip")[0]["n"], 4);
+    assert_eq!(of(&found, "newmad", "peer_ratio").len(), 1);
+}
+
+#[test]
+fn a_library_that_hangs_is_left_out_after_its_time_and_the_rest_goes_on() {
+    let here = Here::new("hangs");
+    here.library("mpich5", "sleep 600");
+    here.library("impi", HONEST);
+    // Long enough for newmad's processes on a busy machine; the library takes all of it, once.
+    let mut latency = timed(&here.0, "mpich5,newmad,impi", "latency", "20");
+    let output = latency.args(["--size", "1"]).output().unwrap();
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("time limit").count(), 1, "{said}");
+    assert!(said.contains("left out: ") && said.contains("library mpich5"), "{said}");
+    let found = objects(&output);
+    for library in ["newmad", "impi"] {
+        assert_eq!(of(&found, library, "half_round_trip").len(), 1, "{library}: {said}");
+    }
+    assert!(of(&found, "mpich5", "half_round_trip").is_empty());
+}
+
+#[test]
+fn more_samples_than_one_line_holds_are_all_counted() {
+    let here = Here::new("many");
+    here.library(
+        "mpich5",
+        r#"shift 3; for point; do
+    printf '{"Samples":[%s,"half_round_trip",[0.5' "${point%%:*}"
+    yes ,1.25 | head -n 400000 | tr -d '\n'
+    echo ']]}'
+done"#,
+    );
+    let mut latency = command(&here.0, "mpich5", "latency");
+    let output = latency.args(["--size", "1"]).output().unwrap();
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", &said[..said.len().min(500)]);
+    assert_eq!(of(&objects(&output), "mpich5", "half_round_trip")[0]["n"], 800_002);
+}
+
+/// The real programs, on madmpi and on those of Debian's libraries that are here: as `mad bench --peers` has them.
+#[test]
+fn the_programs_measure_what_the_benches_do() {
+    if Command::new("cc").arg("--version").output().is_err() {
+        return eprintln!("SKIPPED: there is no C compiler");
+    }
+    let here = Here::new("real");
+    let mut built = std::env::current_exe().unwrap();
+    built.pop();
+    let installed = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"))
+        .args([&here.0.join("madmpi"), &built])
+        .output()
+        .unwrap();
+    assert!(installed.status.success(), "{}", err(&installed));
+    let of_computation = ["compute_time", "total_time", "slowdown", "slowdown_wall"];
+    for (bench, options, metrics) in [
+        ("submit", &["--size", "4,100000"][..], &["send_time", "submit_time", "sum_or_max"][..]),
+        ("reactivity", &["--threads", "0,2"], &of_computation),
+        ("idle", &["--seconds", "1"], &["cpu_time", "recv_time"]),
+        ("overlap", &["--side", "sender", "--compute-us", "500"], &["overlap_ratio", "slowdown"]),
+    ] {
+        let mut command = mad(&["bench", bench, "--json", "--driver", "shm"]);
+        command.args(["--library", "newmad,madmpi,openmpi,mpich", "--peers-dir"]).arg(&here.0);
+        command.args(["--iters", "2", "--rounds", "1", "--timeout", "100"]).args(options);
+        let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
+        let said = err(&output);
+        let found = objects(&output);
+        for metric in metrics {
+            let ours = of(&found, "newmad", metric).len();
+            assert!(ours > 0, "{bench} {metric}: {said}");
+            for library in ["madmpi", "openmpi", "mpich"] {
+                // One that is not here; or that took minutes, which on a full machine says nothing about the program.
+                let out = said.lines().any(|line| {
+                    line.contains("left out: ") && line.contains(library) && library != "madmpi"
+                });
+                let theirs = of(&found, library, metric).len();
+                assert!(theirs > 0 || out, "{bench} {metric} {library}: {said}");
+            }
+        }
+        // What does not compile is left out, too.
+        assert!(!said.contains("error:"), "{bench}: {said}");
+        if !of(&found, "mpich", metrics[0]).is_empty() {
+            assert!(!of(&found, "newmad", "peer_ratio").is_empty(), "{bench}: {said}");
+        }
+    }
+}
+
 #[test]
 fn where_no_library_can_be_measured_the_option_is_refused() {
-    let output = common::run(&["bench", "idle", "--peers-dir", "/tmp"]);
+    let output = common::run(&["bench", "rpc", "--peers-dir", "/tmp"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("--peers-dir"), "{}", err(&output));
 }

@@ -3,42 +3,17 @@
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_SINGLE
 #include "peer.h"
+#include "spin.h"
 
-enum { ALONE, RECEIVER, SENDER, BOTH, TRIAL = 100000, TRIALS = 60, PAUSE_US = 300 };
+enum { ALONE, RECEIVER, SENDER, BOTH, PAUSE_US = 300 };
 enum { SEND, RECV, COMPUTE, TOTAL, TIMES };
-
-static double steps_per_us;
-
-static void steps(long n)
-{
-    volatile uint64_t seed = 0x9e3779b97f4a7c15u;
-    uint64_t x = seed;
-    for (long i = 0; i < n; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    seed = x;
-}
-
-static void calibrate(void)
-{
-    int64_t fastest = INT64_MAX;
-    for (int i = 0; i < TRIALS; i++) {
-        int64_t start = now_ns();
-        steps(TRIAL);
-        int64_t took = now_ns() - start;
-        fastest = took < fastest ? took : fastest;
-    }
-    steps_per_us = TRIAL * 1000.0 / (double)(fastest > 0 ? fastest : 1);
-}
 
 static int64_t compute(long us)
 {
     if (us == 0)
         return 0;
     int64_t start = now_ns();
-    steps((long)((double)us * steps_per_us));
+    steps(steps_of(us));
     return now_ns() - start;
 }
 
@@ -153,8 +128,7 @@ static void once(struct point *point, char *buffer, char *other)
 static void block(struct point *point, long warm, long n)
 {
     char *buffer = allocate((size_t)point->a), *other = allocate((size_t)point->a);
-    if (steps_per_us == 0)
-        calibrate();
+    calibrate();
     long us = point->b;
     struct series before[TIMES];
     memcpy(before, point->series, sizeof before);

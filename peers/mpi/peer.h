@@ -3,10 +3,12 @@
  *
  * Arguments: CORES0 CORES1 SAMPLES POINT..., or `version`. CORESn: the cores that rank n may use, with commas; its main
  * thread stays on the first. A POINT is NUMBER:A:B:C; what A, B and C are, the program says. Rank 0 writes a line of JSON
- * per point and metric: {"Samples":[NUMBER,"metric",[1.5,...]]}. Everything else goes to standard error.
+ * per point and metric: {"Samples":[NUMBER,"metric",[1.5,...]]}, and {"Progress":1.0} when that was all: whoever reads it
+ * need not wait for MPI_Finalize, which some libraries do not return from. Everything else goes to standard error.
  *
  * A program is one file that includes this one and defines
  *   THREADS                         the level of thread support that it asks for
+ *   BLOCKS                          into how many blocks its samples are divided, if not ten
  *   count(point, samples)           how often its block is repeated in all
  *   block(point, warm, n)           n samples, after warm ones that do not count
  *   finish(point)                   emits what was measured
@@ -21,7 +23,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCKS = 10, DATA = 1, RECORD = 2, LEAST = 20 };
+#ifndef BLOCKS
+#define BLOCKS 10
+#endif
+
+enum { DATA = 1, RECORD = 2, LEAST = 20 };
 
 struct series {
     double *values;
@@ -37,11 +43,16 @@ struct point {
 static int rank;
 static cpu_set_t all_cores;
 
-static int64_t now_ns(void)
+static int64_t read_clock(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t now_ns(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
 }
 
 static void fail(const char *why)
@@ -139,6 +150,10 @@ int main(int argc, char **argv)
         }
     for (long i = 0; i < points; i++)
         finish(&list[i]);
+    if (rank == 0) {
+        puts("{\"Progress\":1.0}");
+        fflush(stdout);
+    }
     MPI_Finalize();
     return 0;
 }

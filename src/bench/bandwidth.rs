@@ -69,11 +69,7 @@ const WORKLOAD: Key = Key {
 };
 const METRICS: [Metric; 2] = [
     Metric { name: "bandwidth", unit: "MB/s", help: "bytes over the time that they took one way" },
-    Metric {
-        name: "peer_ratio",
-        unit: "ratio",
-        help: "newmad over the best MPI library: medians of a round",
-    },
+    mpi::PEER_RATIO,
 ];
 
 fn streams(config: &Config) -> bool {

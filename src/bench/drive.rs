@@ -5,13 +5,14 @@
 //! another one, so that a slow drift of the machine hits all of them alike.
 //!
 //! What ends a bench before its time (a worker that fails, the time limit, Ctrl-C) leaves what was measured until then; the
-//! time limit has every process say first what its threads do.
+//! time limit has every process say first what its threads do. An MPI library that fails, or takes much longer than newmad, is
+//! named and left out from then on.
 //!
 //! The points of a bench that wants them [apart](super::Apart) have a job each, and one that fails is named and
 //! left out from then on instead of ending the bench.
 
 use std::ffi::OsString;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -88,6 +89,8 @@ pub(crate) struct Campaign<'a> {
     groups: Vec<(Config, Vec<usize>)>,
     /// Groups that are left out from now on.
     failed: Vec<bool>,
+    /// What the longest job has taken that was not an MPI library's.
+    longest: Duration,
     results: Results,
 }
 
@@ -104,6 +107,7 @@ impl<'a> Campaign<'a> {
             bench,
             failed: vec![false; groups.len()],
             groups,
+            longest: Duration::ZERO,
             results: Results::new(points, effort.rounds as usize),
             effort,
             env,
@@ -165,7 +169,8 @@ impl<'a> Campaign<'a> {
             peers_dir: self.effort.peers_dir.clone(),
         };
         // A worker starts the processes of an MPI library.
-        let ranks = if mpi::is(process) { 1 } else { bench.ranks };
+        let of_mpi = mpi::is(process);
+        let ranks = if of_mpi { 1 } else { bench.ranks };
         let mut env = environment(bench, process);
         env.extend(self.env.iter().cloned());
         if self.company.is_some() {
@@ -186,26 +191,32 @@ impl<'a> Campaign<'a> {
                 return;
             }
         };
+        let Effort { timeout, patience, .. } = self.effort;
         let job = Job {
             program: program.into(),
             args: vec!["worker".into(), spec.into()],
             ranks,
             env,
             places,
-            timeout: Some(self.effort.timeout),
+            timeout: Some(if of_mpi { timeout.min(patience + 10 * self.longest) } else { timeout }),
             dump_on_timeout: true,
             grace: GRACE,
             who: "mad bench",
         };
         let left_out = || bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
-        match (run_job(&job, bench, round, start, &mut self.results, bar), bench.apart) {
+        let begun = Instant::now();
+        let ended = run_job(&job, bench, round, start, &mut self.results, bar);
+        if !of_mpi {
+            self.longest = self.longest.max(begun.elapsed());
+        }
+        match (ended, bench.apart) {
             (Ok(()), _) => {}
             (Err(Ended { fatal: false, .. }), Some(apart)) => {
                 left_out();
                 self.failed[group] = true;
                 self.results.lost |= (apart.vital)(process);
             }
-            (Err(Ended { fatal: false, .. }), None) if mpi::is(process) => {
+            (Err(Ended { fatal: false, .. }), None) if of_mpi => {
                 left_out();
                 self.failed[group] = true;
                 self.results.lost = true;

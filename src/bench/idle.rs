@@ -3,6 +3,8 @@
 //! Source: idle costs nothing ("idle costs nothing"); the thesis's mixed wait (2009, 5.3.2): poll for a while, then
 //! block. Rank 0 waits, rank 1 sleeps for `seconds` and then sends.
 //!
+//! An MPI library's process waits in `MPI_Recv` (`library`); `peer_ratio` compares the CPU time.
+//!
 //! With another `source` than a message (driver none) there is one process, which waits without a session for an event
 //! that one of its kernel threads raises after `seconds`.
 
@@ -12,14 +14,16 @@ use std::time::Duration;
 use newmad::Session;
 use pioman::Manager;
 
-use super::Bench;
+use super::bandwidth::LIBRARY;
 use super::config::Config;
 use super::detect::sources;
 use super::detect::stage::Raiser;
 use super::key::{AUTO, DRIVER, Key, MODE, NONE, POLICY, PROGRESSION, Takes};
+use super::mpi::Program;
 use super::present::figure;
 use super::results::{Measured, Metric};
 use super::worker::{Emit, Spec, Worked, text, with_session};
+use super::{Bench, mpi};
 use crate::clock::{now_ns, process_cpu_ns};
 
 /// The bench.
@@ -27,18 +31,26 @@ pub(crate) static BENCH: Bench = Bench {
     name: "idle",
     about: "the CPU time that a process burns while it waits for a message",
     source: "thesis 2009, 5.3.2 (mixed wait); idle costs nothing",
-    keys: &[SOURCE, DRIVER_OR_NONE, MODE, POLICY, PROGRESSION, SECONDS],
+    keys: &[
+        SOURCE,
+        DRIVER_OR_NONE,
+        MODE,
+        POLICY,
+        PROGRESSION,
+        Key { default: "newmad", ..LIBRARY },
+        SECONDS,
+    ],
     metrics: &METRICS,
     ranks: 2,
     iters: 1,
     rounds: 3,
     points,
     work,
-    derive: None,
+    derive: Some(|results| mpi::compare(results, "cpu_time", false)),
     apart: None,
     staged: None,
     summary: Some(summary),
-    mpi: None,
+    mpi: Some(program),
 };
 
 const MESSAGE: &str = "message";
@@ -55,13 +67,14 @@ const DRIVER_OR_NONE: Key = Key {
 };
 const SECONDS: Key =
     Key { name: "seconds", takes: Takes::Int(1, 86_400), default: "5", help: "length of the wait" };
-const METRICS: [Metric; 2] = [
+const METRICS: [Metric; 3] = [
     Metric {
         name: "cpu_time",
         unit: "us",
         help: "CPU time of the waiting process, all its threads",
     },
     Metric { name: "recv_time", unit: "us", help: "length of the wait" },
+    mpi::PEER_RATIO,
 ];
 
 const DATA: u64 = 1;
@@ -70,10 +83,11 @@ const ALLOWED_US_PER_S: f64 = 2000.0;
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
     let mut points: Vec<Config> = Vec::new();
-    for point in grid {
+    for point in mpi::points(grid) {
         let point = match point.text("source") {
             MESSAGE if point.text("driver") == NONE => continue,
             MESSAGE => point,
+            _ if mpi::is(&point) => continue,
             _ => point.with("driver", NONE),
         };
         if !points.contains(&point) {
@@ -81,6 +95,10 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
         }
     }
     points
+}
+
+fn program(config: &Config) -> Program {
+    Program { name: "idle", numbers: [config.number("seconds"), 0, 0], share: true }
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -122,11 +140,13 @@ fn summary(lines: &[Measured]) -> String {
         let wait = line.config.number("seconds");
         let allowed = ALLOWED_US_PER_S * wait as f64;
         text.push_str(&format!(
-            "{} by {}, mode {}, policy {}: {} µs of CPU in {wait} s{}\n",
+            "{} by {}, {}: {} µs of CPU in {wait} s{}\n",
             key("source"),
             key("driver"),
-            key("mode"),
-            key("policy"),
+            match key("library") {
+                "newmad" => format!("mode {}, policy {}", key("mode"), key("policy")),
+                library => library.to_owned(),
+            },
             figure(line.stats.median),
             if line.stats.median > allowed {
                 format!(" (MORE than {} ms)", figure(allowed / 1000.0))
@@ -166,12 +186,22 @@ mod tests {
 
     #[test]
     fn only_messages_have_a_driver() {
-        let given = [("source", "message,pipe"), ("driver", "shm,tcp,none")];
+        let given =
+            [("source", "message,pipe"), ("driver", "shm,tcp,none"), ("library", "newmad,mpich")];
         let grid = super::super::key::grid("idle", BENCH.keys, &given).unwrap();
         let shown: Vec<_> = points(grid)
             .iter()
-            .map(|p| format!("{} {}", p.text("source"), p.text("driver")))
+            .map(|p| format!("{} {} {}", p.text("source"), p.text("driver"), p.text("library")))
             .collect();
-        assert_eq!(shown, ["message shm", "message tcp", "pipe none"]);
+        assert_eq!(
+            shown,
+            [
+                "message shm newmad",
+                "message shm mpich",
+                "message tcp newmad",
+                "message tcp mpich",
+                "pipe none newmad"
+            ]
+        );
     }
 }

@@ -80,11 +80,7 @@ const METRICS: [Metric; 4] = [
     HALF_ROUND_TRIP,
     Metric { name: "bandwidth", unit: "MB/s", help: "size over half round trip, from 1 KiB up" },
     Metric { name: "latency_ratio", unit: "ratio", help: "newmad over bare: medians of a round" },
-    Metric {
-        name: "peer_ratio",
-        unit: "ratio",
-        help: "newmad over the best MPI library: medians of a round",
-    },
+    mpi::PEER_RATIO,
 ];
 
 const DATA: u64 = 1;

@@ -133,12 +133,16 @@ pub(crate) struct Effort {
     pub(crate) rounds: u64,
     /// Most time for one job.
     pub(crate) timeout: Duration,
+    /// The same for an MPI library's, beyond ten times what newmad's took.
+    pub(crate) patience: Duration,
     /// Where MPI libraries that came as wheels are.
     pub(crate) peers_dir: Option<PathBuf>,
 }
 
 /// Most time for one job, unless told otherwise.
 const TIMEOUT: Duration = Duration::from_secs(300);
+/// The same for an MPI library, beyond ten times what newmad took: one that hangs does not hold up the others for long.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every bench.
 pub(crate) static BENCHES: [&Bench; 18] = [
@@ -161,6 +165,11 @@ pub(crate) static BENCHES: [&Bench; 18] = [
     &policies::BENCH,
     &threads::BENCH,
 ];
+
+/// Whether the key says how a process of newmad's is made: an MPI library's points have none of it.
+pub(crate) fn is_newmads(key: &str) -> bool {
+    mpi::NOT_THEIRS.iter().any(|(name, of_mpi)| *name == key && *of_mpi == key::NONE)
+}
 
 /// The bench of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Bench> {
@@ -208,6 +217,7 @@ fn run_in(args: &BenchArgs, company: Option<&Company>) -> Outcome {
         iters: args.iters.unwrap_or(bench.iters),
         rounds: args.rounds.unwrap_or(bench.rounds),
         timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
+        patience: args.timeout.unwrap_or(PATIENCE),
         peers_dir: args.peers_dir.clone(),
     };
     // Known to be there and understood before anything is measured.

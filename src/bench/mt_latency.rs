@@ -63,11 +63,7 @@ const METRICS: [Metric; 3] = [
         help: "half the time of a message there and back (together: per message)",
     },
     Metric { name: "thread_growth", unit: "ratio", help: "over that with one thread, per round" },
-    Metric {
-        name: "peer_ratio",
-        unit: "ratio",
-        help: "newmad over the best MPI library: medians of a round",
-    },
+    mpi::PEER_RATIO,
 ];
 const DATA: u64 = 1;
 const BLOCKS: u64 = 10;

@@ -125,7 +125,7 @@ pub(crate) struct BenchArgs {
     /// Rounds; each runs every configuration once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(super) rounds: Option<u64>,
-    /// Most time for one job (300, or 60 where every point is a job)
+    /// Most time for one job (300, or 60 where every point is a job; for an MPI library 60 and ten times what newmad took)
     #[arg(long, value_name = "SECONDS", value_parser = crate::run::seconds)]
     pub(super) timeout: Option<Duration>,
     /// JSON lines instead of a table

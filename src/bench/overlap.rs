@@ -22,6 +22,8 @@
 //! `overlap_ratio` = 1 - (total_time - compute_time) / transfer, where transfer is the median `recv_time`
 //! (`total_time` for both) without computation in the same round. Since compute_time is that of the same
 //! iteration, a computation that was slowed down does not show in it: it shows in `slowdown`.
+//!
+//! `peer_ratio` compares what the other side waits for: `send_time` where the receiver computes, else `total_time`.
 
 use std::time::Duration;
 
@@ -79,7 +81,7 @@ const SIDE: Key = Key {
     default: "receiver",
     help: "who computes; none, the computation alone, is always measured too",
 };
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 7] = [
     Metric { name: "send_time", unit: "us", help: "duration of the sender's call (side receiver)" },
     Metric {
         name: "recv_time",
@@ -102,6 +104,7 @@ const METRICS: [Metric; 6] = [
         unit: "ratio",
         help: "compute_time over compute_time alone, per round",
     },
+    mpi::PEER_RATIO,
 ];
 
 const DATA: u64 = 1;
@@ -447,6 +450,12 @@ fn derive(results: &mut Results) {
             }
         }
     }
+    let about = |point: &Config| match point.text("side") {
+        "receiver" => Some("send_time"),
+        "none" => None,
+        _ => Some("total_time"),
+    };
+    mpi::compare_by(results, about, median, false);
 }
 
 #[cfg(test)]

@@ -109,6 +109,7 @@ pub(crate) fn figure(x: f64) -> String {
         a if a >= 1000.0 => format!("{x:.0}"),
         a if a >= 100.0 => format!("{x:.1}"),
         a if a >= 10.0 => format!("{x:.2}"),
+        a if (1e-9..0.1).contains(&a) => format!("{x:.*}", (2.0 - a.log10().floor()) as usize),
         _ => format!("{x:.3}"),
     }
 }
@@ -195,5 +196,6 @@ mod tests {
             [0.12345, 12.345, 123.45, 12345.6].map(figure),
             ["0.123", "12.35", "123.5", "12346"]
         );
+        assert_eq!([0.012345, 0.00012345, 0.0].map(figure), ["0.0123", "0.000123", "0.000"]);
     }
 }

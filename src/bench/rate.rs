@@ -42,11 +42,7 @@ const WINDOW: Key = Key {
 };
 const METRICS: [Metric; 2] = [
     Metric { name: "message_rate", unit: "M/s", help: "millions of messages in a second" },
-    Metric {
-        name: "peer_ratio",
-        unit: "ratio",
-        help: "newmad over the best MPI library: medians of a round",
-    },
+    mpi::PEER_RATIO,
 ];
 /// Points take turns so often.
 const BLOCKS: u64 = 10;

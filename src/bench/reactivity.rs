@@ -3,7 +3,11 @@
 //! Source: thesis 2009, 7.2.3.1: in each of two processes N threads compute, and the main thread plays
 //! ping-pong with its peer. The computing threads are green threads that never yield; more of them than
 //! virtual processors wait until an earlier one ends, and all end together, so the machine is full all the
-//! time. Every round trip is a sample: means and high percentiles count, medians hide the slow ones.
+//! time. An MPI program's are threads of the kernel, since it has no others.
+//!
+//! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. Whoever polls plays
+//! thousands of trips while both sides happen to have their time slices, and none for many milliseconds after that: so
+//! with computing threads a window has a fixed length, whatever the number of messages, and `peer_ratio` compares means.
 //!
 //! What the computation loses, per process and window of time, against the same window without messages
 //! (`side` none):
@@ -19,14 +23,16 @@ use std::time::Duration;
 
 use newmad::Session;
 
-use super::Bench;
+use super::bandwidth::LIBRARY;
 use super::config::Config;
 use super::crunch::{Crunch, Reading};
 use super::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use super::mpi::Program;
 use super::results::{Metric, Results};
 use super::spin::Speed;
-use super::stats::median;
+use super::stats::{mean, median};
 use super::worker::{Emit, Spec, Worked, text, with_session};
+use super::{Bench, mpi};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -39,6 +45,7 @@ pub(crate) static BENCH: Bench = Bench {
         Key { takes: Takes::Words(&["smp"]), ..MODE },
         POLICY,
         PROGRESSION,
+        Key { default: "newmad", ..LIBRARY },
         Key { default: "4", ..SIZE },
         THREADS,
         SIDE,
@@ -53,14 +60,14 @@ pub(crate) static BENCH: Bench = Bench {
     apart: None,
     staged: None,
     summary: None,
-    mpi: None,
+    mpi: Some(program),
 };
 
 const THREADS: Key = Key {
     name: "threads",
     takes: Takes::Int(0, 10_000),
     default: "2,8,32",
-    help: "computing green threads per process",
+    help: "computing threads per process; with none, a window ends after --iters messages",
 };
 const SIDE: Key = Key {
     name: "side",
@@ -68,7 +75,7 @@ const SIDE: Key = Key {
     default: "both",
     help: "who communicates; none, the computation alone, is always measured too",
 };
-const METRICS: [Metric; 6] = [
+const METRICS: [Metric; 7] = [
     Metric {
         name: "half_round_trip",
         unit: "us",
@@ -99,14 +106,15 @@ const METRICS: [Metric; 6] = [
         unit: "ratio",
         help: "total_time over total_time alone, per round",
     },
+    mpi::PEER_RATIO,
 ];
 
 const DATA: u64 = 1;
 const RECORD: u64 = 2;
 /// Unit of work.
 const UNIT_US: u64 = 50;
-/// A window ends after this time even when messages are left: without reactivity a trip takes milliseconds.
-const WINDOW_NS: u64 = 3_000_000_000;
+/// A window with messages.
+const WINDOW_NS: u64 = 500_000_000;
 /// Longest time to wait for the first unit of work, and how often to look.
 const UNIT_LIMIT_NS: u64 = 30_000_000_000;
 const UNIT_PAUSE: Duration = Duration::from_micros(200);
@@ -117,7 +125,7 @@ const START: Duration = Duration::from_millis(30);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
     let mut points: Vec<Config> = Vec::new();
-    for point in grid {
+    for point in mpi::points(grid) {
         let mut sides = vec![point.clone()];
         if point.number("threads") > 0 {
             sides.push(point.with("side", "none"));
@@ -129,6 +137,12 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
         }
     }
     points
+}
+
+fn program(config: &Config) -> Program {
+    let messages = u64::from(config.text("side") != "none");
+    let numbers = [config.number("threads"), config.number("size"), messages];
+    Program { name: "reactivity", numbers, share: true }
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -173,8 +187,9 @@ fn window(
         marcel::sleep(ALONE);
     } else if session.rank() == 0 {
         let mut before = now_ns();
-        for i in 1..=iters {
-            let last = i == iters || before - start.wall_ns > WINDOW_NS;
+        for i in 1.. {
+            let since = before - start.wall_ns;
+            let last = since > WINDOW_NS || crunch.is_empty() && i == iters;
             buffer[0] = u8::from(last);
             session.send(1, DATA, &buffer).map_err(text)?;
             session.recv(1, DATA, &mut buffer).map_err(text)?;
@@ -184,7 +199,7 @@ fn window(
             if last {
                 break;
             }
-            emit.progress(at * iters + i, count * iters)?;
+            emit.progress(at * WINDOW_NS + since, count * WINDOW_NS)?;
         }
     } else {
         while buffer[0] == 0 {
@@ -239,6 +254,7 @@ fn derive(results: &mut Results) {
             }
         }
     }
+    mpi::compare_by(results, |_| Some("half_round_trip"), mean, false);
 }
 
 #[cfg(test)]

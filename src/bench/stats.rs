@@ -50,9 +50,8 @@ impl Stats {
         })
     }
 
-    /// The same, each figure rounded to a ten-thousandth: what is printed.
+    /// The same, each figure rounded: what is printed.
     pub(crate) fn rounded(self) -> Stats {
-        let round = |x: f64| (x * 1e4).round() / 1e4;
         Stats {
             n: self.n,
             mean: round(self.mean),
@@ -109,9 +108,8 @@ impl Interval {
         Interval { low: widen(interval.low), high: widen(interval.high) }
     }
 
-    /// The same, each end rounded to a ten-thousandth.
+    /// The same, each end rounded.
     pub(crate) fn rounded(self) -> Interval {
-        let round = |x: f64| (x * 1e4).round() / 1e4;
         Interval { low: round(self.low), high: round(self.high) }
     }
 
@@ -121,9 +119,24 @@ impl Interval {
     }
 }
 
+/// To a ten-thousandth; of what is less than a tenth, three digits.
+fn round(x: f64) -> f64 {
+    let unit = match x.abs() {
+        small if small > 0.0 && small < 0.1 => 10f64.powi(2 - small.log10().floor() as i32),
+        _ => 1e4,
+    };
+    // Denormal figures have no such unit.
+    if unit.is_finite() { (x * unit).round() / unit } else { 0.0 }
+}
+
 /// The median; `None` without samples.
 pub(crate) fn median(samples: &[f64]) -> Option<f64> {
     Stats::of(samples).map(|stats| stats.median)
+}
+
+/// The mean; `None` without samples.
+pub(crate) fn mean(samples: &[f64]) -> Option<f64> {
+    Stats::of(samples).map(|stats| stats.mean)
 }
 
 #[cfg(test)]
@@ -148,6 +161,12 @@ mod tests {
         let stats = Stats::of(&samples).unwrap().rounded();
         assert_eq!((stats.p10, stats.median, stats.p90, stats.p99), (1.9, 5.5, 9.1, 9.91));
         assert_eq!((stats.mean, stats.min, stats.max), (5.5, 1.0, 10.0));
+    }
+
+    #[test]
+    fn small_figures_keep_three_digits() {
+        let figures = [0.00012344, 0.0999999, 0.123456, -0.00012344, 0.0, 5e-324, 12.34567];
+        assert_eq!(figures.map(round), [0.000123, 0.1, 0.1235, -0.000123, 0.0, 0.0, 12.3457]);
     }
 
     #[test]

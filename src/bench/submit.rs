@@ -12,18 +12,20 @@
 //!
 //! The sender expects an answer, as programs do: so its idle cores look for events. During the pause (awake) they begin to.
 //! The three are measured in turn. `sum_or_max` says where the total is between the two: 0, the longer of sending and
-//! computing; 1, their sum.
+//! computing; 1, their sum. `peer_ratio` compares the total with that of MPI libraries.
 
 use marcel::topology::{Topology, bind_current_thread, vp_count};
 use newmad::Session;
 
-use super::Bench;
+use super::bandwidth::LIBRARY;
 use super::config::Config;
 use super::key::{AUTO, DRIVER, Key, MODE, POLICY, SIZE, Takes};
+use super::mpi::Program;
 use super::results::{Metric, Results};
 use super::spin::{Speed, compute};
 use super::stats::median;
 use super::worker::{Emit, Spec, Worked, text, with_session};
+use super::{Bench, mpi};
 use crate::clock::now_ns;
 
 /// The bench.
@@ -31,18 +33,26 @@ pub(crate) static BENCH: Bench = Bench {
     name: "submit",
     about: "isend, compute, wait: who submits the message",
     source: "thesis 2009, 6.3.3 and 7.2.4.1",
-    keys: &[DRIVER, MODE, POLICY, OFFLOAD, Key { default: SIZES, ..SIZE }, COMPUTE],
+    keys: &[
+        DRIVER,
+        MODE,
+        POLICY,
+        OFFLOAD,
+        Key { default: "newmad", ..LIBRARY },
+        Key { default: SIZES, ..SIZE },
+        COMPUTE,
+    ],
     metrics: &METRICS,
     ranks: 2,
     iters: 200,
     rounds: 5,
-    points: |grid| grid,
+    points: mpi::points,
     work,
     derive: Some(derive),
     apart: None,
     staged: None,
     summary: None,
-    mpi: None,
+    mpi: Some(program),
 };
 
 const SIZES: &str = "4,256,1K,2K,4K,8K,16K,32K,64K,256K,1M";
@@ -58,7 +68,7 @@ const COMPUTE: Key = Key {
     default: "20",
     help: "length of the computation",
 };
-const METRICS: [Metric; 5] = [
+const METRICS: [Metric; 6] = [
     Metric { name: "total_time", unit: "us", help: "isend, compute and wait" },
     Metric { name: "compute_time", unit: "us", help: "the computation alone" },
     Metric { name: "send_time", unit: "us", help: "isend and wait, without computation" },
@@ -68,6 +78,7 @@ const METRICS: [Metric; 5] = [
         unit: "ratio",
         help: "(total_time - max) / min of sending and computing: 0 when they overlap, 1 when not",
     },
+    mpi::PEER_RATIO,
 ];
 
 const DATA: u64 = 1;
@@ -82,6 +93,11 @@ struct Point {
     steps: u64,
     buffer: Vec<u8>,
     times: [Vec<f64>; 4],
+}
+
+fn program(config: &Config) -> Program {
+    let numbers = [config.number("size"), config.number("compute_us"), 0];
+    Program { name: "submit", numbers, share: true }
 }
 
 fn work(spec: &Spec) -> Worked {
@@ -183,6 +199,7 @@ fn derive(results: &mut Results) {
             }
         }
     }
+    mpi::compare(results, "total_time", false);
 }
 
 #[cfg(test)]

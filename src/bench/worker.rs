@@ -40,6 +40,8 @@ pub(crate) enum Record {
 /// What goes wrong in a worker, in words.
 pub(crate) type Worked = Result<(), String>;
 
+/// Samples of one record: the launcher cuts lines of more than a megabyte.
+const SAMPLES_MAX: usize = 16_384;
 /// How often progress is reported at most.
 const PROGRESS_NS: u64 = 50_000_000;
 
@@ -60,10 +62,9 @@ impl Emit {
     /// # Errors
     /// When nobody reads them.
     pub(crate) fn samples(&self, point: usize, metric: &str, samples: &[f64]) -> Worked {
-        if samples.is_empty() {
-            return Ok(());
-        }
-        self.record(&Record::Samples(point, metric.to_owned(), samples.to_vec()))
+        samples.chunks(SAMPLES_MAX).try_for_each(|samples| {
+            self.record(&Record::Samples(point, metric.to_owned(), samples.to_vec()))
+        })
     }
 
     /// Reports progress, not too often.

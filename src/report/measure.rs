@@ -15,6 +15,8 @@ use crate::out::{Exit, INTERRUPTED, complain};
 
 /// Most time for one job: an experiment that hangs costs the report this much.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// The same for an MPI library, beyond ten times what newmad took.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A section under way.
 struct Part {
@@ -29,6 +31,7 @@ impl Part {
             iters: section.iters,
             rounds: args.rounds,
             timeout: TIMEOUT,
+            patience: PATIENCE,
             peers_dir: args.peers_dir.clone(),
         };
         let ready = match bench::ready_for_report(section.bench, section.given, effort) {

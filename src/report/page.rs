@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::Done;
 use super::data::Line;
 use super::html::{self, escape};
-use super::plot::{self, Series};
+use super::plot::{self, Middle, Series};
 use super::sections::Picture;
 use crate::bench;
 use crate::bench::present::figure;
@@ -23,9 +23,9 @@ pub(super) fn page(done: &[Done], conditions: &str) -> String {
     for (index, part) in done.iter().enumerate() {
         let _ = write!(body, "<a href='#e{index}'>{}</a>", escape(part.section.title));
     }
-    body.push_str("</nav><p class='dim'>Curves show medians, whiskers the tenth to the ninetieth percentile, the mark above \
-                   them the ninety-ninth where it fits. Intervals in the tables are those in which the median of another run \
-                   is to be expected.</p></header><main>");
+    body.push_str("</nav><p class='dim'>Curves show medians, or means where the title says so, whiskers the tenth to the \
+                   ninetieth percentile, the mark above them the ninety-ninth where it fits. Intervals in the tables are those \
+                   in which the median of another run is to be expected.</p></header><main>");
     for (index, part) in done.iter().enumerate() {
         body.push_str(&section(index, part));
     }
@@ -85,7 +85,12 @@ fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
         .config
         .iter()
         .filter(|(key, _)| !without.contains(key))
-        .filter(|(key, _)| group.iter().any(|other| other.key(key) != line.key(key)))
+        .filter(|(key, _)| {
+            // What MPI libraries do not have tells nothing from them, and nothing about them.
+            let theirs = |line: &Line| bench::is_newmads(key) && line.key(key) == "none";
+            let differs = |other: &&Line| !theirs(other) && other.key(key) != line.key(key);
+            !theirs(line) && group.iter().any(differs)
+        })
         .map(|(key, value)| match value.is_number() {
             true => format!("{key} {value}"),
             false => bench::config::shown(value),
@@ -101,10 +106,14 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
     let mut out = String::new();
     for (name, group) in groups(lines, metric, apart) {
         let unit = group[0].unit.clone();
-        let title =
-            if name.is_empty() { (*metric).to_owned() } else { format!("{metric}: {name}") };
+        let word = match picture {
+            Picture::Curves { middle: Middle::Mean, .. } => ", mean",
+            _ => "",
+        };
+        let colon = if name.is_empty() { "" } else { ": " };
+        let title = format!("{metric}{word}{colon}{name}");
         match picture {
-            Picture::Curves { x, .. } => {
+            Picture::Curves { x, middle, .. } => {
                 let without: Vec<&str> = apart.iter().copied().chain([*x]).collect();
                 let mut series: Vec<Series<'_>> = Vec::new();
                 for &line in &group {
@@ -118,7 +127,7 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
                 for series in &mut series {
                     series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 }
-                out.push_str(&plot::curves(&title, x, &unit, &series));
+                out.push_str(&plot::curves(&title, x, &unit, *middle, &series));
             }
             Picture::Bars { .. } => {
                 let bars: Vec<(String, &Line)> =
@@ -186,4 +195,30 @@ fn table(lines: &[Line]) -> String {
         out.push_str("</tr>");
     }
     out + "</table></div></details>"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::tests::line;
+    use super::*;
+
+    #[test]
+    fn a_curve_is_named_by_its_library_and_by_what_else_differs() {
+        let of = |library, mode, offload| {
+            let keys = [("library", library), ("mode", mode), ("offload", offload), ("size", "4")];
+            line("total_time", &keys, 1.0)
+        };
+        let lines = [
+            of("newmad", "smp", "auto"),
+            of("newmad", "smp", "never"),
+            of("mpich", "none", "none"),
+        ];
+        let group: Vec<&Line> = lines.iter().collect();
+        let names: Vec<String> = lines.iter().map(|line| label(line, &group, &["size"])).collect();
+        assert_eq!(names, ["newmad, auto", "newmad, never", "mpich"]);
+        let locks = ["none", "coarse"].map(|lock| line("half_round_trip", &[("lock", lock)], 1.0));
+        let group: Vec<&Line> = locks.iter().collect();
+        assert_eq!(label(group[0], &group, &[]), "none");
+        assert_eq!(label(group[1], &group, &[]), "coarse");
+    }
 }

@@ -1,7 +1,7 @@
 //! Plots as SVG. Colours come from the page's style sheet, so that one picture serves light and dark.
 //!
-//! A curve shows medians; the whisker at a point goes from the tenth to the ninetieth percentile, and the small mark above
-//! it is the ninety-ninth.
+//! A curve shows medians, or means ([`Middle`]); the whisker at a point goes from the tenth to the ninetieth percentile, and
+//! the small mark above it is the ninety-ninth.
 
 use std::fmt::Write;
 
@@ -17,6 +17,23 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 /// Colours of the style sheet, `--c0` and so on.
 const COLOURS: usize = 8;
+
+/// Which figure of a line is drawn.
+#[derive(Clone, Copy)]
+pub(crate) enum Middle {
+    Median,
+    /// Where medians hide what counts.
+    Mean,
+}
+
+impl Middle {
+    fn of(self, line: &Line) -> f64 {
+        match self {
+            Middle::Median => line.median,
+            Middle::Mean => line.mean,
+        }
+    }
+}
 
 /// Points with a name.
 pub(crate) struct Series<'a> {
@@ -95,13 +112,19 @@ fn bytes(x: f64) -> String {
 }
 
 /// A curve for each series. `x` names the axis; sizes are shown in powers of two.
-pub(crate) fn curves(title: &str, x: &str, unit: &str, series: &[Series<'_>]) -> String {
+pub(crate) fn curves(
+    title: &str,
+    x: &str,
+    unit: &str,
+    middle: Middle,
+    series: &[Series<'_>],
+) -> String {
     let places: Vec<f64> =
         series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
     let figures: Vec<f64> = series
         .iter()
         .flat_map(|series| {
-            series.points.iter().flat_map(|(_, line)| [line.median, line.p10, line.p90])
+            series.points.iter().flat_map(|(_, line)| [middle.of(line), line.p10, line.p90])
         })
         .collect();
     if places.is_empty() {
@@ -140,7 +163,7 @@ pub(crate) fn curves(title: &str, x: &str, unit: &str, series: &[Series<'_>]) ->
         let colour = index % COLOURS;
         let mut path = String::new();
         for (number, (place, line)) in series.points.iter().enumerate() {
-            let (x, y) = (slot(*place), height(line.median));
+            let (x, y) = (slot(*place), height(middle.of(line)));
             let _ = write!(path, "{}{x:.1} {y:.1}", if number == 0 { "M" } else { "L" });
             let (low, high) = (height(line.p10), height(line.p90));
             let _ = write!(
@@ -148,7 +171,7 @@ pub(crate) fn curves(title: &str, x: &str, unit: &str, series: &[Series<'_>]) ->
                 "<g class='s{colour}'><path class='whisker' d='M{x:.1} {low:.1}V{high:.1}'/>\
                  <circle cx='{x:.1}' cy='{y:.1}' r='3'><title>{}: {} {} (p10 {}, p90 {}, p99 {})</title></circle>",
                 escape(&series.name),
-                figure(line.median),
+                figure(middle.of(line)),
                 escape(unit),
                 figure(line.p10),
                 figure(line.p90),
@@ -358,7 +381,13 @@ mod tests {
             let lines: Vec<Line> =
                 medians.iter().map(|&median| line("op_time", &[("size", "4")], median)).collect();
             let points = lines.iter().enumerate().map(|(x, line)| (x as f64, line)).collect();
-            let text = curves("a < b", "size", "us", &[Series { name: "x & y".into(), points }]);
+            let text = curves(
+                "a < b",
+                "size",
+                "us",
+                Middle::Median,
+                &[Series { name: "x & y".into(), points }],
+            );
             prop_assert_eq!(text.matches("<g ").count(), text.matches("</g>").count());
             prop_assert!(text.contains("a &lt; b") && !text.contains("NaN"));
         }

@@ -1,12 +1,14 @@
 //! What a report consists of: the experiments, how each is run for it, what is drawn, and what the sources found.
 
+use super::beside;
 use super::data::Line;
+use super::plot::Middle;
 use super::words::{self, Saying};
 
 /// A picture of a section.
 pub(crate) enum Picture {
     /// Curves of a metric over a key; one plot for each combination of `apart`, one curve for each of the other keys.
-    Curves { metric: &'static str, x: &'static str, apart: &'static [&'static str] },
+    Curves { metric: &'static str, x: &'static str, apart: &'static [&'static str], middle: Middle },
     /// A bar for each point that has the metric; one plot for each combination of `apart`.
     Bars { metric: &'static str, apart: &'static [&'static str] },
     /// A map of ratios over two keys; one for each combination of `apart`.
@@ -70,7 +72,12 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("compute-us", "20000"),
         ],
         iters: 5,
-        pictures: &[Curves { metric: "send_time", x: "size", apart: &["driver"] }],
+        pictures: &[Curves {
+            metric: "send_time",
+            x: "size",
+            apart: &["driver"],
+            middle: Middle::Median,
+        }],
         found: "EuroPVM/MPI 2007, figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
                 computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
                 the most; with several, not at all.",
@@ -79,23 +86,36 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section {
         bench: "submit",
         title: "Off-loaded submission",
-        asks: "isend, compute 20 us, wait: is the time the longer of the two (an idle core submits), or their sum?",
-        given: &[("driver", "shm,tcp"), ("offload", "auto,never")],
+        asks: "isend, compute 20 us, wait: is the time the longer of the two (an idle core submits), or their sum? Beside \
+               MPI libraries at their defaults.",
+        given: &[("driver", "shm,tcp"), ("offload", "auto,never"), ("library", LIBRARIES)],
         iters: 60,
-        pictures: &[Curves { metric: "total_time", x: "size", apart: &["driver"] }],
+        pictures: &[Curves {
+            metric: "total_time",
+            x: "size",
+            apart: &["driver"],
+            middle: Middle::Median,
+        }],
         found: "Thesis 2009, 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
-        says: words::submit,
+        says: beside::submit,
     },
     Section {
         bench: "reactivity",
         title: "Reactivity when oversubscribed",
-        asks: "Each process has N threads that compute and never yield. How long does a 4-byte message take?",
-        given: &[("driver", "shm,tcp"), ("threads", "2,8,32")],
+        asks: "Each process has N threads that compute and never yield: green ones of newmad's, the kernel's of the MPI \
+               libraries. How long does a 4-byte message take? Means: most messages of a library that polls are fast, those \
+               that come while it has no time slice take milliseconds.",
+        given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("threads", "2,32")],
         iters: 2000,
-        pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &[] }],
+        pictures: &[Curves {
+            metric: "half_round_trip",
+            x: "threads",
+            apart: &["driver"],
+            middle: Middle::Mean,
+        }],
         found: "Thesis 2009, 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
                 Open MPI's was long and unstable.",
-        says: words::reactivity,
+        says: beside::reactivity,
     },
     Section {
         bench: "latency",
@@ -108,7 +128,12 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("size", "1,1024,16384"),
         ],
         iters: 3000,
-        pictures: &[Curves { metric: "half_round_trip", x: "size", apart: &["driver"] }],
+        pictures: &[Curves {
+            metric: "half_round_trip",
+            x: "size",
+            apart: &["driver"],
+            middle: Middle::Median,
+        }],
         found: "EuroPVM/MPI 2007, section 4, and thesis 2009, 7.2.1: PIOMan adds some tenths of a microsecond to a \
                 ping-pong over Myrinet or InfiniBand.",
         says: words::latency,
@@ -160,7 +185,12 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "One message there and back, and windows of 16 one way.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "65536,1048576,4194304")],
         iters: 2000,
-        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &["driver", "workload"] }],
+        pictures: &[Curves {
+            metric: "bandwidth",
+            x: "size",
+            apart: &["driver", "workload"],
+            middle: Middle::Median,
+        }],
         found: "Not an experiment of the sources; the two forms are those of the OSU benchmarks.",
         says: words::bandwidth,
     },
@@ -180,7 +210,12 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Does the latency grow with the number of threads that wait for messages, or play at once?",
         given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,8,32")],
         iters: 1000,
-        pictures: &[Curves { metric: "half_round_trip", x: "threads", apart: &["workload"] }],
+        pictures: &[Curves {
+            metric: "half_round_trip",
+            x: "threads",
+            apart: &["workload"],
+            middle: Middle::Median,
+        }],
         found: "Thesis 2009, 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
                 MPICH2 by 15 to 20.",
         says: words::threads,
@@ -191,19 +226,19 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Two shaped networks of 1000 and 400 Mbit/s: is a message that uses both as fast as their sum?",
         given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
         iters: 1,
-        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[] }],
+        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[], middle: Middle::Median }],
         found: "Thesis 2009, 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
         says: words::multirail,
     },
     Section {
         bench: "idle",
         title: "What waiting costs",
-        asks: "A process waits two seconds for a message. How much CPU time does it burn?",
-        given: &[("driver", "shm,tcp"), ("seconds", "2")],
+        asks: "A process waits a second for a message. How much CPU time does it burn?",
+        given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("seconds", "1")],
         iters: 1,
         pictures: &[Bars { metric: "cpu_time", apart: &[] }],
         found: "Thesis 2009, 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
-        says: words::idle,
+        says: beside::idle,
     },
     Section {
         bench: "overhead",
@@ -227,7 +262,12 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("threads", "0,1x,16x"),
         ],
         iters: 60,
-        pictures: &[Curves { metric: "detect_time", x: "threads", apart: &["source"] }],
+        pictures: &[Curves {
+            metric: "detect_time",
+            x: "threads",
+            apart: &["source"],
+            middle: Middle::Median,
+        }],
         found: "Thesis 2009, 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
         says: words::detect,
     },
@@ -257,7 +297,12 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Collectives of two and four members.",
         given: &[("size", "8,65536")],
         iters: 60,
-        pictures: &[Curves { metric: "op_time", x: "members", apart: &["op"] }],
+        pictures: &[Curves {
+            metric: "op_time",
+            x: "members",
+            apart: &["op"],
+            middle: Middle::Median,
+        }],
         found: "Didelot 2014, 4.4: collaborative polling lets any waiting task carry on another's messages.",
         says: words::nothing,
     },

@@ -1,5 +1,6 @@
 //! Sentences on what the figures show, made from the figures: also when we lose.
 
+use super::beside::beside;
 use super::data::{Line, find, values};
 use crate::bench::present::figure;
 
@@ -9,11 +10,11 @@ pub(crate) struct Saying {
     pub(crate) missed: bool,
 }
 
-fn good(text: String) -> Saying {
+pub(super) fn good(text: String) -> Saying {
     Saying { text, missed: false }
 }
 
-fn judged(text: String, reached: bool) -> Saying {
+pub(super) fn judged(text: String, reached: bool) -> Saying {
     let end = if reached { "" } else { " That is not reached." };
     Saying { text: format!("{text}{end}"), missed: !reached }
 }
@@ -21,45 +22,6 @@ fn judged(text: String, reached: bool) -> Saying {
 /// Where the tables say it all.
 pub(crate) fn nothing(_: &[Line]) -> Vec<Saying> {
     Vec::new()
-}
-
-/// Ours against the best MPI library, at one point. `more`: more is better.
-fn beside(
-    lines: &[Line],
-    metric: &str,
-    keys: &[(&str, &str)],
-    more: bool,
-    at_least: f64,
-) -> Option<Saying> {
-    let with = |library| {
-        let keys: Vec<(&str, &str)> = keys.iter().copied().chain([("library", library)]).collect();
-        find(lines, metric, &keys)
-    };
-    let ours = with("newmad")?;
-    let libraries = values(lines, "library");
-    let peers =
-        libraries.iter().filter(|name| !["newmad", "bare", "madmpi"].contains(&name.as_str()));
-    let mut peers: Vec<(&String, &Line)> =
-        peers.filter_map(|name| Some((name, with(name)?))).collect();
-    peers.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
-    let (name, best) = if more { peers.last()? } else { peers.first()? };
-    let gain = if more { ours.median / best.median } else { best.median / ours.median };
-    let place: Vec<String> = keys.iter().map(|(key, value)| format!("{key} {value}")).collect();
-    Some(judged(
-        format!(
-            "{}: newmad {} {unit}, the best MPI library here ({name}) {} {unit}; asked for is {} the best.",
-            place.join(", "),
-            figure(ours.median),
-            figure(best.median),
-            if at_least == 1.0 {
-                "at least as good as".into()
-            } else {
-                format!("{at_least} times")
-            },
-            unit = ours.unit,
-        ),
-        gain >= at_least,
-    ))
 }
 
 pub(crate) fn overlap(lines: &[Line]) -> Vec<Saying> {
@@ -118,52 +80,6 @@ pub(crate) fn progress(lines: &[Line]) -> Vec<Saying> {
             text.push_str(&format!("; {} us", peers.join(", ")));
         }
         all.push(judged(text + ".", ours < 10_000.0));
-    }
-    all
-}
-
-pub(crate) fn submit(lines: &[Line]) -> Vec<Saying> {
-    let mut all = Vec::new();
-    for driver in values(lines, "driver") {
-        let sums: Vec<String> = lines
-            .iter()
-            .filter(|line| {
-                line.is("sum_or_max", &[("driver", &driver), ("offload", "auto")])
-                    && line.median > 0.5
-            })
-            .map(|line| line.key("size"))
-            .collect();
-        let any = lines
-            .iter()
-            .any(|line| line.is("sum_or_max", &[("driver", &driver), ("offload", "auto")]));
-        match sums.is_empty() {
-            true if any => all.push(good(format!("Over {driver} the time is the longer of the two at every size."))),
-            false => all.push(judged(
-                format!("Over {driver} it is nearer to the sum at {} bytes; asked for is the longer of the two.", sums.join(", ")),
-                false,
-            )),
-            _ => {}
-        }
-    }
-    all
-}
-
-pub(crate) fn reactivity(lines: &[Line]) -> Vec<Saying> {
-    let mut all = Vec::new();
-    for driver in values(lines, "driver") {
-        let at = |threads: &str| {
-            find(
-                lines,
-                "half_round_trip",
-                &[("driver", &*driver), ("threads", threads), ("side", "both")],
-            )
-        };
-        if let (Some(few), Some(many)) = (at("2"), at("32")) {
-            all.push(good(format!(
-                "Over {driver}: mean {} us (p99 {}) beside 2 computing threads, {} us (p99 {}) beside 32.",
-                figure(few.mean), figure(few.p99), figure(many.mean), figure(many.p99)
-            )));
-        }
     }
     all
 }
@@ -317,22 +233,6 @@ pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
         all.push(judged(
             format!("At the worst size both are {best:.2} of the better rail alone; asked for is never slower."),
             best >= 0.98,
-        ));
-    }
-    all
-}
-
-pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
-    let mut all = Vec::new();
-    for line in lines.iter().filter(|line| line.metric == "cpu_time") {
-        let seconds = line.config.number("seconds").max(1) as f64;
-        all.push(judged(
-            format!(
-                "Over {}: {} us of CPU time in {seconds} s; asked for is 2 ms a second at the most.",
-                line.key("driver"),
-                figure(line.median)
-            ),
-            line.median <= 2000.0 * seconds,
         ));
     }
     all

@@ -16,8 +16,17 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [(&str, &str); 5] =
-    sources!["peer.h", "latency.c", "stream.c", "mt_latency.c", "overlap.c"];
+const SOURCES: [(&str, &str); 9] = sources![
+    "peer.h",
+    "spin.h",
+    "latency.c",
+    "stream.c",
+    "mt_latency.c",
+    "overlap.c",
+    "submit.c",
+    "reactivity.c",
+    "idle.c"
+];
 
 /// What the launcher's and the library's options look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

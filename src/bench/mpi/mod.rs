@@ -5,8 +5,8 @@
 //! library and driver are a job of their own, which follows newmad's in every round; its only process is a worker that
 //! starts the library's launcher ([`run`]), on the cores that newmad's processes have. What makes a process of newmad's
 //! (mode, policy, progression) is `none` for them. [`library`] knows where they are and how they are built. One that
-//! is not installed is named with what to do about it, and left out; one that fails or says something else than it
-//! should is named, and the rest goes on, but the bench has failed.
+//! is not installed is named with what to do about it, and left out; one that fails, says something else than it
+//! should, or takes much longer than newmad is named, and the rest goes on, but the bench has failed.
 
 mod library;
 mod run;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::config::Config;
 use super::key::{AUTO, NONE};
-use super::results::Results;
+use super::results::{Metric, Results};
 use super::stats::median;
 use super::{Absent, Bench};
 use crate::out::complain;
@@ -40,6 +40,16 @@ pub(crate) const NAMES: [&str; 10] = [
 
 /// Those of them that are others with an option for progress outside calls.
 const WITH_PROGRESS: [&str; 3] = ["openmpi-progress", "mpich-async", "impi-async"];
+
+/// The benches that are about what goes on outside calls.
+const OUTSIDE_CALLS: [&str; 4] = ["overlap", "submit", "reactivity", "idle"];
+
+/// See [`compare`].
+pub(crate) const PEER_RATIO: Metric = Metric {
+    name: "peer_ratio",
+    unit: "ratio",
+    help: "newmad over the best MPI library, per round",
+};
 
 /// A program of `peers/mpi` and what a point is for it.
 pub(crate) struct Program {
@@ -74,7 +84,7 @@ pub(crate) fn everybody(
     }
     let known =
         |name: &&str| bench.keys.iter().any(|key| key.name == "library" && key.parse(name).is_ok());
-    let wanted = |name: &&str| bench.name == "overlap" || !WITH_PROGRESS.contains(name);
+    let wanted = |name: &&str| OUTSIDE_CALLS.contains(&bench.name) || !WITH_PROGRESS.contains(name);
     let peers = NAMES.into_iter().filter(|name| *name != "madmpi").filter(known).filter(wanted);
     let (here, missing): (Vec<&str>, Vec<&str>) = peers.partition(|name| find(name, dir).is_ok());
     if !missing.is_empty() {
@@ -86,14 +96,16 @@ pub(crate) fn everybody(
     Ok([&["newmad", "madmpi"], &here[..]].concat().join(","))
 }
 
+/// What makes a process of newmad's, and what it is for an MPI library.
+pub(crate) const NOT_THEIRS: [(&str, &str); 5] =
+    [("mode", NONE), ("policy", NONE), ("progression", NONE), ("offload", NONE), ("lock", AUTO)];
+
 /// Makes one point of those that differ only in what MPI libraries do not have.
 pub(crate) fn points(grid: Vec<Config>) -> Vec<Config> {
     let mut points: Vec<Config> = Vec::new();
     for mut point in grid {
         if is(&point) {
-            for (key, value) in
-                [("mode", NONE), ("policy", NONE), ("progression", NONE), ("lock", AUTO)]
-            {
+            for (key, value) in NOT_THEIRS {
                 if point.get(key).is_some() {
                     point.set(key, value);
                 }
@@ -129,21 +141,30 @@ pub(crate) fn prepare(points: &[Config], with: With, dir: Option<&Path>) -> Vec<
 }
 
 /// Adds `peer_ratio` to newmad's points: the median of a round over that of the best MPI library, in the same round.
-/// The best is the one with the best median over all rounds.
 pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_better: bool) {
+    compare_by(results, |_| Some(metric), median, more_is_better);
+}
+
+/// As [`compare`], with a metric for each point, and another figure of the samples than their median. The best library is the
+/// one with the best figure over all rounds.
+pub(crate) fn compare_by(
+    results: &mut Results,
+    metric: impl Fn(&Config) -> Option<&'static str>,
+    figure: fn(&[f64]) -> Option<f64>,
+    more_is_better: bool,
+) {
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
-        if point.text("library") != "newmad" {
+        let Some(metric) = metric(&point).filter(|_| point.text("library") == "newmad") else {
             continue;
-        }
-        let same = |other: &Config| {
-            let apart = ["library", "mode", "policy", "progression"];
-            other.only(|key| !apart.contains(&key)) == point.only(|key| !apart.contains(&key))
         };
+        let theirs =
+            |key: &str| key != "library" && !NOT_THEIRS.iter().any(|(name, _)| *name == key);
+        let same = |other: &Config| other.only(theirs) == point.only(theirs);
         let others = |other: &Config| is(other) && other.text("library") != "madmpi";
         let peers = (0..results.points.len())
             .filter(|&other| others(&results.points[other]) && same(&results.points[other]));
-        let figures = peers.filter_map(|peer| Some((peer, median(&results.all(peer, metric))?)));
+        let figures = peers.filter_map(|peer| Some((peer, figure(&results.all(peer, metric))?)));
         let best = figures.max_by(
             |(_, a), (_, b)| {
                 if more_is_better { a.total_cmp(b) } else { b.total_cmp(a) }
@@ -151,10 +172,10 @@ pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_bette
         );
         let Some((best, _)) = best else { continue };
         for round in 0..results.rounds {
-            let ours = median(results.round(index, metric, round));
-            let theirs = median(results.round(best, metric, round));
+            let ours = figure(results.round(index, metric, round));
+            let theirs = figure(results.round(best, metric, round));
             if let (Some(ours), Some(theirs)) = (ours, theirs.filter(|&theirs| theirs > 0.0)) {
-                results.add(index, "peer_ratio", round, &[ours / theirs]);
+                results.add(index, PEER_RATIO.name, round, &[ours / theirs]);
             }
         }
     }
@@ -190,6 +211,21 @@ mod tests {
         assert_eq!(results.all(0, "peer_ratio"), [3.0]);
         compare(&mut results, "bandwidth", true);
         assert_eq!(results.all(0, "peer_ratio"), [3.0, 2.0]);
+        assert!(results.all(1, "peer_ratio").is_empty());
+    }
+
+    #[test]
+    fn points_are_compared_by_what_they_are_about() {
+        let both = |library| [point(library, 1), point(library, 2)];
+        let mut results = Results::new(points([both("newmad"), both("mpich")].concat()), 1);
+        for (index, samples) in [[1.0, 5.0], [1.0, 5.0], [0.5, 7.5], [0.5, 7.5]].iter().enumerate()
+        {
+            results.add(index, "send_time", 0, samples);
+        }
+        let first = |point: &Config| (point.number("size") == 1).then_some("send_time");
+        let largest = |samples: &[f64]| samples.iter().copied().reduce(f64::max);
+        compare_by(&mut results, first, largest, false);
+        assert_eq!(results.all(0, "peer_ratio"), [5.0 / 7.5]);
         assert!(results.all(1, "peer_ratio").is_empty());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use marcel::topology::allowed_cpus;
 
@@ -10,6 +12,13 @@ use super::super::Bench;
 use super::super::results::Metric;
 use super::super::worker::{Emit, Record, Spec, Worked};
 use super::{Program, find};
+use crate::out::complain;
+
+/// How long processes may take to end after they have said that everything is measured. Debian's MPICH over TCP does not
+/// always return from `MPI_Finalize`; with asynchronous progress, in two runs of five.
+const ENDING: Duration = Duration::from_secs(2);
+/// How long a launcher may take to end them when it is asked to.
+const TERM: Duration = Duration::from_secs(2);
 
 /// Measures the points, all of one library and driver.
 ///
@@ -48,8 +57,7 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
         let said = child.stderr.take().map(|stderr| std::thread::spawn(|| first_words(stderr)));
         let mut heard = 0;
         let mut wrong = None;
-        for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-            let line = line.map_err(|e| of(e.to_string()))?;
+        let ended = lines(&mut child, |line| {
             match parse(&line, &numbers) {
                 Some(Record::Samples(number, metric, samples)) => {
                     heard += 1;
@@ -59,24 +67,86 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
                         emit.samples(number, name, &samples)?;
                     }
                 }
+                Some(Record::Progress(part)) => return Ok(part >= 1.0),
                 // The launcher is heard to its end, so that nothing of the job stays behind.
-                _ if wrong.is_none() => wrong = Some(line),
-                _ => {}
+                None => drop(wrong.get_or_insert(line)),
             }
-        }
-        let status = child.wait().map_err(|e| of(e.to_string()))?;
-        let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
-        if !status.success() {
-            return Err(of(format!("its program {} ended with {status}: {said}", program.name)));
+            Ok(false)
+        })
+        .map_err(of)?;
+        let mut said_last = String::new();
+        if ended {
+            let status = child.wait().map_err(|e| of(e.to_string()))?;
+            said_last = said.and_then(|said| said.join().ok()).unwrap_or_default();
+            if !status.success() {
+                let name = program.name;
+                return Err(of(format!("its program {name} ended with {status}: {said_last}")));
+            }
+        } else {
+            complain(&format!(
+                "mad bench: {library}: its program {} measured everything and did not end within {} s: it is killed",
+                program.name,
+                ENDING.as_secs()
+            ));
+            kill(&mut child).map_err(|e| of(e.to_string()))?;
         }
         if let Some(line) = wrong {
             return Err(of(format!("its program {} says {line:?}", program.name)));
         }
         if heard < points.len() {
-            return Err(of(format!("its program {} measured too little: {said}", program.name)));
+            return Err(of(format!(
+                "its program {} measured too little: {said_last}",
+                program.name
+            )));
         }
     }
     Ok(())
+}
+
+/// Hands on the lines that a child writes, until it writes no more, or has not ended in time after `hear` has said that this
+/// was the last one. Whether it has ended.
+fn lines(
+    child: &mut Child,
+    mut hear: impl FnMut(String) -> Result<bool, String>,
+) -> Result<bool, String> {
+    let (sender, receiver) = channel();
+    let stdout = child.stdout.take();
+    // Not waited for: it ends with the child's output.
+    std::thread::spawn(move || {
+        let lines = stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines);
+        for line in lines {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut last = false;
+    loop {
+        let line = match last {
+            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            true => receiver.recv_timeout(ENDING),
+        };
+        match line {
+            Ok(line) => last |= hear(line.map_err(|e| e.to_string())?)?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+        }
+    }
+}
+
+/// Ends a launcher: as it wants to, so that it ends its processes; then by force. What it leaves behind is the parent's to end.
+fn kill(child: &mut Child) -> std::io::Result<()> {
+    // SAFETY: takes no pointers; the child has not been waited for, so the id is its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let until = Instant::now() + TERM;
+    while Instant::now() < until {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill()?;
+    child.wait().map(drop)
 }
 
 /// What a line says, if it says what it should about one of these points.
@@ -87,6 +157,7 @@ fn parse(line: &str, numbers: &[usize]) -> Option<Record> {
         {
             Some(Record::Samples(number, metric, samples))
         }
+        Record::Progress(part) if part.is_finite() => Some(Record::Progress(part)),
         _ => None,
     }
 }
@@ -134,7 +205,7 @@ mod tests {
         ));
         assert!(parse(good, &[1]).is_none());
         for bad in
-            ["", "warning: no network", r#"{"Progress":0.5}"#, r#"{"Samples":[3,"x",[nan]]}"#]
+            ["", "warning: no network", r#"{"Progress":"all"}"#, r#"{"Samples":[3,"x",[nan]]}"#]
         {
             assert!(parse(bad, &[3]).is_none(), "{bad}");
         }
