@@ -444,6 +444,9 @@ mod fences {
         fence(SeqCst);
     }
     pub(super) fn heavy() -> bool {
+        if super::model::is_refused() {
+            return false;
+        }
         fence(SeqCst);
         true
     }

@@ -8,6 +8,12 @@ use loom::thread;
 
 loom::thread_local! {
     static OWN: Cell<Option<usize>> = Cell::new(None);
+    static REFUSED: Cell<bool> = Cell::new(false);
+}
+
+/// Whether the kernel refuses this thread the heavy fence.
+pub(super) fn is_refused() -> bool {
+    REFUSED.with(Cell::get)
 }
 
 pub(super) fn own_slot() -> Option<usize> {
@@ -82,12 +88,21 @@ fn leave_2(lock: &BiasedLock<Tally>) -> u64 {
 
 /// As a signal handler that interrupts the owner in its lock.
 fn enter_and_reenter(lock: &BiasedLock<Tally>) -> u64 {
-    let Some(mut guard) = lock.try_lock() else { return 0 };
+    let Some(mut guard) = lock.try_lock() else {
+        lock.leave(4);
+        return 0;
+    };
     guard.here += 1;
     assert!(lock.try_lock().is_none());
-    assert!(!lock.leave(2));
+    assert!(!lock.leave(4));
     drop(guard);
     1
+}
+
+/// The others have their turn first, without that counting as a preemption.
+fn wait(_: &BiasedLock<Tally>) -> u64 {
+    thread::yield_now();
+    0
 }
 
 #[test]
@@ -112,7 +127,7 @@ fn what_several_leave_is_done() {
 
 #[test]
 fn what_a_handler_leaves_is_done_whoever_comes_meanwhile() {
-    model(&[leave_2, enter_and_reenter], &[(Some(1), leave_1)], 3);
+    model(&[leave_2, enter_and_reenter], &[(Some(1), leave_1)], 7);
 }
 
 #[test]
@@ -130,4 +145,31 @@ fn the_choice_changes_while_the_lock_is_used() {
         enter(lock) + leave_1(lock)
     }
     model(&[enter, enter], &[(Some(1), change)], 1);
+}
+
+/// Its revocation is over, by the owner, before it looks whether the owner is inside; by then it may be another's.
+#[test]
+fn who_is_late_with_a_revocation_takes_nobody_else_s() {
+    model(&[wait, enter, enter], &[(Some(1), enter), (None, enter)], 0);
+}
+
+#[test]
+fn where_the_fence_is_refused_the_owner_has_the_lock_when_it_comes_again() {
+    loom::model(|| {
+        let lock = Arc::new(tally());
+        be(Some(0));
+        assert_eq!(enter(&lock), 1);
+        let other = {
+            let lock = lock.clone();
+            thread::spawn(move || {
+                be(Some(1));
+                REFUSED.with(|refused| refused.set(true));
+                enter(&lock) + leave_1(&lock)
+            })
+        };
+        let entered = 1 + enter(&lock) + other.join().unwrap();
+        drop(lock.try_lock().unwrap());
+        let guard = lock.try_lock().unwrap();
+        assert_eq!((guard.here, guard.left), (entered, 1));
+    });
 }
