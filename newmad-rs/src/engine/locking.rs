@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use pioman::hold_wakers;
 
 use super::{Engine, LANE};
+use crate::collect::lane::Lane;
 use crate::error::Error;
 use crate::request::span::Span;
 use crate::session::Locking;
+use crate::transfer::lane::Way;
 
 impl Engine {
     pub(crate) fn set_locking(&self, locking: Locking) -> Result<(), Error> {
@@ -42,15 +44,9 @@ impl Engine {
         let Some(lane) = self.lanes.get(to as usize) else { return false };
         // In this order: see `transfer/lane.rs`.
         if !self.signals.submissions.is_pending()
-            && let Some((sent, wanted)) = lane.with(|way| way.post(tag, span))
+            && self.beside(lane, |way| way.post(tag, span)) == Some(true)
         {
-            if wanted {
-                let _held = hold_wakers();
-                self.lock.leave(LANE);
-            }
-            if sent {
-                return true;
-            }
+            return true;
         }
         let _held; // dropped after the lock
         let Some(mut core) = self.try_lock() else { return false };
@@ -60,6 +56,18 @@ impl Engine {
         core.lend(to);
         sent
     }
+
+    /// Uses a way that is lent. If the engine wants it back, it gets it, and does what waited for it, at once or when its
+    /// holder lets go. `None`: nothing is lent, or another uses it.
+    #[inline]
+    fn beside<R>(&self, lane: &Lane<Way>, f: impl FnOnce(&mut Way) -> R) -> Option<R> {
+        let (done, wanted) = lane.with(f)?;
+        if wanted {
+            let _held = hold_wakers();
+            self.lock.leave(LANE);
+        }
+        Some(done)
+    }
 }
 
 #[cfg(test)]
@@ -67,9 +75,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::engine::LANE;
     use crate::gate::links::ACK;
-    use crate::{Locking, Session};
+    use crate::{Cause, Error, Locking, Session};
     use pioman::Manager;
 
     /// Two ranks; the way from the first to the second is lent.
@@ -118,18 +125,16 @@ mod tests {
     fn what_wants_the_way_goes_when_it_is_left() {
         let (a, b) = lent();
         let engine = &a.inner().engine;
-        let (send, wanted) = engine.lanes[1]
-            .with(|_| {
-                let send = a.isend(1, 2, vec![2; 20_000]).unwrap();
-                engine.with(|core| assert!(core.gates[1].lane.is_lent() && core.backlog > 0));
-                send
-            })
-            .unwrap();
-        assert!(wanted);
-        engine.lock.leave(LANE);
+        let send = engine.beside(&engine.lanes[1], |_| {
+            let send = a.isend(1, 2, vec![2; 20_000]).unwrap();
+            engine.with(|core| assert!(core.gates[1].lane.is_lent() && core.backlog > 0));
+            send
+        });
+        // At once: nobody else looks.
+        engine.with(|core| assert!(!core.gates[1].lane.is_lent() && core.backlog == 0));
         let mut buffer = [0; 20_000];
         b.recv(0, 2, &mut buffer).unwrap();
-        send.wait().unwrap();
+        send.unwrap().wait().unwrap();
         assert_eq!(buffer, [2; 20_000]);
         close(a, b);
     }
@@ -142,6 +147,53 @@ mod tests {
             core.flush_care(1);
             assert_eq!(core.gates[1].care.due, 0);
         });
+        close(a, b);
+    }
+
+    #[test]
+    fn nothing_is_lent_while_messages_wait() {
+        let (a, b) = lent();
+        let mut sends = Vec::new();
+        let engine = &a.inner().engine;
+        // Nobody takes anything from the track, which fills up.
+        b.inner().engine.with(|_| {
+            while engine.with(|core| core.gates[1].sends.is_empty()) {
+                assert!(sends.len() < 100_000, "the track is never full");
+                sends.push(a.isend(1, 4, vec![4]).unwrap());
+            }
+            engine.with(|core| {
+                core.consider(1);
+                core.lend(1);
+                assert!(!core.gates[1].lane.is_lent());
+            });
+        });
+        for send in sends {
+            b.recv(0, 4, &mut [0]).unwrap();
+            send.wait().unwrap();
+        }
+        close(a, b);
+    }
+
+    #[test]
+    fn credit_that_was_lent_and_not_used_comes_back() {
+        let (a, b) = lent();
+        a.inner().engine.with(|core| {
+            assert!(core.recall(1));
+            let out = core.gates[1].credit.out();
+            for _ in 0..100 {
+                core.lend(1);
+                assert!(core.gates[1].lane.is_lent() && core.recall(1));
+            }
+            assert_eq!(core.gates[1].credit.out(), out);
+        });
+        close(a, b);
+    }
+
+    #[test]
+    fn nothing_is_sent_beside_the_engine_to_the_dead() {
+        let (a, b) = lent();
+        a.inner().engine.with(|core| core.bury(1, Cause::Vanished));
+        assert!(matches!(a.send(1, 5, &[5]), Err(Error::PeerDied { rank: 1, .. })));
         close(a, b);
     }
 

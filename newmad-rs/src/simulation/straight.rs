@@ -1,6 +1,7 @@
 //! Receives without a request ([`crate::transfer::straight`]): which message one gets, and when it gets none.
 
 use super::*;
+use crate::proto::Kind;
 use crate::request::tag::EXACT;
 use crate::transfer::straight::Found;
 
@@ -113,6 +114,24 @@ fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
         assert!(matches!(result, Err(crate::Error::Truncated { message: 8, capacity: 3, .. })));
     }
     assert_eq!(&buffer, b"too");
+}
+
+/// What was before is known already; what is ahead ends the gate, over a link that loses nothing.
+#[test]
+fn a_message_with_another_number_is_not_received() {
+    for (seq, found) in [(1, Found::Other), (u32::MAX, Found::Nothing)] {
+        let (mut cores, wires) = pair();
+        let header = Header { seq, len: 3, payload: 3, ..Header::new(Kind::Eager) };
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let head = raw[..header.kind.header_len()].to_vec();
+        let packet = (head, b"odd".to_vec());
+        wires.lock().unwrap().entry((0, 0, 1)).or_default().small.push_back(packet);
+        assert_eq!(look(&mut cores, 0, 50).0, found);
+        assert_eq!(cores[1].gates[0].rx_seq, 0);
+        cores[1].progress();
+        assert_eq!(cores[1].gates[0].is_open(), seq != 1);
+    }
 }
 
 #[test]
