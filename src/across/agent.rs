@@ -68,7 +68,9 @@ impl Door {
     ///
     /// # Errors
     /// It did not come, it is gone, or a signal ended this.
-    pub(super) fn serve(self, signals: &Signals) -> Outcome {
+    pub(super) fn serve(self) -> Outcome {
+        let signals = Signals::catch()
+            .map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))?;
         let mut agent = Agent {
             door: self,
             guests: Vec::new(),
@@ -78,7 +80,7 @@ impl Door {
             stops: 0,
         };
         let outcome = loop {
-            if let Some(outcome) = agent.turn(signals) {
+            if let Some(outcome) = agent.turn(&signals) {
                 break outcome;
             }
         };

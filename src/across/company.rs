@@ -89,21 +89,22 @@ impl Company {
 
     /// Who does what in a bench of so many processes, in a sentence.
     pub(crate) fn words(&self, ranks: u32) -> String {
-        let mut words: Vec<String> = (0..self.size())
+        let busy = self.size().min(ranks);
+        let mut words: Vec<String> = (0..busy)
             .map(|at| {
                 let here: Vec<String> = (at..ranks)
                     .step_by(self.size() as usize)
                     .map(|rank| rank.to_string())
                     .collect();
-                let what = match here.len() {
-                    0 => "nothing to do".to_owned(),
-                    1 => format!("process {}", here[0]),
-                    _ => format!("processes {}", here.join(", ")),
-                };
-                format!("rank {at} on {}: {what}", self.cards[at as usize].host)
+                let process = if here.len() == 1 { "process" } else { "processes" };
+                format!("{}: {process} {}", self.whose(at as usize), here.join(", "))
             })
             .collect();
-        words.dedup();
+        match self.size() - busy {
+            0 => {}
+            1 => words.push(format!("rank {busy} has nothing to do")),
+            _ => words.push(format!("ranks {busy} to {} have nothing to do", self.size() - 1)),
+        }
         words.join("; ")
     }
 
@@ -254,7 +255,8 @@ mod tests {
         assert_eq!(stands, [false, true, false, true]);
         assert_eq!(two.words(3), "rank 0 on a: processes 0, 2; rank 1 on b: process 1");
         let more = company(&[("a", "", &[0]), ("b", "", &[0]), ("c", "", &[0])]);
-        assert!(more.words(2).ends_with("rank 2 on c: nothing to do"));
+        assert!(more.words(2).ends_with("rank 1 on b: process 1; rank 2 has nothing to do"));
+        assert!(more.words(1).ends_with("process 0; ranks 1 to 2 have nothing to do"));
     }
 
     #[test]

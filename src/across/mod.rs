@@ -39,7 +39,6 @@ pub(crate) mod stand_in;
 
 use newmad::Launched;
 
-use crate::launch::Signals;
 use crate::out::{Exit, Outcome};
 use agent::Door;
 use card::Card;
@@ -57,16 +56,12 @@ pub(crate) fn join(first: impl FnOnce(Option<&Company>) -> Outcome) -> Outcome {
         me.gather("").map_err(failed)?;
         return first(None);
     }
-    // Before others can send any: a signal ends the bench in good order.
-    let signals = Signals::catch()
-        .map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))?;
     if me.rank() > 0 {
-        return serve(me, &signals);
+        return serve(me);
     }
     let card = text(&Card::own(None))?;
     let texts = me.gather(&card).map_err(failed)?;
     let company = Company::assemble(&texts).map_err(|why| Exit::Failed(format!("bench: {why}")))?;
-    drop(signals);
     first(Some(&company))
 }
 
@@ -101,7 +96,7 @@ fn text(card: &Card) -> Result<String, Exit> {
 }
 
 /// A rank above 0.
-fn serve(me: Launched, signals: &Signals) -> Outcome {
+fn serve(me: Launched) -> Outcome {
     let rank = me.rank();
     let host = Card::own(None).host;
     let (door, agent) = match Door::open(format!("rank {rank} on {host}")) {
@@ -111,7 +106,7 @@ fn serve(me: Launched, signals: &Signals) -> Outcome {
     let card = text(&Card::own(Some(agent)))?;
     me.gather(&card).map_err(|e| Exit::Failed(format!("bench: rank {rank} on {host}: {e}")))?;
     match door {
-        Some(door) => door.serve(signals),
+        Some(door) => door.serve(),
         None => Err(Exit::Code(1)), // rank 0 says why
     }
 }

@@ -10,6 +10,9 @@
 //!   Grace (others notice by themselves) ─▶ Term (SIGTERM was sent) ─▶ Kill (SIGKILL was sent)
 //! ```
 //!
+//! A rank that is on another machine has a [stand-in](StandIn) here, which this module takes for the rank itself
+//! ([`crate::across`]).
+//!
 //! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
 //! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, and files in `/dev/shm` that carry the job's name are
 //! removed. Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
