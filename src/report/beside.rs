@@ -1,7 +1,7 @@
 //! Sentences that compare with MPI libraries, made from the figures: also when we lose.
 
 use super::data::{Line, find, values};
-use super::words::{Saying, good, judged};
+use super::saying::{Saying, good, judged, weighed};
 use crate::bench::present::figure;
 
 /// Ours.
@@ -28,21 +28,24 @@ pub(super) fn beside(
     let (name, best) = if more { peers.last()? } else { peers.first()? };
     let gain = if more { ours.median / best.median } else { best.median / ours.median };
     let place: Vec<String> = keys.iter().map(|(key, value)| format!("{key} {value}")).collect();
-    Some(judged(
-        format!(
-            "{}: newmad {} {unit}, the best MPI library here ({name}) {} {unit}; asked for is {} the best.",
-            place.join(", "),
-            figure(ours.median),
-            figure(best.median),
-            if at_least == 1.0 {
-                "at least as good as".into()
-            } else {
-                format!("{at_least} times")
-            },
-            unit = ours.unit,
-        ),
-        gain >= at_least,
-    ))
+    let text = format!(
+        "{}: newmad {} {unit}, the best MPI library here ({name}) {} {unit}; asked for is {} the best.",
+        place.join(", "),
+        figure(ours.median),
+        figure(best.median),
+        if at_least == 1.0 { "at least as good as".into() } else { format!("{at_least} times") },
+        unit = ours.unit,
+    );
+    // Round by round they are measured next to each other: the machine was the same for both.
+    let ratio = find(lines, "peer_ratio", &[keys, &[("library", "newmad")]].concat());
+    Some(match ratio {
+        Some(ratio) => {
+            let text = format!("{text} In the same rounds: {} times.", figure(ratio.median));
+            let asked = |ratio: f64| if more { ratio >= at_least } else { ratio * at_least <= 1.0 };
+            weighed(text, &[ratio], asked)
+        }
+        None => judged(text, gain >= at_least),
+    })
 }
 
 /// The lines with this metric and these values, one of each library.
@@ -148,17 +151,15 @@ pub(crate) fn submit(lines: &[Line]) -> Vec<Saying> {
         let mut ratios = of("peer_ratio", "newmad");
         ratios.sort_by(|a, b| a.median.total_cmp(&b.median));
         if let [best, .., worst] = ratios[..] {
-            all.push(judged(
-                format!(
-                    "Over {driver} the whole takes from {} ({} bytes) to {} times ({} bytes) the time of the best MPI \
-                     library; asked for is 1 at the most.",
-                    figure(best.median),
-                    best.key("size"),
-                    figure(worst.median),
-                    worst.key("size")
-                ),
-                worst.median <= 1.0,
-            ));
+            let text = format!(
+                "Over {driver} the whole takes from {} ({} bytes) to {} times ({} bytes) the time of the best MPI \
+                 library; asked for is 1 at the most.",
+                figure(best.median),
+                best.key("size"),
+                figure(worst.median),
+                worst.key("size")
+            );
+            all.push(weighed(text, &ratios, |ratio| ratio <= 1.0));
         }
     }
     all
@@ -189,6 +190,7 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
 #[cfg(test)]
 mod tests {
     use super::super::data::tests::line;
+    use super::super::saying::Verdict;
     use super::*;
 
     /// A line of each of newmad and an MPI library.
@@ -201,11 +203,15 @@ mod tests {
     fn reactions_are_compared_by_their_means() {
         let keys = [("driver", "shm"), ("threads", "32"), ("side", "both")];
         let mut lines = pair("half_round_trip", &keys, 8.0, 0.15);
-        assert!(reactivity(&lines)[0].missed);
+        assert_eq!(reactivity(&lines)[0].verdict, Verdict::Missed);
         // Most trips are fast, some take milliseconds.
         lines[1].mean = 90.0;
         let said = reactivity(&lines);
-        assert!(!said[0].missed && said[0].text.contains("mpich 90"), "{}", said[0].text);
+        assert!(
+            said[0].verdict == Verdict::Good && said[0].text.contains("mpich 90"),
+            "{}",
+            said[0].text
+        );
     }
 
     #[test]
@@ -215,10 +221,10 @@ mod tests {
             [(300.0, 2e6, false), (5000.0, 2e6, true), (300.0, 200.0, true)]
         {
             let said = idle(&pair("cpu_time", &keys, ours, theirs));
-            assert_eq!(said[0].missed, missed, "{}", said[0].text);
+            assert_eq!(said[0].verdict == Verdict::Missed, missed, "{}", said[0].text);
         }
         let alone = &pair("cpu_time", &keys, 300.0, 0.0)[..1];
-        assert!(!idle(alone)[0].missed);
+        assert_eq!(idle(alone)[0].verdict, Verdict::Good);
     }
 
     #[test]
@@ -233,7 +239,15 @@ mod tests {
             lines
         };
         let said = submit(&[at("4", 0.1, 0.9), at("64", 0.2, 0.1)].concat());
-        assert!(!said[0].missed && said[0].text.contains("mpich at 1 of 2"), "{}", said[0].text);
-        assert!(said[1].missed && said[1].text.contains("1.2"), "{}", said[1].text);
+        assert!(
+            said[0].verdict == Verdict::Good && said[0].text.contains("mpich at 1 of 2"),
+            "{}",
+            said[0].text
+        );
+        assert!(
+            said[1].verdict == Verdict::Missed && said[1].text.contains("1.2"),
+            "{}",
+            said[1].text
+        );
     }
 }

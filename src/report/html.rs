@@ -30,7 +30,7 @@ h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.25rem; margin: 0 0
 section { border-top: 1px solid var(--line); padding: 20px 0; }
 a { color: var(--c0); } .dim { color: var(--dim); } p { margin: 6px 0; max-width: 80ch; }
 .says { border-left: 4px solid var(--c0); background: var(--soft); padding: 8px 12px; margin: 10px 0; max-width: 90ch; }
-.says.missed { border-color: var(--c1); }
+.says.missed { border-color: var(--c1); } .says.unsure { border-color: var(--c3); }
 code { font: 0.9em ui-monospace, monospace; background: var(--soft); padding: 1px 4px; border-radius: 4px; }
 .plots { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
 figure { margin: 0; min-width: 0; max-width: 640px; }
@@ -41,7 +41,7 @@ svg .whisker.over { stroke: var(--ink); } svg .curve { fill: none; stroke-width:
 svg .heat { fill: var(--heat); stroke: var(--line); } svg .hot { fill: var(--back); } svg .cold { fill: var(--ink); }
 COLOURS
 .legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 14px; padding: 0; margin: 4px 0 0; font-size: .85rem; }
-.key { display: inline-block; width: 12px; height: 12px; border-radius: 3px; margin-right: 5px; }
+svg.key { display: inline-block; width: 26px; height: 8px; margin-right: 5px; vertical-align: middle; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; }
 th, td { padding: 3px 10px 3px 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th.k, td.k { text-align: left; } details { margin-top: 10px; } summary { cursor: pointer; color: var(--dim); }
@@ -53,8 +53,7 @@ pub(crate) fn page(title: &str, body: &str) -> String {
     let colours: String = (0..8)
         .map(|i| {
             format!(
-                "svg .s{i} circle, svg rect.s{i} {{ fill: var(--c{i}); }} svg .s{i} .whisker, svg .curve.s{i} {{ stroke: var(--c{i}); }} \
-                 .key.s{i} {{ background: var(--c{i}); }}\n"
+                "svg .s{i} circle, svg rect.s{i} {{ fill: var(--c{i}); }} svg .s{i} .whisker, svg .curve.s{i} {{ stroke: var(--c{i}); }}\n"
             )
         })
         .collect();

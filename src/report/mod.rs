@@ -1,8 +1,9 @@
 //! `mad report`: all experiments in one self-contained page.
 //!
-//! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words` and
-//! `beside`: what the figures say; `page` and `html`: the page; `compare`: two runs. The lines are written beside the page after every round, so
-//! that what was measured is there whatever happens, and a page can be made again from them.
+//! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words`,
+//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `compare`: two runs. The lines are written
+//! beside the page after every round, so that what was measured is there whatever happens, and a page can be made again from
+//! them.
 
 mod beside;
 mod compare;
@@ -11,6 +12,7 @@ mod html;
 mod measure;
 mod page;
 mod plot;
+mod saying;
 mod sections;
 mod words;
 

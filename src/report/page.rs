@@ -6,6 +6,7 @@ use super::Done;
 use super::data::Line;
 use super::html::{self, escape};
 use super::plot::{self, Middle, Series};
+use super::saying::Verdict;
 use super::sections::Picture;
 use crate::bench;
 use crate::bench::present::figure;
@@ -50,7 +51,11 @@ fn section(index: usize, done: &Done) -> String {
         let _ = write!(out, "<p class='says missed'>Not measured: {}</p>", escape(why));
     }
     for saying in (section.says)(lines) {
-        let class = if saying.missed { "says missed" } else { "says" };
+        let class = match saying.verdict {
+            Verdict::Good => "says",
+            Verdict::Unsure => "says unsure",
+            Verdict::Missed => "says missed",
+        };
         let _ = write!(out, "<p class='{class}'>{}</p>", escape(&saying.text));
     }
     out.push_str("<div class='plots'>");
@@ -121,7 +126,11 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
                     let point = (line.config.number(x) as f64, line);
                     match series.iter_mut().find(|series| series.name == name) {
                         Some(series) => series.points.push(point),
-                        None => series.push(Series { name, points: vec![point] }),
+                        None => series.push(Series {
+                            name,
+                            library: line.key("library"),
+                            points: vec![point],
+                        }),
                     }
                 }
                 for series in &mut series {

@@ -17,6 +17,8 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 /// Colours of the style sheet, `--c0` and so on.
 const COLOURS: usize = 8;
+/// What tells curves of one colour apart.
+const DASHES: [&str; 4] = ["none", "7 4", "2 4", "10 4 2 4"];
 
 /// Which figure of a line is drawn.
 #[derive(Clone, Copy)]
@@ -38,6 +40,8 @@ impl Middle {
 /// Points with a name.
 pub(crate) struct Series<'a> {
     pub(crate) name: String,
+    /// Those of one library have one colour; where there are no libraries, each has its own.
+    pub(crate) library: String,
     /// Place on the axis, and the figures.
     pub(crate) points: Vec<(f64, &'a Line)>,
 }
@@ -159,8 +163,8 @@ pub(crate) fn curves(
         HEIGHT - BOTTOM + 32.0,
         escape(name)
     );
-    for (index, series) in series.iter().enumerate() {
-        let colour = index % COLOURS;
+    let styles = styles(series);
+    for (series, Style { colour, dash }) in series.iter().zip(&styles) {
         let mut path = String::new();
         for (number, (place, line)) in series.points.iter().enumerate() {
             let (x, y) = (slot(*place), height(middle.of(line)));
@@ -183,10 +187,38 @@ pub(crate) fn curves(
             }
             out.push_str("</g>");
         }
-        let _ = write!(out, "<path class='curve s{colour}' d='{path}'/>");
+        let _ = write!(out, "<path class='curve s{colour}' stroke-dasharray='{dash}' d='{path}'/>");
     }
     out.push_str("</svg>");
-    format!("<figure>{out}{}</figure>", legend(series.iter().map(|series| series.name.as_str())))
+    format!("<figure>{out}{}</figure>", legend(series, &styles))
+}
+
+/// How a curve is drawn.
+struct Style {
+    colour: usize,
+    dash: &'static str,
+}
+
+fn styles(series: &[Series<'_>]) -> Vec<Style> {
+    // Each library, and how many of its curves have come.
+    let mut libraries: Vec<(&str, usize)> = Vec::new();
+    let mut styles = Vec::new();
+    for (index, Series { library, .. }) in series.iter().enumerate() {
+        let known = libraries.iter().position(|(name, _)| name == library);
+        let (colour, before) = match known {
+            _ if library.is_empty() => (index, index / COLOURS),
+            Some(known) => {
+                libraries[known].1 += 1;
+                (known, libraries[known].1)
+            }
+            None => {
+                libraries.push((library, 0));
+                (libraries.len() - 1, 0)
+            }
+        };
+        styles.push(Style { colour: colour % COLOURS, dash: DASHES[before % DASHES.len()] });
+    }
+    styles
 }
 
 /// A bar for each line, with its label.
@@ -333,17 +365,20 @@ fn frame(title: &str, unit: &str, axis: &Axis, height: &impl Fn(f64) -> f64) -> 
     out
 }
 
-fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let items: Vec<String> = names
-        .enumerate()
-        .map(|(index, name)| {
-            format!("<li><span class='key s{}'></span>{}</li>", index % COLOURS, escape(name))
-        })
-        .collect();
-    if items.len() < 2 {
-        return String::new();
+fn legend(series: &[Series<'_>], styles: &[Style]) -> String {
+    let item = |(series, Style { colour, dash }): (&Series<'_>, &Style)| {
+        format!(
+            "<li><svg class='key' viewBox='0 0 26 8'><path class='curve s{colour}' stroke-dasharray='{dash}' d='M0 4H26'/></svg>{}</li>",
+            escape(&series.name)
+        )
+    };
+    match series.len() {
+        0 | 1 => String::new(),
+        _ => format!(
+            "<ul class='legend'>{}</ul>",
+            series.iter().zip(styles).map(item).collect::<String>()
+        ),
     }
-    format!("<ul class='legend'>{}</ul>", items.concat())
 }
 
 #[cfg(test)]
@@ -356,6 +391,26 @@ mod tests {
     fn numbers_on_axes_are_short() {
         assert_eq!([0.115, 20_000.0, 3e9, 2.5].map(short), ["0.115", "20k", "3G", "2.5"]);
         assert_eq!([4.0, 65_536.0, 1048576.0].map(bytes), ["4", "64K", "1M"]);
+    }
+
+    #[test]
+    fn no_two_curves_look_the_same() {
+        let named = |library: &str| Series {
+            name: String::new(),
+            library: library.into(),
+            points: Vec::new(),
+        };
+        let looks = |series: &[Series<'_>]| {
+            let styles = styles(series);
+            styles.iter().map(|style| (style.colour, style.dash)).collect::<Vec<_>>()
+        };
+        let with = [named("newmad"), named("mpich"), named("newmad")];
+        assert_eq!(looks(&with), [(0, "none"), (1, "none"), (0, "7 4")]);
+        let without: Vec<Series<'_>> = (0..20).map(|_| named("")).collect();
+        let mut all = looks(&without);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 20);
     }
 
     proptest! {
@@ -386,7 +441,7 @@ mod tests {
                 "size",
                 "us",
                 Middle::Median,
-                &[Series { name: "x & y".into(), points }],
+                &[Series { name: "x & y".into(), library: String::new(), points }],
             );
             prop_assert_eq!(text.matches("<g ").count(), text.matches("</g>").count());
             prop_assert!(text.contains("a &lt; b") && !text.contains("NaN"));

@@ -3,7 +3,8 @@
 use super::beside;
 use super::data::Line;
 use super::plot::Middle;
-use super::words::{self, Saying};
+use super::saying::Saying;
+use super::words;
 
 /// A picture of a section.
 pub(crate) enum Picture {

@@ -2,22 +2,8 @@
 
 use super::beside::beside;
 use super::data::{Line, find, values};
+use super::saying::{Saying, good, judged, weighed};
 use crate::bench::present::figure;
-
-/// A sentence, and whether something that is asked for was not reached.
-pub(crate) struct Saying {
-    pub(crate) text: String,
-    pub(crate) missed: bool,
-}
-
-pub(super) fn good(text: String) -> Saying {
-    Saying { text, missed: false }
-}
-
-pub(super) fn judged(text: String, reached: bool) -> Saying {
-    let end = if reached { "" } else { " That is not reached." };
-    Saying { text: format!("{text}{end}"), missed: !reached }
-}
 
 /// Where the tables say it all.
 pub(crate) fn nothing(_: &[Line]) -> Vec<Saying> {
@@ -31,15 +17,17 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Saying> {
             let ratio = |size: &str| {
                 let keys =
                     [("driver", &*driver), ("side", side), ("size", size), ("compute_us", "20000")];
-                find(lines, "overlap_ratio", &keys).map(|line| line.median)
+                find(lines, "overlap_ratio", &keys)
             };
             if let (Some(small), Some(large)) = (ratio("32768"), ratio("1048576")) {
-                all.push(judged(
+                all.push(weighed(
                     format!(
-                        "Over {driver}, while the {side} computes 20 ms: {small:.2} of the transfer is hidden at 32 KB, \
-                         {large:.2} at 1 MB; asked for is 0.95."
+                        "Over {driver}, while the {side} computes 20 ms: {:.2} of the transfer is hidden at 32 KB, \
+                         {:.2} at 1 MB; asked for is 0.95.",
+                        small.median, large.median
                     ),
-                    small >= 0.95 && large >= 0.95,
+                    &[small, large],
+                    |ratio| ratio >= 0.95,
                 ));
             }
         }
@@ -192,8 +180,9 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
     };
     let mut all = Vec::new();
     let most = lines.iter().map(|line| line.config.number("threads")).max().unwrap_or(0);
+    let most = most.to_string();
     for library in values(lines, "library") {
-        let (Some(one), Some(many)) = (at(&library, "1"), at(&library, &most.to_string())) else {
+        let (Some(one), Some(many)) = (at(&library, "1"), at(&library, &most)) else {
             continue;
         };
         let text = format!(
@@ -203,7 +192,12 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
             many / one
         );
         all.push(match library.as_str() {
-            "newmad" => judged(format!("{text} Asked for is 1.2 times."), many <= 1.2 * one),
+            "newmad" => {
+                let keys = [("threads", &*most), ("library", &library), ("workload", "turns")];
+                let growth = find(lines, "thread_growth", &keys);
+                let text = format!("{text} Asked for is 1.2 times.");
+                weighed(text, &growth.into_iter().collect::<Vec<_>>(), |growth| growth <= 1.2)
+            }
             _ => good(text),
         });
     }
@@ -221,19 +215,19 @@ pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
             .collect()
     };
     let least = |lines: &[&Line]| lines.iter().map(|line| line.median).reduce(f64::min);
-    if let Some(sum) = least(&of("of_the_sum", true)) {
-        all.push(judged(
-            format!(
-                "From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93."
-            ),
-            sum >= 0.93,
-        ));
+    let sums = of("of_the_sum", true);
+    if let Some(sum) = least(&sums) {
+        let text = format!(
+            "From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93."
+        );
+        all.push(weighed(text, &sums, |sum| sum >= 0.93));
     }
-    if let Some(best) = least(&of("of_the_best", false)) {
-        all.push(judged(
-            format!("At the worst size both are {best:.2} of the better rail alone; asked for is never slower."),
-            best >= 0.98,
-        ));
+    let bests = of("of_the_best", false);
+    if let Some(best) = least(&bests) {
+        let text = format!(
+            "At the worst size both are {best:.2} of the better rail alone; asked for is never slower (0.98)."
+        );
+        all.push(weighed(text, &bests, |best| best >= 0.98));
     }
     all
 }
@@ -256,19 +250,19 @@ pub(crate) fn overhead(lines: &[Line]) -> Vec<Saying> {
 }
 
 pub(crate) fn detect(lines: &[Line]) -> Vec<Saying> {
-    let ratios: Vec<&Line> = lines.iter().filter(|line| line.metric == "detect_ratio").collect();
+    let computing =
+        |line: &&Line| line.metric == "detect_ratio" && line.config.number("threads") > 0;
+    let ratios: Vec<&Line> = lines.iter().filter(computing).collect();
     let worst = ratios.iter().max_by(|a, b| a.median.total_cmp(&b.median));
     worst.map_or(Vec::new(), |worst| {
-        vec![judged(
-            format!(
-                "At the worst point ({}, {} computing threads) an event takes {:.1} times as long as in a kernel thread that \
-                 blocks; asked for is 1.5 where all cores compute.",
-                worst.key("source"),
-                worst.key("threads"),
-                worst.median
-            ),
-            worst.median <= 1.5,
-        )]
+        let text = format!(
+            "Where all cores compute an event takes, at the worst point ({}, {} computing threads), {:.1} times as long as in \
+             a kernel thread that blocks; asked for is 1.5.",
+            worst.key("source"),
+            worst.key("threads"),
+            worst.median
+        );
+        vec![weighed(text, &ratios, |ratio| ratio <= 1.5)]
     })
 }
 
@@ -321,6 +315,7 @@ pub(crate) fn green_threads(lines: &[Line]) -> Vec<Saying> {
 #[cfg(test)]
 mod tests {
     use super::super::data::tests::line;
+    use super::super::saying::Verdict;
     use super::*;
 
     fn latencies(ours: f64) -> Vec<Line> {
@@ -339,9 +334,17 @@ mod tests {
     #[test]
     fn a_loss_is_said() {
         let won = latency(&latencies(0.2));
-        assert!(!won[0].missed && won[0].text.contains("mpich"), "{}", won[0].text);
+        assert!(
+            won[0].verdict == Verdict::Good && won[0].text.contains("mpich"),
+            "{}",
+            won[0].text
+        );
         let lost = latency(&latencies(0.5));
-        assert!(lost[0].missed && lost[0].text.contains("not reached"), "{}", lost[0].text);
+        assert!(
+            lost[0].verdict == Verdict::Missed && lost[0].text.contains("not reached"),
+            "{}",
+            lost[0].text
+        );
     }
 
     #[test]
