@@ -77,6 +77,27 @@ fn process_managers_of_others_start_it_too() {
     start_it_too(&mut [managers::hydra(2), managers::prrte(2)]);
 }
 
+/// A process manager of one serves as many as a script starts; of several, one.
+#[test]
+fn a_script_may_start_several_of_one_rank() {
+    let script = "\"$0\" bench \"$@\" && \"$0\" bench \"$@\"";
+    let few =
+        ["latency", "--driver", "shm", "--size", "1", "--iters", "5", "--rounds", "1", "--json"];
+    for (ranks, status) in [("1", Some(0)), ("2", Some(1))] {
+        let words = [&["run", "-n", ranks, "sh", "-c", script, MAD][..], &few].concat();
+        let output = mad(&words).output().unwrap();
+        assert_eq!(output.status.code(), status, "{}", err(&output));
+        let lines = if ranks == "1" { 6 } else { 3 };
+        assert_eq!(out(&output).lines().count(), lines, "{}", out(&output));
+        assert_eq!(
+            err(&output).contains("serves one `mad bench`"),
+            ranks == "2",
+            "{}",
+            err(&output)
+        );
+    }
+}
+
 #[test]
 fn slurm_starts_it_too() {
     let two_nodes = |kind| {

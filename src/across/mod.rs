@@ -69,7 +69,9 @@ fn failed(e: newmad::Error) -> Exit {
     let text = e.to_string();
     Exit::Failed(match text.contains("NMAD_BOOTSTRAP") {
         true => text,
-        false => format!("{text} (NMAD_BOOTSTRAP=alone measures on this machine only)"),
+        false => format!(
+            "{text} (one command of a process manager serves one `mad bench`; NMAD_BOOTSTRAP=alone measures on this machine only)"
+        ),
     })
 }
 

@@ -33,7 +33,9 @@ impl std::fmt::Debug for Launched {
 
 impl Launched {
     /// Asks the environment, as [`Builder::open`](crate::Builder::open) does (`NMAD_BOOTSTRAP`); a process that was started by
-    /// itself is one of one. So is one that has only inherited the variables of PMI, from a parent that kept the descriptor.
+    /// itself is one of one. So is one that has only inherited the variables of PMI, from a parent that kept the descriptor. A
+    /// process manager of the PMI family that has started one process is not asked: it serves one program, and a script may
+    /// start several.
     ///
     /// ```
     /// let me = newmad::Launched::find()?;
@@ -52,10 +54,11 @@ impl Launched {
         let asked = Some(BOOTSTRAP.text()?).filter(|word| !word.is_empty());
         let timeout = CONNECT_TIMEOUT.int()?.unwrap_or_default();
         let deadline = sys::deadline(Duration::from_millis(timeout as u64));
-        let stale = wire::descriptor()?.is_some_and(|fd| !wire::is_open(fd));
-        let boot = match asked.is_none() && stale && !pmix::is_offered()? {
-            true => Box::new(Alone::default()),
-            false => from_environment(asked.as_deref(), deadline)?,
+        let boot = match asked.as_deref() {
+            asked @ (None | Some("pmi1" | "pmi2")) if alone_by_pmi(asked)? => {
+                Box::new(Alone::default())
+            }
+            asked => from_environment(asked, deadline)?,
         };
         Ok(Launched { boot, deadline })
     }
@@ -90,4 +93,13 @@ impl Launched {
         self.boot.finish()?;
         Ok(texts)
     }
+}
+
+/// Whether PMI's variables leave no doubt that nobody else is there.
+fn alone_by_pmi(asked: Option<&str>) -> Result<bool, Error> {
+    let Some(fd) = wire::descriptor()? else { return Ok(false) };
+    Ok(match wire::is_open(fd) {
+        true => wire::variable("PMI_SIZE")?.is_some_and(|size| size.trim() == "1"),
+        false => asked.is_none() && !pmix::is_offered()?,
+    })
 }
