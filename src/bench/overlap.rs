@@ -13,8 +13,9 @@
 //! none       compute, with nothing to communicate: how long the computation takes alone
 //! ```
 //!
-//! The pause (asleep, so that it takes nothing from the other process) lets the peer begin to compute, or to
-//! block, before the message starts; without it a transfer could slip into the peer's last library call.
+//! The pause (asleep, so that it takes nothing from the other process; 300 µs, or a quarter of a short computation) lets the
+//! peer begin to compute, or to block, before the message starts; without it a transfer could slip into the peer's last
+//! library call.
 //! `compute_us` 0 is measured beside every other length: the transfer without computation, the reference.
 //! The computation runs in place, in the thread that posted and will wait, as in an MPI program. A receive is timed from the
 //! moment at which its sender started: both processes read one clock, or compare theirs ([`super::clocks`]) before.
@@ -110,7 +111,7 @@ const METRICS: [Metric; 7] = [
 const DATA: u64 = 1;
 const RECORD: u64 = 2;
 const CLOCK: u64 = 3;
-/// Head start of the peer.
+/// Longest head start of the peer; of a short computation it is a quarter, so that the message finds it under way.
 const PAUSE: Duration = Duration::from_micros(300);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
@@ -178,6 +179,8 @@ struct Point {
     number: usize,
     side: String,
     steps: u64,
+    /// Head start of the peer.
+    pause: Duration,
     buffer: Vec<u8>,
     other: Vec<u8>,
     mine: Vec<Times>,
@@ -206,6 +209,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
             number: *number,
             side: config.text("side").to_owned(),
             steps: speed.steps(config.number("compute_us")),
+            pause: PAUSE.min(Duration::from_micros(config.number("compute_us")) / 4),
             buffer: vec![0; config.number("size") as usize],
             other: vec![0; config.number("size") as usize],
             mine: Vec::new(),
@@ -281,9 +285,9 @@ impl Side<'_> {
         Ok(())
     }
 
-    fn pause(&self, steps: u64) {
-        if steps > 0 {
-            marcel::sleep(PAUSE);
+    fn pause(&self, point: &Point) {
+        if point.steps > 0 {
+            marcel::sleep(point.pause);
         }
     }
 
@@ -291,7 +295,7 @@ impl Side<'_> {
         mark(&mut point.buffer, stamp);
         let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
-        self.pause(point.steps);
+        self.pause(point);
         let start = now_ns();
         self.session.send(1, DATA, &point.buffer).map_err(text)?;
         let send = now_ns() - start;
@@ -320,7 +324,7 @@ impl Side<'_> {
         mark(&mut point.buffer, stamp);
         let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
-        self.pause(point.steps);
+        self.pause(point);
         let buffer = std::mem::take(&mut point.buffer);
         let start = now_ns();
         let request = self.session.isend(1, DATA, buffer).map_err(text)?;
@@ -373,7 +377,7 @@ impl Side<'_> {
         for (rank, _) in self.alone.iter().enumerate().filter(|(_, computes)| **computes) {
             let rank = rank as u32;
             if self.rank == rank {
-                self.pause(point.steps);
+                self.pause(point);
                 let compute = self.compute(point.steps);
                 let times = Times { compute, ..Times::default() };
                 if rank == 0 {
