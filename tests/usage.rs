@@ -60,7 +60,7 @@ fn wrong_usage_is_status_2_and_says_what_is_wrong() {
         (&["bench", "events", "--between", "friends"], "processes"),
         (&["bench", "events", "--peers"], "threads"),
         (&["bench", "latency", "--peers", "--library", "newmad"], "not both"),
-        (&["bench", "idle", "--peers-dir", "/"], "latency"),
+        (&["bench", "rpc", "--peers-dir", "/"], "latency"),
         (&["bench", "overlap", "--timeout", "soon"], "soon"),
         (&["bench", "overlap", "--iters", "1", "--compare", "/nonexistent"], "/nonexistent"),
         (&["report", "--frobnicate"], "--only"),
