@@ -141,6 +141,7 @@ fn reactivity() {
         metrics(&objects, |c| c["side"] == "both" && c["threads"] == 3),
         names(&[
             "half_round_trip",
+            "weighted_trip",
             "compute_time",
             "total_time",
             "cpu_time",

@@ -8,6 +8,8 @@
 //! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. Whoever polls plays
 //! thousands of trips while both sides happen to have their time slices, and none for many milliseconds after that: so
 //! with computing threads a window has a fixed length, whatever the number of messages, and `peer_ratio` compares means.
+//! Even these hide what a thousand fast trips outweigh; `weighted_trip` does not: each trip weighs as much as it takes, so it
+//! is how long the one takes that is under way at a random moment.
 //!
 //! What the computation loses, per process and window of time, against the same window without messages
 //! (`side` none):
@@ -75,11 +77,16 @@ const SIDE: Key = Key {
     default: "both",
     help: "who communicates; none, the computation alone, is always measured too",
 };
-const METRICS: [Metric; 7] = [
+const METRICS: [Metric; 8] = [
     Metric {
         name: "half_round_trip",
         unit: "us",
         help: "half the time of a message there and back",
+    },
+    Metric {
+        name: "weighted_trip",
+        unit: "us",
+        help: "the same at a random moment: each weighs as much as it takes, per round",
     },
     Metric {
         name: "compute_time",
@@ -239,9 +246,20 @@ fn report(emit: &Emit, point: usize, trips: &[f64], mine: Reading, theirs: Readi
     Ok(())
 }
 
+/// The mean of times, each as many times as it is long.
+fn weighted(times: &[f64]) -> Option<f64> {
+    let sum: f64 = times.iter().sum();
+    (sum > 0.0).then(|| times.iter().map(|time| time * time).sum::<f64>() / sum)
+}
+
 fn derive(results: &mut Results) {
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
+        for round in 0..results.rounds {
+            if let Some(weighted) = weighted(results.round(index, "half_round_trip", round)) {
+                results.add(index, "weighted_trip", round, &[weighted]);
+            }
+        }
         let alone = results.find(&point.with("side", "none"));
         let Some(alone) = alone.filter(|&alone| alone != index) else { continue };
         for round in 0..results.rounds {
@@ -260,6 +278,15 @@ fn derive(results: &mut Results) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_long_trip_outweighs_many_short_ones() {
+        let mut trips = vec![1.0; 1000];
+        assert_eq!(weighted(&trips), Some(1.0));
+        trips.push(1000.0);
+        assert_eq!(weighted(&trips), Some(500.5));
+        assert_eq!(weighted(&[]), None);
+    }
 
     #[test]
     fn computation_alone_is_measured_beside() {
