@@ -102,6 +102,19 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Saying> {
                 ),
                 false => good(text),
             });
+            let here = by_library(lines, "weighted_trip", &keys);
+            let words: Vec<String> =
+                here.iter().map(|(name, line)| format!("{name} {}", figure(line.median))).collect();
+            if is_beside(&here) {
+                all.push(judged(
+                    format!(
+                        "Over {driver}, beside {threads} computing threads, what is under way at a random moment takes, in us: \
+                         {}; asked for is less than with the MPI libraries.",
+                        words.join(", ")
+                    ),
+                    is_least(&here, |line| line.median),
+                ));
+            }
         }
     }
     all
@@ -212,6 +225,8 @@ mod tests {
             "{}",
             said[0].text
         );
+        lines.extend(pair("weighted_trip", &keys, 16.0, 12.0));
+        assert_eq!(reactivity(&lines)[1].verdict, Verdict::Missed);
     }
 
     #[test]
