@@ -52,6 +52,17 @@ pub(crate) static SPARE_LWP: Knob = Knob {
               are only polled",
 };
 
+/// Kernel threads that wait.
+pub(crate) static PREFER_WAITERS: Knob = Knob {
+    name: "PIOM_PREFER_WAITERS",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "whether a kernel thread of the program that has to sleep in a wait asks the kernel for a short time slice, \
+              for good, so that it is woken at once beside threads that compute (priority and share stay; one with a \
+              scheduling policy of its own is left alone)",
+};
+
 /// Kernel threads that do nothing but poll.
 pub(crate) static DEDICATED: Knob = Knob {
     name: "PIOM_DEDICATED",
@@ -110,6 +121,7 @@ pub static KNOBS: &[Knob] = &[
     POLICY,
     BUSY_WAIT_USEC,
     SPARE_LWP,
+    PREFER_WAITERS,
     DEDICATED,
     URING,
     STATS,

@@ -172,6 +172,7 @@ impl Builder {
             None => knobs::URING.bool()?,
         };
         let stats = knobs::STATS.bool()?;
+        let prefers_waiters = knobs::PREFER_WAITERS.bool()?;
         marcel::trace::from_env().map_err(|error| match error {
             marcel::Error::Knob(knob) => Error::Knob(knob),
             other => Error::Os { doing: "MARCEL_TRACE", source: io::Error::other(other) },
@@ -211,6 +212,7 @@ impl Builder {
             watcher: OnceLock::new(),
             blind: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            prefers_waiters,
             visits: Visits::default(),
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
@@ -289,6 +291,8 @@ pub(crate) struct Core {
     pub(crate) blind: AtomicBool,
     /// Threads inside a wait; counted only when progress outside calls is off.
     pub(crate) waiting: AtomicUsize,
+    /// Kernel threads that sleep in a wait ask for short time slices.
+    pub(crate) prefers_waiters: bool,
     /// How often something was left pending.
     pub(crate) visits: Visits,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.

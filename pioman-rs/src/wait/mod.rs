@@ -7,6 +7,7 @@
 //! (`hooks`). A plain kernel thread takes that role itself; if another has it, it becomes a *candidate*, and whoever leaves
 //! the role wakes one.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -80,6 +81,20 @@ impl Wait<'_> {
             self.turn = self.question.waited + TURN;
         }
         turn || marcel::current_vp().is_some_and(marcel::Vp::has_work)
+    }
+}
+
+std::thread_local! {
+    static PREFERRED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A kernel thread that is about to sleep for the first time asks for a short time slice: beside threads of the program that
+/// compute it would be woken when theirs are over. (A 4-byte message of an MPI program took 42 to 53 ms at a random moment
+/// beside 32 computing threads on one core; now 6 to 13.) One whose scheduling somebody has chosen is left alone.
+fn prefer_waiter() {
+    // SAFETY: no pointers; 0 is the calling thread.
+    if !PREFERRED.replace(true) && unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER {
+        let _ = marcel::lwp::prefer_current_thread();
     }
 }
 
@@ -288,6 +303,9 @@ impl Core {
         until: Option<Instant>,
     ) {
         let Some(sleeper) = marcel::current_sleeper() else { return };
+        if self.prefers_waiters {
+            prefer_waiter();
+        }
         let _shown = marcel::diagnosis::waiting("I/O");
         let period = || Instant::now() + self.tick_period;
         // Tasks that no virtual processor runs: at the pace of the tick.

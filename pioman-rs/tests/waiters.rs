@@ -1,0 +1,41 @@
+//! What a kernel thread that has to sleep in a wait asks of the kernel for itself.
+
+use std::time::{Duration, Instant};
+
+use marcel::lwp::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
+use pioman::{Completion, Hint, Manager};
+
+/// Sleeps for a moment in a wait for what does not come.
+fn wait(manager: &Manager) {
+    let completion = Completion::new();
+    let until = Instant::now() + Duration::from_millis(20);
+    assert!(!manager.wait_until(&completion, Hint::Long, until));
+}
+
+#[test]
+fn a_kernel_thread_that_sleeps_gets_a_short_slice_unless_its_scheduling_was_chosen() {
+    let manager = Manager::builder().mode(marcel::Mode::Smp).build().unwrap();
+    let slice = || slice_of_current_thread().unwrap();
+    std::thread::scope(|scope| {
+        let honoured = scope.spawn(|| prefer_current_thread() && slice() == SHORT_SLICE);
+        let honoured = honoured.join().unwrap();
+        if !honoured {
+            println!("SKIPPED: this kernel knows no time slices of threads");
+            return;
+        }
+        scope.spawn(|| {
+            assert_ne!(slice(), SHORT_SLICE);
+            wait(&manager);
+            assert_eq!(slice(), SHORT_SLICE);
+        });
+        scope.spawn(|| {
+            let param = libc::sched_param { sched_priority: 0 };
+            // SAFETY: `param` is valid; 0 is the calling thread.
+            assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &param) }, 0);
+            wait(&manager);
+            assert_ne!(slice(), SHORT_SLICE);
+            // SAFETY: no pointers.
+            assert_eq!(unsafe { libc::sched_getscheduler(0) }, libc::SCHED_BATCH);
+        });
+    });
+}
