@@ -57,6 +57,8 @@ mod matching;
 #[cfg(not(loom))]
 mod pack;
 #[cfg(not(loom))]
+pub mod proof;
+#[cfg(not(loom))]
 mod proto;
 #[cfg(not(loom))]
 pub mod raw;

@@ -7,7 +7,7 @@
 //!    Proof (of the caller)                ──▶
 //!                                         ◀──  one byte: admitted
 //! ```
-//! A proof is the HMAC-SHA256, under the agent's key, of the hello, nonce b and a word for the role. The key is in the agent's card,
+//! What a proof is: [`newmad::proof`], as in newmad's own greeting. The key is in the agent's card,
 //! which goes through the process manager; it never travels over this connection, what was overheard serves nobody a second
 //! time, and a caller knows that it has reached the one who published the card. As with newmad's own greeting, which this one
 //! follows, what comes afterwards is neither encrypted nor signed: who can change packets on their way can take a
@@ -15,18 +15,13 @@
 //!
 //! Rejected: showing the key as a token (an eavesdropper could start workers).
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+use newmad::proof::NONCE;
+pub(super) use newmad::proof::{CHALLENGE, KEY, PROOF, admits, answer, challenge};
 
-/// Bytes of a key.
-pub(super) const KEY: usize = 32;
 /// Bytes of each message.
 pub(super) const HELLO: usize = MAGIC.len() + 1 + NONCE;
-pub(super) const CHALLENGE: usize = NONCE + PROOF;
-pub(super) const PROOF: usize = 32;
 /// The agent's last word.
 pub(super) const ADMITTED: u8 = 1;
-pub(super) const NONCE: usize = 16;
 const MAGIC: [u8; 8] = *b"mad1agnt";
 
 /// What a connection is for.
@@ -58,65 +53,6 @@ pub(super) fn purpose(hello: &[u8; HELLO]) -> Option<Purpose> {
         2 if magic == MAGIC => Some(Purpose::Worker),
         _ => None,
     }
-}
-
-#[derive(Clone, Copy)]
-enum Role {
-    Caller = 1,
-    Agent = 2,
-}
-
-fn mac(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<Hmac<Sha256>> {
-    // A key of any length is fine with HMAC; the error is of the interface.
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    mac.update(&[role as u8]);
-    mac.update(hello);
-    mac.update(nonce);
-    Some(mac)
-}
-
-fn prove(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<[u8; PROOF]> {
-    Some(mac(key, role, hello, nonce)?.finalize().into_bytes().into())
-}
-
-/// Whether the proof is right; the time that this takes does not tell where it is wrong.
-fn proven(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8], proof: &[u8]) -> bool {
-    mac(key, role, hello, nonce).is_some_and(|mac| mac.verify_slice(proof).is_ok())
-}
-
-/// The agent's answer to a hello.
-pub(super) fn challenge(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    nonce: [u8; NONCE],
-) -> Option<[u8; CHALLENGE]> {
-    let mut bytes = [0; CHALLENGE];
-    bytes[..NONCE].copy_from_slice(&nonce);
-    bytes[NONCE..].copy_from_slice(&prove(key, Role::Agent, hello, &nonce)?);
-    Some(bytes)
-}
-
-/// The caller's answer to a challenge: `None`, whoever is there does not know the key.
-pub(super) fn answer(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-) -> Option<[u8; PROOF]> {
-    let (nonce, proof) = challenge.split_at(NONCE);
-    if !proven(key, Role::Agent, hello, nonce, proof) {
-        return None;
-    }
-    prove(key, Role::Caller, hello, nonce)
-}
-
-/// Whether the caller knows the key.
-pub(super) fn admits(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-    proof: &[u8; PROOF],
-) -> bool {
-    proven(key, Role::Caller, hello, &challenge[..NONCE], proof)
 }
 
 #[cfg(test)]

@@ -7,10 +7,9 @@
 //!    Proof (of the caller) [descriptors]  ──▶
 //!                                         ◀──  Verdict [descriptors]
 //! ```
-//! A proof is the HMAC-SHA256, under the called's key, of the hello, nonce b and a word for the role. The key is in the
-//! called's card, which only the job's processes and the process manager read. So the key never travels over this
-//! connection, what was overheard serves nobody a second time (both nonces are fresh), and a caller knows too that it
-//! has reached the one who published the card. Descriptors are shown to nobody before the proof.
+//! What a proof is: [`crate::proof`]. The key is in the called's card, which only the job's processes and the process manager read.
+//! So the key never travels over this connection, what was overheard serves nobody a second time (both nonces are fresh),
+//! and a caller knows too that it has reached the one who published the card. Descriptors are shown to nobody before the proof.
 //!
 //! *Protected*: nobody without the key joins the session, or is taken for one of its processes. *Not protected*: what
 //! follows on a TCP connection is neither encrypted nor signed. Who can read the network reads the messages; who can
@@ -20,17 +19,13 @@
 //! Rejected: sending the key (an eavesdropper joins); keys by asymmetric exchange (the process manager's space already
 //! is a common secret); TLS (encrypts what benchmarks measure, and would be the largest dependency by far).
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::Sha256;
+pub(crate) use crate::proof::KEY;
+use crate::proof::NONCE;
+pub(super) use crate::proof::{CHALLENGE, PROOF, admits, answer, challenge};
 
-/// Bytes of a key.
-pub(crate) const KEY: usize = 32;
 /// Bytes of each message of a greeting.
 pub(super) const HELLO: usize = 72;
-pub(super) const CHALLENGE: usize = NONCE + PROOF;
-pub(super) const PROOF: usize = 32;
 pub(super) const VERDICT: usize = 40;
-const NONCE: usize = 16;
 const MAGIC: [u8; 8] = *b"newmad2g";
 
 /// What a connection is for.
@@ -115,66 +110,6 @@ impl Hello {
             details: Details::decode(&bytes[40..56])?,
         })
     }
-}
-
-/// Who proves that it knows the key.
-#[derive(Clone, Copy)]
-enum Role {
-    Caller = 1,
-    Called = 2,
-}
-
-fn mac(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<Hmac<Sha256>> {
-    // A key of any length is fine with HMAC; the error is of the interface.
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
-    mac.update(&[role as u8]);
-    mac.update(hello);
-    mac.update(nonce);
-    Some(mac)
-}
-
-fn prove(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8]) -> Option<[u8; PROOF]> {
-    Some(mac(key, role, hello, nonce)?.finalize().into_bytes().into())
-}
-
-/// Whether the proof is right; the time that this takes does not tell where it is wrong.
-fn proven(key: &[u8; KEY], role: Role, hello: &[u8; HELLO], nonce: &[u8], proof: &[u8]) -> bool {
-    mac(key, role, hello, nonce).is_some_and(|mac| mac.verify_slice(proof).is_ok())
-}
-
-/// The called's answer to a hello.
-pub(super) fn challenge(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    nonce: [u8; NONCE],
-) -> Option<[u8; CHALLENGE]> {
-    let mut bytes = [0; CHALLENGE];
-    bytes[..NONCE].copy_from_slice(&nonce);
-    bytes[NONCE..].copy_from_slice(&prove(key, Role::Called, hello, &nonce)?);
-    Some(bytes)
-}
-
-/// The caller's answer to a challenge: `None`, the called does not know the key.
-pub(super) fn answer(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-) -> Option<[u8; PROOF]> {
-    let (nonce, proof) = challenge.split_at(NONCE);
-    if !proven(key, Role::Called, hello, nonce, proof) {
-        return None;
-    }
-    prove(key, Role::Caller, hello, nonce)
-}
-
-/// Whether the caller knows the key.
-pub(super) fn admits(
-    key: &[u8; KEY],
-    hello: &[u8; HELLO],
-    challenge: &[u8; CHALLENGE],
-    proof: &[u8; PROOF],
-) -> bool {
-    proven(key, Role::Caller, hello, &challenge[..NONCE], proof)
 }
 
 /// What the called decides.

@@ -90,7 +90,8 @@ pub(crate) fn greet(input: &mut Input<'_>) {
             }
             (true, 0) => {
                 let hello = heard.get(..HELLO).and_then(|bytes| bytes.try_into().ok());
-                let challenge = hello.and_then(|it| greeting::challenge(&known, &it, [3; 16]));
+                let of = |it: [u8; HELLO]| greeting::challenge(&known, &it, [3; 16]);
+                let challenge = hello.and_then(of);
                 challenge.unwrap_or([0; CHALLENGE]).to_vec()
             }
             (true, _) => {
