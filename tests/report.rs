@@ -13,21 +13,11 @@ fn folder(name: &str) -> std::path::PathBuf {
     path
 }
 
+/// An experiment of some milliseconds.
+const POLLS: [&str; 7] = ["bench", "overhead", "--json", "--mode", "no-thread", "--method", "poll"];
+
 fn lines(size: &str) -> String {
-    let args = [
-        "bench",
-        "overhead",
-        "--json",
-        "--mode",
-        "no-thread",
-        "--method",
-        "poll",
-        "--iters",
-        size,
-        "--rounds",
-        "2",
-    ];
-    let output = run(&args);
+    let output = mad(&POLLS).args(["--iters", size, "--rounds", "2"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     out(&output)
 }
@@ -86,19 +76,7 @@ fn a_run_is_compared_with_an_earlier_one() {
         })
         .collect();
     std::fs::write(&old, text).unwrap();
-    let args = [
-        "bench",
-        "overhead",
-        "--json",
-        "--mode",
-        "no-thread",
-        "--method",
-        "poll",
-        "--iters",
-        "20",
-        "--compare",
-    ];
-    let output = mad(&args).arg(&old).output().unwrap();
+    let output = mad(&POLLS).args(["--iters", "20", "--compare"]).arg(&old).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     assert!(err(&output).contains("worse: overhead op_time"), "{}", err(&output));
 }

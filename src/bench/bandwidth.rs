@@ -45,19 +45,7 @@ const BLOCKS: u64 = 10;
 /// Who carries the messages.
 pub(crate) const LIBRARY: Key = Key {
     name: "library",
-    takes: Takes::Words(&[
-        "newmad",
-        "openmpi",
-        "mpich",
-        "openmpi5",
-        "openmpi5-ucx",
-        "mpich5",
-        "impi",
-        "openmpi-progress",
-        "mpich-async",
-        "impi-async",
-        "madmpi",
-    ]),
+    takes: Takes::Libraries(&["newmad"]),
     default: "newmad,openmpi,mpich,openmpi5,openmpi5-ucx,mpich5,impi",
     help: "who carries the messages; newer MPI libraries are looked for in --peers-dir",
 };

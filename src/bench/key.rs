@@ -4,12 +4,15 @@ use marcel::topology::vp_count;
 use serde_json::Value;
 
 use super::config::Config;
+use super::mpi;
 
 /// What a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Takes {
     /// One of these words.
     Words(&'static [&'static str]),
+    /// One of these words, or an MPI library.
+    Libraries(&'static [&'static str]),
     /// An integer between the two bounds, both included.
     Int(u64, u64),
     /// An integer between the two bounds, or `Nx`: N times the cores that may be used.
@@ -90,6 +93,7 @@ impl Key {
     pub(crate) fn accepts(&self) -> String {
         match self.takes {
             Takes::Words(words) => words.join("|"),
+            Takes::Libraries(words) => [words, &mpi::NAMES].concat().join("|"),
             Takes::Int(low, high) => format!("an integer from {low} to {high}"),
             Takes::Cores(low, high) => {
                 format!("an integer from {low} to {high}, or Nx: N times the cores")
@@ -124,6 +128,9 @@ impl Key {
     fn value(&self, word: &str) -> Option<Value> {
         match self.takes {
             Takes::Words(words) => words.contains(&word).then(|| word.into()),
+            Takes::Libraries(words) => {
+                (words.contains(&word) || mpi::NAMES.contains(&word)).then(|| word.into())
+            }
             Takes::Int(low, high) => {
                 number(word).filter(|n| (low..=high).contains(n)).map(Value::from)
             }

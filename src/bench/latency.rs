@@ -48,20 +48,7 @@ pub(crate) static BENCH: Bench = Bench {
 
 const LIBRARY: Key = Key {
     name: "library",
-    takes: Takes::Words(&[
-        "newmad",
-        "bare",
-        "openmpi",
-        "mpich",
-        "openmpi5",
-        "openmpi5-ucx",
-        "mpich5",
-        "impi",
-        "openmpi-progress",
-        "mpich-async",
-        "impi-async",
-        "madmpi",
-    ]),
+    takes: Takes::Libraries(&["newmad", "bare"]),
     default: "newmad,bare",
     help: "who carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
 };
