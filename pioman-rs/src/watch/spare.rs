@@ -106,11 +106,11 @@ impl Shared {
             self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
             core.wake_up.found();
             let sources = core.registry.pin();
-            core.drain(Point::Block, &sources, core.awaited() | patrol.polls());
+            let found = core.drain(Point::Block, &sources, core.awaited() | patrol.polls());
             if ticks {
                 core.release_ticker(Point::Tick, &sources);
             }
-            patrol.looked(core, &sources);
+            patrol.looked(core, &sources, found);
             // Nothing more comes, or somebody polls, or whoever sleeps is armed. (Armed *again* if that is somebody
             // else: what woke us may have been meant for both, and is gone now.)
             core.cover(Point::Block, &sources);
