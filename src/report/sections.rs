@@ -219,7 +219,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         title: "Many threads in the library",
         asks: "Does the latency grow with the number of threads that wait for messages, or play at once?",
         given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,8,32")],
-        iters: 1000,
+        iters: 20_000,
         pictures: &[Curves {
             metric: "half_round_trip",
             x: "threads",
