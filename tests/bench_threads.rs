@@ -135,7 +135,7 @@ fn nonsense_is_wrong_usage_and_what_exists_is_listed() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(err(&output).contains(expected), "{arguments:?}: {}", err(&output));
     }
-    let output = common::run(&["bench", "idle", "--peers"]);
+    let output = common::run(&["bench", "rpc", "--peers"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("--peers"), "{}", err(&output));
 }
