@@ -11,6 +11,7 @@
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -226,11 +227,18 @@ pub(crate) fn elapsed() -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
+/// A process that goes because another one is gone lets that one end first: its connections close some time before it has
+/// ended, and launchers name the first that ends as the cause, and give its exit status.
+const CAUSE_FIRST: Duration = Duration::from_millis(300);
+
 /// Ends the job: says why, and exits; the launcher ends the others.
 #[cold]
 pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
     let who = who();
     say(&format!("{who}{text}\nmadmpi: {who}the error handler is {handler}, so the job ends"));
+    if class == MPI_ERR_PROC_ABORTED {
+        std::thread::sleep(CAUSE_FIRST);
+    }
     exit(if class == MPI_SUCCESS { 1 } else { class })
 }
 
