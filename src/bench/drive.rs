@@ -203,25 +203,20 @@ impl<'a> Campaign<'a> {
             grace: GRACE,
             who: "mad bench",
         };
-        let left_out = || bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
         let begun = Instant::now();
         let ended = run_job(&job, bench, round, start, &mut self.results, bar);
         if !of_mpi {
             self.longest = self.longest.max(begun.elapsed());
         }
-        match (ended, bench.apart) {
-            (Ok(()), _) => {}
-            (Err(Ended { fatal: false, .. }), Some(apart)) => {
-                left_out();
+        match ended {
+            Ok(()) => {}
+            // It is left out, and the rest goes on.
+            Err(Ended { fatal: false, .. }) if of_mpi || bench.apart.is_some() => {
+                bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
                 self.failed[group] = true;
-                self.results.lost |= (apart.vital)(process);
+                self.results.lost |= bench.apart.is_none_or(|apart| (apart.vital)(process));
             }
-            (Err(Ended { fatal: false, .. }), None) if of_mpi => {
-                left_out();
-                self.failed[group] = true;
-                self.results.lost = true;
-            }
-            (Err(ended), _) => self.results.stopped = Some(ended.exit),
+            Err(ended) => self.results.stopped = Some(ended.exit),
         }
     }
 
