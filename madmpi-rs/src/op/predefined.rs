@@ -1,5 +1,7 @@
 //! The standard's operators, and the types that each of them takes.
 
+use core::ffi::c_char;
+
 use super::long_double;
 use super::number::{self, Kernel};
 use crate::abi::*;
@@ -59,8 +61,18 @@ enum Family {
     Other,
 }
 
+/// What an operator takes elements of this type for. `MPI_CHAR` is for characters, and the standard has no operator for it.
+/// But other libraries take it for the small integer that C's `char` is, and programs rely on them.
+fn operand(row: &Row) -> Basic {
+    match row.handle {
+        MPI_CHAR if c_char::MIN < 0 => Basic::Signed(1),
+        MPI_CHAR => Basic::Unsigned(1),
+        _ => row.basic,
+    }
+}
+
 fn family(row: &Row) -> Family {
-    match row.basic {
+    match operand(row) {
         Basic::Signed(_) | Basic::Unsigned(_) => match row.handle {
             MPI_AINT | MPI_COUNT | MPI_OFFSET => Family::Multi,
             MPI_INTEGER | MPI_INTEGER1 | MPI_INTEGER2 | MPI_INTEGER4 | MPI_INTEGER8
@@ -118,7 +130,7 @@ impl Predefined {
     /// The standard does not define the operator for the type.
     pub(super) fn kernel(self, datatype: &Datatype) -> Result<Kernel, Fault> {
         let row = datatype.row.filter(|row| self.takes(family(row)) && is_here(row));
-        row.and_then(|row| number::kernel(self, row.basic)).ok_or_else(|| self.refused(datatype))
+        row.and_then(|row| number::kernel(self, operand(row))).ok_or_else(|| self.refused(datatype))
     }
 
     #[cold]
@@ -164,7 +176,8 @@ mod tests {
             (MPI_COMPLEX16, true, false, false, false, false),
             (MPI_C_BOOL, false, false, false, true, false),
             (MPI_LOGICAL16, false, false, false, true, false),
-            (MPI_CHAR, false, false, false, false, false),
+            (MPI_CHAR, true, true, true, true, false),
+            (MPI_CHARACTER, false, false, false, false, false),
             (MPI_WCHAR, false, false, false, false, false),
             (MPI_PACKED, false, false, false, false, false),
             (MPI_2INT, false, false, false, false, true),

@@ -121,6 +121,7 @@ int main(int argc, char **argv) {
     int passed = 0, commutes;
     MPI_Init(&argc, &argv);
 
+    INTEGER(char, MPI_CHAR); /* not the standard's, but everybody's */
     INTEGER(signed char, MPI_SIGNED_CHAR);
     NATURAL(unsigned char, MPI_UNSIGNED_CHAR);
     INTEGER(short, MPI_SHORT);

@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Op_commutative(MPI_OP_NULL, &n), MPI_ERR_OP);
     EXPECT(MPI_Reduce_local(a, b, 1, MPI_DOUBLE, MPI_BAND), MPI_ERR_OP);
     EXPECT(MPI_Reduce_local(a, b, 1, MPI_INT, MPI_MINLOC), MPI_ERR_OP);
-    EXPECT(MPI_Reduce_local(a, b, 1, MPI_CHAR, MPI_SUM), MPI_ERR_OP);
+    EXPECT(MPI_Reduce_local(a, b, 1, MPI_CHARACTER, MPI_SUM), MPI_ERR_OP);
     EXPECT(MPI_Reduce_local(a, b, 1, MPI_INT, MPI_REPLACE), MPI_ERR_OP);
     EXPECT(MPI_Reduce_local(MPI_IN_PLACE, b, 1, MPI_INT, MPI_SUM), MPI_ERR_BUFFER);
     EXPECT(MPI_Reduce_local(a, b, -1, MPI_INT, MPI_SUM), MPI_ERR_COUNT);
