@@ -89,6 +89,10 @@ mod transfer;
 #[path = "engine/cover.rs"]
 mod cover;
 #[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
+#[path = "driver/ready.rs"]
+mod ready;
+#[cfg(loom)]
 #[path = "driver/shm/ring.rs"]
 mod ring;
 

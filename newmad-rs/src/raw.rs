@@ -85,6 +85,13 @@ impl RawRequest {
         self.under_way().is_none_or(Owned::is_finished)
     }
 
+    /// Whether a wait for it had better look for events at once, before it prepares to wait: how a short message moves does
+    /// not hang on whether it is waited for.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.under_way().is_none_or(|owned| owned.request().is_short())
+    }
+
     /// Whether it is over, after a look for events if it is not.
     #[inline]
     pub fn test(&self) -> bool {

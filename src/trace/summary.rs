@@ -25,6 +25,10 @@ const PLACES: [(Place, &str); 4] = [
     (Place::Sleeping, "sleeping"),
 ];
 
+/// What a track's kernel thread did to wake others, and how often it was woken for nothing.
+const SIGNALS: [(Kind, &str); 3] =
+    [(Kind::Vain, "woken in vain"), (Kind::Ring, "peers rung"), (Kind::SelfWake, "self-wakes")];
+
 fn place(what: What) -> Place {
     match what {
         What::Thread | What::Call => Place::Computing,
@@ -123,6 +127,7 @@ fn per_track(tracks: &[Track]) -> String {
     let mut header = vec!["", "ms seen"];
     header.extend(PLACES.iter().map(|(_, name)| *name));
     header.extend(["threads resumed", "times asleep"]);
+    header.extend(SIGNALS.iter().map(|(_, name)| *name));
     let mut table = out::table(&header);
     for track in tracks {
         let times = times(track);
@@ -131,6 +136,12 @@ fn per_track(tracks: &[Track]) -> String {
         let mut row = vec![track.owner.label(), ms(all)];
         row.extend(PLACES.iter().map(|(place, _)| share(times.ns[*place as usize])));
         row.extend([times.resumed.to_string(), times.slept.to_string()]);
+        let count = |kind: Kind| {
+            let of_kind =
+                |step: &&Step| matches!(step, Step::Mark { event, .. } if event.kind == kind);
+            track.steps.iter().filter(of_kind).count()
+        };
+        row.extend(SIGNALS.iter().map(|(kind, _)| count(*kind).to_string()));
         table.add_row(row);
     }
     aligned(table)

@@ -252,6 +252,9 @@ fn mark(trace: &Trace, event: &Event) -> String {
         Kind::Complete => "a request completes".into(),
         Kind::WaitSleep => "goes to sleep for a request".into(),
         Kind::WaitEnd => "a wait is over".into(),
+        Kind::Vain => "was woken, and finds nothing".into(),
+        Kind::Ring => format!("rings rank {}", event.b),
+        Kind::SelfWake => "wakes its own watcher".into(),
         Kind::Method => {
             let method = method(event.b as u8);
             format!("policy for {}: {method}, {}", name(event.a), name(event.b >> 32))

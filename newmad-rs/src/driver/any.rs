@@ -1,10 +1,11 @@
 //! The driver of a session, chosen at run time without a virtual call per packet.
 
-use std::os::fd::RawFd;
+use std::sync::Arc;
 
+use super::ready::Ready;
 use super::shm::Shm;
 use super::tcp::Tcp;
-use super::{Driver, Outlet, Peek, Post, Refused};
+use super::{Driver, Outlet, Peek, Post, Refused, Rings};
 use crate::error::Error;
 use crate::proto::Header;
 use crate::request::span::Span;
@@ -130,13 +131,16 @@ impl Driver for Any {
     fn bury(&mut self, peer: u32) {
         each!(self, driver => driver.bury(peer))
     }
-    fn arm(&mut self) {
-        each!(self, driver => driver.arm())
+    fn arm(&mut self, rings: Rings) {
+        each!(self, driver => driver.arm(rings))
+    }
+    fn tells_apart(&self) -> bool {
+        each!(self, driver => driver.tells_apart())
     }
     fn wake_oneself(&mut self) {
         each!(self, driver => driver.wake_oneself())
     }
-    fn fd(&self) -> Option<RawFd> {
-        each!(self, driver => driver.fd())
+    fn ready(&self) -> Option<&Arc<Ready>> {
+        each!(self, driver => driver.ready())
     }
 }

@@ -4,8 +4,9 @@
 //! and large (pieces of big messages that were asked for). Methods are on the progress path unless they say
 //! otherwise: they allocate nothing, free nothing, never block or panic.
 
-use std::os::fd::RawFd;
+use std::sync::Arc;
 
+use self::ready::Ready;
 use crate::error::Cause;
 use crate::proto::{Header, Kind};
 use crate::request::span::Span;
@@ -13,6 +14,7 @@ use crate::request::span::Span;
 pub(crate) mod any;
 pub(crate) mod card;
 pub(crate) mod local;
+pub(crate) mod ready;
 pub(crate) mod shm;
 pub(crate) mod tcp;
 
@@ -22,6 +24,41 @@ pub(crate) use shm::outlet::Outlet;
 pub(crate) const MAX_PARTS: usize = 32;
 /// As many, and a checksum.
 pub(crate) const MOST_PARTS: usize = MAX_PARTS + 1;
+
+/// For what a rank that does not poll is to be woken: a bit each. A hint for drivers that can tell them apart; the others
+/// wake it for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rings(pub(crate) u32);
+
+impl Rings {
+    /// Nothing.
+    pub(crate) const NONE: Rings = Rings(0);
+    /// A short message, or news that needs no answer.
+    pub(crate) const MESSAGE: Rings = Rings(1);
+    /// What its sender needs an answer to: an announcement, a piece of a large message, a track that is full.
+    pub(crate) const CONTROL: Rings = Rings(2);
+    /// Room on a track that was full.
+    pub(crate) const ROOM: Rings = Rings(4);
+    /// Everything.
+    pub(crate) const ALL: Rings = Rings(7);
+
+    /// For a packet of this kind.
+    #[inline]
+    pub(crate) fn of(kind: Kind) -> Rings {
+        match kind {
+            Kind::Eager | Kind::First | Kind::Next | Kind::Ack => Rings::MESSAGE,
+            _ => Rings::CONTROL,
+        }
+    }
+
+    pub(crate) fn and(self, other: Rings) -> Rings {
+        Rings(self.0 | other.0)
+    }
+
+    pub(crate) fn has(self, other: Rings) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
 
 /// What came on a track.
 #[derive(Clone, Copy)]
@@ -159,12 +196,17 @@ pub(crate) trait Driver: Send {
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
     fn bury(&mut self, peer: u32);
 
-    /// Asks peers to ring from now on.
-    fn arm(&mut self);
+    /// Asks peers to ring for these from now on.
+    fn arm(&mut self, rings: Rings);
+
+    /// Whether its peers tell apart for what they ring. If not, arming it for anything is arming it for everything.
+    fn tells_apart(&self) -> bool {
+        false
+    }
 
     /// Makes the descriptor readable.
     fn wake_oneself(&mut self);
 
-    /// Readable when something came while armed.
-    fn fd(&self) -> Option<RawFd>;
+    /// What becomes readable when something came while armed. `None`: nothing does.
+    fn ready(&self) -> Option<&Arc<Ready>>;
 }

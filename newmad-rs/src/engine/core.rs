@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
 use crate::collect::queue::Queue;
-use crate::driver::{Driver, Peek};
+use crate::driver::{Driver, Peek, Rings};
 use crate::error::{Cause, Error};
 use crate::gate::{Gate, MAX_RAILS, NO_RAIL, rails};
 use crate::matching::Matching;
@@ -41,6 +41,11 @@ pub(crate) struct Signals {
     pub(crate) submissions: Submissions<Request>,
     /// Requests that are not over. Written by the lock's holder only.
     pub(crate) outstanding: AtomicUsize,
+    /// Whether peers are to ring while nobody polls: not if the owners of all requests ask for their ends, and no peer
+    /// needs an answer before. Written by the lock's holder only.
+    unattended: AtomicBool,
+    /// How often a sleep was ended because there was more to do than one call may.
+    pub(crate) self_wakes: AtomicU64,
     /// Threads that wait for a large message.
     pub(crate) waiters: AtomicUsize,
     /// Messages stay with the senders for lack of cells: somebody who may allocate should help.
@@ -66,6 +71,8 @@ impl Signals {
         Ok(Arc::new(Signals {
             submissions: Submissions::new(),
             outstanding: AtomicUsize::new(0),
+            unattended: AtomicBool::new(false),
+            self_wakes: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             starved: AtomicBool::new(false),
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
@@ -76,6 +83,12 @@ impl Signals {
             fine: AtomicBool::new(false),
             leaves: AtomicBool::new(false),
         }))
+    }
+
+    /// Whether something is outstanding whose event has to be found while nobody polls.
+    #[inline]
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.unattended.load(Ordering::Relaxed)
     }
 
     /// Asks the porter for a link. Progress path.
@@ -247,7 +260,14 @@ pub(crate) struct Core<D> {
     /// Where pieces go that nobody needs any more.
     pub(crate) waste: Box<[u8]>,
     outstanding: usize,
+    /// Of these, those whose owners ask for their ends, and of those the receives of short messages.
+    attended: usize,
+    short: usize,
+    /// Whether the peers of all rails tell apart for what they ring.
+    tells_apart: bool,
     spell: u64,
+    /// For what peers ring, or will when whoever watches in this spell sleeps.
+    watched_for: Rings,
 }
 
 // SAFETY: the engine's pointers lead to requests, which are `Sync`, and to its own memory.
@@ -262,6 +282,7 @@ impl<D: Driver> Core<D> {
         config: Config,
         signals: Arc<Signals>,
     ) -> Core<D> {
+        let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
         let rail = |driver| Rail::new(driver, &config);
         Core {
             rank,
@@ -293,7 +314,11 @@ impl<D: Driver> Core<D> {
             parted: true,
             signals,
             outstanding: 0,
+            attended: 0,
+            short: 0,
+            tells_apart,
             spell: 0,
+            watched_for: Rings::NONE,
         }
     }
 
@@ -302,15 +327,58 @@ impl<D: Driver> Core<D> {
         self.outstanding
     }
 
-    /// The number of this spell: how often a request began while no other was outstanding ([`crate::engine::cover`]).
-    pub(crate) fn spell(&self) -> u64 {
+    /// The number of this spell ([`crate::engine::cover`]): a new one begins with a request while no other is outstanding,
+    /// and when peers are to ring for more than before.
+    pub(crate) fn spell(&mut self) -> u64 {
+        let rings = self.rings();
+        if !self.watched_for.has(rings) {
+            self.spell += 1;
+            self.watched_for = self.watched_for.and(rings);
+        }
         self.spell
     }
 
+    /// For what peers are to ring while nobody polls. Where all owners ask for the ends of their requests, that is only what
+    /// its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find it later.
+    fn rings(&self) -> Rings {
+        if self.outstanding > self.attended {
+            return Rings::ALL;
+        }
+        if self.outstanding == 0 || self.outstanding == self.short && !self.tells_apart {
+            return Rings::NONE;
+        }
+        if self.backlog > 0 { Rings::CONTROL.and(Rings::ROOM) } else { Rings::CONTROL }
+    }
+
+    /// Counts a request that begins, or ends.
     #[inline]
-    fn count(&mut self, outstanding: usize) {
-        self.outstanding = outstanding;
-        self.signals.outstanding.store(outstanding, Ordering::Relaxed);
+    fn count(&mut self, request: Ref, begins: bool) {
+        let by = |number: usize, counts: bool| match begins {
+            true => number + usize::from(counts),
+            false => number - usize::from(counts),
+        };
+        let attended = request.attended.get();
+        let short = attended && request.is_short_receive();
+        self.outstanding = by(self.outstanding, true);
+        self.attended = by(self.attended, attended);
+        self.short = by(self.short, short);
+        self.publish();
+    }
+
+    #[inline]
+    fn publish(&self) {
+        self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
+        let ignorable = if self.tells_apart { 0 } else { self.short };
+        self.signals.unattended.store(self.outstanding > ignorable, Ordering::Relaxed);
+    }
+
+    /// Somebody is to be told of the end of this request, which is not over: its owner does not ask for it any more.
+    pub(crate) fn unattend(&mut self, request: Ref) {
+        if request.attended.replace(false) {
+            self.attended -= 1;
+            self.short -= usize::from(request.is_short_receive());
+            self.publish();
+        }
     }
 
     /// Treats what others left on the submission list.
@@ -349,8 +417,11 @@ impl<D: Driver> Core<D> {
     /// Begins a request. It may be finished, and gone, when this returns.
     #[inline]
     pub(crate) fn start(&mut self, request: Ref) {
-        self.spell += u64::from(self.outstanding == 0);
-        self.count(self.outstanding + 1);
+        if self.outstanding == 0 {
+            self.spell += 1;
+            self.watched_for = Rings::NONE;
+        }
+        self.count(request, true);
         if self.closed {
             return self.finish(request, Outcome::Closed);
         }
@@ -366,7 +437,7 @@ impl<D: Driver> Core<D> {
     #[inline]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
         debug_assert_eq!(request.place.get(), Place::Nowhere);
-        self.count(self.outstanding - 1);
+        self.count(request, false);
         request.finish(outcome);
     }
 
@@ -414,13 +485,26 @@ impl<D: Driver> Core<D> {
 
     /// Asks the peers to ring from now on.
     pub(crate) fn arm(&mut self) {
+        let rings = self.rings();
+        self.watched_for = rings;
         for rail in &mut self.rails {
-            rail.driver.arm();
+            rail.driver.arm(rings);
         }
+    }
+
+    /// Arms and looks until nothing is left, at most so many times: what a look leaves to be sent may have to be rung for, too.
+    /// False: there is more.
+    pub(crate) fn settle(&mut self, most: usize) -> bool {
+        (0..most).any(|_| {
+            self.arm();
+            !self.progress()
+        })
     }
 
     /// Ends the sleep of whoever armed.
     pub(crate) fn wake_oneself(&mut self) {
+        self.signals.self_wakes.fetch_add(1, Ordering::Relaxed);
+        marcel::trace::record(marcel::trace::Kind::SelfWake, 0, 0);
         if let Some(rail) = self.rails.first_mut() {
             rail.driver.wake_oneself();
         }

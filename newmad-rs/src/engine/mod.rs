@@ -21,18 +21,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use pioman::{BiasedGuard, BiasedLock, Handover, Hint, Manager, Source, SourceId, hold_wakers};
+use pioman::{
+    BiasedGuard, BiasedLock, Handover, Hint, Looking, Manager, Source, SourceId, hold_wakers,
+};
 
 use crate::collect::lane::Lane;
 use crate::driver::Driver;
 use crate::driver::any::Any;
+use crate::driver::ready::Ready;
 use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
 use crate::engine::cover::Covered;
 use crate::engine::offload::Offload;
 use crate::error::Error;
 use crate::request::span::Span;
-use crate::request::{Op, Ref, Request};
+use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
 use crate::transfer::lane::Way;
 use crate::transfer::straight::Found;
@@ -41,7 +44,7 @@ use crate::transfer::straight::Found;
 pub(crate) const WORK: u64 = 1;
 /// Somebody wanted to look for events.
 pub(crate) const POLL: u64 = 2;
-/// Somebody is about to sleep: peers must ring from now on.
+/// Nobody polls from now on: peers must ring.
 const ARM: u64 = 4;
 /// A lane that was wanted is left.
 const LANE: u64 = 8;
@@ -49,8 +52,8 @@ const LANE: u64 = 8;
 pub(crate) const FAVOURS: u32 = 2;
 /// Most calls of `progress` before a sleep.
 const SETTLE: usize = 100;
-/// Up to this length a message is never worth telling the peer that somebody waits for it.
-const SHORT: usize = 8 * 1024;
+/// The same, by a caller that has more to do.
+const FEW: usize = 4;
 /// So often who waits for a short message looks for it at once, before the I/O manager says how to wait: about the time of
 /// a round trip over shared memory.
 const LOOKS: u32 = 64;
@@ -70,8 +73,7 @@ impl<D: Driver> Handover for Core<D> {
             self.way_is_back();
         }
         if bits & ARM != 0 {
-            self.arm();
-            if !(0..SETTLE).any(|_| !self.progress()) {
+            if !self.settle(SETTLE) {
                 // There is more, and whoever asked may sleep already.
                 self.wake_oneself();
             }
@@ -92,6 +94,8 @@ pub(crate) struct Engine {
     lanes: Box<[Arc<Lane<Way>>]>,
     /// Those of the rails that have one.
     bells: Box<[Arc<Bell>]>,
+    /// Those of the rails.
+    ready: Box<[Arc<Ready>]>,
     fd: Option<RawFd>,
     /// What `fd` is when several rails have a descriptor: one that watches theirs.
     _epoll: Option<OwnedFd>,
@@ -112,8 +116,9 @@ impl Engine {
         let bells = core.rails.iter().filter_map(|rail| bell(&rail.driver)).collect();
         let mut fd = None;
         let mut epoll = None;
-        for (index, rail) in core.rails.iter().enumerate() {
-            let Some(own) = rail.driver.fd() else { continue };
+        let ready = core.rails.iter().filter_map(|rail| rail.driver.ready().cloned());
+        let ready: Box<[_]> = ready.collect();
+        for (index, own) in ready.iter().map(|ready| ready.fd()).enumerate() {
             let Some(first) = fd else {
                 fd = Some(own);
                 continue;
@@ -134,7 +139,19 @@ impl Engine {
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
         let _epoll = epoll; // the field keeps it open
-        Ok(Engine { lock, signals, lanes, bells, fd, _epoll, watching, offload, covered, source })
+        Ok(Engine {
+            lock,
+            signals,
+            lanes,
+            bells,
+            ready,
+            fd,
+            _epoll,
+            watching,
+            offload,
+            covered,
+            source,
+        })
     }
 
     /// It is registered with the I/O manager.
@@ -214,6 +231,31 @@ impl Engine {
         }
     }
 
+    /// Looks for a short message a few times, for a caller that polls (as [`Engine::looking`] says) and comes again.
+    pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
+        let _held; // dropped after the lock
+        let Some(mut core) = self.try_lock() else { return Found::Nothing };
+        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
+        core.drain();
+        if core.outstanding() > 0 {
+            // Others are to be looked after, too.
+            return match core.recv_straight(from, tag, buffer) {
+                Found::Nothing => Found::Other,
+                found => found,
+            };
+        }
+        if self.bells.iter().any(|bell| bell.is_armed()) {
+            self.disarm();
+        }
+        for _ in 0..LOOKS {
+            let found = core.recv_straight(from, tag, buffer);
+            if found != Found::Nothing || core.is_wanted() {
+                return found;
+            }
+        }
+        Found::Nothing
+    }
+
     /// Hands a request to the engine. It may be finished when this returns.
     ///
     /// # Safety
@@ -251,11 +293,30 @@ impl Engine {
         }
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
-            manager.left_pending();
+            self.have_watched(manager);
             if let Some(spell) = spell {
                 self.covered.set(spell);
             }
         }
+    }
+
+    /// Sees to it that somebody watches what is unattended. The usual case in short: a spare kernel thread sleeps on the
+    /// descriptor, and the peers have only to be asked to ring.
+    pub(crate) fn have_watched(&self, manager: &Manager) {
+        if !self.unattended() {
+            return;
+        }
+        let watches = self.source.get().is_some_and(|source| manager.watches(*source));
+        if !watches || !self.arm_and_settle() {
+            manager.left_pending();
+        }
+    }
+
+    /// Arms, and looks until nothing is left. False: there is more.
+    fn arm_and_settle(&self) -> bool {
+        let _held = hold_wakers(); // dropped after the lock
+        let Some(mut core) = self.try_lock() else { return false };
+        core.settle(FEW)
     }
 
     /// As [`Engine::submit`], for a caller that will wait at once: looks for events on the way.
@@ -278,7 +339,7 @@ impl Engine {
     unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Begun> {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
-        let short = asked.op == Op::Recv && asked.capacity <= SHORT;
+        let short = asked.is_short_receive();
         let _held; // dropped after the lock
         let mut core = self.try_lock()?;
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
@@ -373,7 +434,7 @@ impl Engine {
     /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long
     /// it takes. That is why this is not left to the manager, which looks at the past.
     fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
-        let _looking = self.source.get().map(|source| manager.looking(*source));
+        let _looking = self.looking(manager);
         self.disarm();
         let vain = if self.bells.is_empty() { STAY_SOCKETS } else { STAY };
         let mut since = Instant::now();
@@ -405,15 +466,15 @@ impl Engine {
         mut pending: impl Iterator<Item = &'a Request> + Clone,
         manager: &Manager,
     ) {
-        let mut longest = 0;
+        let mut all_short = true;
         for request in pending.clone() {
             request.set_waiting();
-            longest = longest.max(request.capacity);
+            all_short &= request.is_short();
         }
         if manager.is_loaded() {
             return;
         }
-        let shown = longest > SHORT && !self.bells.is_empty();
+        let shown = !all_short && !self.bells.is_empty();
         let _shown = shown.then(|| Waiter::new(self));
         let mut last = pending.next();
         let over = || {
@@ -423,6 +484,11 @@ impl Engine {
             last.is_none()
         };
         self.stay(manager, over);
+    }
+
+    /// The caller begins requests and then waits for them, by what this returns: meanwhile nobody else is asked to watch.
+    pub(crate) fn looking<'a>(&self, manager: &'a Manager) -> Option<Looking<'a>> {
+        self.source.get().map(|source| manager.looking(*source))
     }
 
     /// Takes a receive back if nothing has matched it; whether that was so.
@@ -446,8 +512,22 @@ impl Engine {
             // With the lock: nobody is left who holds it and did not look.
             self.with(|_| self.watching.store(true, Ordering::Relaxed));
         }
+        self.unattend(request);
         if self.signals.starved.load(Ordering::SeqCst) {
             self.feed();
+        }
+    }
+
+    /// Its owner, who calls this, asks for its end no more: somebody is told, or woken.
+    pub(crate) fn unattend(&self, request: &Request) {
+        if request.attended.get() {
+            self.with(|core| {
+                // SAFETY: its owner is here, and keeps it alive.
+                let request = unsafe { Ref::new(NonNull::from(request)) };
+                if !request.is_finished() {
+                    core.unattend(request);
+                }
+            });
         }
     }
 
@@ -527,7 +607,7 @@ impl Unfinished<'_> {
         let request = unsafe { self.request.as_ref() };
         request.set_waiting();
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
-        let shown = request.capacity > SHORT && !self.engine.bells.is_empty();
+        let shown = !request.is_short() && !self.engine.bells.is_empty();
         let _shown = shown.then(|| Waiter::new(self.engine));
         let sockets = self.engine.bells.is_empty() && request.capacity >= LONG;
         let stays = shown || (sockets && !self.manager.is_loaded());
@@ -541,7 +621,9 @@ impl Unfinished<'_> {
             if self.engine.signals.starved.load(Ordering::SeqCst) {
                 self.engine.feed();
             }
-            self.manager.wait(&request.done, hint);
+            let engine = self.engine;
+            let before_sleep = || engine.unattend(request);
+            self.manager.wait_prepared(&request.done, hint, None, &before_sleep);
             if request.is_finished() {
                 return;
             }
@@ -602,8 +684,24 @@ unsafe impl Source for Engine {
             || self.signals.outstanding.load(Ordering::Relaxed) != 0
     }
 
+    #[inline]
+    fn unattended(&self) -> bool {
+        // In this order, as above.
+        self.signals.submissions.is_pending() || self.signals.is_unattended()
+    }
+
     fn fd(&self) -> Option<RawFd> {
         self.fd
+    }
+
+    fn figures(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("bells rung", self.bells.iter().map(|bell| bell.rung()).sum());
+        each("self-wakes", self.signals.self_wakes.load(Ordering::Relaxed));
+    }
+
+    fn acknowledge(&self) {
+        let _errno = KeepErrno::new();
+        self.ready.iter().for_each(|ready| ready.collect());
     }
 
     /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: were
@@ -626,5 +724,84 @@ unsafe impl Source for Engine {
         for bell in &self.bells {
             bell.disarm();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use marcel::Mode;
+    use pioman::Manager;
+
+    use crate::Session;
+
+    /// As when the watcher has taken the core of a thread that is in the engine.
+    #[test]
+    fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {
+        let limit = Instant::now() + Duration::from_secs(60);
+        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+        let mut world = Session::local_world(2, &manager).unwrap();
+        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let sleeps = || manager.counters().sleeps[1];
+        let (ended, end) = mpsc::channel();
+        // A callback is to be called: somebody has to watch.
+        let receive = a.irecv(1, 1, vec![0; 1]).unwrap();
+        receive.on_done(move |result| ended.send(result.unwrap().0).unwrap());
+        let (inside, is_inside) = mpsc::channel();
+        let (leave, leaves) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let engine = &a.inner().engine;
+            scope.spawn(move || {
+                engine.with(|_| {
+                    inside.send(()).unwrap();
+                    leaves.recv().unwrap();
+                });
+            });
+            is_inside.recv().unwrap();
+            let before = sleeps();
+            b.send(0, 1, &[7]).unwrap();
+            while sleeps() == before {
+                assert!(Instant::now() < limit, "nobody is woken");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let slept = sleeps() - before;
+            leave.send(()).unwrap();
+            assert!(slept <= 2, "one message has ended {slept} sleeps");
+        });
+        let left = limit.saturating_duration_since(Instant::now());
+        assert_eq!(end.recv_timeout(left).unwrap(), [7]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.close().unwrap());
+            b.close().unwrap();
+        });
+    }
+
+    /// The owner of a receive asks for its end: nobody is woken for a short message.
+    #[test]
+    fn nobody_is_woken_for_a_short_message_whose_receiver_computes() {
+        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+        let mut world = Session::local_world(2, &manager).unwrap();
+        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let rung = || b.inner().engine.bells.iter().map(|bell| bell.rung()).sum::<u64>();
+        let mut receive = a.irecv(1, 1, vec![0; 1000]).unwrap();
+        let before = rung();
+        for tag in [1, 2] {
+            b.send(0, tag, &[3; 1000]).unwrap();
+        }
+        assert_eq!(rung(), before, "for short messages");
+        assert!(receive.test());
+        assert_eq!(receive.wait().unwrap().0, [3; 1000]);
+        // A sender that waits for its receiver is served while that computes.
+        let receive = a.irecv(1, 3, vec![0; 1000]).unwrap();
+        b.ssend(0, 3, &[4; 1000]).unwrap();
+        assert!(rung() > before, "for an announcement");
+        assert_eq!(receive.wait().unwrap().0, [4; 1000]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.close().unwrap());
+            b.close().unwrap();
+        });
     }
 }

@@ -43,7 +43,7 @@ impl Owned {
     /// The memory that the request names stays valid and untouched until the request is finished, even if the
     /// handle is forgotten.
     pub(crate) unsafe fn submit(request: Request, session: &Arc<Inner>) -> Owned {
-        let owned = Owned::new(request, session);
+        let owned = Owned::new(request.attended(), session);
         // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
         unsafe { session.engine.submit_and_leave(owned.pointer(), &session.manager) };
         owned
@@ -70,7 +70,7 @@ impl Owned {
         // SAFETY: the last one is over, so the place is ours; it stays where it is until this one is over.
         unsafe {
             Errand::forget_waker(self.boxed.cast());
-            *self.pointer().as_ptr() = request;
+            *self.pointer().as_ptr() = request.attended();
             self.session.engine.submit_and_leave(self.pointer(), &self.session.manager);
         }
         true
@@ -124,11 +124,16 @@ impl Owned {
 
     /// Whether it is over; if not, the waker is called when it is worth another look.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Status, Error>> {
+        let attended = self.request().attended.get();
         // SAFETY: the borrow is exclusive, and the box stays until it is over.
-        match unsafe { self.errand().poll(context) } {
-            true => Poll::Ready(self.errand().result()),
-            false => Poll::Pending,
+        if unsafe { self.errand().poll(context) } {
+            return Poll::Ready(self.errand().result());
         }
+        if attended {
+            // Its waker is to be called from now on, whoever looks for events.
+            self.session.engine.have_watched(&self.session.manager);
+        }
+        Poll::Pending
     }
 
     /// Gives the request up; `end` is called when it is over, at once if it is. Without a handle it does not keep its

@@ -39,6 +39,8 @@ use crate::request::span::Span;
 use crate::request::tag::EXACT;
 use crate::transfer::parts::Parts;
 
+/// Up to this length a message is never worth telling the peer that somebody waits for it.
+const SHORT: usize = 8 * 1024;
 /// The source of a receive that takes messages from every rank.
 pub(crate) const ANY_SOURCE: u32 = u32::MAX;
 
@@ -102,6 +104,8 @@ pub(crate) struct Request {
     finished: AtomicBool,
     waiting: AtomicBool,
     watched: AtomicBool,
+    /// Its owner asks for its end, and each time looks for events: nobody has to be told, or woken. The engine's.
+    pub(crate) attended: Cell<bool>,
     // Fixed when submitted.
     pub(crate) op: Op,
     pub(crate) peer: u32,
@@ -164,6 +168,7 @@ impl Request {
             finished: AtomicBool::new(false),
             waiting: AtomicBool::new(waiting),
             watched: AtomicBool::new(false),
+            attended: Cell::new(false),
             op,
             peer,
             tag,
@@ -224,6 +229,23 @@ impl Request {
     #[inline]
     pub(crate) fn is_announced(&self, threshold: usize) -> bool {
         self.capacity > threshold || self.synchronous.get()
+    }
+
+    /// The same, but its owner asks for its end, and each time looks for events.
+    pub(crate) fn attended(self) -> Request {
+        Request { attended: Cell::new(true), ..self }
+    }
+
+    /// Whether telling the peer that somebody waits for it is never worth while.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.capacity <= SHORT
+    }
+
+    /// Whether it is a receive of messages whose copy takes less than to wake somebody for it.
+    #[inline]
+    pub(crate) fn is_short_receive(&self) -> bool {
+        self.op == Op::Recv && self.is_short()
     }
 
     /// The same, so urgent.

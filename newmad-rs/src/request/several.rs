@@ -162,11 +162,15 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
             }
         }
         let waitables: Vec<Waitable<'_>> = pending.iter().filter_map(What::waitable).collect();
-        let woken = if collective {
-            manager.wait_any_until(&waitables, begun + PATIENCE)
-        } else {
-            Some(manager.wait_any(&waitables))
+        let before_sleep = || {
+            for what in &pending {
+                if let What::Request(owned) = what {
+                    owned.parts().1.engine.unattend(owned.request());
+                }
+            }
         };
+        let deadline = collective.then(|| begun + PATIENCE);
+        let woken = manager.wait_any_prepared(&waitables, deadline, &before_sleep);
         match woken {
             Some(woken) => pending.get(woken).iter().for_each(|what| what.woken()),
             None => patient = false,
@@ -210,7 +214,7 @@ pub(crate) fn wait(what: What<'_>) {
         What::Over => {}
         // Whatever it is, its own wait will say it again.
         What::Request(owned) => drop(owned.wait()),
-        What::Run(run, end) => run.wait(end),
+        What::Run(run, end) => run.wait(end, None),
         What::Other(session, end) => session.manager.wait(end, Hint::Short),
     }
 }

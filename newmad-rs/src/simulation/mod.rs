@@ -14,13 +14,14 @@ mod strategies;
 mod twice;
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use crate::driver::{Driver, Peek, Post, Refused};
+use crate::driver::ready::Ready;
+use crate::driver::{Driver, Peek, Post, Refused, Rings};
 use crate::engine::core::{Config, Core, Signals};
 use crate::proto::{Header, LONG};
 use crate::request::layout::Layout;
@@ -222,9 +223,9 @@ impl Driver for Virtual {
         true
     }
     fn bury(&mut self, _: u32) {}
-    fn arm(&mut self) {}
+    fn arm(&mut self, _: Rings) {}
     fn wake_oneself(&mut self) {}
-    fn fd(&self) -> Option<RawFd> {
+    fn ready(&self) -> Option<&Arc<Ready>> {
         None
     }
 }

@@ -46,7 +46,7 @@ impl Core {
     /// Whether busy virtual processors need ticks. Signal handlers included.
     pub(crate) fn wants_ticks(&self) -> bool {
         let ticking = self.ticking();
-        ticking != 0 && self.registry.pin().pending_of(ticking) != 0
+        ticking != 0 && self.registry.pin().unattended_of(ticking) != 0
     }
 
     pub(crate) fn left_pending(&self) {
@@ -54,30 +54,42 @@ impl Core {
             return;
         }
         let sources = self.registry.pin();
-        let pending = sources.pending_of(u64::MAX);
-        if pending == 0 {
+        let unattended = sources.unattended_of(u64::MAX);
+        if unattended == 0 {
             return;
         }
         self.visits.count();
         self.cover(Point::Library, &sources);
-        if pending & self.ticking() != 0
+        if unattended & self.ticking() != 0
             && let Some(load) = self.load.get()
         {
             load.arm_ticks();
         }
     }
 
-    /// What pends and is polled by nobody. After [`crate::watch::pollers::Pollers::leave`], if the caller polled.
+    /// Whether the watcher sleeps on this source's descriptor, armed, by the policy's choice; or has its event in hand, and
+    /// then covers what is unattended (`watch::arming`).
+    #[inline]
+    pub(crate) fn watches(&self, slot: usize) -> bool {
+        self.visits.count();
+        self.blocked.load(Relaxed) >> slot & 1 != 0
+            && self.has_watcher()
+            && !self.front.has_sleeper()
+            && self.spare.is_armed(slot)
+    }
+
+    /// What is unattended and polled by nobody. After [`crate::watch::pollers::Pollers::leave`], if the caller polled.
     pub(crate) fn unpolled(&self, sources: &Pinned<'_>) -> u64 {
-        match sources.pending_of(u64::MAX) {
+        match sources.unattended_of(u64::MAX) {
             0 => 0,
-            pending => self.pollers.unpolled(pending),
+            unattended => self.pollers.unpolled(unattended),
         }
     }
 
     /// Until everything that pends is polled by somebody (who will do the same when it stops), or a kernel thread sleeps on
     /// it, armed, or a tick will find it.
     pub(crate) fn cover(&self, point: Point, sources: &Pinned<'_>) {
+        let mut vain = false;
         loop {
             let open = self.unpolled(sources);
             if open == 0 {
@@ -90,11 +102,14 @@ impl Core {
             if plan.block == 0 || self.watch_over(sources, plan.block) {
                 return;
             }
-            if !self.drain(point, sources, plan.block) {
-                // Somebody holds what is needed to arm, or the event that is there. If the kernel has taken its core
-                // away, perhaps for us, it gets it back sooner.
+            // Arming may have treated the event that it found.
+            let found = self.drain(point, sources, plan.block);
+            if vain && !found {
+                // Another thread holds what is needed to arm, or the event that is there. If the kernel has taken that
+                // thread's core away, perhaps for us, it gets it back sooner.
                 std::thread::yield_now();
             }
+            vain = !found;
         }
     }
 
@@ -135,7 +150,7 @@ impl Core {
     pub(crate) fn take_ticker(&self) -> bool {
         let ticked = self.ticked.load(Relaxed);
         ticked != 0
-            && self.registry.pin().pending_of(ticked) != 0
+            && self.registry.pin().unattended_of(ticked) != 0
             && !self.ticker.swap(true, SeqCst)
     }
 
@@ -198,9 +213,11 @@ impl Core {
         self.candidates.wake_one() || self.load.get().is_some_and(Load::wake_one)
     }
 
-    /// Gives up the front role, and hands the watch on.
+    /// Gives up the front role, and hands the watch on. What was asked for on behalf of the thread that had it is not wanted
+    /// any more: it may be more than what is wanted now.
     pub(crate) fn leave_front(&self, sources: &Pinned<'_>) {
         self.front.release_role();
+        sources.each().for_each(|(_, slot)| slot.source.disarm());
         if self.may_progress() {
             self.cover(Point::Wait, sources);
         }

@@ -100,7 +100,7 @@ impl Core {
             return tasks;
         }
         let sources = self.registry.pin();
-        let pending = sources.pending_of(u64::MAX);
+        let pending = sources.unattended_of(u64::MAX);
         let on_call = self.is_on_call(vp);
         if !on_call && (pending == 0 || self.spun.swap(false, Relaxed)) {
             return tasks;
@@ -174,7 +174,7 @@ impl Core {
         self.tasks_at_switch(vp);
         // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
         let sources = self.registry.pin();
-        let pending = sources.pending_of(u64::MAX);
+        let pending = sources.unattended_of(u64::MAX);
         if pending == 0 || self.pollers.unpolled(pending) == 0 || !vp.has_work() {
             return;
         }
@@ -300,13 +300,15 @@ impl Core {
     ) {
         let blind = self.blind.load(Relaxed).then(|| Instant::now() + self.tick_period);
         let until = [until, blind].into_iter().flatten().min();
+        // First: a ring that is on its way when the last look finds what it is for would wake the watcher in vain. Whoever
+        // leaves the front role sees to what is unattended then.
+        self.spare.disarm(&sources, these);
         let armed = self.front.arm(&sources, these);
-        if armed {
-            self.spare.disarm(&sources, these);
-        }
         drop(sources); // whoever removes a source waits for pins
         if armed {
-            sleeper.sleep_in(last_look, || self.front.sleep(until));
+            let mut reported = 0;
+            sleeper.sleep_in(last_look, || reported = self.front.sleep(until));
+            self.registry.pin().acknowledge(reported);
         }
     }
 }

@@ -4,8 +4,10 @@
 //! is there: a thread inside a wait, an idle virtual processor, a context switch, a tick, or a spare kernel
 //! thread that sleeps in the kernel. The invariant:
 //!
-//! > **While something is pending and progress is on, somebody polls, or a kernel thread sleeps on armed
+//! > **While something is unattended and progress is on, a thread polls, or a kernel thread sleeps on armed
 //! > sources, or a tick is armed.**
+//!
+//! (Unattended: it has a request whose owner does not ask for its end, see [`Source::unattended`](crate::Source::unattended).)
 //!
 //! Who keeps it:
 //! * a *wait* polls for a bounded time (`wait`), then its virtual processor, or the kernel thread itself,
@@ -424,6 +426,16 @@ impl Manager {
         self.core.left_pending();
     }
 
+    /// Whether the next event of this source wakes a spare kernel thread, which then sees to all that is unattended: a few
+    /// loads. If so, a source that arms itself after this need not have it watched by [`Manager::left_pending`].
+    ///
+    /// # Context
+    /// Anywhere, the progress path included.
+    #[inline]
+    pub fn watches(&self, source: SourceId) -> bool {
+        self.core.watches(usize::from(source.0) % MAX)
+    }
+
     /// The caller polls this source itself, without [`Manager::wait`], until what is returned is dropped: meanwhile nobody
     /// else is asked to watch it. Then it is seen to that somebody does, if something is pending.
     ///
@@ -442,7 +454,7 @@ impl Manager {
     /// # Context
     /// Green and kernel threads; not the progress path. # Blocking: the green thread, or the kernel thread.
     pub fn wait(&self, completion: &Completion, hints: impl Into<Hints>) {
-        self.core.wait(completion, hints.into(), None);
+        self.core.wait(completion, hints.into(), None, &|| ());
     }
 
     /// As [`Manager::wait`], until `deadline` at the latest; true if `completion` is complete.
@@ -455,7 +467,23 @@ impl Manager {
         hints: impl Into<Hints>,
         deadline: Instant,
     ) -> bool {
-        self.core.wait(completion, hints.into(), Some(deadline))
+        self.core.wait(completion, hints.into(), Some(deadline), &|| ())
+    }
+
+    /// As [`Manager::wait`], or until `deadline`; `before_sleep` is called each time before the wait sleeps. There a library
+    /// makes its source say that somebody does not ask any more ([`Source::unattended`]): as long as the wait polls, nobody
+    /// has to be woken for it.
+    ///
+    /// # Context, Blocking
+    /// As [`Manager::wait`].
+    pub fn wait_prepared(
+        &self,
+        completion: &Completion,
+        hints: impl Into<Hints>,
+        deadline: Option<Instant>,
+        before_sleep: &dyn Fn(),
+    ) -> bool {
+        self.core.wait(completion, hints.into(), deadline, before_sleep)
     }
 
     /// As [`Manager::wait`], for what only this source will find. A library's handle ([`SourceHandle`]) may be dropped while
@@ -616,6 +644,26 @@ pub struct SourceHandle {
 pub struct Looking<'a> {
     core: &'a Core,
     mask: u64,
+}
+
+impl Looking<'_> {
+    /// As [`Manager::wait_until`], by the poller itself: between the last poll and the wait nobody is asked to watch, and
+    /// the wait polls or sees to it that somebody does.
+    ///
+    /// # Context
+    /// As [`Manager::wait`].
+    /// # Blocking
+    /// As [`Manager::wait`].
+    pub fn wait_until(
+        self,
+        completion: &Completion,
+        hints: impl Into<Hints>,
+        deadline: Option<Instant>,
+    ) -> bool {
+        let Looking { core, mask } = *std::mem::ManuallyDrop::new(self);
+        core.pollers.leave(mask);
+        core.wait(completion, hints.into(), deadline, &|| ())
+    }
 }
 
 impl Drop for Looking<'_> {

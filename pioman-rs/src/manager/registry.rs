@@ -227,6 +227,22 @@ impl Pinned<'_> {
         })
     }
 
+    /// The descriptors of these were reported to the caller, who slept on them, polls now, and then sees to what is
+    /// unattended. What was asked for on its behalf is not wanted any more: it may be more than what is wanted then.
+    pub(crate) fn acknowledge(&self, mask: u64) {
+        for (_, slot) in self.these(mask) {
+            slot.source.disarm();
+            slot.source.acknowledge();
+        }
+    }
+
+    /// Those of `mask` whose events must be found although nobody polls.
+    #[inline]
+    pub(crate) fn unattended_of(&self, mask: u64) -> u64 {
+        let unattended = self.these(mask).filter(|(_, slot)| slot.source.unattended());
+        unattended.fold(0, |mask, (slot, _)| mask | 1 << slot)
+    }
+
     /// Those of `mask` that have requests outstanding.
     #[inline]
     pub(crate) fn pending_of(&self, mask: u64) -> u64 {

@@ -1,21 +1,24 @@
 //! What the manager has done so far, in numbers: [`Manager::counters`](crate::Manager::counters), or a table at the
 //! end of the process (`PIOM_STATS=1`).
 //!
-//! `counts`: what is counted on the progress path, and how. `histogram`: times. `report`: the table at the end. `trace`:
+//! `counts`: what is counted on the progress path, and how. `histogram`: times. `threads`: kernel threads' time on cores. `report`: the table at the end. `trace`:
 //! what waits tell the trace.
 
 pub(crate) mod counts;
 pub(crate) mod histogram;
 pub(crate) mod report;
+pub(crate) mod threads;
 pub(crate) mod trace;
 
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use marcel::slot::SLOTS;
 
 use self::counts::Counts;
 pub use self::histogram::{BUCKETS, Histogram};
+pub use self::threads::library_thread;
 use crate::manager::Core;
 use crate::manager::point::Point;
 
@@ -53,6 +56,15 @@ pub struct SourceCounters {
     pub detect: [Histogram; Point::ALL.len()],
     /// How long the waits for it took. Empty unless `PIOM_STATS` is on.
     pub wait: Histogram,
+    /// What it counts itself, by name.
+    pub figures: Vec<(&'static str, u64)>,
+}
+
+impl SourceCounters {
+    /// The figure of that name; zero if it has none.
+    pub fn figure(&self, name: &str) -> u64 {
+        self.figures.iter().find(|(known, _)| *known == name).map_or(0, |(_, figure)| *figure)
+    }
 }
 
 impl SourceCounters {
@@ -80,6 +92,12 @@ impl SourceCounters {
         self.wake_ups.iter_mut().zip(other.wake_ups).for_each(|(sum, more)| *sum += more);
         self.detect.iter_mut().zip(&other.detect).for_each(|(sum, more)| sum.add(more));
         self.wait.add(&other.wait);
+        for (name, more) in other.figures {
+            match self.figures.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, figure)) => *figure += more,
+                None => self.figures.push((name, more)),
+            }
+        }
     }
 }
 
@@ -88,14 +106,28 @@ impl SourceCounters {
 pub struct Counters {
     /// By source.
     pub sources: Vec<SourceCounters>,
-    /// How often somebody went to sleep in the front and in the spare watch.
+    /// How often a thread went to sleep in the front and in the spare watch.
     pub sleeps: [u64; 2],
+    /// How often the thread that slept in the spare watch found nothing afterwards.
+    pub vain: u64,
+    /// Kernel threads of this process that belong to this library or to those above it, with the time that each has spent on
+    /// a core so far, and then the time of the whole process: `total`.
+    pub threads: Vec<(String, Duration)>,
 }
 
 impl Counters {
     /// The source of this name.
     pub fn source(&self, name: &str) -> Option<&SourceCounters> {
         self.sources.iter().find(|source| source.name == name)
+    }
+
+    /// How much of the process' time on cores was spent by the kernel threads of the libraries: from 0 to 1. `None`: the
+    /// kernel does not say.
+    pub fn library_share(&self) -> Option<f64> {
+        let (total, own) =
+            self.threads.split_last().filter(|((name, _), _)| name == threads::TOTAL)?;
+        let own: Duration = own.iter().map(|(_, time)| *time).sum();
+        Some(own.as_secs_f64() / total.1.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 
     pub(crate) fn add(&mut self, source: SourceCounters) {
@@ -147,6 +179,7 @@ impl Core {
                 times.map_or_else(Histogram::default, |times| times.detect[point].get())
             }),
             wait: times.map_or_else(Histogram::default, |times| times.wait.get()),
+            figures: Vec::new(),
         }
     }
 
@@ -154,8 +187,14 @@ impl Core {
     pub(crate) fn counters(&self) -> Counters {
         let mut all = self.gone.lock().unwrap_or_else(|e| e.into_inner()).clone();
         all.sleeps = [self.front.sleeps(), self.spare.sleeps()];
+        all.vain = self.spare.vain();
+        all.threads = threads::threads();
         let pinned = self.registry.pin();
-        pinned.each().for_each(|(index, slot)| all.add(self.count(index, slot.source.name())));
+        for (index, slot) in pinned.each() {
+            let mut counted = self.count(index, slot.source.name());
+            slot.source.figures(&mut |name, figure| counted.figures.push((name, figure)));
+            all.add(counted);
+        }
         all
     }
 }
@@ -191,8 +230,20 @@ impl fmt::Display for Counters {
             if source.wait.count() > 0 {
                 writeln!(f, "  waits: {} of them, {}", source.wait.count(), source.wait)?;
             }
+            if !source.figures.is_empty() {
+                let figures =
+                    source.figures.iter().map(|(name, figure)| format!("{name} {figure}"));
+                writeln!(f, "  {}", figures.collect::<Vec<_>>().join(", "))?;
+            }
         }
         let [front, spare] = self.sleeps;
-        writeln!(f, "sleeps: {front} in the front watch, {spare} in the spare one")
+        let vain = self.vain;
+        writeln!(
+            f,
+            "sleeps: {front} in the front watch, {spare} in the spare one, {vain} of these in vain"
+        )?;
+        let ms = |time: &Duration| format!("{:.3} ms", 1e3 * time.as_secs_f64());
+        let threads = self.threads.iter().map(|(name, time)| format!("{name} {}", ms(time)));
+        writeln!(f, "time on a core: {}", threads.collect::<Vec<_>>().join(", "))
     }
 }

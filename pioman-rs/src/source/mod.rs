@@ -21,7 +21,7 @@ use std::time::Instant;
 /// All methods but [`Source::name`] and [`Source::fd`] are on the progress path.
 ///
 /// # Safety
-/// [`Source::poll`], [`Source::pending`], [`Source::arm`] and [`Source::disarm`] may run in a signal handler that has
+/// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`] and [`Source::disarm`] may run in a signal handler that has
 /// interrupted any code of the thread, themselves and the allocator included (the tick). So they allocate and free
 /// nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep `errno`, and do
 /// not panic. (Light tasks, which are safe code, are never run in the handler.)
@@ -41,12 +41,33 @@ pub unsafe trait Source: Send + Sync {
     /// Whether requests are outstanding whose end `poll` would find. One or two relaxed loads.
     fn pending(&self) -> bool;
 
+    /// Whether something is outstanding whose event must be found while nobody polls. False promises that the owners of
+    /// all that is outstanding ask for its end, and lose nothing when its event is found then: the manager arms nothing.
+    /// An owner that sleeps does not ask ([`Manager::wait_prepared`](crate::Manager::wait_prepared)). As cheap as
+    /// [`Source::pending`], and never true when that is false.
+    fn unattended(&self) -> bool {
+        self.pending()
+    }
+
     /// A descriptor that becomes readable when something happens while armed; watched level-triggered.
     fn fd(&self) -> Option<RawFd>;
+
+    /// The descriptor was reported to the calling thread, which slept on it: makes it unreadable until the next event,
+    /// whether or not another thread is using the source. The caller polls, or arms, after this.
+    ///
+    /// A source whose `poll` gives up when another thread is inside must do this. Otherwise a watcher that has preempted
+    /// that thread is woken by the same event again and again, and keeps it from its core.
+    ///
+    /// # Context
+    /// Not a signal handler; the rest of the progress path's rules hold.
+    fn acknowledge(&self) {}
 
     /// Asks for `fd` to become readable at the next event. Idempotent. False if an event is there already:
     /// poll, do not sleep.
     fn arm(&self) -> bool;
+
+    /// Gives each figure that the source counts, with its name, to `each`: for statistics.
+    fn figures(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 
     /// When the event happened that the last poll has found, if the source knows (timers do). For statistics only.
     fn happened(&self) -> Option<Instant> {

@@ -211,6 +211,19 @@ impl crate::Manager {
         wait_any(what, |done| self.wait_until(done, crate::Hint::Short, deadline))
     }
 
+    /// As [`crate::Manager::wait_any`], or until `deadline`; `before_sleep` as for [`crate::Manager::wait_prepared`].
+    ///
+    /// # Context, Blocking
+    /// As [`crate::Manager::wait_any`].
+    pub fn wait_any_prepared(
+        &self,
+        what: &[Waitable<'_>],
+        deadline: Option<Instant>,
+        before_sleep: &dyn Fn(),
+    ) -> Option<usize> {
+        wait_any(what, |done| self.wait_prepared(done, crate::Hint::Short, deadline, before_sleep))
+    }
+
     /// Waits until each of them has been there. They need not be there at the same time: a bit of a condition may be
     /// cleared again while others are waited for.
     ///

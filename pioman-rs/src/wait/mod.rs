@@ -38,6 +38,8 @@ struct Wait<'a> {
     completion: &'a Completion,
     question: Question,
     deadline: Option<Instant>,
+    /// Called before each sleep.
+    before_sleep: &'a dyn Fn(),
     /// When it began; a wait that ends before the first look at the clock has none.
     start: Option<Instant>,
     /// A kernel thread that gave up the front role has chosen this one to take it over.
@@ -104,13 +106,20 @@ impl Core {
         completion: &Completion,
         hints: Hints,
         deadline: Option<Instant>,
+        before_sleep: &dyn Fn(),
     ) -> bool {
-        let done = completion.is_done() || self.wait_for(completion, hints, deadline);
+        let done = completion.is_done() || self.wait_for(completion, hints, deadline, before_sleep);
         self.left_pending();
         done
     }
 
-    fn wait_for(&self, completion: &Completion, hints: Hints, deadline: Option<Instant>) -> bool {
+    fn wait_for(
+        &self,
+        completion: &Completion,
+        hints: Hints,
+        deadline: Option<Instant>,
+        before_sleep: &dyn Fn(),
+    ) -> bool {
         if self.tasks.pending() {
             deny_waiting();
         }
@@ -121,6 +130,7 @@ impl Core {
             completion,
             question,
             deadline,
+            before_sleep,
             start: None,
             appointed: false,
             turn: TURN,
@@ -160,6 +170,7 @@ impl Core {
 
     /// Sleeps once, as the policy has chosen; true if the completion is complete.
     fn sleep(&self, wait: &mut Wait<'_>, choice: Choice) -> bool {
+        (wait.before_sleep)();
         let before = Instant::now();
         let again = choice.again.and_then(|time| before.checked_add(time));
         let until = [wait.deadline, again].into_iter().flatten().min();

@@ -16,6 +16,7 @@ use marcel::Sleeper;
 use crate::manager::Core;
 use crate::manager::point::Point;
 use crate::manager::registry::MAX;
+use crate::observe::threads::library_thread;
 use crate::policy::Method;
 use crate::policy::ask::Question;
 use crate::policy::{Asker, hints::Hint};
@@ -106,7 +107,7 @@ impl Threads {
                     if let Some(cpu) = place {
                         let _ = marcel::topology::bind_current_thread(cpu);
                     }
-                    core.poll_dedicated(index, sleeper);
+                    library_thread(|| core.poll_dedicated(index, sleeper));
                 })?;
             started.push(thread);
         }

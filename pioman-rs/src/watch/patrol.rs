@@ -92,7 +92,7 @@ impl Patrol {
         let vain = std::mem::take(&mut self.vain);
         let busy = since < 4 * PERIOD && is_busy(self.polls != 0, calls, vain);
         if busy && self.polls == 0 {
-            self.polls = sources.pending_of(core.passed.load(Relaxed));
+            self.polls = sources.unattended_of(core.passed.load(Relaxed));
             core.pollers.join(self.polls);
             sources.these(self.polls).for_each(|(_, slot)| slot.source.disarm());
         } else if !busy {

@@ -24,6 +24,8 @@ pub(crate) struct Watch {
     /// 0: the front watch, 1: the spare one; in a trace.
     number: u64,
     sleeps: AtomicU64,
+    /// Sleeps after which nothing was found.
+    vain: AtomicU64,
     wake_ups: [AtomicU64; MAX],
 }
 
@@ -43,6 +45,7 @@ impl Watch {
             role: AtomicBool::new(false),
             number,
             sleeps: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
             wake_ups: [const { AtomicU64::new(0) }; MAX],
         })
     }
@@ -109,6 +112,12 @@ impl Watch {
         quiet
     }
 
+    /// Whether the next event of this source wakes the thread that sleeps here.
+    #[inline]
+    pub(crate) fn is_armed(&self, slot: usize) -> bool {
+        self.arming[slot].is_on()
+    }
+
     /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
     pub(crate) fn disarm(&self, sources: &Pinned<'_>, these: u64) {
         for (slot, registered) in sources.these(these) {
@@ -133,8 +142,12 @@ impl Watch {
         }
     }
 
-    /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`.
-    pub(crate) fn sleep(&self, deadline: Option<Instant>) {
+    /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`. Returns the sources whose
+    /// descriptors were reported, a bit each: the caller acknowledges them ([`Source::acknowledge`]).
+    ///
+    /// [`Source::acknowledge`]: crate::Source::acknowledge
+    #[must_use]
+    pub(crate) fn sleep(&self, deadline: Option<Instant>) -> u64 {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
         self.sleeps.fetch_add(1, Relaxed);
         trace::record(Kind::Block, self.number, 0);
@@ -145,6 +158,7 @@ impl Watch {
                 break n;
             }
         };
+        let mut reported = 0;
         for event in &events[..n.max(0) as usize] {
             let data = event.u64;
             if data & SLEEPER != 0 {
@@ -154,14 +168,29 @@ impl Watch {
             } else if let Some(arming) = self.arming.get(data as usize) {
                 arming.note_event();
                 self.wake_ups[data as usize].fetch_add(1, Relaxed);
+                reported |= 1 << data;
             }
         }
         trace::record(Kind::BlockEnd, n.max(0) as u64, 0);
+        reported
     }
 
     /// How often somebody went to sleep here.
     pub(crate) fn sleeps(&self) -> u64 {
         self.sleeps.load(Relaxed)
+    }
+
+    /// The thread that slept here has looked, and found something or not.
+    pub(crate) fn woken(&self, found: bool) {
+        if !found {
+            self.vain.fetch_add(1, Relaxed);
+            trace::often(Kind::Vain, self.number, 0);
+        }
+    }
+
+    /// How often the thread that slept here was woken and found nothing.
+    pub(crate) fn vain(&self) -> u64 {
+        self.vain.load(Relaxed)
     }
 
     /// How often a source has woken the one who slept here.

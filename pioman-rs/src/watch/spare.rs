@@ -15,6 +15,7 @@ use marcel::lwp::{LwpPool, prefer_current_thread};
 
 use crate::manager::Core;
 use crate::manager::point::Point;
+use crate::observe::threads::library_thread;
 use crate::watch::patrol::Patrol;
 
 pub(crate) struct Spare {
@@ -82,7 +83,7 @@ impl Spare {
             let thread = std::thread::Builder::new()
                 .name("pioman-watch".into())
                 .stack_size(256 * 1024)
-                .spawn(move || shared.watch())?;
+                .spawn(move || library_thread(|| shared.watch()))?;
             *watcher = Some(thread);
             let _ = self.shared.core.watcher.set(self.shared.sleeper);
         }
@@ -103,10 +104,14 @@ impl Shared {
             let paced = core.tasks.visit_by_watcher(core) || ticks;
             let soon = paced.then(|| Instant::now() + core.tick_period);
             let soon = [soon, patrol.next()].into_iter().flatten().min();
-            self.sleeper.sleep_in(|| self.stopping.load(SeqCst), || core.spare.sleep(soon));
+            let mut reported = 0;
+            self.sleeper
+                .sleep_in(|| self.stopping.load(SeqCst), || reported = core.spare.sleep(soon));
             core.wake_up.found();
             let sources = core.registry.pin();
+            sources.acknowledge(reported);
             let found = core.drain(Point::Block, &sources, core.awaited() | patrol.polls());
+            core.spare.woken(found);
             if ticks {
                 core.release_ticker(Point::Tick, &sources);
             }

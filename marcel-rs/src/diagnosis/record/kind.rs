@@ -90,6 +90,12 @@ kinds! {
     /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest eight
     /// bits the method that it has chosen, in the upper half why, a name.
     Method = 44,
+    /// A kernel thread that blocked was woken, looked, and found nothing; `a` as in `Block`.
+    Vain = 45,
+    /// A peer is rung: woken by a system call. `b`: its rank.
+    Ring = 46,
+    /// A network ends the sleep of the thread that watches it, since there is more to do.
+    SelfWake = 47,
 
     /// What the next record tells of, made at the same moment: the tag (`a`) and the length in bytes (`b`) of a message.
     Message = 64,

@@ -1,32 +1,45 @@
 //! The bell: how a process that sleeps, or computes, is told that something came through shared memory.
 //!
-//! A word in the receiver's segment says whether it wants to be rung, an event counter is what is rung:
+//! A word in the receiver's segment says for what it wants to be rung ([`Rings`]), an event counter is what is rung:
 //!
 //! ```text
-//! receiver   word = 1; fence; look at every ring       sleep only if they are empty
-//! sender     publish; fence; word == 1 && swap(word, 0) == 1  ->  write the counter
+//! receiver   word = rings; fence; look at every ring       sleep only if they are empty
+//! sender     publish; fence; word has the bit of what was published && exchange(word, 0)  ->  write the counter
 //! ```
-//! One of the two sees the other, and a burst rings once. Whoever empties the counter while the bell is *wanted*
-//! stores 1 again before it looks at the rings: the one who armed it may be asleep, not have noticed, and the
-//! ring may have brought nothing for it (room in a full ring, say). Only [`Bell::disarm`] ends the wanting.
+//! One of the two sees the other, and a burst rings once. The counter is watched edge-triggered and never emptied. As long
+//! as the bell is *wanted*, the lock's holder stores the word again before it looks at the rings: the thread that armed it
+//! may be asleep, not have noticed, and the ring may have brought nothing for it (room in a full ring, say). Only
+//! [`Bell::disarm`] ends the wanting.
+//!
+//! The exchange fails when the receiver has changed its mind, and the sender looks again: a swap could take away what the
+//! receiver asks for now, without ringing for it.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use marcel::trace::{self, Kind};
 
 use super::segment::Segment;
+use crate::driver::Rings;
 use crate::sys;
+
+/// How often a sender looks at a word that changes.
+const TRIES: u32 = 16;
 
 /// The receiver's side.
 pub(crate) struct Bell {
     segment: Arc<Segment>,
     counter: OwnedFd,
-    wanted: AtomicBool,
+    /// For what; nothing: it is not wanted.
+    wanted: AtomicU32,
+    /// How often this side has rung its peers.
+    rung: AtomicU64,
 }
 
 impl Bell {
     pub(crate) fn new(segment: Arc<Segment>, counter: OwnedFd) -> Bell {
-        Bell { segment, counter, wanted: AtomicBool::new(false) }
+        Bell { segment, counter, wanted: AtomicU32::new(0), rung: AtomicU64::new(0) }
     }
 
     /// The event counter.
@@ -37,21 +50,23 @@ impl Bell {
     /// Whether somebody wants to be rung.
     #[inline]
     pub(crate) fn is_armed(&self) -> bool {
-        self.wanted.load(Ordering::Relaxed)
+        self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Asks to be rung. The caller then looks at the rings.
-    pub(crate) fn arm(&self) {
-        self.wanted.store(true, Ordering::Relaxed);
-        self.segment.bell().store(1, Ordering::Relaxed);
+    /// Asks to be rung for these, and for what was asked for before: a thread that asked for more may be asleep. The caller
+    /// then looks at the rings.
+    pub(crate) fn arm(&self, rings: Rings) {
+        let rings = rings.and(Rings(self.wanted.load(Ordering::Relaxed)));
+        self.wanted.store(rings.0, Ordering::Relaxed);
+        self.segment.bell().store(rings.0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Somebody polls: rings are a waste.
     #[inline]
     pub(crate) fn disarm(&self) {
-        if self.wanted.load(Ordering::Relaxed) {
-            self.wanted.store(false, Ordering::Relaxed);
+        if self.is_armed() {
+            self.wanted.store(0, Ordering::Relaxed);
             self.segment.bell().store(0, Ordering::Relaxed);
         }
     }
@@ -66,16 +81,31 @@ impl Bell {
         }
     }
 
-    /// Empties the counter.
-    pub(crate) fn answer(&self) {
-        sys::unring(self.counter.as_raw_fd());
+    /// Whether the bell has been rung and is still wanted.
+    #[inline]
+    pub(crate) fn was_rung(&self) -> bool {
+        self.is_armed() && self.segment.bell().load(Ordering::Relaxed) == 0
     }
 
     /// Asks again, if the bell has been rung and is still wanted. The caller then looks at the rings.
     pub(crate) fn keep_armed(&self) {
-        if self.is_armed() && self.segment.bell().load(Ordering::Relaxed) == 0 {
-            self.arm();
+        if self.was_rung() {
+            self.arm(Rings(self.wanted.load(Ordering::Relaxed)));
         }
+    }
+
+    /// This side has rung that peer, if it `has`.
+    #[inline]
+    pub(crate) fn count(&self, has: bool, peer: u32) {
+        if has {
+            self.rung.fetch_add(1, Ordering::Relaxed);
+            trace::record(Kind::Ring, 0, peer.into());
+        }
+    }
+
+    /// How often this side has rung its peers.
+    pub(crate) fn rung(&self) -> u64 {
+        self.rung.load(Ordering::Relaxed)
     }
 }
 
@@ -84,12 +114,29 @@ pub(crate) fn waits(segment: &Segment) -> bool {
     segment.waiters().load(Ordering::Relaxed) != 0
 }
 
-/// After something was published: rings the peer that owns `segment` if it wants that.
+/// After something was published: rings the peer that owns `segment` if it wants that for one of these. True: it was rung.
 #[inline]
-pub(crate) fn ring(segment: &Segment, counter: &OwnedFd) {
+#[must_use]
+pub(crate) fn ring(segment: &Segment, counter: &OwnedFd, rings: Rings) -> bool {
     fence(Ordering::SeqCst);
-    let word = segment.bell();
-    if word.load(Ordering::Relaxed) == 1 && word.swap(0, Ordering::AcqRel) == 1 {
-        sys::ring(counter.as_raw_fd());
+    let wanted = segment.bell().load(Ordering::Relaxed);
+    wanted & rings.0 != 0 && ring_wanted(segment, counter, rings, wanted)
+}
+
+#[cold]
+#[inline(never)]
+fn ring_wanted(segment: &Segment, counter: &OwnedFd, rings: Rings, mut wanted: u32) -> bool {
+    // A receiver changes its mind seldom; one that is hostile keeps nobody here.
+    for _ in 0..TRIES {
+        if wanted & rings.0 == 0 {
+            return false;
+        }
+        let word = segment.bell();
+        match word.compare_exchange(wanted, 0, Ordering::AcqRel, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(now) => wanted = now,
+        }
     }
+    sys::ring(counter.as_raw_fd());
+    true
 }

@@ -6,11 +6,12 @@
 //! published looks at the word, and whoever swaps it back to 0 writes the event counter. The socket on which
 //! two processes met stays open: its end tells of a peer's death.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::local::Lent;
-use super::{Driver, Peek, Post, Refused};
+use super::ready::Ready;
+use super::{Driver, Peek, Post, Refused, Rings};
 use crate::error::{Cause, Error};
 use crate::proto::Header;
 use crate::request::span::Span;
@@ -29,9 +30,8 @@ use outlet::Outlet;
 use segment::{Geometry, Segment};
 use track::{Receiver, Sender};
 
-/// Every so many rounds, deaths are looked for even if nobody sleeps.
+/// Every so many rounds, deaths are looked for even if nobody was woken.
 const DEATH_CHECK: u32 = 256;
-const BELL: u64 = u64::MAX;
 
 /// How memory of the peer can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,10 +113,11 @@ impl Peer {
         })
     }
 
-    /// After something was published: wakes the peer if it sleeps.
+    /// After something was published: wakes the peer if it sleeps, and wants to be woken for one of these. True: it was
+    /// rung.
     #[inline]
-    fn ring(&self) {
-        bell::ring(&self.segment, &self.bell);
+    fn ring(&self, rings: Rings) -> bool {
+        bell::ring(&self.segment, &self.bell, rings)
     }
 
     /// Copies from or to the memory of a rank of this process, if it still lends it.
@@ -138,7 +139,7 @@ impl Peer {
 pub(crate) struct Shm {
     name: &'static str,
     bell: Arc<Bell>,
-    epoll: OwnedFd,
+    ready: Arc<Ready>,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
     /// Whether the peers are other processes.
@@ -156,18 +157,18 @@ impl Shm {
         peers: Box<[Option<Peer>]>,
         lent: Arc<Lent>,
     ) -> Result<Shm, Error> {
-        let epoll = sys::epoll()?;
+        let ready = Arc::new(Ready::new(peers.len() + 1)?);
         let bell = Arc::new(Bell::new(mine, bell));
-        sys::watch(&epoll, bell.fd(), libc::EPOLLIN, BELL)?;
-        Ok(Shm { name, bell, epoll, peers, rounds: 0, processes: false, lent })
+        ready.watch(bell.fd(), libc::EPOLLIN | libc::EPOLLET, peers.len() as u64)?;
+        Ok(Shm { name, bell, ready, peers, rounds: 0, processes: false, lent })
     }
 
     /// Uses `link` for that peer from now on.
     pub(crate) fn install(&mut self, rank: u32, link: Peer) -> Result<(), Error> {
         let Some(place) = self.peers.get_mut(rank as usize) else { return Ok(()) };
         if let Some(Life::Line(line)) = &link.life {
-            let events = libc::EPOLLIN | libc::EPOLLRDHUP;
-            sys::watch(&self.epoll, line.as_raw_fd(), events, u64::from(rank))?;
+            let events = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLONESHOT;
+            self.ready.watch(line.as_raw_fd(), events, u64::from(rank))?;
             self.processes = true;
         }
         *place = Some(link);
@@ -184,19 +185,22 @@ impl Shm {
         self.peers.get_mut(rank as usize)?.as_mut()
     }
 
+    /// Rings that peer, if it wants that for one of these.
+    #[inline]
+    fn ring(&self, rank: u32, rings: Rings) {
+        if let Some(Some(peer)) = self.peers.get(rank as usize) {
+            self.bell.count(peer.ring(rings), rank);
+        }
+    }
+
     fn look_around(&mut self) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
-        for event in sys::ready(&self.epoll, &mut events) {
-            if event.u64 == BELL {
-                self.bell.answer();
-            } else if let Some(Some(peer)) = self.peers.get_mut(event.u64 as usize) {
+        let Shm { ready, peers, .. } = self;
+        ready.take(|rank, _| {
+            if let Some(Some(peer)) = peers.get_mut(rank) {
                 // Nothing is ever sent on this socket any more: whatever happens on it is its end.
                 peer.gone = true;
-                if let Some(Life::Line(line)) = &peer.life {
-                    sys::unwatch(&self.epoll, line.as_raw_fd());
-                }
             }
-        }
+        });
         for peer in self.peers.iter_mut().flatten() {
             if let Some(Life::Here(lent)) = &peer.life {
                 peer.gone |= lent.is_withdrawn();
@@ -249,7 +253,8 @@ impl Driver for Shm {
     #[inline]
     fn begin(&mut self) -> bool {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.bell.is_armed() || self.rounds.is_multiple_of(DEATH_CHECK) {
+        let looks = self.bell.was_rung() || self.ready.has_bits();
+        if looks || self.rounds.is_multiple_of(DEATH_CHECK) {
             self.look_around();
         }
         false
@@ -258,28 +263,26 @@ impl Driver for Shm {
     #[inline]
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
-        if !peer.small_tx.as_mut().is_some_and(|track| track.post(header, parts)) {
-            return Post::Full;
-        }
-        peer.ring();
-        Post::Posted
+        let Some(track) = &mut peer.small_tx else { return Post::Full };
+        let posted = track.post(header, parts);
+        self.ring(to, if posted { Rings::of(header.kind) } else { Rings::CONTROL });
+        if posted { Post::Posted } else { Post::Full }
     }
 
     #[inline(always)]
     fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
         let Some(peer) = self.peer(to) else { return Post::Full };
-        let track = peer.small_tx.as_mut();
-        if !track.is_some_and(|track| track.post_eager(numbers, tag, data)) {
-            return Post::Full;
-        }
-        peer.ring();
-        Post::Posted
+        let Some(track) = &mut peer.small_tx else { return Post::Full };
+        let posted = track.post_eager(numbers, tag, data);
+        self.ring(to, if posted { Rings::MESSAGE } else { Rings::CONTROL });
+        if posted { Post::Posted } else { Post::Full }
     }
 
     fn lend(&mut self, to: u32) -> Option<Outlet> {
         let peer = self.peer(to)?;
         let (segment, bell) = (peer.segment.clone(), peer.bell.clone());
-        peer.small_tx.take().map(|sender| Outlet { sender, segment, bell })
+        let sender = peer.small_tx.take()?;
+        Some(Outlet { sender, segment, bell, own: self.bell.clone(), to })
     }
 
     fn take_back(&mut self, to: u32, outlet: Outlet) {
@@ -306,7 +309,7 @@ impl Driver for Shm {
         if let Some(peer) = self.peer(from)
             && peer.small_rx.release()
         {
-            peer.ring();
+            self.ring(from, Rings::ROOM);
         }
     }
 
@@ -322,9 +325,7 @@ impl Driver for Shm {
             }
             sent += piece.len();
         }
-        if sent > 0 {
-            peer.ring();
-        }
+        self.ring(to, Rings::CONTROL);
         sent
     }
 
@@ -356,7 +357,7 @@ impl Driver for Shm {
         peer.piece = peer.piece.part(part.len(), usize::MAX);
         if peer.piece.len() == 0 && peer.large_rx.release() {
             // The sender may be asleep until there is a slot.
-            peer.ring();
+            self.ring(from, Rings::ROOM);
         }
         part.len()
     }
@@ -428,21 +429,25 @@ impl Driver for Shm {
             // Another rank of this process has to be told of our end, whatever became of it.
             if let Some(Life::Line(line)) = gate.life.take_if(|life| matches!(life, Life::Line(_)))
             {
-                sys::unwatch(&self.epoll, line.as_raw_fd());
+                self.ready.unwatch(line.as_raw_fd());
             }
             gate.gone = true;
         }
     }
 
-    fn arm(&mut self) {
-        self.bell.arm();
+    fn arm(&mut self, rings: Rings) {
+        self.bell.arm(rings);
+    }
+
+    fn tells_apart(&self) -> bool {
+        true
     }
 
     fn wake_oneself(&mut self) {
         sys::ring(self.bell.fd());
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.epoll.as_raw_fd())
+    fn ready(&self) -> Option<&Arc<Ready>> {
+        Some(&self.ready)
     }
 }

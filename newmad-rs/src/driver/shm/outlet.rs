@@ -3,9 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::bell;
+use super::bell::{self, Bell};
 use super::segment::Segment;
 use super::track::Sender;
+use crate::driver::Rings;
 use crate::request::span::Span;
 
 /// See the module.
@@ -14,6 +15,9 @@ pub(crate) struct Outlet {
     /// The peer's.
     pub(super) segment: Arc<Segment>,
     pub(super) bell: Arc<OwnedFd>,
+    /// This side's, which counts.
+    pub(super) own: Arc<Bell>,
+    pub(super) to: u32,
 }
 
 impl Outlet {
@@ -21,9 +25,8 @@ impl Outlet {
     #[inline]
     pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
         let posted = self.sender.post_eager(numbers, tag, data);
-        if posted {
-            bell::ring(&self.segment, &self.bell);
-        }
+        let rings = if posted { Rings::MESSAGE } else { Rings::CONTROL };
+        self.own.count(bell::ring(&self.segment, &self.bell, rings), self.to);
         posted
     }
 }

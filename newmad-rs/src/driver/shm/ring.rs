@@ -355,4 +355,55 @@ mod model {
             assert!(seen || world.rung.load(Ordering::Acquire));
         });
     }
+
+    /// As `bell::ring`.
+    fn ring(word: &AtomicU64, rings: u64) -> bool {
+        let mut wanted = word.load(Ordering::Relaxed);
+        while wanted & rings != 0 {
+            match word.compare_exchange(wanted, 0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => wanted = now,
+            }
+        }
+        false
+    }
+
+    /// A receiver that was to be rung for answers only asks for messages, too, while one sender sends either. (With a swap
+    /// the sender of an answer, who has seen the old word, takes the new one away after the other has looked.)
+    #[test]
+    fn a_receiver_that_asks_for_more_sleeps_through_nothing() {
+        use loom::sync::atomic::{AtomicBool, fence};
+        const MESSAGE: u64 = 1;
+        const CONTROL: u64 = 2;
+        loom::model(|| {
+            struct World {
+                message: AtomicU64,
+                bell: AtomicU64,
+                rung: AtomicBool,
+            }
+            let world = Arc::new(World {
+                message: AtomicU64::new(0),
+                bell: AtomicU64::new(CONTROL),
+                rung: AtomicBool::new(false),
+            });
+            let sends = |message: bool| {
+                let world = world.clone();
+                loom::thread::spawn(move || {
+                    if message {
+                        world.message.store(1, Ordering::Release);
+                    }
+                    fence(Ordering::SeqCst);
+                    if ring(&world.bell, if message { MESSAGE } else { CONTROL }) {
+                        world.rung.store(true, Ordering::Release);
+                    }
+                })
+            };
+            let senders = [sends(true), sends(false)];
+            world.bell.store(MESSAGE | CONTROL, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            let seen = world.message.load(Ordering::Acquire) == 1;
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            assert!(seen || world.rung.load(Ordering::Acquire), "slept through");
+        });
+    }
 }

@@ -1,8 +1,10 @@
 //! TCP: two sockets per gate, one for each track ([`small`], [`large`]); [`readiness`] knows which are worth reading.
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
-use super::{Driver, Peek, Post, Refused};
+use super::ready::Ready;
+use super::{Driver, Peek, Post, Refused, Rings};
 use crate::error::Error;
 use crate::proto::Header;
 use crate::request::span::Span;
@@ -56,7 +58,7 @@ pub(crate) struct Tcp {
 impl Tcp {
     /// A driver over these gates.
     pub(crate) fn new(peers: Box<[Option<Peer>]>) -> Result<Tcp, Error> {
-        let mut readiness = Readiness::new()?;
+        let mut readiness = Readiness::new(peers.len())?;
         for rank in 0..peers.len() as u32 {
             readiness.add(&peers, rank)?;
         }
@@ -193,7 +195,7 @@ impl Driver for Tcp {
         }
     }
 
-    fn arm(&mut self) {
+    fn arm(&mut self, _: Rings) {
         self.readiness.arm(&mut self.peers);
     }
 
@@ -201,7 +203,7 @@ impl Driver for Tcp {
         self.readiness.wake();
     }
 
-    fn fd(&self) -> Option<RawFd> {
-        Some(self.readiness.fd())
+    fn ready(&self) -> Option<&Arc<Ready>> {
+        Some(self.readiness.ready())
     }
 }

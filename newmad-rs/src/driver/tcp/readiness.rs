@@ -7,16 +7,16 @@
 //! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
 //! peer's small socket is taken out while it is only ever polled, and put back by whoever arms.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 use super::Peer;
+use crate::driver::ready::{NO_BITS, Ready};
 use crate::error::Error;
 use crate::sys;
 
 /// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.
 const STEADY: u32 = 4096;
-/// One edge may stand for data and the end behind it.
-const ENDS: libc::c_int = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
 const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 /// The gates, by rank.
@@ -24,8 +24,8 @@ pub(super) type Peers = [Option<Peer>];
 
 /// See the module.
 pub(super) struct Readiness {
-    epoll: OwnedFd,
-    /// An event counter in the epoll descriptor, for waking oneself; edge-triggered, so never emptied.
+    ready: Arc<Ready>,
+    /// An event counter among them, for waking oneself; edge-triggered, so never emptied.
     wake: OwnedFd,
     /// At most one peer is connected.
     pub(super) alone: bool,
@@ -34,15 +34,16 @@ pub(super) struct Readiness {
 }
 
 impl Readiness {
-    pub(super) fn new() -> Result<Readiness, Error> {
-        let (epoll, wake) = (sys::epoll()?, sys::eventfd()?);
-        sys::watch(&epoll, wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, u64::MAX)?;
-        Ok(Readiness { epoll, wake, alone: true, unarmed: 0 })
+    /// For so many ranks.
+    pub(super) fn new(ranks: usize) -> Result<Readiness, Error> {
+        let (ready, wake) = (Ready::new(2 * ranks)?, sys::eventfd()?);
+        ready.watch(wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
+        Ok(Readiness { ready: Arc::new(ready), wake, alone: true, unarmed: 0 })
     }
 
     /// What a sleeper watches.
-    pub(super) fn fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    pub(super) fn ready(&self) -> &Arc<Ready> {
+        &self.ready
     }
 
     /// Makes the descriptor readable.
@@ -63,12 +64,8 @@ impl Readiness {
         let Some(peer) = &peers[rank as usize] else { return Ok(()) };
         for (track, socket) in [&peer.small.socket, &peer.large.socket].into_iter().enumerate() {
             if let Some(socket) = socket {
-                sys::watch(
-                    &self.epoll,
-                    socket.as_raw_fd(),
-                    EDGES,
-                    u64::from(rank) * 2 + track as u64,
-                )?;
+                let number = u64::from(rank) * 2 + track as u64;
+                self.ready.watch(socket.as_raw_fd(), EDGES, number)?;
             }
         }
         Ok(())
@@ -92,8 +89,8 @@ impl Readiness {
                 continue;
             };
             if !yes {
-                sys::unwatch(&self.epoll, socket.as_raw_fd());
-            } else if !sys::rewatch(&self.epoll, socket.as_raw_fd(), EDGES, (rank * 2) as u64) {
+                self.ready.unwatch(socket.as_raw_fd());
+            } else if !self.ready.rewatch(socket.as_raw_fd(), EDGES, (rank * 2) as u64) {
                 // Nobody may sleep on it then: every sleep ends at once.
                 self.wake();
             }
@@ -102,18 +99,17 @@ impl Readiness {
 
     /// Asks which sockets are worth reading.
     pub(super) fn look_around(&mut self, peers: &mut Peers) {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        for event in sys::ready(&self.epoll, &mut events) {
-            if let Some(Some(peer)) = peers.get_mut(event.u64 as usize / 2) {
-                match event.u64 % 2 {
+        self.ready.take(|number, ended| {
+            if let Some(Some(peer)) = peers.get_mut(number / 2) {
+                match number % 2 {
                     0 => {
                         peer.small.ready = true;
-                        peer.small.ends |= event.events & ENDS as u32 != 0;
+                        peer.small.ends |= ended;
                     }
                     _ => peer.large.ready = true,
                 }
             }
-        }
+        });
     }
 
     /// Somebody is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.

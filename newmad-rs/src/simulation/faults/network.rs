@@ -1,11 +1,11 @@
 //! The virtual network: connections in virtual time, and the driver over one rail of it.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Random;
-use crate::driver::{Driver, Peek, Post, Refused};
+use crate::driver::ready::Ready;
+use crate::driver::{Driver, Peek, Post, Refused, Rings};
 use crate::error::Cause;
 use crate::proto::{CHECKED, Header, LONG};
 use crate::request::span::Span;
@@ -392,9 +392,9 @@ impl Driver for Virtual {
             network.connections.remove(&end.id);
         }
     }
-    fn arm(&mut self) {}
+    fn arm(&mut self, _: Rings) {}
     fn wake_oneself(&mut self) {}
-    fn fd(&self) -> Option<RawFd> {
+    fn ready(&self) -> Option<&Arc<Ready>> {
         None
     }
 }

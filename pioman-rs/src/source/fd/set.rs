@@ -241,6 +241,13 @@ unsafe impl Source for FdSource {
         Some(self.epoll.as_raw_fd())
     }
 
+    /// Also while another thread looks: each event goes to one of the two.
+    fn acknowledge(&self) {
+        if self.birth.is_here() {
+            self.look();
+        }
+    }
+
     fn arm(&self) -> bool {
         self.armed.store(true, Relaxed);
         true

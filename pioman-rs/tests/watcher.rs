@@ -1,0 +1,157 @@
+//! The watcher beside a thread that is inside a source, and does not come out: it may be that the watcher has taken its core.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::{Handover, HandoverLock, Manager, Source};
+
+/// Generous: the machine may be busy with other things.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the lock protects: how often something was found.
+struct Inside {
+    come: Arc<AtomicU64>,
+    found: Arc<AtomicU64>,
+}
+
+impl Inside {
+    fn look(&self) -> bool {
+        let come = self.come.swap(0, SeqCst);
+        self.found.fetch_add(come, SeqCst);
+        come > 0
+    }
+}
+
+impl Handover for Inside {
+    fn work(&mut self, _: u64) {
+        self.look();
+    }
+}
+
+/// A network with a lock: who finds it taken delegates its look to the holder. `careless`: an event is fetched under the
+/// lock only.
+struct Net {
+    fd: OwnedFd,
+    lock: HandoverLock<Inside>,
+    come: Arc<AtomicU64>,
+    found: Arc<AtomicU64>,
+    careless: bool,
+    acknowledged: AtomicBool,
+}
+
+impl Net {
+    fn new(careless: bool) -> Net {
+        // SAFETY: no pointers; the descriptor is ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+        let (come, found) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let lock = HandoverLock::new(Inside { come: come.clone(), found: found.clone() });
+        Net { fd, lock, come, found, careless, acknowledged: AtomicBool::new(false) }
+    }
+
+    fn send(&self) {
+        self.come.fetch_add(1, SeqCst);
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+    }
+
+    fn fetch(&self) {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+    }
+}
+
+// SAFETY: atomics, a try-lock, and reads that do not block; ticks are not used here.
+unsafe impl Source for Net {
+    fn name(&self) -> &str {
+        "net"
+    }
+    fn poll(&self) -> bool {
+        match self.lock.try_lock() {
+            Some(inside) => {
+                self.fetch();
+                inside.look()
+            }
+            None => {
+                self.lock.leave(1);
+                false
+            }
+        }
+    }
+    fn pending(&self) -> bool {
+        true
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn acknowledge(&self) {
+        if !self.careless {
+            self.acknowledged.store(true, SeqCst);
+            self.fetch();
+        }
+    }
+    fn arm(&self) -> bool {
+        match self.lock.try_lock() {
+            Some(inside) => !inside.look(),
+            None => {
+                self.lock.leave(1);
+                true
+            }
+        }
+    }
+    fn disarm(&self) {}
+}
+
+/// How often the watcher went to sleep while a thread was inside, for a while, after an event.
+fn sleeps(careless: bool) -> u64 {
+    let net = Arc::new(Net::new(careless));
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let source = manager.add_source(net.clone()).unwrap();
+    let sleeps = || manager.counters().sleeps[1];
+    let until = |done: &dyn Fn() -> bool, what: &str| {
+        let until = Instant::now() + LIMIT;
+        while !done() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    manager.left_pending();
+    net.send();
+    until(&|| net.found.load(SeqCst) == 1, "the watcher finds nothing");
+    let inside = loop {
+        match net.lock.try_lock() {
+            Some(inside) => break inside,
+            None => std::thread::yield_now(), // the watcher is about to leave
+        }
+    };
+    let before = sleeps();
+    net.send();
+    let enough = if careless { before + 100 } else { before };
+    until(&|| sleeps() > enough, "the watcher does not wake up");
+    std::thread::sleep(Duration::from_millis(50));
+    let slept = sleeps() - before;
+    drop(inside);
+    until(&|| net.found.load(SeqCst) == 2, "what was delegated is not done");
+    net.send();
+    until(&|| net.found.load(SeqCst) == 3, "the watcher has gone");
+    assert_eq!(net.acknowledged.load(SeqCst), !careless);
+    drop(source);
+    slept
+}
+
+#[test]
+fn who_is_inside_a_source_is_left_alone_by_the_watcher() {
+    let slept = sleeps(false);
+    assert!(slept <= 2, "one event has ended {slept} sleeps");
+}
+
+/// That this is about something: without the acknowledgement the same event wakes it all the time.
+#[test]
+fn a_source_that_does_not_acknowledge_keeps_the_watcher_awake() {
+    let slept = sleeps(true);
+    assert!(slept > 100, "only {slept} times");
+}
