@@ -40,12 +40,20 @@ impl Recipe {
         }
     }
 
-    fn begin(&self) -> Result<(Pending<()>, Lent, Lent), Fault> {
-        let group = self.comm.coll_group()?;
+    /// The memory of both sides.
+    fn lend(&self) -> Result<(Lent, Lent), Fault> {
         // SAFETY: the program leaves its buffers to the collective until that is over.
         unsafe {
             let input = self.input.lend(true)?;
-            let output = self.output.lend(self.in_place || self.reads || self.keeps)?;
+            Ok((input, self.output.lend(self.in_place || self.reads || self.keeps)?))
+        }
+    }
+
+    fn begin(&self) -> Result<(Pending<()>, Lent, Lent), Fault> {
+        let group = self.comm.coll_group()?;
+        let (input, output) = self.lend()?;
+        // SAFETY: as in `lend`.
+        unsafe {
             let pending = group.start_bytes(
                 &self.task,
                 self.operator.as_ref(),
@@ -67,8 +75,18 @@ impl Recipe {
 
     /// Does it, and waits.
     pub(super) fn run(self) -> Result<(), Fault> {
-        let (pending, input, output) = self.begin()?;
-        let over = pending.wait_over();
+        let group = self.comm.coll_group()?;
+        let (input, output) = self.lend()?;
+        // SAFETY: as in `lend`.
+        let over = unsafe {
+            group.complete_bytes(
+                &self.task,
+                self.operator.as_ref(),
+                input.memory(),
+                output.memory(),
+                self.in_place,
+            )
+        };
         drop(input);
         over?;
         // SAFETY: it is over; the program's buffer is still ours.

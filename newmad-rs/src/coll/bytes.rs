@@ -154,4 +154,29 @@ impl Group {
         let run = unsafe { self.start(task, operator, memory, in_place, None)? };
         Ok(Pending::new(run, |_| Some(())))
     }
+
+    /// As [`Group::start_bytes`], and waits: the memory is free again when this returns or unwinds.
+    ///
+    /// # Safety
+    /// As [`Group::start_bytes`], until then.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// The calling thread.
+    /// # Errors
+    /// As [`Group::start_bytes`]; what went wrong since.
+    pub unsafe fn complete_bytes(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        contribution: *const [u8],
+        result: *mut [u8],
+        in_place: bool,
+    ) -> Result<(), Error> {
+        let memory = Memory { input: contribution, output: result };
+        self.check(task, operator, memory, in_place)?;
+        // SAFETY: checked; the caller's promise.
+        unsafe { self.complete(task, operator, memory, in_place) }
+    }
 }

@@ -15,12 +15,15 @@
 //!
 //! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use crate::coll::algo::choose::Choices;
+use crate::coll::algo::choose::{Algorithm, Choices};
+use crate::coll::algo::{Task, record};
 use crate::coll::failure::Failure;
+use crate::coll::plan::Plan;
+use crate::coll::recorder::Recorder;
 use crate::coll::run::Run;
 use crate::error::Error;
 use crate::session::{Inner, Session};
@@ -33,6 +36,8 @@ const GIVEN: u64 = 1 << (ID_BITS - 1);
 const NUMBER_BITS: u32 = 16;
 /// The last number: that of notices that the group is over. Its bits are those of numbers.
 pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
+/// Most plans that a group keeps.
+const PLANS: usize = 8;
 /// Most collectives of a group that are outstanding.
 const MOST: usize = 1 << (NUMBER_BITS - 1);
 
@@ -68,6 +73,18 @@ pub(crate) struct Context {
     pub(super) failure: OnceLock<Failure>,
     runs: Mutex<Vec<Weak<Run>>>,
     choices: Mutex<Choices>,
+    /// Short plans that were made last, the latest first.
+    plans: Mutex<VecDeque<(Key, Arc<Plan>)>>,
+}
+
+/// What a plan of a group hangs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) task: Task,
+    pub(super) algorithm: Algorithm,
+    /// Bytes of an element.
+    pub(super) element: usize,
+    pub(super) in_place: bool,
 }
 
 impl Context {
@@ -94,6 +111,7 @@ impl Context {
             failure: OnceLock::new(),
             runs: Mutex::new(Vec::new()),
             choices: Mutex::new(choices),
+            plans: Mutex::default(),
         };
         Ok(Group { context: Arc::new(context) })
     }
@@ -143,6 +161,21 @@ impl Context {
     /// Another one is under way.
     pub(super) fn add(&self, run: &Arc<Run>) {
         self.list().push(Arc::downgrade(run));
+    }
+
+    /// The plan for that, which is kept if it is short: programs do the same again and again.
+    pub(super) fn plan(&self, key: Key) -> Arc<Plan> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == key) {
+            return plan.clone();
+        }
+        let recorder = Recorder::new(self.rank, self.size(), key.element, key.in_place);
+        let plan = Arc::new(record(recorder, &key.task, key.algorithm));
+        if plan.is_short() {
+            plans.truncate(PLANS - 1);
+            plans.push_front((key, plan.clone()));
+        }
+        plan
     }
 
     pub(super) fn choices(&self) -> MutexGuard<'_, Choices> {

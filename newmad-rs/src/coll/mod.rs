@@ -13,7 +13,7 @@
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
 //! | `knobs` | the knobs |
-//! | `run` | carrying it out; `pending`: the handle |
+//! | `run` | carrying it out; `pending`: the handle; `straight`: short ones, by the caller that waits |
 //! | `failure` | what happens when a member dies or gives up |
 //! | `simulator` | all plans in one thread, against an oracle |
 //!
@@ -34,6 +34,7 @@ mod recorder;
 mod run;
 #[cfg(test)]
 mod simulator;
+mod straight;
 
 pub(crate) use algo::choose::Choices;
 pub use algo::choose::algorithms;

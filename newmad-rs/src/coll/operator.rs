@@ -4,6 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::coll::plan::Side;
+
 mod sealed {
     pub trait Sealed: Sized {
         const ZERO: Self;
@@ -104,6 +106,20 @@ pub struct Operator {
     pub(super) apply: Arc<Apply>,
     pub(super) element: usize,
     pub(super) commutative: bool,
+}
+
+impl Operator {
+    /// Makes one of both, which is kept on that side.
+    pub(super) fn combine(&self, left: &mut [u8], right: &mut [u8], keep: Side) {
+        match keep {
+            Side::Right => (self.apply)(left, right),
+            Side::Left if self.commutative => (self.apply)(right, left),
+            Side::Left => {
+                (self.apply)(left, right);
+                left.copy_from_slice(right);
+            }
+        }
+    }
 }
 
 impl Operator {

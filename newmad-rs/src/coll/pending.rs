@@ -11,13 +11,14 @@ use std::time::Instant;
 
 use pioman::{Completion, Hint};
 
+use crate::coll::algo::Task;
 use crate::coll::algo::choose::choose;
-use crate::coll::algo::{Task, record};
 use crate::coll::failure::{Failure, PATIENCE};
-use crate::coll::group::Group;
+use crate::coll::group::{Group, Key};
 use crate::coll::operator::Operator;
-use crate::coll::recorder::Recorder;
+use crate::coll::plan::Plan;
 use crate::coll::run::{Memory, Run};
+use crate::coll::straight::{self, Walk};
 use crate::error::Error;
 use crate::request::several::{Awaited, Seal, Waited, What};
 
@@ -35,16 +36,28 @@ impl Group {
         in_place: bool,
         kept: Option<Box<dyn Any + Send>>,
     ) -> Result<Arc<Run>, Error> {
+        let plan = self.plan(task, operator, &memory, in_place)?;
+        let next = self.context.next();
+        // SAFETY: the caller's promise.
+        unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) }
+    }
+
+    /// The plan, and whether it may be carried out.
+    fn plan(
+        &self,
+        task: &Task,
+        operator: Option<&Operator>,
+        memory: &Memory,
+        in_place: bool,
+    ) -> Result<Arc<Plan>, Error> {
         let context = &self.context;
         if let Some(failure) = context.failure.get() {
             return Err(failure.error());
         }
-        context.admit()?;
         let ordered = operator.is_some_and(|operator| !operator.commutative);
         let element = operator.map_or(1, |operator| operator.element);
         let algorithm = choose(&context.choices(), task, context.size(), ordered);
-        let recorder = Recorder::new(context.rank, context.size(), element, in_place);
-        let plan = record(recorder, task, algorithm);
+        let plan = context.plan(Key { task: task.clone(), algorithm, element, in_place });
         // What the tasks' lengths were checked for already; all safety of memory comes to this.
         let [input, output, scratch] = plan.extents;
         if input > memory.input.len() || output > memory.output.len() || scratch > plan.scratch {
@@ -52,7 +65,23 @@ impl Group {
             let what = "bytes (the plan goes beyond its memory: a bug of newmad)";
             return Err(Error::BadBuffer { what, expected: input + output, found });
         }
-        let (tag, listens) = context.next();
+        Ok(plan)
+    }
+
+    /// Begins a run, or goes on as one, with a tag that says whether it listens for notices.
+    ///
+    /// # Safety
+    /// As [`Group::start`].
+    unsafe fn begin(
+        &self,
+        plan: (Arc<Plan>, usize, &[u128]),
+        (tag, listens): (u64, bool),
+        operator: Option<&Operator>,
+        memory: Memory,
+        kept: Option<Box<dyn Any + Send>>,
+    ) -> Result<Arc<Run>, Error> {
+        let context = &self.context;
+        context.admit()?;
         // SAFETY: the caller's promise.
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
         context.add(&run);
@@ -78,10 +107,34 @@ impl Group {
         memory: Memory,
         in_place: bool,
     ) -> Result<(), Error> {
+        let session = &self.context.session;
+        let looking = session.engine.looking(&session.manager);
+        let plan = self.plan(task, operator, &memory, in_place)?;
+        let next = self.context.next();
+        let (mut scratch, mut done) = ([0; _], 0);
+        // Who listens needs a request for that.
+        if plan.is_short() && !next.1 {
+            // SAFETY: the caller's promise.
+            let walk = unsafe {
+                straight::walk(&self.context, &plan, operator, next.0, &memory, &mut scratch)
+            };
+            done = match walk {
+                Walk::Done => return Ok(()),
+                Walk::Reached(step) => step,
+                Walk::Failed(failure) => {
+                    self.context.revoke(failure);
+                    return Err(failure.error());
+                }
+                Walk::Panicked(panic) => {
+                    self.context.revoke(Failure::Panicked);
+                    resume_unwind(panic)
+                }
+            };
+        }
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.start(task, operator, memory, in_place, None)? };
+        let run = unsafe { self.begin((plan, done, &scratch), next, operator, memory, None)? };
         let borrowed = Borrowed(&run);
-        run.wait(&run.over);
+        run.wait(&run.over, looking);
         std::mem::forget(borrowed);
         result(&run)
     }
@@ -140,7 +193,7 @@ impl<R> Pending<R> {
     /// # Panics
     /// When an operator did.
     pub fn wait(self) -> Result<R, Error> {
-        self.run.wait(&self.run.told);
+        self.run.wait(&self.run.told, None);
         self.take()
     }
 
@@ -185,7 +238,7 @@ impl Pending<()> {
     /// # Errors
     /// As [`Pending::wait`].
     pub fn wait_over(&self) -> Result<(), Error> {
-        self.run.wait(&self.run.over);
+        self.run.wait(&self.run.over, None);
         self.take()
     }
 }

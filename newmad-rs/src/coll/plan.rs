@@ -113,12 +113,17 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done yet. Allocates all that it will ever need.
-    pub(crate) fn new(plan: &Plan) -> Progress {
-        let waits: Box<[u32]> = plan.steps.iter().map(|step| step.waits).collect();
+    /// The first `done` steps are over. Allocates all that it will ever need.
+    pub(crate) fn after(plan: &Plan, done: usize) -> Progress {
+        let mut waits: Box<[u32]> = plan.steps.iter().map(|step| step.waits).collect();
+        for step in &plan.steps[..done] {
+            for &next in step.at_end.iter().chain(&step.at_start) {
+                waits[next as usize] -= 1;
+            }
+        }
         let mut ready = VecDeque::with_capacity(waits.len());
-        ready.extend((0..waits.len() as u32).filter(|&step| waits[step as usize] == 0));
-        Progress { left: waits.len(), waits, ready }
+        ready.extend((done as u32..waits.len() as u32).filter(|&step| waits[step as usize] == 0));
+        Progress { left: waits.len() - done, waits, ready }
     }
 
     /// A step that can be started.

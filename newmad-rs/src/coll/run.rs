@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
-use pioman::{Completion, Handover, HandoverLock, Hint, Task, TaskBuilder};
+use pioman::{Completion, Handover, HandoverLock, Hint, Looking, Task, TaskBuilder};
 
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::group::Context;
@@ -73,7 +73,7 @@ pub(crate) struct Run {
 /// What whoever carries the plan on works with.
 struct Work {
     run: Weak<Run>,
-    plan: Plan,
+    plan: Arc<Plan>,
     progress: Progress,
     /// By [`Buf`].
     buffers: [*mut u8; 3],
@@ -164,20 +164,22 @@ fn carry_on(run: Arc<Run>) {
 }
 
 impl Run {
-    /// A run that has not begun; [`Run::go`] begins it.
+    /// A run that has not begun; [`Run::go`] begins it. So many steps of the plan are done already, with this scratch memory.
     ///
     /// # Safety
     /// The memory is as long as the plan takes it to be. Until the run is over it stays, is not written to by anybody else,
     /// and the output is not read.
     pub(super) unsafe fn new(
         context: &Arc<Context>,
-        plan: Plan,
+        (plan, done, so_far): (Arc<Plan>, usize, &[u128]),
         operator: Option<Operator>,
         tag: u64,
         memory: Memory,
         kept: Option<Box<dyn Any + Send>>,
     ) -> Arc<Run> {
         let mut scratch = vec![0u128; plan.scratch.div_ceil(16)].into_boxed_slice();
+        let known = so_far.len().min(scratch.len());
+        scratch[..known].copy_from_slice(&so_far[..known]);
         let messages = plan.messages() as u32;
         let mut slot_of = vec![u32::MAX; plan.steps.len()].into_boxed_slice();
         let mut slots = Vec::with_capacity(messages as usize + 1);
@@ -200,7 +202,7 @@ impl Run {
             memory.output.cast(),
             scratch.as_mut_ptr().cast(),
         ];
-        let progress = Progress::new(&plan);
+        let progress = Progress::after(&plan, done);
         Arc::new_cyclic(|run| Run {
             told: Completion::new(),
             over: Completion::new(),
@@ -248,10 +250,15 @@ impl Run {
         &self.context.session
     }
 
-    /// Waits for one of its two ends.
-    pub(crate) fn wait(&self, end: &Completion) {
+    /// Waits for one of its two ends. The caller is `looking`, or not.
+    pub(crate) fn wait(&self, end: &Completion, looking: Option<Looking<'_>>) {
         let manager = &self.context.session.manager;
-        if end.is_done() || manager.wait_until(end, Hint::Short, Instant::now() + PATIENCE) {
+        let deadline = Instant::now() + PATIENCE;
+        let ended = match looking {
+            Some(looking) => looking.wait_until(end, Hint::Short, Some(deadline)),
+            None => end.is_done() || manager.wait_until(end, Hint::Short, deadline),
+        };
+        if ended {
             return;
         }
         self.listen();
@@ -363,14 +370,7 @@ impl Work {
         let (left, right) = unsafe {
             (std::slice::from_raw_parts_mut(left, len), std::slice::from_raw_parts_mut(right, len))
         };
-        let result = catch_unwind(AssertUnwindSafe(|| match keep {
-            Side::Right => (operator.apply)(left, right),
-            Side::Left if operator.commutative => (operator.apply)(right, left),
-            Side::Left => {
-                (operator.apply)(left, right);
-                left.copy_from_slice(right);
-            }
-        }));
+        let result = catch_unwind(AssertUnwindSafe(|| operator.combine(left, right, keep)));
         if let Err(panic) = result {
             *run.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
             self.failed = true;

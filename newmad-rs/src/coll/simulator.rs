@@ -187,7 +187,7 @@ fn run(parts: Vec<Part>, operator: &Operator, choices: &Choices, seed: u64) -> V
             let recorder = Recorder::new(rank as u32, size, operator.element, part.in_place);
             let plan = record(recorder, &part.task, algorithm);
             let scratch = vec![0xdd; plan.scratch];
-            let progress = Progress::new(&plan);
+            let progress = Progress::after(&plan, 0);
             let buffers = [part.input, part.output, scratch];
             Rank { plan, progress, buffers, open: Vec::new() }
         })
