@@ -10,47 +10,11 @@ mod managers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::time::Duration;
 
+use common::madmpi::{compile, prefix};
+
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tests/c");
-
-/// Where madmpi is installed, as a user would.
-fn prefix() -> &'static Path {
-    static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("madmpi");
-        let mut built = std::env::current_exe().expect("a test knows itself");
-        built.pop();
-        let installed =
-            Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"))
-                .args([&folder, &built])
-                .output()
-                .expect("the installer is there");
-        assert!(installed.status.success(), "{}", common::err(&installed));
-        folder
-    })
-}
-
-/// Compiles a program with that compiler; where it is.
-fn compile(compiler: &Path, program: &Path, label: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
-    std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let name = program.file_stem().expect("a program has a name").to_string_lossy();
-    let binary = folder.join(format!("{name}.{label}"));
-    let made = Command::new(compiler)
-        .args(["-O1", "-Wall", "-Wno-deprecated-declarations", "-pthread"])
-        // The headers of others are theirs.
-        .args((label != "openmpi" && label != "mpich").then_some("-Werror"))
-        .arg("-o")
-        .arg(&binary)
-        .arg(program)
-        .arg("-lm")
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
-    assert!(made.status.success(), "{}: {}", program.display(), common::err(&made));
-    binary
-}
 
 struct Program {
     source: PathBuf,

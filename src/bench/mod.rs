@@ -5,6 +5,7 @@
 //! ([`present`], [`results`]). Objects and option names are those of DESIGN §8.
 
 mod alias;
+mod apps;
 mod bandwidth;
 mod bare;
 mod clocks;
@@ -145,7 +146,8 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 18] = [
+pub(crate) static BENCHES: [&Bench; 19] = [
+    &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
     &reactivity::BENCH,

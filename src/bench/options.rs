@@ -15,6 +15,7 @@ interleaved over several rounds. Which options a bench has, and what its metrics
 
 Examples:
   mad bench --list
+  mad bench apps --peers
   mad bench overlap --driver shm --size 64K,1M --compute-us 20000
   mad bench overlap --mode mono,smp --progression 0,1 --side receiver,sender
   mad bench reactivity --threads 2,8,32 --json

@@ -16,7 +16,7 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [(&str, &str); 9] = sources![
+const SOURCES: [(&str, &str); 10] = sources![
     "peer.h",
     "spin.h",
     "latency.c",
@@ -24,6 +24,7 @@ const SOURCES: [(&str, &str); 9] = sources![
     "mt_latency.c",
     "overlap.c",
     "submit.c",
+    "halo.c",
     "reactivity.c",
     "idle.c"
 ];

@@ -1,0 +1,94 @@
+//! What the library does beside a program costs the program next to nothing. The program is the one that showed when it did
+//! not: two ranks compute, exchange halos, agree on a sum, and compute again (`peers/mpi/halo.c`, and the same over newmad).
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use common::madmpi::{compile, prefix};
+use common::{err, mad, out};
+
+const STEPS: &str = "1000";
+const HALO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/mpi/halo.c");
+
+/// What `PIOM_STATS` told of all processes of a job.
+#[derive(Debug, Default)]
+struct Told {
+    processes: u32,
+    /// Sleeps of the background watchers, and events that these found.
+    sleeps: u64,
+    found: u64,
+    /// Milliseconds on a core: of the library's threads, and of everything.
+    library_ms: f64,
+    total_ms: f64,
+}
+
+fn told(text: &str) -> Told {
+    let mut told = Told::default();
+    for line in text.lines() {
+        // The launcher may say of which rank it is: `[0] …`.
+        let line =
+            line.strip_prefix('[').and_then(|line| line.split_once("] ")).map_or(line, |l| l.1);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        if line.starts_with("pioman: rank") {
+            told.processes += 1;
+        } else if words.get(1) == Some(&"block") {
+            told.found += number(3).expect("a source, its point, polls and hits");
+        } else if line.starts_with("sleeps:") {
+            told.sleeps += number(6).expect("sleeps in the front watch and in the spare one");
+        } else if let Some(threads) = line.strip_prefix("time on a core: ") {
+            for thread in threads.split(", ") {
+                let (name, time) = thread.trim_end_matches(" ms").rsplit_once(' ').expect("a time");
+                let ms: f64 = time.parse().expect("milliseconds");
+                match name {
+                    "total" => told.total_ms += ms,
+                    _ => told.library_ms += ms,
+                }
+            }
+        }
+    }
+    told
+}
+
+/// Runs a job of two processes, and holds it to the bounds.
+fn is_cheap(mut command: Command, what: &str) {
+    let begun = Instant::now();
+    let output: Output = command.env("PIOM_STATS", "1").output().expect("mad can be started");
+    let seconds = begun.elapsed().as_secs_f64();
+    assert!(output.status.success(), "{what}: {}", err(&output));
+    assert!(out(&output).contains("mpi_time"), "{what}: {}", out(&output));
+    let told = told(&err(&output));
+    println!("{what}: {told:?} in {seconds:.1} s");
+    assert_eq!(told.processes, 2, "{what}: {}", err(&output));
+    let bound = 2.0 * told.found as f64 + 10.0 * seconds * f64::from(told.processes);
+    assert!(told.sleeps as f64 <= bound, "{what}: watchers woke too often: {told:?}");
+    assert!(told.total_ms > 1000.0, "{what}: the program has computed: {told:?}");
+    let share = told.library_ms / told.total_ms;
+    assert!(share < 0.02, "{what}: the library's threads took {share:.3} of the time: {told:?}");
+}
+
+#[test]
+fn the_background_of_an_mpi_program_costs_next_to_nothing() {
+    let program = compile(&prefix().join("bin/mpicc"), Path::new(HALO), "background");
+    for driver in ["shm", "tcp"] {
+        for mode in ["smp", "mono"] {
+            let mut command = mad(&["run", "-n", "2", "--driver", driver, "--mode", mode]);
+            command.arg(&program).args(["0", "1", STEPS, "0:8192:1000:6"]);
+            is_cheap(command, &format!("madmpi, {driver}, {mode}"));
+        }
+    }
+}
+
+#[test]
+fn the_background_of_a_program_over_newmad_costs_next_to_nothing() {
+    for driver in ["shm", "tcp"] {
+        for mode in ["smp", "mono"] {
+            let mut command = mad(&["bench", "apps", "--json", "--rounds", "1", "--iters", STEPS]);
+            command.args(["--driver", driver, "--mode", mode]);
+            is_cheap(command, &format!("newmad, {driver}, {mode}"));
+        }
+    }
+}
