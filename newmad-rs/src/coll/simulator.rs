@@ -1,7 +1,8 @@
 //! All ranks' plans carried out in one thread, in any order that is possible, against a sequential oracle.
 //!
 //! A message is copied when it is sent (eager) or when it arrives (rendezvous); receives of a pair get its messages in
-//! order. Whatever is under way at once is checked not to touch the same bytes.
+//! order. Whatever is under way at once is checked not to touch the same bytes. Some ranks walk through a part of their plan
+//! first, as callers that wait do (`straight`).
 
 use std::collections::HashMap;
 
@@ -16,6 +17,8 @@ use crate::coll::recorder::Recorder;
 struct Rank {
     plan: Plan,
     progress: Progress,
+    /// The next step of a caller that walks.
+    walk: Option<usize>,
     buffers: [Vec<u8>; 3],
     /// Messages under way: what they read, or write.
     open: Vec<(u32, Place, bool)>,
@@ -58,6 +61,12 @@ impl World {
         }
         for turn in 0..count {
             let rank = (first + turn) % count;
+            if let Some(at) = self.ranks[rank].walk {
+                if self.walk(rank as u32, at) {
+                    return true;
+                }
+                continue;
+            }
             let choice = self.random();
             if let Some(step) = self.ranks[rank].progress.take_any(choice) {
                 self.start(rank as u32, step);
@@ -65,6 +74,61 @@ impl World {
             }
         }
         self.deliver()
+    }
+
+    /// The next step of a rank that walks. False: it looks for a message that has not come.
+    fn walk(&mut self, me: u32, at: usize) -> bool {
+        let rank = &mut self.ranks[me as usize];
+        if at == rank.plan.steps.len() {
+            self.run(me, at);
+            return true;
+        }
+        rank.walk = Some(at + 1);
+        match rank.plan.action(at as u32) {
+            Action::Send { to, from } => {
+                let data = Some(rank.bytes(from).to_vec());
+                let pair = self.pairs.entry((me, to)).or_default();
+                pair.sent.push_back(Sent { step: at as u32, data });
+            }
+            Action::Recv { from, into } => {
+                let sent = &mut self.pairs.entry((from, me)).or_default().sent;
+                match sent.front().map(|sent| sent.data.is_some()) {
+                    Some(true) => {
+                        let data = sent.pop_front().and_then(|sent| sent.data).unwrap();
+                        rank.bytes_mut(into).copy_from_slice(&data);
+                    }
+                    // It takes a request to receive it.
+                    Some(false) => self.run(me, at),
+                    None => {
+                        rank.walk = Some(at);
+                        return false;
+                    }
+                }
+            }
+            action @ (Action::Combine { .. } | Action::Copy { .. } | Action::Nothing) => {
+                local(&self.operator, rank, action);
+            }
+        }
+        true
+    }
+
+    /// The rest of a walk becomes a run.
+    fn run(&mut self, me: u32, done: usize) {
+        let rank = &mut self.ranks[me as usize];
+        rank.progress = Progress::after(&rank.plan, done);
+        rank.walk = None;
+    }
+
+    /// A rank that walks has looked for long enough. False: none does.
+    fn give_up(&mut self) -> bool {
+        let count = self.ranks.len();
+        let first = self.random();
+        let walks = (0..count).map(|turn| (first + turn) % count);
+        let found = walks.into_iter().find_map(|rank| Some((rank, self.ranks[rank].walk?)));
+        if let Some((rank, at)) = found {
+            self.run(rank as u32, at);
+        }
+        found.is_some()
     }
 
     fn start(&mut self, me: u32, step: u32) {
@@ -109,20 +173,7 @@ impl World {
                 rank.progress.started(&rank.plan, step);
                 return;
             }
-            Action::Combine { left, right, keep } => {
-                let left_bytes = rank.bytes(left).to_vec();
-                (operator.apply)(&left_bytes, rank.bytes_mut(right));
-                if keep == Side::Left {
-                    let result = rank.bytes(right).to_vec();
-                    rank.bytes_mut(left).copy_from_slice(&result);
-                    rank.bytes_mut(right).fill(0xee);
-                }
-            }
-            Action::Copy { from, into } => {
-                let data = rank.bytes(from).to_vec();
-                rank.bytes_mut(into).copy_from_slice(&data);
-            }
-            Action::Nothing => {}
+            action => local(&operator, rank, action),
         }
         rank.progress.ended(&rank.plan, step);
     }
@@ -168,6 +219,26 @@ impl Rank {
     }
 }
 
+/// A step that is no message.
+fn local(operator: &Operator, rank: &mut Rank, action: Action) {
+    match action {
+        Action::Combine { left, right, keep } => {
+            let left_bytes = rank.bytes(left).to_vec();
+            (operator.apply)(&left_bytes, rank.bytes_mut(right));
+            if keep == Side::Left {
+                let result = rank.bytes(right).to_vec();
+                rank.bytes_mut(left).copy_from_slice(&result);
+                rank.bytes_mut(right).fill(0xee);
+            }
+        }
+        Action::Copy { from, into } => {
+            let data = rank.bytes(from).to_vec();
+            rank.bytes_mut(into).copy_from_slice(&data);
+        }
+        Action::Nothing | Action::Send { .. } | Action::Recv { .. } => {}
+    }
+}
+
 /// One rank's part of a collective.
 struct Part {
     task: Task,
@@ -189,12 +260,13 @@ fn run(parts: Vec<Part>, operator: &Operator, choices: &Choices, seed: u64) -> V
             let scratch = vec![0xdd; plan.scratch];
             let progress = Progress::after(&plan, 0);
             let buffers = [part.input, part.output, scratch];
-            Rank { plan, progress, buffers, open: Vec::new() }
+            let walk = (seed >> (rank % 64) & 1 == 1).then_some(0);
+            Rank { plan, progress, walk, buffers, open: Vec::new() }
         })
         .collect();
     let operator = operator.clone();
     let mut world = World { ranks, pairs: HashMap::new(), operator, random: seed | 1 };
-    while world.advance() {}
+    while world.advance() || world.give_up() {}
     for (number, rank) in world.ranks.iter().enumerate() {
         assert!(rank.progress.is_over(), "rank {number} of {size} waits for ever");
     }
