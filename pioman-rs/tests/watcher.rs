@@ -143,6 +143,63 @@ fn sleeps(careless: bool) -> u64 {
     slept
 }
 
+/// Pending, but its owner asks for its end.
+struct Attended {
+    come: AtomicBool,
+    done: AtomicBool,
+}
+
+// SAFETY: atomics.
+unsafe impl Source for Attended {
+    fn name(&self) -> &str {
+        "attended"
+    }
+    fn poll(&self) -> bool {
+        let found = self.come.swap(false, SeqCst);
+        if found {
+            self.done.store(true, SeqCst);
+        }
+        found
+    }
+    fn pending(&self) -> bool {
+        !self.done.load(SeqCst)
+    }
+    fn unattended(&self) -> bool {
+        false
+    }
+    fn fd(&self) -> Option<RawFd> {
+        None
+    }
+    fn arm(&self) -> bool {
+        panic!("nobody is to be woken for it")
+    }
+    fn disarm(&self) {}
+}
+
+/// The owner stays away for long: what comes is found all the same, later. Then the watcher sleeps without end.
+#[test]
+fn what_its_owner_does_not_ask_for_is_found_after_a_while() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    for _ in 0..2 {
+        let (come, done) = (AtomicBool::new(false), AtomicBool::new(false));
+        let source = Arc::new(Attended { come, done });
+        let registered = manager.add_source(source.clone()).unwrap();
+        manager.left_pending();
+        source.come.store(true, SeqCst);
+        let until = Instant::now() + LIMIT;
+        while source.pending() {
+            assert!(Instant::now() < until, "nobody looks");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Three looks more.
+        std::thread::sleep(Duration::from_millis(2500));
+        let before = manager.counters().sleeps[1];
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(manager.counters().sleeps[1] <= before + 1, "the watcher still looks");
+        drop(registered);
+    }
+}
+
 #[test]
 fn who_is_inside_a_source_is_left_alone_by_the_watcher() {
     let slept = sleeps(false);

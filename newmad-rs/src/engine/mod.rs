@@ -303,11 +303,8 @@ impl Engine {
     /// Sees to it that somebody watches what is unattended. The usual case in short: a spare kernel thread sleeps on the
     /// descriptor, and the peers have only to be asked to ring.
     pub(crate) fn have_watched(&self, manager: &Manager) {
-        if !self.unattended() {
-            return;
-        }
-        let watches = self.source.get().is_some_and(|source| manager.watches(*source));
-        if !watches || !self.arm_and_settle() {
+        let watches = |source: &SourceId| self.unattended() && manager.watches(*source);
+        if !self.source.get().is_some_and(watches) || !self.arm_and_settle() {
             manager.left_pending();
         }
     }

@@ -46,7 +46,7 @@ impl Core {
     /// Whether busy virtual processors need ticks. Signal handlers included.
     pub(crate) fn wants_ticks(&self) -> bool {
         let ticking = self.ticking();
-        ticking != 0 && self.registry.pin().unattended_of(ticking) != 0
+        ticking != 0 && self.registry.pin().pending_of(ticking) != 0
     }
 
     pub(crate) fn left_pending(&self) {
@@ -54,16 +54,32 @@ impl Core {
             return;
         }
         let sources = self.registry.pin();
-        let unattended = sources.unattended_of(u64::MAX);
-        if unattended == 0 {
+        let pending = sources.pending_of(u64::MAX);
+        if pending == 0 {
             return;
         }
-        self.visits.count();
-        self.cover(Point::Library, &sources);
-        if unattended & self.ticking() != 0
+        if sources.unattended_of(u64::MAX) != 0 {
+            self.visits.count();
+            self.cover(Point::Library, &sources);
+        } else if self.has_watcher() {
+            self.look_seldom();
+        }
+        if pending & self.ticking() != 0
             && let Some(load) = self.load.get()
         {
             load.arm_ticks();
+        }
+    }
+
+    /// Something is pending, and its owners ask for it; the watcher looks now and then, for the sake of peers that need an
+    /// answer while an owner stays away, and cannot wake anybody (`watch::spare`).
+    #[inline]
+    fn look_seldom(&self) {
+        if !self.seldom.load(Relaxed)
+            && !self.seldom.swap(true, SeqCst)
+            && let Some(watcher) = self.watcher.get()
+        {
+            watcher.notify();
         }
     }
 

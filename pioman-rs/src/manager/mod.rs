@@ -216,6 +216,7 @@ impl Builder {
             waiting: AtomicUsize::new(0),
             prefers_waiters,
             visits: Visits::default(),
+            seldom: AtomicBool::new(false),
             spun: AtomicBool::new(false),
             idle_poller: AtomicUsize::new(0),
             idle_mask: AtomicU64::new(0),
@@ -297,6 +298,8 @@ pub(crate) struct Core {
     pub(crate) prefers_waiters: bool,
     /// How often something was left pending.
     pub(crate) visits: Visits,
+    /// The watcher looks now and then at what is pending.
+    pub(crate) seldom: AtomicBool,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
     pub(crate) spun: AtomicBool,
     /// The idle virtual processor that polls (its address), and what: the others sleep.

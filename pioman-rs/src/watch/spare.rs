@@ -2,19 +2,23 @@
 //!
 //! The watcher sleeps in `epoll_wait`; nobody has to wake it to give it the watch, arming the set is enough.
 //! When an event comes it treats whatever there is (completes requests, answers rendezvous), then sleeps
-//! again, armed if something is still pending and nobody else watches.
+//! again, armed if something is still unattended and nobody else watches.
+//!
+//! While something is pending that is attended, and for which nothing is armed, it looks twice a second ([`Seldom`]): a
+//! peer may need an answer, and the owner stay away. The first such request after a quiet time wakes it once.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use marcel::Sleeper;
 use marcel::lwp::{LwpPool, prefer_current_thread};
 
 use crate::manager::Core;
 use crate::manager::point::Point;
+use crate::manager::registry::Pinned;
 use crate::observe::threads::library_thread;
 use crate::watch::patrol::Patrol;
 
@@ -91,26 +95,73 @@ impl Spare {
     }
 }
 
+/// Time between two looks at what is attended.
+const SELDOM: Duration = Duration::from_millis(500);
+/// After so many looks at which nothing was pending they end.
+const QUIET: u32 = 3;
+
+/// The watcher's looks at what is attended.
+#[derive(Default)]
+struct Seldom {
+    next: Option<Instant>,
+    quiet: u32,
+}
+
+impl Seldom {
+    /// When the next look is due.
+    fn next(&mut self, core: &Core) -> Option<Instant> {
+        if !core.seldom.load(SeqCst) {
+            self.next = None;
+        } else if self.next.is_none() {
+            self.next = Some(Instant::now() + SELDOM);
+        }
+        self.next
+    }
+
+    /// The sources to look at now, if a look is due.
+    fn due(&mut self, core: &Core, sources: &Pinned<'_>) -> u64 {
+        let now = Instant::now();
+        if self.next.is_none_or(|next| now < next) {
+            return 0;
+        }
+        self.next = Some(now + SELDOM);
+        let pending = sources.pending_of(u64::MAX);
+        self.quiet = if pending == 0 { self.quiet + 1 } else { 0 };
+        if self.quiet == QUIET {
+            self.quiet = 0;
+            core.seldom.store(false, SeqCst);
+            // Unless something has come to be pending whose owner saw the word before.
+            core.seldom.store(sources.pending_of(u64::MAX) != 0, SeqCst);
+        }
+        pending
+    }
+}
+
 impl Shared {
     fn watch(&self) {
         prefer_current_thread();
         let core = &self.core;
         core.wake_up.probe();
         let mut patrol = Patrol::new(core);
+        let mut seldom = Seldom::default();
         while !self.stopping.load(SeqCst) {
             // Without a runtime there are no ticks but these.
             let ticks = core.load.get().is_none() && core.take_ticker();
             // Tasks that nobody else runs are run here; as long as there are any, at the tick's pace.
             let paced = core.tasks.visit_by_watcher(core) || ticks;
             let soon = paced.then(|| Instant::now() + core.tick_period);
-            let soon = [soon, patrol.next()].into_iter().flatten().min();
+            let soon = [soon, patrol.next(), seldom.next(core)].into_iter().flatten().min();
             let mut reported = 0;
             self.sleeper
                 .sleep_in(|| self.stopping.load(SeqCst), || reported = core.spare.sleep(soon));
             core.wake_up.found();
             let sources = core.registry.pin();
             sources.acknowledge(reported);
-            let found = core.drain(Point::Block, &sources, core.awaited() | patrol.polls());
+            let found = core.drain(
+                Point::Block,
+                &sources,
+                core.awaited() | patrol.polls() | seldom.due(core, &sources),
+            );
             core.spare.woken(found);
             if ticks {
                 core.release_ticker(Point::Tick, &sources);
