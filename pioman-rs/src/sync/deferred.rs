@@ -13,6 +13,9 @@
 //! instructions on pointers: wakers are put in, exchanged and taken out under it, and a future that is dropped takes
 //! itself out of the queue. No waker is called with it held, so a waker may drop any future, even the one it wakes.
 //!
+//! Whoever has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]); and so does whoever has taken the
+//! lock and moved others' slots from the one to the other, after unlocking: the one who fired may have found both empty.
+//!
 //! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
 
@@ -21,13 +24,15 @@ use std::task::Waker;
 
 #[cfg(not(loom))]
 use crate::fault;
-use crate::shim::{AtomicPtr, Mutex, MutexGuard, Ordering::*};
+use crate::shim::{AtomicBool, AtomicPtr, Mutex, MutexGuard, Ordering::*};
 use crate::sync::future::{FIRED, LISTED, QUEUED, Slot};
 
 pub(crate) struct Deferred {
     /// Just fired, newest first.
     inbox: AtomicPtr<Slot>,
     queue: Mutex<Fifo>,
+    /// The queue is not empty. Written under its lock.
+    due: AtomicBool,
 }
 
 pub(crate) struct Fifo {
@@ -42,12 +47,14 @@ unsafe impl Send for Fifo {}
 static DEFERRED: Deferred = Deferred {
     inbox: AtomicPtr::new(null_mut()),
     queue: Mutex::new(Fifo { head: null(), tail: null() }),
+    due: AtomicBool::new(false),
 };
 #[cfg(loom)]
 loom::lazy_static! {
     static ref DEFERRED: Deferred = Deferred {
         inbox: AtomicPtr::new(null_mut()),
         queue: Mutex::new(Fifo { head: null(), tail: null() }),
+        due: AtomicBool::new(false),
     };
 }
 
@@ -92,7 +99,14 @@ impl Deferred {
                 oldest = next;
             }
         }
+        self.due.store(!queue.head.is_null(), Release);
         queue
+    }
+
+    /// Whether wakers are to be called. What another thread is moving into the queue meanwhile, that one sees to.
+    #[inline]
+    fn is_due(&self) -> bool {
+        !self.inbox.load(Relaxed).is_null() || self.due.load(Acquire)
     }
 
     /// Takes the oldest out; its waker.
@@ -103,6 +117,7 @@ impl Deferred {
         queue.head = slot.next.get();
         if queue.head.is_null() {
             queue.tail = null();
+            self.due.store(false, Release);
         }
         let waker = slot.waker.take();
         slot.state.store(FIRED, Release); // the last touch
@@ -158,7 +173,7 @@ impl Fifo {
 /// Called when all lists have been told that an event concerns: has wakers called, if any are due.
 #[inline]
 pub(crate) fn settle() {
-    if !deferred().inbox.load(Relaxed).is_null() {
+    if deferred().is_due() {
         settle_now();
     }
 }

@@ -135,6 +135,7 @@ impl<'a> Wait<'a> {
         let fired = slot.state.load(Relaxed) == FIRED;
         drop(queue);
         drop(old);
+        deferred::settle(); // of those that the lock has put into the queue
         if fired {
             slot.state.store(OVER, Relaxed);
             return Poll::Ready(());
@@ -175,6 +176,7 @@ impl Drop for Wait<'_> {
             }
             break;
         }
+        deferred::settle();
         self.what.give_back();
     }
 }
@@ -204,6 +206,7 @@ impl<'a> IntoFuture for &'a Completion {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::shim::AtomicBool;
     use crate::sync::semaphore::Semaphore;
     use loom::sync::Notify;
     use loom::thread;
@@ -214,6 +217,13 @@ mod model {
     impl Wake for Bell {
         fn wake(self: Arc<Self>) {
             self.0.notify();
+        }
+    }
+
+    struct Flag(AtomicBool);
+    impl Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.store(true, SeqCst);
         }
     }
 
@@ -253,6 +263,31 @@ mod model {
             }
             drop(future);
             completer.join().unwrap();
+        });
+    }
+
+    /// What has just been fired may be put into the queue by whoever polls another future at that moment.
+    #[test]
+    fn a_future_is_woken_while_another_is_polled() {
+        loom::model(|| {
+            let (semaphore, other) = (Arc::new(Semaphore::new(0)), Completion::new());
+            let giver = semaphore.clone();
+            let woken = Arc::new(Flag(AtomicBool::new(false)));
+            let bell = Arc::new(Bell(Notify::new()));
+            let mut future = Box::pin(Wait::new(semaphore.permit()));
+            let mut beside = Box::pin(Wait::new((&other).into()));
+            let waker = woken.clone().into();
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            assert!(!poll(beside.as_mut(), &bell));
+            let giver = thread::spawn(move || giver.release());
+            assert!(!poll(beside.as_mut(), &bell));
+            giver.join().unwrap();
+            // (Another poll would find it fired.)
+            assert!(
+                woken.0.load(SeqCst),
+                "whoever has fired it is gone, and its waker was not called"
+            );
+            drop((future, beside));
         });
     }
 
