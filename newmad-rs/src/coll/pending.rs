@@ -107,8 +107,6 @@ impl Group {
         memory: Memory,
         in_place: bool,
     ) -> Result<(), Error> {
-        let session = &self.context.session;
-        let looking = session.engine.looking(&session.manager);
         let plan = self.plan(task, operator, &memory, in_place)?;
         let next = self.context.next();
         let (mut scratch, mut done) = ([0; _], 0);
@@ -131,6 +129,8 @@ impl Group {
                 }
             };
         }
+        let session = &self.context.session;
+        let looking = session.engine.looking(&session.manager);
         // SAFETY: the caller's promise, and `Borrowed` waits.
         let run = unsafe { self.begin((plan, done, &scratch), next, operator, memory, None)? };
         let borrowed = Borrowed(&run);

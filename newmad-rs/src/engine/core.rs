@@ -263,7 +263,7 @@ pub(crate) struct Core<D> {
     /// Of these, those whose owners ask for their ends, and of those the receives of short messages.
     attended: usize,
     short: usize,
-    /// Whether the peers of all rails tell apart for what they ring.
+    /// Whether the peers of a rail tell apart for what they ring.
     tells_apart: bool,
     spell: u64,
     /// For what peers ring, or will when whoever watches in this spell sleeps.

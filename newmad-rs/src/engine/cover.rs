@@ -9,7 +9,8 @@
 //!   outstanding   0 ─ 1 ─ 2 ─ 1 ─ 0 ─ 1 ─ …
 //!   spell             └── 7 ──┘       └ 8
 //! ```
-//! So who begins a request in a spell that is *covered* need not do anything; in any other it covers it itself.
+//! So who begins a request in a spell that is *covered* need not do anything; in any other it covers it itself. A request for
+//! which peers are to ring for more than before begins another spell, too: what was armed for the others does not do.
 //!
 //! Rejected: to rely on whoever has begun what was outstanding before. It may be about to do so, find its own request over,
 //! ended by a third who looked in passing, and do nothing.

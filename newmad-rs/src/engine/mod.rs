@@ -231,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// Looks for a short message a few times, for a caller that polls (as [`Engine::looking`] says) and comes again.
+    /// Looks for a short message a few times, for a caller that comes again at once, until it sees to it that somebody watches.
     pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
         let _held; // dropped after the lock
         let Some(mut core) = self.try_lock() else { return Found::Nothing };
