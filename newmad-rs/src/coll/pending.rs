@@ -39,7 +39,7 @@ impl Group {
         let plan = self.plan(task, operator, &memory, in_place)?;
         let next = self.context.next();
         // SAFETY: the caller's promise.
-        unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) }
+        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) })
     }
 
     /// The plan, and whether it may be carried out.
@@ -54,6 +54,8 @@ impl Group {
         if let Some(failure) = context.failure.get() {
             return Err(failure.error());
         }
+        // Before it has a number: a member that is refused may try again with the same one.
+        context.admit()?;
         let ordered = operator.is_some_and(|operator| !operator.commutative);
         let element = operator.map_or(1, |operator| operator.element);
         let algorithm = choose(&context.choices(), task, context.size(), ordered);
@@ -79,9 +81,8 @@ impl Group {
         operator: Option<&Operator>,
         memory: Memory,
         kept: Option<Box<dyn Any + Send>>,
-    ) -> Result<Arc<Run>, Error> {
+    ) -> Arc<Run> {
         let context = &self.context;
-        context.admit()?;
         // SAFETY: the caller's promise.
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
         context.add(&run);
@@ -93,7 +94,7 @@ impl Group {
                 run.listen();
             }
         }
-        Ok(run)
+        run
     }
 
     /// As [`Group::start`] on borrowed memory: returns when it is free again.
@@ -132,7 +133,7 @@ impl Group {
         let session = &self.context.session;
         let looking = session.engine.looking(&session.manager);
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.begin((plan, done, &scratch), next, operator, memory, None)? };
+        let run = unsafe { self.begin((plan, done, &scratch), next, operator, memory, None) };
         let borrowed = Borrowed(&run);
         run.wait(&run.over, looking);
         std::mem::forget(borrowed);
