@@ -441,13 +441,15 @@ impl<D: Driver> Core<D> {
         request.finish(outcome);
     }
 
-    /// Finds and treats events until none is left, or enough is done for one call. True: something was done.
+    /// Finds and treats events until none is left, or enough is done for one call. True: something has changed that may let
+    /// somebody go on; not so while messages only wait for their peers.
     pub(crate) fn progress(&mut self) -> bool {
         let mut any = self.drain();
         for _ in 0..ROUNDS {
             let did = self.round();
             any |= did;
-            if !did || self.copies.is_empty() {
+            let goes_on = did || self.grace > 0;
+            if !goes_on || self.copies.is_empty() {
                 break;
             }
         }

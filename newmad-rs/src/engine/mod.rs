@@ -726,6 +726,7 @@ unsafe impl Source for Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::Ordering;
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
@@ -770,6 +771,36 @@ mod tests {
         });
         let left = limit.saturating_duration_since(Instant::now());
         assert_eq!(end.recv_timeout(left).unwrap(), [7]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.close().unwrap());
+            b.close().unwrap();
+        });
+    }
+
+    /// A message that waits for its peer is no progress: who arms for it may sleep.
+    #[test]
+    fn what_only_waits_for_its_peer_is_no_progress() {
+        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+        let mut world = Session::local_world(2, &manager).unwrap();
+        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let long = 1 << 20;
+        let send = b.isend(0, 1, vec![7; long]).unwrap();
+        let missed = a.irecv(1, 2, vec![0; long]).unwrap();
+        for session in [&a, &b] {
+            session.inner().engine.with(|core| {
+                assert!((0..10).any(|_| !core.progress()), "it never ends");
+                assert!((0..10).all(|_| !core.progress()), "nothing has come");
+                core.arm();
+                assert!(!core.progress());
+            });
+        }
+        assert!(missed.cancel().is_ok());
+        assert_eq!(a.irecv(1, 1, vec![0; long]).unwrap().wait().unwrap().0, vec![7; long]);
+        send.wait().unwrap();
+        assert_eq!(
+            [&a, &b].map(|of| of.inner().engine.signals.self_wakes.load(Ordering::Relaxed)),
+            [0, 0]
+        );
         std::thread::scope(|scope| {
             scope.spawn(|| a.close().unwrap());
             b.close().unwrap();

@@ -276,7 +276,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Copies a piece of the oldest copy, then lets the next one have its turn.
+    /// Copies a piece of the oldest copy, then lets the next one have its turn. False: nothing has changed, or it lets a
+    /// round pass first.
     pub(crate) fn copy_some(&mut self) -> bool {
         let Some(request) = self.copies.pop() else { return false };
         let peer = request.source.get();
@@ -287,7 +288,7 @@ impl<D: Driver> Core<D> {
         if self.grace > 0 {
             self.grace -= 1;
             self.copies.push_front(request, Place::Copies);
-            return true;
+            return false;
         }
         let moved = request.moved.get();
         let (at, piece) = request.run(moved, PIECE.min(request.total.get() - moved));
@@ -331,7 +332,7 @@ impl<D: Driver> Core<D> {
             }
             Err(Refused::Unable) => self.stream_instead(peer, request),
             // Numbered and in no queue, it ends with the gate, after what the peer sent before.
-            Err(Refused::Gone) => {}
+            Err(Refused::Gone) => return false,
         }
         true
     }
