@@ -183,24 +183,24 @@ fn admit(job: Job, service: &super::Service<'_>, arguments: Content<'_>) {
         (Some(entry), Content::Here(bytes)) => {
             let bytes = bytes.to_vec();
             if entry.inline || priority == Priority::Urgent {
-                run(job, &entry, bytes);
+                run(job, entry, bytes);
             } else {
                 let (compute, stack_size) = (entry.compute, entry.stack_size);
                 // A failure drops the job, which tells the caller.
-                let _ = start("", priority, compute, stack_size, move || run(job, &entry, bytes));
+                let _ = start("", priority, compute, stack_size, move || run(job, entry, bytes));
             }
         }
         (Some(entry), Content::Apart(len)) => {
             let (compute, stack_size) = (entry.compute, entry.stack_size);
             let _ = start("", priority, compute, stack_size, move || {
-                receive_and_run(job, &entry, len);
+                receive_and_run(job, entry, len);
             });
         }
     }
 }
 
 /// As [`run`], when the arguments are still to come.
-fn receive_and_run(mut job: Job, entry: &Entry, len: u64) {
+fn receive_and_run(mut job: Job, entry: Arc<Entry>, len: u64) {
     if !job.place.as_mut().is_some_and(|place| place.reserve(len)) {
         return;
     }
@@ -226,14 +226,15 @@ impl Drop for Level {
     }
 }
 
-/// Calls the handler and answers.
-fn run(job: Job, entry: &Entry, arguments: Vec<u8>) {
+/// Calls the handler and answers. Who has the answer may rely on it that the call does not hold the handler any more.
+fn run(job: Job, entry: Arc<Entry>, arguments: Vec<u8>) {
     let lane = job.place.as_ref().map_or(0, Place::lane);
     let depth = depth_of(lane) + 1;
     let context = Context::new(&job.shared, job.source, priority_of(lane), depth);
     let level = Level(DEPTH.replace(depth));
     let result = catch_unwind(AssertUnwindSafe(|| (entry.handler)(&context, arguments)));
     drop(level);
+    drop(entry);
     match result {
         Ok(Ok(result)) => job.answer(Status::Done, result),
         Ok(Err((status, message))) => job.answer(status, message.into()),
