@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use common::madmpi::{compile, prefix};
@@ -21,6 +21,8 @@ struct Told {
     /// Sleeps of the background watchers, and events that these found.
     sleeps: u64,
     found: u64,
+    /// Processes whose source told how often it has rung its peers and woken its own watcher.
+    figures: u32,
     /// Milliseconds on a core: of the library's threads, and of everything.
     library_ms: f64,
     total_ms: f64,
@@ -38,6 +40,8 @@ fn told(text: &str) -> Told {
             told.processes += 1;
         } else if words.get(1) == Some(&"block") {
             told.found += number(3).expect("a source, its point, polls and hits");
+        } else if line.contains("bells rung ") && line.contains("self-wakes ") {
+            told.figures += 1;
         } else if line.starts_with("sleeps:") {
             told.sleeps += number(6).expect("sleeps in the front watch and in the spare one");
         } else if let Some(threads) = line.strip_prefix("time on a core: ") {
@@ -54,12 +58,15 @@ fn told(text: &str) -> Told {
     told
 }
 
-/// One job at a time: each has the cores for its ranks.
+/// One test at a time: its jobs have the cores for their ranks, and nothing is compiled beside them.
 static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a job of two processes, and holds it to the bounds.
 fn is_cheap(mut command: Command, what: &str) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let begun = Instant::now();
     let output: Output = command.env("PIOM_STATS", "1").output().expect("mad can be started");
     let seconds = begun.elapsed().as_secs_f64();
@@ -68,6 +75,7 @@ fn is_cheap(mut command: Command, what: &str) {
     let told = told(&err(&output));
     println!("{what}: {told:?} in {seconds:.1} s");
     assert_eq!(told.processes, 2, "{what}: {}", err(&output));
+    assert_eq!(told.figures, 2, "{what}: {}", err(&output));
     let bound = 2.0 * told.found as f64 + 10.0 * seconds * f64::from(told.processes);
     assert!(told.sleeps as f64 <= bound, "{what}: watchers woke too often: {told:?}");
     assert!(told.total_ms > 1000.0, "{what}: the program has computed: {told:?}");
@@ -77,6 +85,7 @@ fn is_cheap(mut command: Command, what: &str) {
 
 #[test]
 fn the_background_of_an_mpi_program_costs_next_to_nothing() {
+    let _alone = alone();
     let program = compile(&prefix().join("bin/mpicc"), Path::new(HALO), "background");
     for driver in ["shm", "tcp"] {
         for mode in ["smp", "mono"] {
@@ -89,6 +98,7 @@ fn the_background_of_an_mpi_program_costs_next_to_nothing() {
 
 #[test]
 fn the_background_of_a_program_over_newmad_costs_next_to_nothing() {
+    let _alone = alone();
     for driver in ["shm", "tcp"] {
         for mode in ["smp", "mono"] {
             let mut command = mad(&["bench", "apps", "--json", "--rounds", "1", "--iters", STEPS]);

@@ -619,7 +619,7 @@ impl Core {
     fn remove_source(&self, slot: usize) {
         // Before another source can get the slot.
         self.registry.remove(slot, |registered| {
-            let counted = self.count(slot, registered.source.name());
+            let counted = self.count(slot, &*registered.source);
             let counted = SourceCounters { is_there: false, ..counted };
             self.gone.lock().unwrap_or_else(PoisonError::into_inner).add(counted);
             if let Some(fd) = registered.fd {

@@ -21,6 +21,7 @@ pub use self::histogram::{BUCKETS, Histogram};
 pub use self::threads::library_thread;
 use crate::manager::Core;
 use crate::manager::point::Point;
+use crate::source::Source;
 
 /// Polls of a source at a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,11 +168,13 @@ impl Counts {
 
 impl Core {
     /// What was counted for the source that has `index`.
-    pub(crate) fn count(&self, index: usize, name: &str) -> SourceCounters {
+    pub(crate) fn count(&self, index: usize, source: &dyn Source) -> SourceCounters {
+        let mut figures = Vec::new();
+        source.figures(&mut |name, figure| figures.push((name, figure)));
         let counts = self.registry.counts();
         let times = counts.times.as_ref().map(|times| &times[index]);
         SourceCounters {
-            name: name.to_owned(),
+            name: source.name().to_owned(),
             is_there: true,
             pollers: (0..=SLOTS).filter_map(|slot| counts.poller(slot, index)).collect(),
             wake_ups: [self.front.wake_ups(index), self.spare.wake_ups(index)],
@@ -179,7 +182,7 @@ impl Core {
                 times.map_or_else(Histogram::default, |times| times.detect[point].get())
             }),
             wait: times.map_or_else(Histogram::default, |times| times.wait.get()),
-            figures: Vec::new(),
+            figures,
         }
     }
 
@@ -190,11 +193,7 @@ impl Core {
         all.vain = self.spare.vain();
         all.threads = threads::threads();
         let pinned = self.registry.pin();
-        for (index, slot) in pinned.each() {
-            let mut counted = self.count(index, slot.source.name());
-            slot.source.figures(&mut |name, figure| counted.figures.push((name, figure)));
-            all.add(counted);
-        }
+        pinned.each().for_each(|(index, slot)| all.add(self.count(index, &*slot.source)));
         all
     }
 }
