@@ -47,36 +47,51 @@ mod tests {
     use pioman::Manager;
 
     use crate::Session;
-    use crate::raw::{Memory, RawRequest};
     use crate::request::Request;
 
-    /// Nobody calls the session any more, and the message that comes last is found.
+    /// Nobody calls the session any more, and the message that comes last is found: for whoever is to be told of its end.
     #[test]
     fn who_relies_on_others_to_watch_is_not_let_down() {
+        the_last_message_is_found(false);
+    }
+
+    /// The owner of the last receive asks for its end, but not now; its sender waits for an answer.
+    #[test]
+    fn a_sender_that_waits_is_answered_whoever_is_relied_on() {
+        the_last_message_is_found(true);
+    }
+
+    fn the_last_message_is_found(attended: bool) {
         let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
         let mut world = Session::local_world(2, &manager).unwrap();
         let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
         let engine = &a.inner().engine;
-        let mut buffer = [0];
-        // SAFETY: the buffer outlives the request, which is over when this block is, as is asserted.
-        let mut first = unsafe { Request::recv(1, 1, &raw mut buffer[..], true) };
+        let (mut word, mut last) = ([0], [0]);
+        // SAFETY: the buffers outlive the requests, which are over when this block is, as is asserted.
+        let [mut first, second] = unsafe {
+            [
+                Request::recv(1, 1, &raw mut word[..], true),
+                Request::recv(1, 2, &raw mut last[..], true),
+            ]
+        };
+        let mut second = if attended { second.attended() } else { second };
         // Another thread has begun this, and lost its core before it could see to anything else.
         // SAFETY: it stays where it is until it is over.
         unsafe { engine.submit(NonNull::from(&mut first)) };
-        let (mut second, mut word) = (RawRequest::idle(), [0]);
-        // SAFETY: over before the memory goes, as is asserted.
-        unsafe { second.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 1)).unwrap() };
+        // SAFETY: as above.
+        unsafe { engine.submit_and_leave(NonNull::from(&mut second), &manager) };
         b.send(0, 1, &[1]).unwrap();
         // By a third, who looks in passing.
         engine.with(|core| while core.progress() {});
         assert!(first.is_finished());
-        b.send(0, 2, &[2]).unwrap();
+        let sent = if attended { b.issend(0, 2, vec![2]) } else { b.isend(0, 2, vec![2]) };
         let begun = Instant::now();
-        while !second.is_over() {
+        while !second.is_finished() {
             assert!(begun.elapsed() < Duration::from_secs(20), "nobody watches");
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!((second.wait().unwrap().len, word), (1, [2]));
+        sent.unwrap().wait().unwrap();
+        assert_eq!(last, [2]);
         std::thread::scope(|scope| {
             scope.spawn(|| a.close().unwrap());
             b.close().unwrap();
