@@ -120,9 +120,7 @@ impl Operator {
             }
         }
     }
-}
 
-impl Operator {
     /// `apply(left, into)` does `into[i] = left[i] op into[i]` for elements of `element` bytes; it gets any number of them.
     /// It has to be associative, and is called by any thread.
     pub fn new(

@@ -111,7 +111,7 @@ impl Group {
         let plan = self.plan(task, operator, &memory, in_place)?;
         let next = self.context.next();
         let (mut scratch, mut done) = ([0; _], 0);
-        // Who listens needs a request for that.
+        // A run that listens for notices needs a request for that.
         if plan.is_short() && !next.1 {
             // SAFETY: the caller's promise.
             let walk = unsafe {

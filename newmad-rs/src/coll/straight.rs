@@ -87,7 +87,7 @@ pub(super) unsafe fn walk(
     for (index, step) in plan.steps.iter().enumerate() {
         match step.action {
             Action::Send { to, from } => {
-                // SAFETY: inside its buffer; nobody writes there during the call.
+                // SAFETY: inside its buffer, which the caller leaves to the collective during the call.
                 let data = unsafe { std::slice::from_raw_parts(at(from), from.len) };
                 if !engine.send_now(context.members[to as usize], tag, data) {
                     return Walk::Reached(index);

@@ -274,7 +274,7 @@ mod model {
             Arc::new(World { rail, bits, got, lock, woken })
         }
 
-        /// As `bell::ring`.
+        /// As `Bell::ring`.
         fn send(&self) {
             self.rail.message.store(1, Ordering::Release);
             fence(Ordering::SeqCst);

@@ -41,8 +41,8 @@ pub(crate) struct Signals {
     pub(crate) submissions: Submissions<Request>,
     /// Requests that are not over. Written by the lock's holder only.
     pub(crate) outstanding: AtomicUsize,
-    /// Whether peers are to ring while nobody polls: not if the owners of all requests ask for their ends, and no peer
-    /// needs an answer before. Written by the lock's holder only.
+    /// Whether peers are to ring while no thread polls: not if the owners of all requests ask for their ends, and no peer
+    /// needs an answer before. The lock's holder alone writes it.
     unattended: AtomicBool,
     /// How often a sleep was ended because there was more to do than one call may.
     pub(crate) self_wakes: AtomicU64,

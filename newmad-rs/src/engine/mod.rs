@@ -727,7 +727,7 @@ unsafe impl Source for Engine {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering;
-    use std::sync::mpsc;
+    use std::sync::{Arc, mpsc};
     use std::time::{Duration, Instant};
 
     use marcel::Mode;
@@ -735,13 +735,27 @@ mod tests {
 
     use crate::Session;
 
+    /// Two ranks, and the manager of both.
+    fn pair() -> (Session, Session, Arc<Manager>) {
+        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+        let mut world = Session::local_world(2, &manager).unwrap();
+        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        (a, b, manager)
+    }
+
+    /// Either waits for the other.
+    fn close(a: Session, b: Session) {
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.close().unwrap());
+            b.close().unwrap();
+        });
+    }
+
     /// As when the watcher has taken the core of a thread that is in the engine.
     #[test]
     fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {
         let limit = Instant::now() + Duration::from_secs(60);
-        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-        let mut world = Session::local_world(2, &manager).unwrap();
-        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let (a, b, manager) = pair();
         let sleeps = || manager.counters().sleeps[1];
         let (ended, end) = mpsc::channel();
         // A callback is to be called: somebody has to watch.
@@ -771,18 +785,13 @@ mod tests {
         });
         let left = limit.saturating_duration_since(Instant::now());
         assert_eq!(end.recv_timeout(left).unwrap(), [7]);
-        std::thread::scope(|scope| {
-            scope.spawn(|| a.close().unwrap());
-            b.close().unwrap();
-        });
+        close(a, b);
     }
 
     /// A message that waits for its peer is no progress: who arms for it may sleep.
     #[test]
     fn what_only_waits_for_its_peer_is_no_progress() {
-        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-        let mut world = Session::local_world(2, &manager).unwrap();
-        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let (a, b, _manager) = pair();
         let long = 1 << 20;
         let send = b.isend(0, 1, vec![7; long]).unwrap();
         let missed = a.irecv(1, 2, vec![0; long]).unwrap();
@@ -801,18 +810,13 @@ mod tests {
             [&a, &b].map(|of| of.inner().engine.signals.self_wakes.load(Ordering::Relaxed)),
             [0, 0]
         );
-        std::thread::scope(|scope| {
-            scope.spawn(|| a.close().unwrap());
-            b.close().unwrap();
-        });
+        close(a, b);
     }
 
     /// The owner of a receive asks for its end: nobody is woken for a short message.
     #[test]
     fn nobody_is_woken_for_a_short_message_whose_receiver_computes() {
-        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-        let mut world = Session::local_world(2, &manager).unwrap();
-        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let (a, b, _manager) = pair();
         let rung = || b.inner().engine.bells.iter().map(|bell| bell.rung()).sum::<u64>();
         let mut receive = a.irecv(1, 1, vec![0; 1000]).unwrap();
         let before = rung();
@@ -827,9 +831,6 @@ mod tests {
         b.ssend(0, 3, &[4; 1000]).unwrap();
         assert!(rung() > before, "for an announcement");
         assert_eq!(receive.wait().unwrap().0, [4; 1000]);
-        std::thread::scope(|scope| {
-            scope.spawn(|| a.close().unwrap());
-            b.close().unwrap();
-        });
+        close(a, b);
     }
 }

@@ -1,8 +1,8 @@
 //! What the manager has done so far, in numbers: [`Manager::counters`](crate::Manager::counters), or a table at the
 //! end of the process (`PIOM_STATS=1`).
 //!
-//! `counts`: what is counted on the progress path, and how. `histogram`: times. `threads`: kernel threads' time on cores. `report`: the table at the end. `trace`:
-//! what waits tell the trace.
+//! `counts`: what is counted on the progress path, and how. `histogram`: times. `threads`: kernel threads' time on cores.
+//! `report`: the table at the end. `trace`: what waits tell the trace.
 
 pub(crate) mod counts;
 pub(crate) mod histogram;
@@ -62,13 +62,6 @@ pub struct SourceCounters {
 }
 
 impl SourceCounters {
-    /// The figure of that name; zero if it has none.
-    pub fn figure(&self, name: &str) -> u64 {
-        self.figures.iter().find(|(known, _)| *known == name).map_or(0, |(_, figure)| *figure)
-    }
-}
-
-impl SourceCounters {
     /// Of all kernel threads, at `point`.
     pub fn at(&self, point: Point) -> Polls {
         self.pollers.iter().map(|poller| poller.points[point as usize]).fold(
@@ -120,15 +113,6 @@ impl Counters {
     /// The source of this name.
     pub fn source(&self, name: &str) -> Option<&SourceCounters> {
         self.sources.iter().find(|source| source.name == name)
-    }
-
-    /// How much of the process' time on cores was spent by the kernel threads of the libraries: from 0 to 1. `None`: the
-    /// kernel does not say.
-    pub fn library_share(&self) -> Option<f64> {
-        let (total, own) =
-            self.threads.split_last().filter(|((name, _), _)| name == threads::TOTAL)?;
-        let own: Duration = own.iter().map(|(_, time)| *time).sum();
-        Some(own.as_secs_f64() / total.1.as_secs_f64().max(f64::MIN_POSITIVE))
     }
 
     pub(crate) fn add(&mut self, source: SourceCounters) {

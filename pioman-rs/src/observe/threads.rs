@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What the time of the whole process is called.
-pub(crate) const TOTAL: &str = "total";
+const TOTAL: &str = "total";
 /// How the names of the libraries' kernel threads begin.
 const LIBRARIES: [&str; 4] = ["marcel", "pioman", "newmad", "madmpi"];
 

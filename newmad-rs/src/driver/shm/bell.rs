@@ -94,13 +94,40 @@ impl Bell {
         }
     }
 
-    /// This side has rung that peer, if it `has`.
+    /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these.
     #[inline]
-    pub(crate) fn count(&self, has: bool, peer: u32) {
-        if has {
-            self.rung.fetch_add(1, Ordering::Relaxed);
-            trace::record(Kind::Ring, 0, peer.into());
+    pub(crate) fn ring(&self, to: u32, segment: &Segment, counter: &OwnedFd, rings: Rings) {
+        fence(Ordering::SeqCst);
+        let wanted = segment.bell().load(Ordering::Relaxed);
+        if wanted & rings.0 != 0 {
+            self.ring_wanted(to, segment, counter, rings, wanted);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_wanted(
+        &self,
+        to: u32,
+        segment: &Segment,
+        counter: &OwnedFd,
+        rings: Rings,
+        mut wanted: u32,
+    ) {
+        // A receiver changes its mind seldom; a hostile one cannot keep the sender here.
+        for _ in 0..TRIES {
+            if wanted & rings.0 == 0 {
+                return;
+            }
+            let word = segment.bell();
+            match word.compare_exchange(wanted, 0, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => wanted = now,
+            }
+        }
+        sys::ring(counter.as_raw_fd());
+        self.rung.fetch_add(1, Ordering::Relaxed);
+        trace::record(Kind::Ring, 0, to.into());
     }
 
     /// How often this side has rung its peers.
@@ -112,31 +139,4 @@ impl Bell {
 /// Whether a thread of the owner of `segment` waits for a large message. A hint.
 pub(crate) fn waits(segment: &Segment) -> bool {
     segment.waiters().load(Ordering::Relaxed) != 0
-}
-
-/// After something was published: rings the peer that owns `segment` if it wants that for one of these. True: it was rung.
-#[inline]
-#[must_use]
-pub(crate) fn ring(segment: &Segment, counter: &OwnedFd, rings: Rings) -> bool {
-    fence(Ordering::SeqCst);
-    let wanted = segment.bell().load(Ordering::Relaxed);
-    wanted & rings.0 != 0 && ring_wanted(segment, counter, rings, wanted)
-}
-
-#[cold]
-#[inline(never)]
-fn ring_wanted(segment: &Segment, counter: &OwnedFd, rings: Rings, mut wanted: u32) -> bool {
-    // A receiver changes its mind seldom; one that is hostile keeps nobody here.
-    for _ in 0..TRIES {
-        if wanted & rings.0 == 0 {
-            return false;
-        }
-        let word = segment.bell();
-        match word.compare_exchange(wanted, 0, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => break,
-            Err(now) => wanted = now,
-        }
-    }
-    sys::ring(counter.as_raw_fd());
-    true
 }

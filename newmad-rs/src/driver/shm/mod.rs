@@ -30,7 +30,7 @@ use outlet::Outlet;
 use segment::{Geometry, Segment};
 use track::{Receiver, Sender};
 
-/// Every so many rounds, deaths are looked for even if nobody was woken.
+/// Every so many rounds the driver looks for deaths, even if nothing has woken its thread.
 const DEATH_CHECK: u32 = 256;
 
 /// How memory of the peer can be reached.
@@ -113,13 +113,6 @@ impl Peer {
         })
     }
 
-    /// After something was published: wakes the peer if it sleeps, and wants to be woken for one of these. True: it was
-    /// rung.
-    #[inline]
-    fn ring(&self, rings: Rings) -> bool {
-        bell::ring(&self.segment, &self.bell, rings)
-    }
-
     /// Copies from or to the memory of a rank of this process, if it still lends it.
     fn enter(&mut self, copy: impl FnOnce() -> usize) -> Result<usize, Refused> {
         let Some(Life::Here(lent)) = &self.life else { return Err(Refused::Gone) };
@@ -185,11 +178,11 @@ impl Shm {
         self.peers.get_mut(rank as usize)?.as_mut()
     }
 
-    /// Rings that peer, if it wants that for one of these.
+    /// After something was published: rings that peer, if it wants that for one of these.
     #[inline]
     fn ring(&self, rank: u32, rings: Rings) {
         if let Some(Some(peer)) = self.peers.get(rank as usize) {
-            self.bell.count(peer.ring(rings), rank);
+            self.bell.ring(rank, &peer.segment, &peer.bell, rings);
         }
     }
 

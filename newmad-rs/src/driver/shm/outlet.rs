@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::bell::{self, Bell};
+use super::bell::Bell;
 use super::segment::Segment;
 use super::track::Sender;
 use crate::driver::Rings;
@@ -15,7 +15,7 @@ pub(crate) struct Outlet {
     /// The peer's.
     pub(super) segment: Arc<Segment>,
     pub(super) bell: Arc<OwnedFd>,
-    /// This side's, which counts.
+    /// This side's, which counts the rings.
     pub(super) own: Arc<Bell>,
     pub(super) to: u32,
 }
@@ -26,7 +26,7 @@ impl Outlet {
     pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
         let posted = self.sender.post_eager(numbers, tag, data);
         let rings = if posted { Rings::MESSAGE } else { Rings::CONTROL };
-        self.own.count(bell::ring(&self.segment, &self.bell, rings), self.to);
+        self.own.ring(self.to, &self.segment, &self.bell, rings);
         posted
     }
 }

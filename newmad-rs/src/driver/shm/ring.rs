@@ -356,7 +356,7 @@ mod model {
         });
     }
 
-    /// As `bell::ring`.
+    /// As `Bell::ring`.
     fn ring(word: &AtomicU64, rings: u64) -> bool {
         let mut wanted = word.load(Ordering::Relaxed);
         while wanted & rings != 0 {
@@ -369,7 +369,7 @@ mod model {
     }
 
     /// A receiver that was to be rung for answers only asks for messages, too, while one sender sends either. (With a swap
-    /// the sender of an answer, who has seen the old word, takes the new one away after the other has looked.)
+    /// the sender of an answer, which has seen the old word, takes the new one away after the other sender has looked.)
     #[test]
     fn a_receiver_that_asks_for_more_sleeps_through_nothing() {
         use loom::sync::atomic::{AtomicBool, fence};
