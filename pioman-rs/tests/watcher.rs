@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
-use pioman::{Handover, HandoverLock, Manager, Source};
+use pioman::{Completion, Handover, HandoverLock, Hint, Manager, Source};
 
 /// Generous: the machine may be busy with other things.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -211,4 +211,54 @@ fn who_is_inside_a_source_is_left_alone_by_the_watcher() {
 fn a_source_that_does_not_acknowledge_keeps_the_watcher_awake() {
     let slept = sleeps(true);
     assert!(slept > 100, "only {slept} times");
+}
+
+/// Its event comes while the thread that waits for it arms.
+struct Late {
+    waits: AtomicBool,
+    done: Completion,
+    acknowledged: AtomicBool,
+    fd: OwnedFd,
+}
+
+// SAFETY: atomics.
+unsafe impl Source for Late {
+    fn name(&self) -> &str {
+        "late"
+    }
+    fn poll(&self) -> bool {
+        false
+    }
+    fn pending(&self) -> bool {
+        !self.done.is_done()
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn acknowledge(&self) {
+        self.acknowledged.store(true, SeqCst);
+    }
+    fn arm(&self) -> bool {
+        let waits = self.waits.load(SeqCst);
+        if waits {
+            self.done.complete();
+        }
+        !waits
+    }
+    fn disarm(&self) {}
+}
+
+/// Whoever sleeps next is not to be woken by what came for a thread that was about to.
+#[test]
+fn who_was_about_to_sleep_acknowledges_what_came() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    // SAFETY: no pointers; the descriptor is ours.
+    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let (done, acknowledged) = (Completion::new(), AtomicBool::new(false));
+    let waits = AtomicBool::new(false);
+    let late = Arc::new(Late { waits, done, acknowledged, fd });
+    let _source = manager.add_source(late.clone()).unwrap();
+    late.waits.store(true, SeqCst);
+    manager.wait(&late.done, Hint::Short);
+    assert!(late.acknowledged.load(SeqCst));
 }

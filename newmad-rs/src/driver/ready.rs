@@ -71,14 +71,17 @@ impl Ready {
         sys::unwatch(&self.epoll, fd);
     }
 
-    /// Moves what has happened from the descriptor to the bits. The caller then polls, arms, or delegates either.
+    /// Moves what has happened from the descriptor to the bits; whether something had. The caller then polls, arms, or
+    /// delegates either.
     ///
     /// # Context
     /// Anywhere, signal handlers included.
-    pub(crate) fn collect(&self) {
+    pub(crate) fn collect(&self) -> bool {
+        let mut any = false;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
         loop {
             let ready = sys::ready(&self.epoll, &mut events);
+            any |= !ready.is_empty();
             for event in ready {
                 if event.u64 != NO_BITS {
                     let at = event.u64 as usize * EACH;
@@ -89,7 +92,7 @@ impl Ready {
                 }
             }
             if ready.len() < BATCH {
-                return;
+                return any;
             }
         }
     }

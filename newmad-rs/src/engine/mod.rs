@@ -61,6 +61,8 @@ const LOOKS: u32 = 64;
 const STAY: Duration = Duration::from_micros(5);
 /// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
 const STAY_SOCKETS: Duration = Duration::from_micros(50);
+/// So often whoever slept asks the kernel for a ring that is under way: a peer's one system call, in calls of its own.
+const LANDING: u32 = 16;
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.
@@ -698,7 +700,12 @@ unsafe impl Source for Engine {
 
     fn acknowledge(&self) {
         let _errno = KeepErrno::new();
-        self.ready.iter().for_each(|ready| ready.collect());
+        let collect = || self.ready.iter().fold(false, |any, ready| ready.collect() | any);
+        let collected = collect();
+        let under_way = self.bells.iter().fold(false, |any, bell| bell.is_under_way() | any);
+        if under_way && !collected {
+            (0..LANDING).any(|_| collect());
+        }
     }
 
     /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: were
@@ -731,9 +738,10 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use marcel::Mode;
-    use pioman::Manager;
+    use pioman::{Manager, Source};
 
     use crate::Session;
+    use crate::driver::Rings;
 
     /// Two ranks, and the manager of both.
     fn pair() -> (Session, Session, Arc<Manager>) {
@@ -810,6 +818,46 @@ mod tests {
             [&a, &b].map(|of| of.inner().engine.signals.self_wakes.load(Ordering::Relaxed)),
             [0, 0]
         );
+        close(a, b);
+    }
+
+    /// Who was about to sleep finds the message by itself: the ring that came for it wakes nobody later.
+    #[test]
+    fn a_ring_for_somebody_who_did_not_sleep_is_taken_away() {
+        let (a, b, _manager) = pair();
+        let engine = &a.inner().engine;
+        let readable = || {
+            let fd = engine.fd().unwrap();
+            let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            // SAFETY: one entry, as is said.
+            unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
+        };
+        let bell = &engine.bells[0];
+        for kept_armed in [false, true] {
+            engine.with(|core| {
+                bell.arm(Rings::ALL);
+                b.send(0, 1, &[7]).unwrap();
+                assert!(readable(), "it was to ring");
+                if kept_armed {
+                    while core.progress() {}
+                    assert!(!bell.was_rung());
+                }
+                engine.disarm();
+            });
+            engine.acknowledge();
+            assert!(!bell.is_under_way(), "nobody has waited for it");
+            assert!(!readable(), "whoever sleeps next is woken in vain");
+            assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
+        }
+        // Not rung: there is nothing to wait for.
+        engine.with(|_| bell.arm(Rings::ALL));
+        engine.disarm();
+        assert!(!bell.is_under_way());
+        // The peer has taken the word, and not written the counter yet.
+        engine.with(|_| bell.arm(Rings::ALL));
+        assert_eq!(bell.taken_by_a_peer(), Rings::ALL.0);
+        engine.disarm();
+        assert!(bell.is_under_way());
         close(a, b);
     }
 

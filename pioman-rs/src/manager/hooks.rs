@@ -305,11 +305,12 @@ impl Core {
         self.spare.disarm(&sources, these);
         let armed = self.front.arm(&sources, these);
         drop(sources); // whoever removes a source waits for pins
+        let mut reported = 0;
         if armed {
-            let mut reported = 0;
             sleeper.sleep_in(last_look, || reported = self.front.sleep(until));
-            self.registry.pin().acknowledge(reported);
         }
+        // What came for a thread that did not sleep, or was woken otherwise, is not to wake the next one that does.
+        self.registry.pin().acknowledge(these | reported);
     }
 }
 

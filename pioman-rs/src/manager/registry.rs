@@ -227,8 +227,8 @@ impl Pinned<'_> {
         })
     }
 
-    /// The descriptors of these were reported to the caller, who slept on them, polls now, and then sees to what is
-    /// unattended. What was asked for on its behalf is not wanted any more: it may be more than what is wanted then.
+    /// The caller has slept on these, or was about to; it polls now, and then sees to what is unattended. What was asked for
+    /// on its behalf is not wanted any more: it may be more than what is wanted then.
     pub(crate) fn acknowledge(&self, mask: u64) {
         for (_, slot) in self.these(mask) {
             slot.source.disarm();

@@ -52,8 +52,8 @@ pub unsafe trait Source: Send + Sync {
     /// A descriptor that becomes readable when something happens while armed; watched level-triggered.
     fn fd(&self) -> Option<RawFd>;
 
-    /// The descriptor was reported to the calling thread, which slept on it: makes it unreadable until the next event,
-    /// whether or not another thread is using the source. The caller polls, or arms, after this.
+    /// The calling thread has slept on the descriptor, or was about to: makes it unreadable until the next event, whether or
+    /// not another thread is using the source. The caller polls, or arms, after this.
     ///
     /// A source whose `poll` gives up when another thread is inside must do this. Otherwise a watcher that has preempted
     /// that thread is woken by the same event again and again, and keeps it from its core.

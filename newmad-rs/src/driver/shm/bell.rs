@@ -13,10 +13,14 @@
 //!
 //! The exchange fails when the receiver has changed its mind, and the sender looks again: a swap could take away what the
 //! receiver asks for now, without ringing for it.
+//!
+//! Between the exchange and the counter lies a system call. A receiver that finds the message meanwhile, and leaves the watch
+//! to another thread, would have that one woken in vain. So the receiver notes a ring that is *under way*, and whoever slept,
+//! or was about to, waits a moment for it ([`Bell::is_under_way`]). A hint: what is missed costs a wake-up.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use marcel::trace::{self, Kind};
 
@@ -33,13 +37,17 @@ pub(crate) struct Bell {
     counter: OwnedFd,
     /// For what; nothing: it is not wanted.
     wanted: AtomicU32,
+    /// A peer has taken the word, and nobody has seen the counter written.
+    under_way: AtomicBool,
     /// How often this side has rung its peers.
     rung: AtomicU64,
 }
 
 impl Bell {
     pub(crate) fn new(segment: Arc<Segment>, counter: OwnedFd) -> Bell {
-        Bell { segment, counter, wanted: AtomicU32::new(0), rung: AtomicU64::new(0) }
+        let (wanted, under_way, rung) =
+            (AtomicU32::new(0), AtomicBool::new(false), AtomicU64::new(0));
+        Bell { segment, counter, wanted, under_way, rung }
     }
 
     /// The event counter.
@@ -56,6 +64,9 @@ impl Bell {
     /// Asks to be rung for these, and for what was asked for before: a thread that asked for more may be asleep. The caller
     /// then looks at the rings.
     pub(crate) fn arm(&self, rings: Rings) {
+        if self.was_rung() {
+            self.under_way.store(true, Ordering::Relaxed);
+        }
         let rings = rings.and(Rings(self.wanted.load(Ordering::Relaxed)));
         self.wanted.store(rings.0, Ordering::Relaxed);
         self.segment.bell().store(rings.0, Ordering::Relaxed);
@@ -67,8 +78,15 @@ impl Bell {
     pub(crate) fn disarm(&self) {
         if self.is_armed() {
             self.wanted.store(0, Ordering::Relaxed);
-            self.segment.bell().store(0, Ordering::Relaxed);
+            if self.segment.bell().swap(0, Ordering::Relaxed) == 0 {
+                self.under_way.store(true, Ordering::Relaxed);
+            }
         }
+    }
+
+    /// Whether a peer is about to write the counter, as it seems. Asked once: the caller waits a moment for it, or has seen it.
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) && self.under_way.swap(false, Ordering::Relaxed)
     }
 
     /// A thread of this process waits for a large message from now on, or does no more.
@@ -128,6 +146,12 @@ impl Bell {
         sys::ring(counter.as_raw_fd());
         self.rung.fetch_add(1, Ordering::Relaxed);
         trace::record(Kind::Ring, 0, to.into());
+    }
+
+    /// As a peer that is to write the counter next; what it was wanted for.
+    #[cfg(test)]
+    pub(crate) fn taken_by_a_peer(&self) -> u32 {
+        self.segment.bell().swap(0, Ordering::AcqRel)
     }
 
     /// How often this side has rung its peers.
