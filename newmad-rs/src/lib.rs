@@ -95,6 +95,10 @@ mod ready;
 #[cfg(loom)]
 #[path = "driver/shm/ring.rs"]
 mod ring;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
+#[path = "driver/shm/word.rs"]
+mod word;
 
 #[cfg(not(loom))]
 pub use bootstrap::Launched;

@@ -131,8 +131,14 @@ impl Driver for Any {
     fn bury(&mut self, peer: u32) {
         each!(self, driver => driver.bury(peer))
     }
-    fn arm(&mut self, rings: Rings) {
+    fn arm(&mut self, rings: Rings) -> bool {
         each!(self, driver => driver.arm(rings))
+    }
+    fn look_at_all(&mut self) {
+        each!(self, driver => driver.look_at_all())
+    }
+    fn leave_some(&mut self) {
+        each!(self, driver => driver.leave_some())
     }
     fn tells_apart(&self) -> bool {
         each!(self, driver => driver.tells_apart())

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use self::ready::Ready;
+use self::shm::word;
 use crate::error::Cause;
 use crate::proto::{Header, Kind};
 use crate::request::span::Span;
@@ -34,13 +35,13 @@ impl Rings {
     /// Nothing.
     pub(crate) const NONE: Rings = Rings(0);
     /// A short message, or news that needs no answer.
-    pub(crate) const MESSAGE: Rings = Rings(1);
+    pub(crate) const MESSAGE: Rings = Rings(word::MESSAGE);
     /// What its sender needs an answer to: an announcement, a piece of a large message, a track that is full.
-    pub(crate) const CONTROL: Rings = Rings(2);
+    pub(crate) const CONTROL: Rings = Rings(word::CONTROL);
     /// Room on a track that was full.
-    pub(crate) const ROOM: Rings = Rings(4);
+    pub(crate) const ROOM: Rings = Rings(word::ROOM);
     /// Everything.
-    pub(crate) const ALL: Rings = Rings(7);
+    pub(crate) const ALL: Rings = Rings(word::MESSAGE | word::CONTROL | word::ROOM);
 
     /// For a packet of this kind.
     #[inline]
@@ -196,8 +197,15 @@ pub(crate) trait Driver: Send {
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
     fn bury(&mut self, peer: u32);
 
-    /// Asks peers to ring for these from now on.
-    fn arm(&mut self, rings: Rings);
+    /// Asks peers to ring for these from now on. True: the caller then looks what has come; false: nothing that they would
+    /// have rung for.
+    fn arm(&mut self, rings: Rings) -> bool;
+
+    /// The caller now looks at everything that has come, to its end, or calls [`Driver::leave_some`].
+    fn look_at_all(&mut self) {}
+
+    /// Something that has come may have been left where it is.
+    fn leave_some(&mut self) {}
 
     /// Whether its peers tell apart for what they ring. If not, arming it for anything is arming it for everything.
     fn tells_apart(&self) -> bool {

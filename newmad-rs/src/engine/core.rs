@@ -485,22 +485,32 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Asks the peers to ring from now on.
-    pub(crate) fn arm(&mut self) {
+    /// Asks the peers to ring from now on. True: the caller then looks what has come.
+    pub(crate) fn arm(&mut self) -> bool {
         let rings = self.rings();
         self.watched_for = rings;
-        for rail in &mut self.rails {
-            rail.driver.arm(rings);
-        }
+        self.rails.iter_mut().fold(false, |looks, rail| rail.driver.arm(rings) | looks)
     }
 
-    /// Arms and looks until nothing is left, at most so many times: what a look leaves to be sent may have to be rung for, too.
-    /// False: there is more.
+    /// Arms and looks until nothing is left, or nobody waits any more, at most so many times: what a look leaves to be sent may
+    /// have to be rung for, too. Messages for which peers would not ring stay where they are until somebody asks for them, and
+    /// are copied once then. False: there is more.
     pub(crate) fn settle(&mut self, most: usize) -> bool {
-        (0..most).any(|_| {
-            self.arm();
-            !self.progress()
-        })
+        for _ in 0..most {
+            if !self.arm() && self.copies.is_empty() {
+                return true;
+            }
+            self.rails.iter_mut().for_each(|rail| rail.driver.look_at_all());
+            let more = self.progress();
+            if !more && !self.signals.starved.load(Ordering::Relaxed) {
+                return true;
+            }
+            self.rails.iter_mut().for_each(|rail| rail.driver.leave_some());
+            if !more || self.outstanding == 0 {
+                return true;
+            }
+        }
+        false
     }
 
     /// Ends the sleep of whoever armed.

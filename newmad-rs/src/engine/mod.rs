@@ -719,8 +719,7 @@ unsafe impl Source for Engine {
         if core.call_for_held() {
             return true;
         }
-        core.arm();
-        !core.progress()
+        core.settle(1)
     }
 
     #[inline]

@@ -223,7 +223,9 @@ impl Driver for Virtual {
         true
     }
     fn bury(&mut self, _: u32) {}
-    fn arm(&mut self, _: Rings) {}
+    fn arm(&mut self, _: Rings) -> bool {
+        true
+    }
     fn wake_oneself(&mut self) {}
     fn ready(&self) -> Option<&Arc<Ready>> {
         None

@@ -1,35 +1,24 @@
 //! The bell: how a process that sleeps, or computes, is told that something came through shared memory.
 //!
-//! A word in the receiver's segment says for what it wants to be rung ([`Rings`]), an event counter is what is rung:
+//! A word in the receiver's segment says for what it wants to be rung ([`Rings`], [`word`]), an event counter is what is
+//! rung. The counter is watched edge-triggered and never emptied. As long as the bell is *wanted*, the lock's holder stores the
+//! word again before it looks at the rings: the thread that armed it may be asleep, not have noticed, and the ring may have
+//! brought nothing for it (room in a full ring, say). Only [`Bell::disarm`] ends the wanting.
 //!
-//! ```text
-//! receiver   word = rings; fence; look at every ring       sleep only if they are empty
-//! sender     publish; fence; word has the bit of what was published && exchange(word, 0)  ->  write the counter
-//! ```
-//! One of the two sees the other, and a burst rings once. The counter is watched edge-triggered and never emptied. As long
-//! as the bell is *wanted*, the lock's holder stores the word again before it looks at the rings: the thread that armed it
-//! may be asleep, not have noticed, and the ring may have brought nothing for it (room in a full ring, say). Only
-//! [`Bell::disarm`] ends the wanting.
-//!
-//! The exchange fails when the receiver has changed its mind, and the sender looks again: a swap could take away what the
-//! receiver asks for now, without ringing for it.
-//!
-//! Between the exchange and the counter lies a system call. A receiver that finds the message meanwhile, and leaves the watch
-//! to another thread, would have that one woken in vain. So the receiver notes a ring that is *under way*, and whoever slept,
-//! or was about to, waits a moment for it ([`Bell::is_under_way`]). A hint: what is missed costs a wake-up.
+//! Between taking the word and writing the counter lies a system call. A receiver that finds the message meanwhile, and leaves
+//! the watch to another thread, would have that one woken in vain. So the receiver notes a ring that is *under way*, and
+//! whoever slept, or was about to, waits a moment for it ([`Bell::is_under_way`]). A hint: what is missed costs a wake-up.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use marcel::trace::{self, Kind};
 
 use super::segment::Segment;
+use super::word;
 use crate::driver::Rings;
 use crate::sys;
-
-/// How often a sender looks at a word that changes.
-const TRIES: u32 = 16;
 
 /// The receiver's side.
 pub(crate) struct Bell {
@@ -61,16 +50,27 @@ impl Bell {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Asks to be rung for these, and for what was asked for before: a thread that asked for more may be asleep. The caller
-    /// then looks at the rings.
-    pub(crate) fn arm(&self, rings: Rings) {
-        if self.was_rung() {
+    /// Asks to be rung for these, and for what was asked for before: a thread that asked for more may be asleep. True: the
+    /// caller then looks at the rings; it need not if that was what needs an answer alone, and nothing of that has come.
+    pub(crate) fn arm(&self, rings: Rings) -> bool {
+        let before = self.wanted.load(Ordering::Relaxed);
+        let rings = rings.and(Rings(before));
+        self.wanted.store(rings.0, Ordering::Relaxed);
+        let armed = word::arm(self.segment.bell(), rings.0);
+        if armed.rung && before != 0 {
             self.under_way.store(true, Ordering::Relaxed);
         }
-        let rings = rings.and(Rings(self.wanted.load(Ordering::Relaxed)));
-        self.wanted.store(rings.0, Ordering::Relaxed);
-        self.segment.bell().store(rings.0, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        armed.called || rings != Rings::CONTROL
+    }
+
+    /// The caller looks at every ring, to its end, or gives it back ([`Bell::set_called`]).
+    pub(crate) fn clear_called(&self) {
+        word::clear_called(self.segment.bell());
+    }
+
+    /// What needs an answer may have been left in a ring.
+    pub(crate) fn set_called(&self) {
+        word::set_called(self.segment.bell());
     }
 
     /// Somebody polls: rings are a waste.
@@ -78,7 +78,7 @@ impl Bell {
     pub(crate) fn disarm(&self) {
         if self.is_armed() {
             self.wanted.store(0, Ordering::Relaxed);
-            if self.segment.bell().swap(0, Ordering::Relaxed) == 0 {
+            if word::leave(self.segment.bell()) {
                 self.under_way.store(true, Ordering::Relaxed);
             }
         }
@@ -102,7 +102,7 @@ impl Bell {
     /// Whether the bell has been rung and is still wanted.
     #[inline]
     pub(crate) fn was_rung(&self) -> bool {
-        self.is_armed() && self.segment.bell().load(Ordering::Relaxed) == 0
+        self.is_armed() && word::is_taken(self.segment.bell())
     }
 
     /// Asks again, if the bell has been rung and is still wanted. The caller then looks at the rings.
@@ -115,34 +115,14 @@ impl Bell {
     /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these.
     #[inline]
     pub(crate) fn ring(&self, to: u32, segment: &Segment, counter: &OwnedFd, rings: Rings) {
-        fence(Ordering::SeqCst);
-        let wanted = segment.bell().load(Ordering::Relaxed);
-        if wanted & rings.0 != 0 {
-            self.ring_wanted(to, segment, counter, rings, wanted);
+        if word::call(segment.bell(), rings.0) {
+            self.write(to, counter);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn ring_wanted(
-        &self,
-        to: u32,
-        segment: &Segment,
-        counter: &OwnedFd,
-        rings: Rings,
-        mut wanted: u32,
-    ) {
-        // A receiver changes its mind seldom; a hostile one cannot keep the sender here.
-        for _ in 0..TRIES {
-            if wanted & rings.0 == 0 {
-                return;
-            }
-            let word = segment.bell();
-            match word.compare_exchange(wanted, 0, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => break,
-                Err(now) => wanted = now,
-            }
-        }
+    fn write(&self, to: u32, counter: &OwnedFd) {
         sys::ring(counter.as_raw_fd());
         self.rung.fetch_add(1, Ordering::Relaxed);
         trace::record(Kind::Ring, 0, to.into());

@@ -24,6 +24,7 @@ pub(crate) mod outlet;
 pub(crate) mod ring;
 pub(crate) mod segment;
 pub(crate) mod track;
+pub(crate) mod word;
 
 use bell::Bell;
 use outlet::Outlet;
@@ -428,8 +429,16 @@ impl Driver for Shm {
         }
     }
 
-    fn arm(&mut self, rings: Rings) {
-        self.bell.arm(rings);
+    fn arm(&mut self, rings: Rings) -> bool {
+        self.bell.arm(rings)
+    }
+
+    fn look_at_all(&mut self) {
+        self.bell.clear_called();
+    }
+
+    fn leave_some(&mut self) {
+        self.bell.set_called();
     }
 
     fn tells_apart(&self) -> bool {

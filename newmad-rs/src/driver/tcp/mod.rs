@@ -195,8 +195,9 @@ impl Driver for Tcp {
         }
     }
 
-    fn arm(&mut self, _: Rings) {
+    fn arm(&mut self, _: Rings) -> bool {
         self.readiness.arm(&mut self.peers);
+        true
     }
 
     fn wake_oneself(&mut self) {

@@ -392,7 +392,9 @@ impl Driver for Virtual {
             network.connections.remove(&end.id);
         }
     }
-    fn arm(&mut self, _: Rings) {}
+    fn arm(&mut self, _: Rings) -> bool {
+        true
+    }
     fn wake_oneself(&mut self) {}
     fn ready(&self) -> Option<&Arc<Ready>> {
         None
