@@ -497,6 +497,7 @@ impl<D: Driver> Core<D> {
     /// are copied once then. False: there is more.
     pub(crate) fn settle(&mut self, most: usize) -> bool {
         for _ in 0..most {
+            self.drain();
             if !self.arm() && self.copies.is_empty() {
                 return true;
             }

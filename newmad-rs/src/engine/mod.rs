@@ -732,6 +732,7 @@ unsafe impl Source for Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::ptr::NonNull;
     use std::sync::atomic::Ordering;
     use std::sync::{Arc, mpsc};
     use std::time::{Duration, Instant};
@@ -741,6 +742,8 @@ mod tests {
 
     use crate::Session;
     use crate::driver::Rings;
+    use crate::raw::{Memory, RawRequest};
+    use crate::request::Request;
 
     /// Two ranks, and the manager of both.
     fn pair() -> (Session, Session, Arc<Manager>) {
@@ -857,6 +860,53 @@ mod tests {
         assert_eq!(bell.taken_by_a_peer(), Rings::ALL.0);
         engine.disarm();
         assert!(bell.is_under_way());
+        close(a, b);
+    }
+
+    /// What needs an answer has come before anybody asked to be rung, behind a message for which nobody does.
+    #[test]
+    fn a_sender_that_waits_behind_a_short_message_is_answered_while_its_receiver_computes() {
+        let (a, b, _manager) = pair();
+        for _ in 0..10 {
+            a.inner().engine.disarm(); // nobody asks for everything any more
+            b.send(0, 1, &[1]).unwrap();
+            let (answered, answer) = mpsc::channel();
+            let sent = b.issend(0, 2, vec![2]).unwrap();
+            sent.on_done(move |result| answered.send(result.is_ok()).unwrap());
+            let (mut receive, mut word) = (RawRequest::idle(), [0]);
+            // SAFETY: it is over before the memory goes: it is waited for, or dropped.
+            unsafe { receive.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 1)).unwrap() };
+            assert!(answer.recv_timeout(Duration::from_secs(60)).expect("nobody answers"));
+            assert_eq!(receive.wait().unwrap().len, 1);
+            assert_eq!(word, [2]);
+            assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
+        }
+        close(a, b);
+    }
+
+    /// Who arms for others begins what they have left, even if nothing is to be looked for.
+    #[test]
+    fn what_was_left_is_begun_by_who_arms() {
+        let (a, b, _manager) = pair();
+        let engine = &a.inner().engine;
+        let (mut before, mut word) = (RawRequest::idle(), [0]);
+        // SAFETY: no memory.
+        unsafe { before.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
+        // SAFETY: the memory outlives the request, which is over at the end, as is asserted.
+        let mut left = unsafe { Request::recv(1, 1, &raw mut word[..], true) }.attended();
+        engine.with(|core| {
+            engine.disarm();
+            assert!(core.settle(1) && !core.arm(), "something is to be looked for");
+            // SAFETY: it stays where it is until it is over.
+            unsafe { engine.signals.submissions.push(NonNull::from(&mut left)) };
+            core.settle(1);
+            assert!(engine.signals.submissions.is_empty());
+        });
+        b.send(0, 1, &[7]).unwrap();
+        // SAFETY: its owner is here.
+        unsafe { engine.wait(NonNull::from(&mut left), a.manager()) };
+        assert_eq!(word, [7]);
+        assert!(before.cancel());
         close(a, b);
     }
 
