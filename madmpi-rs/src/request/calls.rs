@@ -114,7 +114,6 @@ mpi! {
         count: c_int, array_of_requests: *mut MPI_Request, array_of_statuses: *mut MPI_Status,
     ) {
         let requests = array_mut(array_of_requests, count.into(), "array_of_requests")?;
-        several::check(requests)?;
         several::wait_for_all(requests)?;
         let mut statuses = Statuses::new(array_of_statuses);
         for request in requests {

@@ -77,13 +77,13 @@ fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
 /// How often a wait for short messages looks for events before it prepares to wait.
 const LOOKS: u32 = 64;
 
-/// Looks for the ends of short messages for a few microseconds; whether all are over. Most that are waited for are there
-/// by then, or come meanwhile, and to prepare a wait costs as much as to receive one.
+/// Looks for the ends of short messages for a few microseconds; whether every handle is a request, and all are over. Most
+/// that are waited for are there by then, or come meanwhile, and to prepare a wait costs as much as to receive one.
 fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
     let (mut at, mut looks) = (0, 0);
     while let Some(&request) = requests.get(at) {
         if without_slot(request).is_none() {
-            let locked = find(request)?;
+            let Ok(locked) = find(request) else { return Ok(false) };
             if !locked.is_over() {
                 let short = matches!(locked.work, Work::Message(_)) && locked.place.is_short();
                 drop(locked);
@@ -101,10 +101,14 @@ fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
 }
 
 /// Waits until all of them are over: of several messages that are under way, the peers are told at once.
+///
+/// # Errors
+/// As [`check`].
 pub(super) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
     if look_for_all(requests)? {
         return Ok(());
     }
+    check(requests)?;
     let mut waiting = Vec::new();
     for &request in requests {
         if without_slot(request).is_none() && !find(request)?.is_over() {

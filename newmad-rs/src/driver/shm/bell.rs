@@ -8,6 +8,10 @@
 //! Between taking the word and writing the counter lies a system call. A receiver that finds the message meanwhile, and leaves
 //! the watch to another thread, would have that one woken in vain. So the receiver notes a ring that is *under way*, and
 //! whoever slept, or was about to, waits a moment for it ([`Bell::is_under_way`]). A hint: what is missed costs a wake-up.
+//!
+//! A program of short messages arms before it computes, for what needs an answer, and disarms when it waits, and nothing of
+//! the kind ever comes. To write the word each time takes its line away from all who send. So it is left *standing*, unless
+//! that has been a waste lately ([`PATIENCE`]): a ring for somebody who polled.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -20,12 +24,19 @@ use super::word;
 use crate::driver::Rings;
 use crate::sys;
 
+/// So many times the word is cleared, after somebody has rung while it was left standing.
+const PATIENCE: u32 = 256;
+
 /// The receiver's side.
 pub(crate) struct Bell {
     segment: Arc<Segment>,
     counter: OwnedFd,
     /// For what; nothing: it is not wanted.
     wanted: AtomicU32,
+    /// The word was left as it was although nobody wants anything.
+    standing: AtomicBool,
+    /// So many times more it is not.
+    patience: AtomicU32,
     /// A peer has taken the word, and nobody has seen the counter written.
     under_way: AtomicBool,
     /// How often this side has rung its peers.
@@ -34,9 +45,15 @@ pub(crate) struct Bell {
 
 impl Bell {
     pub(crate) fn new(segment: Arc<Segment>, counter: OwnedFd) -> Bell {
-        let (wanted, under_way, rung) =
-            (AtomicU32::new(0), AtomicBool::new(false), AtomicU64::new(0));
-        Bell { segment, counter, wanted, under_way, rung }
+        Bell {
+            segment,
+            counter,
+            wanted: AtomicU32::new(0),
+            standing: AtomicBool::new(false),
+            patience: AtomicU32::new(0),
+            under_way: AtomicBool::new(false),
+            rung: AtomicU64::new(0),
+        }
     }
 
     /// The event counter.
@@ -60,6 +77,12 @@ impl Bell {
         if armed.rung && before != 0 {
             self.under_way.store(true, Ordering::Relaxed);
         }
+        if self.standing.load(Ordering::Relaxed) {
+            self.standing.store(false, Ordering::Relaxed);
+            if armed.rung {
+                self.patience.store(PATIENCE, Ordering::Relaxed);
+            }
+        }
         armed.called || rings != Rings::CONTROL
     }
 
@@ -76,12 +99,27 @@ impl Bell {
     /// Somebody polls: rings are a waste.
     #[inline]
     pub(crate) fn disarm(&self) {
-        if self.is_armed() {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted != 0 {
             self.wanted.store(0, Ordering::Relaxed);
+            if wanted == word::CONTROL && self.leaves_standing() {
+                return;
+            }
             if word::leave(self.segment.bell()) {
                 self.under_way.store(true, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Whether the word, which asks for what needs an answer alone, is left as it is.
+    fn leaves_standing(&self) -> bool {
+        let patience = self.patience.load(Ordering::Relaxed);
+        let stands = patience == 0 && !word::is_taken(self.segment.bell());
+        if patience > 0 {
+            self.patience.store(patience - 1, Ordering::Relaxed);
+        }
+        self.standing.store(stands, Ordering::Relaxed);
+        stands
     }
 
     /// Whether a peer is about to write the counter, as it seems. Asked once: the caller waits a moment for it, or has seen it.

@@ -45,6 +45,10 @@ pub(crate) struct Armed {
 /// only if it was called.
 #[inline]
 pub(crate) fn arm(word: &AtomicU32, wanted: u32) -> Armed {
+    if wanted == CONTROL && word.load(Ordering::Relaxed) == CONTROL {
+        // It stands: a sender that this load does not see finds it so, and rings.
+        return Armed { rung: false, called: false };
+    }
     let before = word.swap(wanted & WANTED, Ordering::AcqRel);
     let called = before & CALLED != 0;
     if called {
@@ -132,7 +136,7 @@ mod model {
             let ring = if kind == CONTROL { &self.control } else { &self.message };
             ring.store(true, Ordering::Release);
             if call(&self.word, kind) {
-                self.rung.store(true, Ordering::Release);
+                self.rung.swap(true, Ordering::AcqRel); // as the kernel's counter
             }
         }
 
@@ -153,13 +157,14 @@ mod model {
     }
 
     /// The receiver computes twice, and polls in between, without looking. `called`: it was called before, for what is gone.
+    /// `stands`: what is wanted is left as it is while it polls.
     fn is_never_slept_through(kind: u32, wanted: u32, senders: usize) {
-        for called in [false, true] {
-            loom::model(move || one_way(kind, wanted, senders, called));
+        for (called, stands) in [(false, false), (false, true), (true, false), (true, true)] {
+            loom::model(move || one_way(kind, wanted, senders, called, stands));
         }
     }
 
-    fn one_way(kind: u32, wanted: u32, senders: usize, called: bool) {
+    fn one_way(kind: u32, wanted: u32, senders: usize, called: bool, stands: bool) {
         let world = World::new();
         if called {
             set_called(&world.word);
@@ -172,14 +177,18 @@ mod model {
         let mut seen = world.settle(wanted);
         if !seen {
             // A ring that was under way is taken away; what has come stays where it is.
-            leave(&world.word);
-            world.rung.store(false, Ordering::Release);
-            // As somebody who is to be woken for something else.
-            let _ = arm(&world.word, wanted);
+            if !stands {
+                leave(&world.word);
+            }
+            world.rung.swap(false, Ordering::AcqRel);
+            if !stands {
+                // As somebody who is to be woken for something else.
+                let _ = arm(&world.word, wanted);
+            }
             seen = world.settle(wanted);
         }
         senders.into_iter().for_each(|sender| sender.join().unwrap());
-        let rung = world.rung.load(Ordering::Acquire);
+        let rung = world.rung.swap(false, Ordering::AcqRel);
         assert!(seen || rung || !world.sees(kind), "it came, and nobody was told");
     }
 
