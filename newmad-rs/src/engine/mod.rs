@@ -22,7 +22,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pioman::{
-    BiasedGuard, BiasedLock, Handover, Hint, Looking, Manager, Source, SourceId, hold_wakers,
+    BiasedGuard, BiasedLock, Handover, Hint, Looking, Manager, Source, SourceId, WakersHeld,
+    hold_wakers,
 };
 
 use crate::collect::lane::Lane;
@@ -286,9 +287,18 @@ impl Engine {
             unsafe { self.signals.submissions.push(request) };
         } else {
             // SAFETY: the caller's promise.
-            match unsafe { self.begin(request, None) } {
-                Some(begun) if self.covered.is(begun.spell) => return,
-                Some(begun) => spell = Some(begun.spell),
+            match unsafe { self.start(request) } {
+                Some(mut begun) => {
+                    let number = begun.core.spell();
+                    // SAFETY: the owner keeps it alive.
+                    if self.covered.is(number) || unsafe { request.as_ref() }.is_finished() {
+                        return;
+                    }
+                    if self.is_watched_by(manager) && begun.core.settle(FEW) {
+                        return self.covered.set(number);
+                    }
+                    spell = Some(number);
+                }
                 // SAFETY: the caller's promise.
                 None => unsafe { self.leave(request) },
             }
@@ -305,10 +315,16 @@ impl Engine {
     /// Sees to it that somebody watches what is unattended. The usual case in short: a spare kernel thread sleeps on the
     /// descriptor, and the peers have only to be asked to ring.
     pub(crate) fn have_watched(&self, manager: &Manager) {
-        let watches = |source: &SourceId| self.unattended() && manager.watches(*source);
-        if !self.source.get().is_some_and(watches) || !self.arm_and_settle() {
+        if !self.is_watched_by(manager) || !self.arm_and_settle() {
             manager.left_pending();
         }
+    }
+
+    /// A spare kernel thread sleeps on the descriptor.
+    #[inline]
+    fn is_watched_by(&self, manager: &Manager) -> bool {
+        let watches = |source: &SourceId| self.unattended() && manager.watches(*source);
+        self.source.get().is_some_and(watches)
     }
 
     /// Arms, and looks until nothing is left. False: there is more.
@@ -326,7 +342,7 @@ impl Engine {
     pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the caller's promise.
         match unsafe { self.begin(request, Some(manager)) } {
-            Some(Begun { bells: Bells::Silenced, .. }) => manager.left_pending(),
+            Some(Bells::Silenced) => manager.left_pending(),
             Some(_) => {}
             // SAFETY: the caller's promise.
             None => unsafe { self.leave(request) },
@@ -335,21 +351,14 @@ impl Engine {
 
     /// Looks for events afterwards, if there is a `manager`. `None`: the engine is held by another.
     #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Begun> {
+    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Bells> {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
-        let short = asked.is_short_receive();
-        let _held; // dropped after the lock
-        let mut core = self.try_lock()?;
-        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
-        if self.signals.starved.load(Ordering::Relaxed) {
-            core.grow();
-        }
-        let mut bells = Bells::Untouched;
-        let before = core.outstanding();
+        let (short, peer) = (asked.is_short_receive(), asked.peer);
         // SAFETY: the caller's promise.
-        core.start(unsafe { Ref::new(request) });
+        let mut started = unsafe { self.start(request) }?;
+        let (core, before) = (&mut started.core, started.before);
+        let mut bells = Bells::Untouched;
         if let Some(manager) = manager
             && core.outstanding() > before
         {
@@ -363,12 +372,27 @@ impl Engine {
                 bells = self.silence();
                 let mut looks = 0;
                 while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
-                    core.glance(asked.peer);
+                    core.glance(peer);
                     looks += 1;
                 }
             }
         }
-        Some(Begun { bells, spell: core.spell() })
+        Some(bells)
+    }
+
+    /// Begins the request, if nobody else has the engine. It may be over then.
+    #[inline]
+    unsafe fn start(&self, request: NonNull<Request>) -> Option<Started<'_>> {
+        let mut core = self.try_lock()?;
+        let _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
+        core.drain();
+        if self.signals.starved.load(Ordering::Relaxed) {
+            core.grow();
+        }
+        let before = core.outstanding();
+        // SAFETY: the caller's promise.
+        core.start(unsafe { Ref::new(request) });
+        Some(Started { core, before, _held })
     }
 
     /// The peers need not ring: somebody looks. If they were to, the caller tells the manager when it looks no more.
@@ -579,11 +603,13 @@ impl Engine {
     }
 }
 
-/// A request was begun.
-struct Begun {
-    bells: Bells,
-    /// It belongs to this one, if it is not over.
-    spell: u64,
+/// A request was begun, by who has the engine.
+struct Started<'a> {
+    // Dropped first: wakers and callbacks may use the engine.
+    core: BiasedGuard<'a, Core<Any>>,
+    /// So many requests were outstanding before.
+    before: usize,
+    _held: Option<WakersHeld>,
 }
 
 /// What a look has done to whoever sleeps for the session.
