@@ -207,6 +207,36 @@ mod model {
         is_never_slept_through(MESSAGE, MESSAGE | CONTROL, 1);
     }
 
+    /// A sender that has seen what was wanted takes nothing away of what is wanted now.
+    fn what_is_wanted_changes(from: u32, to: u32) {
+        loom::model(move || {
+            let world = World::new();
+            let _ = arm(&world.word, from);
+            let send = |kind| {
+                let world = world.clone();
+                thread::spawn(move || world.publish(kind))
+            };
+            let senders = [send(MESSAGE), send(CONTROL)];
+            if to & from != from {
+                leave(&world.word);
+            }
+            world.rung.swap(false, Ordering::AcqRel);
+            let seen = world.settle(to);
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            assert!(seen || world.rung.swap(false, Ordering::AcqRel), "slept through");
+        });
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_more_sleeps_through_nothing() {
+        what_is_wanted_changes(CONTROL, MESSAGE | CONTROL);
+    }
+
+    #[test]
+    fn a_receiver_that_asks_for_less_sleeps_through_no_call() {
+        what_is_wanted_changes(MESSAGE | CONTROL, CONTROL);
+    }
+
     /// A short message does not make the receiver look, nor take away that it was called.
     #[test]
     fn a_message_that_nobody_wants_changes_nothing() {
