@@ -248,7 +248,7 @@ unsafe impl Source for Late {
     fn disarm(&self) {}
 }
 
-/// Whoever sleeps next is not to be woken by what came for a thread that was about to.
+/// An event that came for a thread that was about to sleep must not wake a later sleeper.
 #[test]
 fn who_was_about_to_sleep_acknowledges_what_came() {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();

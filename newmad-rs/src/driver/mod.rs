@@ -197,14 +197,14 @@ pub(crate) trait Driver: Send {
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
     fn bury(&mut self, peer: u32);
 
-    /// Asks peers to ring for these from now on. True: the caller then looks what has come; false: nothing that they would
-    /// have rung for.
+    /// Asks peers to ring for these packets. True: the caller must look for packets that came before. False: none of them
+    /// came before.
     fn arm(&mut self, rings: Rings) -> bool;
 
-    /// The caller now looks at everything that has come, to its end, or calls [`Driver::leave_some`].
+    /// Before a look that takes every packet. A caller that stops before calls [`Driver::leave_some`].
     fn look_at_all(&mut self) {}
 
-    /// Something that has come may have been left where it is.
+    /// A look may have left packets on a track.
     fn leave_some(&mut self) {}
 
     /// Whether its peers tell apart for what they ring. If not, arming it for anything is arming it for everything.

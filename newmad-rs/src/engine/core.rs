@@ -485,16 +485,16 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// Asks the peers to ring from now on. True: the caller then looks what has come.
+    /// Asks the peers to ring. True: the caller must look for packets that came before.
     pub(crate) fn arm(&mut self) -> bool {
         let rings = self.rings();
         self.watched_for = rings;
         self.rails.iter_mut().fold(false, |looks, rail| rail.driver.arm(rings) | looks)
     }
 
-    /// Arms and looks until nothing is left, or nobody waits any more, at most so many times: what a look leaves to be sent may
-    /// have to be rung for, too. Messages for which peers would not ring stay where they are until somebody asks for them, and
-    /// are copied once then. False: there is more.
+    /// Arms, then looks until a look finds nothing or no request is outstanding, at most `most` times: packets that a look
+    /// leaves to be sent may need a ring, too. Messages for which peers would not ring stay in the driver until their
+    /// receiver calls, which then copies them once. False: more is to be done.
     pub(crate) fn settle(&mut self, most: usize) -> bool {
         for _ in 0..most {
             self.drain();

@@ -49,15 +49,15 @@ mod tests {
     use crate::Session;
     use crate::request::Request;
 
-    /// Nobody calls the session any more, and the message that comes last is found: for whoever is to be told of its end.
+    /// The watcher finds the last message although no thread calls the session: its receive is unattended.
     #[test]
     fn who_relies_on_others_to_watch_is_not_let_down() {
         the_last_message_is_found(false);
     }
 
-    /// The owner of the last receive asks for its end, but not now; its sender waits for an answer.
+    /// The last receive is attended, and its owner stays away; its sender waits for an answer.
     #[test]
-    fn a_sender_that_waits_is_answered_whoever_is_relied_on() {
+    fn a_sender_that_waits_is_answered_under_an_earlier_watch() {
         the_last_message_is_found(true);
     }
 

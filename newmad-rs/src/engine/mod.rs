@@ -62,7 +62,7 @@ const LOOKS: u32 = 64;
 const STAY: Duration = Duration::from_micros(5);
 /// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
 const STAY_SOCKETS: Duration = Duration::from_micros(50);
-/// So often whoever slept asks the kernel for a ring that is under way: a peer's one system call, in calls of its own.
+/// So often a thread that leaves the watch asks the kernel for a ring that is under way: the time of a peer's system call.
 const LANDING: u32 = 16;
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
@@ -380,7 +380,7 @@ impl Engine {
         Some(bells)
     }
 
-    /// Begins the request, if nobody else has the engine. It may be over then.
+    /// Begins the request, if the lock is free. The request may be over when this returns.
     #[inline]
     unsafe fn start(&self, request: NonNull<Request>) -> Option<Started<'_>> {
         let mut core = self.try_lock()?;
@@ -603,11 +603,11 @@ impl Engine {
     }
 }
 
-/// A request was begun, by who has the engine.
+/// The lock holder has begun a request.
 struct Started<'a> {
     // Dropped first: wakers and callbacks may use the engine.
     core: BiasedGuard<'a, Core<Any>>,
-    /// So many requests were outstanding before.
+    /// Requests that were outstanding before.
     before: usize,
     _held: Option<WakersHeld>,
 }
@@ -849,7 +849,7 @@ mod tests {
         close(a, b);
     }
 
-    /// Who was about to sleep finds the message by itself: the ring that came for it wakes nobody later.
+    /// A thread that was about to sleep finds the message by itself. The ring that came for it must not wake a later sleeper.
     #[test]
     fn a_ring_for_somebody_who_did_not_sleep_is_taken_away() {
         let (a, b, _manager) = pair();
@@ -873,8 +873,8 @@ mod tests {
                 engine.disarm();
             });
             engine.acknowledge();
-            assert!(!bell.is_under_way(), "nobody has waited for it");
-            assert!(!readable(), "whoever sleeps next is woken in vain");
+            assert!(!bell.is_under_way(), "the ring is still under way");
+            assert!(!readable(), "the ring wakes the next sleeper in vain");
             assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
         }
         // Not rung: there is nothing to wait for.
@@ -889,12 +889,12 @@ mod tests {
         close(a, b);
     }
 
-    /// What needs an answer has come before anybody asked to be rung, behind a message for which nobody does.
+    /// A control packet came before the receiver armed, behind a short message for which the receiver does not arm.
     #[test]
     fn a_sender_that_waits_behind_a_short_message_is_answered_while_its_receiver_computes() {
         let (a, b, _manager) = pair();
         for _ in 0..10 {
-            a.inner().engine.disarm(); // nobody asks for everything any more
+            a.inner().engine.disarm(); // forget earlier rings for everything
             b.send(0, 1, &[1]).unwrap();
             let (answered, answer) = mpsc::channel();
             let sent = b.issend(0, 2, vec![2]).unwrap();
@@ -902,7 +902,9 @@ mod tests {
             let (mut receive, mut word) = (RawRequest::idle(), [0]);
             // SAFETY: it is over before the memory goes: it is waited for, or dropped.
             unsafe { receive.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 1)).unwrap() };
-            assert!(answer.recv_timeout(Duration::from_secs(60)).expect("nobody answers"));
+            assert!(
+                answer.recv_timeout(Duration::from_secs(60)).expect("the receiver does not answer")
+            );
             assert_eq!(receive.wait().unwrap().len, 1);
             assert_eq!(word, [2]);
             assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
@@ -910,7 +912,7 @@ mod tests {
         close(a, b);
     }
 
-    /// Who arms for others begins what they have left, even if nothing is to be looked for.
+    /// A thread that arms begins the requests that others have submitted, even if it need not look.
     #[test]
     fn what_was_left_is_begun_by_who_arms() {
         let (a, b, _manager) = pair();

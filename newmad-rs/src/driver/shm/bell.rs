@@ -5,13 +5,14 @@
 //! word again before it looks at the rings: the thread that armed it may be asleep, not have noticed, and the ring may have
 //! brought nothing for it (room in a full ring, say). Only [`Bell::disarm`] ends the wanting.
 //!
-//! Between taking the word and writing the counter lies a system call. A receiver that finds the message meanwhile, and leaves
-//! the watch to another thread, would have that one woken in vain. So the receiver notes a ring that is *under way*, and
-//! whoever slept, or was about to, waits a moment for it ([`Bell::is_under_way`]). A hint: what is missed costs a wake-up.
+//! A sender makes a system call between its exchange on the word and the write of the counter. The receiver may find the
+//! message meanwhile and leave the watch to another thread, which the counter then wakes in vain. So the receiver notes a ring
+//! that is *under way*, and a thread that leaves the watch waits a moment for it ([`Bell::is_under_way`]). The note is a hint:
+//! a ring that it misses costs one wake-up.
 //!
-//! A program of short messages arms before it computes, for what needs an answer, and disarms when it waits, and nothing of
-//! the kind ever comes. To write the word each time takes its line away from all who send. So it is left *standing*, unless
-//! that has been a waste lately ([`PATIENCE`]): a ring for somebody who polled.
+//! A program of short messages arms for control packets before it computes, and disarms when it waits; no control packet ever
+//! comes. Each write of the word would take its cache line from the senders. So [`Bell::disarm`] leaves the word *standing*,
+//! unless a standing word has been rung lately ([`PATIENCE`]): such a ring disturbs a process that polls.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use super::word;
 use crate::driver::Rings;
 use crate::sys;
 
-/// So many times the word is cleared, after somebody has rung while it was left standing.
+/// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
 const PATIENCE: u32 = 256;
 
 /// The receiver's side.
@@ -33,11 +34,11 @@ pub(crate) struct Bell {
     counter: OwnedFd,
     /// For what; nothing: it is not wanted.
     wanted: AtomicU32,
-    /// The word was left as it was although nobody wants anything.
+    /// The word still asks for control packets, although the bell is disarmed.
     standing: AtomicBool,
-    /// So many times more it is not.
+    /// So many times more `disarm` clears the word.
     patience: AtomicU32,
-    /// A peer has taken the word, and nobody has seen the counter written.
+    /// A peer has cleared the word, and no thread of this process has seen its write of the counter.
     under_way: AtomicBool,
     /// How often this side has rung its peers.
     rung: AtomicU64,
@@ -67,8 +68,8 @@ impl Bell {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Asks to be rung for these, and for what was asked for before: a thread that asked for more may be asleep. True: the
-    /// caller then looks at the rings; it need not if that was what needs an answer alone, and nothing of that has come.
+    /// Asks peers to ring for these packets, and for those of earlier calls: a thread that asked for more may be asleep. True:
+    /// the caller must look at the rings. False: it asked for control packets alone, and none has come.
     pub(crate) fn arm(&self, rings: Rings) -> bool {
         let before = self.wanted.load(Ordering::Relaxed);
         let rings = rings.and(Rings(before));
@@ -86,17 +87,17 @@ impl Bell {
         armed.called || rings != Rings::CONTROL
     }
 
-    /// The caller looks at every ring, to its end, or gives it back ([`Bell::set_called`]).
+    /// Before a complete look at the rings. A caller that stops before the end calls [`Bell::set_called`].
     pub(crate) fn clear_called(&self) {
         word::clear_called(self.segment.bell());
     }
 
-    /// What needs an answer may have been left in a ring.
+    /// A look may have left control packets in a ring.
     pub(crate) fn set_called(&self) {
         word::set_called(self.segment.bell());
     }
 
-    /// Somebody polls: rings are a waste.
+    /// A thread of this process polls: it needs no ring.
     #[inline]
     pub(crate) fn disarm(&self) {
         let wanted = self.wanted.load(Ordering::Relaxed);
@@ -111,7 +112,7 @@ impl Bell {
         }
     }
 
-    /// Whether the word, which asks for what needs an answer alone, is left as it is.
+    /// Whether `disarm` leaves the word, which asks for control packets alone, as it is.
     fn leaves_standing(&self) -> bool {
         let patience = self.patience.load(Ordering::Relaxed);
         let stands = patience == 0 && !word::is_taken(self.segment.bell());
@@ -122,7 +123,7 @@ impl Bell {
         stands
     }
 
-    /// Whether a peer is about to write the counter, as it seems. Asked once: the caller waits a moment for it, or has seen it.
+    /// Whether a peer seems to be about to write the counter. Clears the note: the caller waits for that write, or has seen it.
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) && self.under_way.swap(false, Ordering::Relaxed)
     }

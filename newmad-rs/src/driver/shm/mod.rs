@@ -430,7 +430,7 @@ impl Driver for Shm {
     }
 
     fn arm(&mut self, rings: Rings) -> bool {
-        // What another thread has collected is treated by whoever arms.
+        // Events that another thread has collected are treated by the thread that arms.
         self.bell.arm(rings) || self.ready.has_bits()
     }
 

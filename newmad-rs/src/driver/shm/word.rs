@@ -1,77 +1,76 @@
-//! The word of a bell, in the receiver's segment: for what it wants to be rung, and whether it was called.
+//! The word of a doorbell, in the receiver's segment: which packets ring it, and whether a control packet has come.
 //!
 //! ```text
-//! bits       MESSAGE CONTROL ROOM   what the receiver wants to be rung for; a sender that rings takes them
-//!            CALLED                 something that needs an answer was published, and the receiver may not have looked since
+//! bits       MESSAGE CONTROL ROOM   the receiver wants to be rung for these; a sender that rings clears them
+//!            CALLED                 a sender has published a control packet since the receiver's last complete look
 //!
-//! receiver   arm:   swap(wanted); fence; look at every ring, or only if it was CALLED        sleep if nothing is there
-//!            look:  clear CALLED; fence; look at every ring to its end, else set it again
-//!            leave: clear what is wanted
-//! sender     publish; fence; set CALLED, if an answer is needed; wanted has the bit && exchange ─▶ write the counter
+//! receiver   arm:     swap(wanted); fence; look at every ring, or only if CALLED; sleep if the rings are empty
+//!            look:    clear CALLED; fence; look at every ring to its end, or set CALLED again
+//!            leave:   clear the wanted bits
+//! sender     publish; fence; set CALLED if the packet needs an answer; if its bit is wanted: exchange, write the counter
 //! ```
-//! One of the two sees the other, and a burst rings once. A receiver that wants to be rung only for what needs an answer need
-//! not look when it was not called: short messages stay in the rings until somebody asks for them, and what asks costs an
-//! exchange on a line of its own. (To look for each of a window of receives cost a program that exchanges halos 2 to 5 of 14 µs
-//! a step.) Who finds CALLED set leaves it alone: a stream of pieces costs one write.
+//! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings. A burst rings once.
 //!
-//! The exchange fails when the receiver has changed its mind, and the sender looks again: a swap could take away what the
-//! receiver asks for now, without ringing for it.
+//! A receiver that wants CONTROL alone looks only if CALLED is set. Short messages then stay in the rings until their
+//! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges halos 2
+//! to 5 of 14 µs a step.) A sender that finds CALLED set does not write: a stream of pieces costs one write.
+//!
+//! The exchange fails when the receiver has changed the wanted bits meanwhile, and the sender looks again. A swap could clear
+//! bits that the receiver has just set, without a ring for them.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
-/// A short message, or news that needs no answer.
+/// A short message, or another packet that needs no answer.
 pub(crate) const MESSAGE: u32 = 1;
-/// What its sender needs an answer to.
+/// A packet that needs an answer.
 pub(crate) const CONTROL: u32 = 2;
 /// Room on a track that was full.
 pub(crate) const ROOM: u32 = 4;
 const WANTED: u32 = MESSAGE | CONTROL | ROOM;
 const CALLED: u32 = 8;
 
-/// How often a sender looks at a word that changes: a receiver changes its mind seldom, and a hostile one cannot keep the
-/// sender here.
+/// Most tries of a sender's exchange: a receiver changes the word seldom, and a hostile one must not hold the sender.
 const TRIES: u32 = 16;
 
-/// What the receiver has found when it armed.
+/// The state of the word before [`arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Armed {
-    /// A sender has taken what was wanted before.
+    /// No bit was wanted: a sender has cleared them, or the receiver had left.
     pub(crate) rung: bool,
-    /// Something that needs an answer may be in the rings.
+    /// A control packet may be in the rings.
     pub(crate) called: bool,
 }
 
-/// The receiver wants to be rung for these. The caller looks at the rings then; if it wants to be rung for [`CONTROL`] alone,
-/// only if it was called.
+/// Sets the wanted bits. The receiver looks at the rings after this; for [`CONTROL`] alone, only if `called`.
 #[inline]
 pub(crate) fn arm(word: &AtomicU32, wanted: u32) -> Armed {
     if wanted == CONTROL && word.load(Ordering::Relaxed) == CONTROL {
-        // It stands: a sender that this load does not see finds it so, and rings.
+        // The word is right already. A sender whose write this load misses finds CONTROL, and rings.
         return Armed { rung: false, called: false };
     }
     let before = word.swap(wanted & WANTED, Ordering::AcqRel);
     let called = before & CALLED != 0;
     if called {
-        // It stands until somebody has looked to the end.
+        // The mark stays until a complete look.
         set_called(word);
     }
     fence(Ordering::SeqCst);
     Armed { rung: before & WANTED == 0, called }
 }
 
-/// The receiver wants nothing any more. True: a sender has taken what was wanted before.
+/// Clears the wanted bits. True: a sender had cleared them before.
 #[inline]
 pub(crate) fn leave(word: &AtomicU32) -> bool {
     word.fetch_and(CALLED, Ordering::AcqRel) & WANTED == 0
 }
 
-/// Whether nothing is wanted: not yet, or because a sender has rung.
+/// Whether no bit is wanted: the receiver has not armed, or a sender has rung.
 #[inline]
 pub(crate) fn is_taken(word: &AtomicU32) -> bool {
     word.load(Ordering::Relaxed) & WANTED == 0
 }
 
-/// The receiver looks at every ring, to its end, or calls [`set_called`].
+/// Before a complete look. A receiver that stops before the end of a ring calls [`set_called`].
 #[inline]
 pub(crate) fn clear_called(word: &AtomicU32) {
     if word.load(Ordering::Relaxed) & CALLED != 0 {
@@ -80,13 +79,13 @@ pub(crate) fn clear_called(word: &AtomicU32) {
     }
 }
 
-/// Something may have been left in a ring.
+/// A look has left packets in a ring.
 #[inline]
 pub(crate) fn set_called(word: &AtomicU32) {
     word.fetch_or(CALLED, Ordering::AcqRel);
 }
 
-/// The sender has published something of this kind. True: it is wanted, and the sender writes the counter.
+/// The sender has published a packet of this kind. True: the sender must write the counter.
 #[inline]
 pub(crate) fn call(word: &AtomicU32, kind: u32) -> bool {
     fence(Ordering::SeqCst);
@@ -145,7 +144,7 @@ mod model {
             ring.load(Ordering::Acquire)
         }
 
-        /// As `Core::settle`. True: there is something, and nobody sleeps.
+        /// As `Core::settle`. True: the look has found a packet, and the receiver does not sleep.
         fn settle(&self, wanted: u32) -> bool {
             let armed = arm(&self.word, wanted);
             if wanted == CONTROL && !armed.called {
@@ -156,8 +155,8 @@ mod model {
         }
     }
 
-    /// The receiver computes twice, and polls in between, without looking. `called`: it was called before, for what is gone.
-    /// `stands`: what is wanted is left as it is while it polls.
+    /// The receiver arms, leaves without a look, and arms again. `called`: CALLED is set from the beginning. `stands`: the
+    /// receiver leaves the word as it is in between.
     fn is_never_slept_through(kind: u32, wanted: u32, senders: usize) {
         for (called, stands) in [(false, false), (false, true), (true, false), (true, true)] {
             loom::model(move || one_way(kind, wanted, senders, called, stands));
@@ -176,20 +175,20 @@ mod model {
         let senders: Vec<_> = (0..senders).map(send).collect();
         let mut seen = world.settle(wanted);
         if !seen {
-            // A ring that was under way is taken away; what has come stays where it is.
+            // The receiver consumes a ring that is under way, and leaves the packets where they are.
             if !stands {
                 leave(&world.word);
             }
             world.rung.swap(false, Ordering::AcqRel);
             if !stands {
-                // As somebody who is to be woken for something else.
+                // Another thread of the receiver arms and does not look.
                 let _ = arm(&world.word, wanted);
             }
             seen = world.settle(wanted);
         }
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         let rung = world.rung.swap(false, Ordering::AcqRel);
-        assert!(seen || rung || !world.sees(kind), "it came, and nobody was told");
+        assert!(seen || rung || !world.sees(kind), "a packet was neither found nor rung for");
     }
 
     #[test]
@@ -207,7 +206,7 @@ mod model {
         is_never_slept_through(MESSAGE, MESSAGE | CONTROL, 1);
     }
 
-    /// A sender that has seen what was wanted takes nothing away of what is wanted now.
+    /// A sender that has read an old word clears no bit of the new one without a ring.
     fn what_is_wanted_changes(from: u32, to: u32) {
         loom::model(move || {
             let world = World::new();
@@ -237,7 +236,7 @@ mod model {
         what_is_wanted_changes(MESSAGE | CONTROL, CONTROL);
     }
 
-    /// A short message does not make the receiver look, nor take away that it was called.
+    /// A short message neither rings a receiver that wants CONTROL alone, nor makes it look, nor clears its bits.
     #[test]
     fn a_message_that_nobody_wants_changes_nothing() {
         loom::model(|| {
