@@ -441,8 +441,8 @@ impl<D: Driver> Core<D> {
         request.finish(outcome);
     }
 
-    /// Finds and treats events until none is left, or enough is done for one call. True: something has changed that may let
-    /// somebody go on; not so while messages only wait for their peers.
+    /// Finds and treats events until none is left, or enough is done for one call. True: state has changed that may let a
+    /// thread go on. A message that only waits for its peer is no such change.
     pub(crate) fn progress(&mut self) -> bool {
         let mut any = self.drain();
         for _ in 0..ROUNDS {

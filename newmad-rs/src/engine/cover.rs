@@ -9,8 +9,8 @@
 //!   outstanding   0 ─ 1 ─ 2 ─ 1 ─ 0 ─ 1 ─ …
 //!   spell             └── 7 ──┘       └ 8
 //! ```
-//! So who begins a request in a spell that is *covered* need not do anything; in any other it covers it itself. A request for
-//! which peers are to ring for more than before begins another spell, too: what was armed for the others does not do.
+//! So a caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
+//! A request for which peers must ring for more packets than before begins another spell, too: the bell was armed for less.
 //!
 //! Rejected: to rely on whoever has begun what was outstanding before. It may be about to do so, find its own request over,
 //! ended by a third who looked in passing, and do nothing.
@@ -43,10 +43,7 @@ mod tests {
     use std::ptr::NonNull;
     use std::time::{Duration, Instant};
 
-    use marcel::Mode;
-    use pioman::Manager;
-
-    use crate::Session;
+    use crate::engine::tests::{close, pair};
     use crate::request::Request;
 
     /// The watcher finds the last message although no thread calls the session: its receive is unattended.
@@ -62,9 +59,7 @@ mod tests {
     }
 
     fn the_last_message_is_found(attended: bool) {
-        let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-        let mut world = Session::local_world(2, &manager).unwrap();
-        let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+        let (a, b, manager) = pair();
         let engine = &a.inner().engine;
         let (mut word, mut last) = ([0], [0]);
         // SAFETY: the buffers outlive the requests, which are over when this block is, as is asserted.
@@ -92,10 +87,7 @@ mod tests {
         }
         sent.unwrap().wait().unwrap();
         assert_eq!(last, [2]);
-        std::thread::scope(|scope| {
-            scope.spawn(|| a.close().unwrap());
-            b.close().unwrap();
-        });
+        close(a, b);
     }
 }
 

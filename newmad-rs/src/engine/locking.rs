@@ -75,6 +75,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    use crate::engine::tests::close;
     use crate::gate::links::ACK;
     use crate::{Cause, Error, Locking, Session};
     use pioman::Manager;
@@ -92,13 +93,6 @@ mod tests {
         }
         a.inner().engine.with(|core| assert!(core.gates[1].lane.is_lent()));
         (a, b)
-    }
-
-    fn close(a: Session, b: Session) {
-        std::thread::scope(|scope| {
-            scope.spawn(|| a.close().unwrap());
-            b.close().unwrap();
-        });
     }
 
     #[test]

@@ -234,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// Looks for a short message a few times, for a caller that comes again at once, until it sees to it that somebody watches.
+    /// Looks for a short message a few times. The caller calls again at once, or sees to it that a thread watches.
     pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
         let _held; // dropped after the lock
         let Some(mut core) = self.try_lock() else { return Found::Nothing };
@@ -266,49 +266,43 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if unsafe { self.begin(request, None) }.is_none() {
+        if unsafe { self.start(request) }.is_none() {
             // SAFETY: the caller's promise.
             unsafe { self.leave(request) };
         }
     }
 
-    /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. Sees to it that
-    /// somebody watches the request, if it is not over and nobody has done so in this spell ([`cover`]).
+    /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. If the request is not over
+    /// and its spell is not covered ([`cover`]), the caller sees to it that a thread watches the request.
     ///
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
     pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
-        let mut spell = None;
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
-            // Whoever polls finds it; when it stops, `left_pending` has somebody look, if need be the caller.
+            // A poller finds it. A poller that stops calls `left_pending`, which has a thread look, if need be the caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
+        // SAFETY: the caller's promise.
+        } else if let Some(mut started) = unsafe { self.start(request) } {
+            let spell = started.core.spell();
+            // SAFETY: the owner keeps it alive.
+            if self.covered.is(spell) || unsafe { request.as_ref() }.is_finished() {
+                return;
+            }
+            if !self.is_watched_by(manager) || !started.core.settle(FEW) {
+                drop(started);
+                manager.left_pending();
+            }
+            return self.covered.set(spell);
         } else {
             // SAFETY: the caller's promise.
-            match unsafe { self.start(request) } {
-                Some(mut begun) => {
-                    let number = begun.core.spell();
-                    // SAFETY: the owner keeps it alive.
-                    if self.covered.is(number) || unsafe { request.as_ref() }.is_finished() {
-                        return;
-                    }
-                    if self.is_watched_by(manager) && begun.core.settle(FEW) {
-                        return self.covered.set(number);
-                    }
-                    spell = Some(number);
-                }
-                // SAFETY: the caller's promise.
-                None => unsafe { self.leave(request) },
-            }
+            unsafe { self.leave(request) };
         }
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
             self.have_watched(manager);
-            if let Some(spell) = spell {
-                self.covered.set(spell);
-            }
         }
     }
 
@@ -340,44 +334,36 @@ impl Engine {
     /// As [`Engine::submit`].
     #[inline]
     pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
-        // SAFETY: the caller's promise.
-        match unsafe { self.begin(request, Some(manager)) } {
-            Some(Bells::Silenced) => manager.left_pending(),
-            Some(_) => {}
-            // SAFETY: the caller's promise.
-            None => unsafe { self.leave(request) },
-        }
-    }
-
-    /// Looks for events afterwards, if there is a `manager`. `None`: the engine is held by another.
-    #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>, manager: Option<&Manager>) -> Option<Bells> {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
         // SAFETY: the caller's promise.
-        let mut started = unsafe { self.start(request) }?;
+        let Some(mut started) = (unsafe { self.start(request) }) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.leave(request) };
+        };
         let (core, before) = (&mut started.core, started.before);
-        let mut bells = Bells::Untouched;
-        if let Some(manager) = manager
+        if core.outstanding() <= before {
+            return;
+        }
+        core.progress();
+        // Where every core computes, the peer may need the one on which this would look in vain.
+        if short
             && core.outstanding() > before
+            && !marcel::others_runnable()
+            && !manager.is_loaded()
         {
-            core.progress();
-            // Where every core computes, the peer may need the one on which this would look in vain.
-            if short
-                && core.outstanding() > before
-                && !marcel::others_runnable()
-                && !manager.is_loaded()
-            {
-                bells = self.silence();
-                let mut looks = 0;
-                while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
-                    core.glance(peer);
-                    looks += 1;
-                }
+            let bells = self.silence();
+            let mut looks = 0;
+            while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
+                core.glance(peer);
+                looks += 1;
+            }
+            drop(started);
+            if matches!(bells, Bells::Silenced) {
+                manager.left_pending();
             }
         }
-        Some(bells)
     }
 
     /// Begins the request, if the lock is free. The request may be over when this returns.
@@ -766,13 +752,16 @@ mod tests {
     use marcel::Mode;
     use pioman::{Manager, Source};
 
+    use super::Engine;
     use crate::Session;
     use crate::driver::Rings;
+    use crate::driver::any::Any;
+    use crate::engine::core::Core;
     use crate::raw::{Memory, RawRequest};
     use crate::request::Request;
 
     /// Two ranks, and the manager of both.
-    fn pair() -> (Session, Session, Arc<Manager>) {
+    pub(super) fn pair() -> (Session, Session, Arc<Manager>) {
         let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
         let mut world = Session::local_world(2, &manager).unwrap();
         let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
@@ -780,11 +769,19 @@ mod tests {
     }
 
     /// Either waits for the other.
-    fn close(a: Session, b: Session) {
+    pub(super) fn close(a: Session, b: Session) {
         std::thread::scope(|scope| {
             scope.spawn(|| a.close().unwrap());
             b.close().unwrap();
         });
+    }
+
+    /// Until the bell asks for control packets alone, and none has come: to arm again needs no look. An attended receive is
+    /// outstanding.
+    fn settle_quietly(engine: &Engine, core: &mut Core<Any>) {
+        engine.disarm();
+        let quiet = (0..1000).any(|_| core.settle(1) && !core.arm());
+        assert!(quiet, "something is to be looked for");
     }
 
     /// As when the watcher has taken the core of a thread that is in the engine.
@@ -824,7 +821,7 @@ mod tests {
         close(a, b);
     }
 
-    /// A message that waits for its peer is no progress: who arms for it may sleep.
+    /// A message that waits for its peer is no progress: a thread that arms for it may sleep.
     #[test]
     fn what_only_waits_for_its_peer_is_no_progress() {
         let (a, b, _manager) = pair();
@@ -923,9 +920,7 @@ mod tests {
         // SAFETY: the memory outlives the request, which is over at the end, as is asserted.
         let mut left = unsafe { Request::recv(1, 1, &raw mut word[..], true) }.attended();
         engine.with(|core| {
-            engine.disarm();
-            let quiet = (0..1000).any(|_| core.settle(1) && !core.arm());
-            assert!(quiet, "something is to be looked for");
+            settle_quietly(engine, core);
             // SAFETY: it stays where it is until it is over.
             unsafe { engine.signals.submissions.push(NonNull::from(&mut left)) };
             core.settle(1);
@@ -948,9 +943,7 @@ mod tests {
         // SAFETY: no memory.
         unsafe { receive.recv(&a, 1, 1, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
         engine.with(|core| {
-            engine.disarm();
-            let quiet = (0..1000).any(|_| core.settle(1) && !core.arm());
-            assert!(quiet, "something is to be looked for");
+            settle_quietly(engine, core);
             core.wake_oneself();
             engine.acknowledge();
             assert!(core.arm(), "the event would stay where it is");

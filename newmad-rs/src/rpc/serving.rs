@@ -226,7 +226,7 @@ impl Drop for Level {
     }
 }
 
-/// Calls the handler and answers. Who has the answer may rely on it that the call does not hold the handler any more.
+/// Calls the handler and answers. The call lets go of the handler before it answers: its client may rely on that.
 fn run(job: Job, entry: Arc<Entry>, arguments: Vec<u8>) {
     let lane = job.place.as_ref().map_or(0, Place::lane);
     let depth = depth_of(lane) + 1;

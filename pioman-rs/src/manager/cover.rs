@@ -71,8 +71,8 @@ impl Core {
         }
     }
 
-    /// Something is pending, and its owners ask for it; the watcher looks now and then, for the sake of peers that need an
-    /// answer while an owner stays away, and cannot wake anybody (`watch::spare`).
+    /// Requests are pending, and all are attended: the watcher looks now and then (`watch::spare`). A peer may need an answer
+    /// while an owner stays away, and cannot wake a thread of this process.
     #[inline]
     fn look_seldom(&self) {
         if !self.seldom.load(Relaxed)

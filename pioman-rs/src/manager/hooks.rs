@@ -309,7 +309,7 @@ impl Core {
         if armed {
             sleeper.sleep_in(last_look, || reported = self.front.sleep(until));
         }
-        // What came for a thread that did not sleep, or was woken otherwise, is not to wake the next one that does.
+        // An event that came for this thread must not wake the next sleeper, even if this thread did not sleep.
         self.registry.pin().acknowledge(these | reported);
     }
 }

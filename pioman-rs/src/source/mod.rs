@@ -23,8 +23,8 @@ use std::time::Instant;
 /// # Safety
 /// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`] and [`Source::disarm`] may run in a
 /// signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So they
-/// allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep `errno`, and do
-/// not panic. (Light tasks, which are safe code, are never run in the handler.)
+/// allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep
+/// `errno`, and do not panic. (Light tasks, which are safe code, are never run in the handler.)
 ///
 /// # From polling to sleeping
 /// Peers that can see whether anybody polls need not ring a bell then. `arm` asks for rings, `disarm` says

@@ -13,8 +13,9 @@
 //! instructions on pointers: wakers are put in, exchanged and taken out under it, and a future that is dropped takes
 //! itself out of the queue. No waker is called with it held, so a waker may drop any future, even the one it wakes.
 //!
-//! Whoever has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]); and so does whoever has taken the
-//! lock and moved others' slots from the one to the other, after unlocking: the one who fired may have found both empty.
+//! A thread that has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]). A thread that has taken the
+//! lock, and so moved the slots of others from the inbox to the queue, looks after it unlocks: the thread that fired may have
+//! found both empty.
 //!
 //! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).

@@ -4,8 +4,8 @@
 //! When an event comes it treats whatever there is (completes requests, answers rendezvous), then sleeps
 //! again, armed if something is still unattended and nobody else watches.
 //!
-//! While something is pending that is attended, and for which nothing is armed, it looks twice a second ([`Seldom`]): a
-//! peer may need an answer, and the owner stay away. The first such request after a quiet time wakes it once.
+//! While attended requests are pending for which no descriptor is armed, the watcher looks twice a second ([`Seldom`]): a peer
+//! may need an answer while the owner stays away. The first such request after a quiet time wakes the watcher once.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -130,7 +130,7 @@ impl Seldom {
         if self.quiet == QUIET {
             self.quiet = 0;
             core.seldom.store(false, SeqCst);
-            // Unless something has come to be pending whose owner saw the word before.
+            // A submitter that read the word before relies on the looks: they go on if its request is pending.
             core.seldom.store(sources.pending_of(u64::MAX) != 0, SeqCst);
         }
         pending
