@@ -37,8 +37,6 @@ mod collect;
 #[cfg(not(loom))]
 mod connect;
 #[cfg(not(loom))]
-mod driver;
-#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod error;
@@ -54,6 +52,8 @@ pub mod internals;
 mod knobs;
 #[cfg(not(loom))]
 mod matching;
+#[cfg(not(loom))]
+mod net;
 #[cfg(not(loom))]
 mod pack;
 #[cfg(not(loom))]
@@ -90,26 +90,26 @@ mod transfer;
 mod cover;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
-#[path = "driver/ready.rs"]
+#[path = "net/ready.rs"]
 mod ready;
 #[cfg(loom)]
-#[path = "driver/shm/ring.rs"]
+#[path = "net/shm/ring.rs"]
 mod ring;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
-#[path = "driver/shm/word.rs"]
+#[path = "net/shm/word.rs"]
 mod word;
 
 #[cfg(not(loom))]
 pub use bootstrap::Launched;
-#[cfg(not(loom))]
-pub use driver::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use error::{Cause, Error};
 #[cfg(not(loom))]
 pub use knobs::KNOBS;
 #[cfg(not(loom))]
 pub use matching::Message;
+#[cfg(not(loom))]
+pub use net::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use pack::{Pack, PackRequest, Unpack};
 #[cfg(not(loom))]

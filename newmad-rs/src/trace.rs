@@ -18,8 +18,8 @@
 
 use marcel::trace::{self, Kind, When};
 
-use crate::driver::Driver;
 use crate::engine::core::Core;
+use crate::net::Driver;
 use crate::request::Ref;
 
 /// Marks the number of an announcement.

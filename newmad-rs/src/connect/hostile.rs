@@ -11,9 +11,9 @@ use super::greeting::{
 use super::half::{Done, Half};
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
-use crate::driver::shm::connect::Own;
 use crate::fuzzing::Input;
 use crate::knobs::Settings;
+use crate::net::shm::connect::Own;
 use crate::sys;
 
 fn details(input: &mut Input<'_>) -> Details {

@@ -47,10 +47,10 @@ pub(crate) use rail::Rail;
 pub(crate) use socket::{Address, peer_of};
 
 use crate::bootstrap::Bootstrap;
-use crate::driver::card::Card;
 use crate::engine::Engine;
 use crate::error::{Error, os};
 use crate::knobs::Settings;
+use crate::net::card::Card;
 use crate::sys;
 
 /// What the porter is asked to do, beside links.

@@ -17,11 +17,11 @@ use super::links::{Links, State};
 use super::ring::Ring;
 use super::{FINISH, Rail, STOP, WORK};
 use crate::bootstrap::Bootstrap;
-use crate::driver::card::Card;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, os};
 use crate::knobs::Settings;
+use crate::net::card::Card;
 use crate::sys::{self, errno};
 
 /// How often the engine is told the time, while it wants to know.

@@ -4,10 +4,10 @@ use std::os::fd::{OwnedFd, RawFd};
 
 use super::greeting::Details;
 use super::socket::Listener;
-use crate::driver::any::{Any, Link};
-use crate::driver::{shm, tcp};
 use crate::error::Error;
 use crate::knobs::Settings;
+use crate::net::any::{Any, Link};
+use crate::net::{shm, tcp};
 
 enum Kind {
     Shm(shm::connect::Own),

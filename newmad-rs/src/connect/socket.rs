@@ -51,7 +51,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens on an abstract Unix socket of random name.
     pub(crate) fn unix() -> Result<Listener, Error> {
-        let name = format!("newmad-{}", crate::driver::card::hex(&sys::random::<16>()?));
+        let name = format!("newmad-{}", crate::net::card::hex(&sys::random::<16>()?));
         let socket = std::os::unix::net::SocketAddr::from_abstract_name(&name)
             .and_then(|address| UnixListener::bind_addr(&address))
             .map_err(|source| Error::Io { doing: "listening on a Unix socket", source })?;

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
 use crate::collect::queue::Queue;
-use crate::driver::{Driver, Peek, Rings};
 use crate::error::{Cause, Error};
 use crate::gate::{Gate, MAX_RAILS, NO_RAIL, rails};
 use crate::matching::Matching;
 use crate::matching::pool::NONE;
+use crate::net::{Driver, Peek, Rings};
 use crate::proto::{CHECKSUM, Header, Kind, Malformed};
 use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};

@@ -27,14 +27,14 @@ use pioman::{
 };
 
 use crate::collect::lane::Lane;
-use crate::driver::Driver;
-use crate::driver::any::Any;
-use crate::driver::ready::Ready;
-use crate::driver::shm::bell::Bell;
 use crate::engine::core::{Core, Signals};
 use crate::engine::cover::Covered;
 use crate::engine::offload::Offload;
 use crate::error::Error;
+use crate::net::Driver;
+use crate::net::any::Any;
+use crate::net::ready::Ready;
+use crate::net::shm::bell::Bell;
 use crate::request::span::Span;
 use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
@@ -754,9 +754,9 @@ mod tests {
 
     use super::Engine;
     use crate::Session;
-    use crate::driver::Rings;
-    use crate::driver::any::Any;
     use crate::engine::core::Core;
+    use crate::net::Rings;
+    use crate::net::any::Any;
     use crate::raw::{Memory, RawRequest};
     use crate::request::Request;
 

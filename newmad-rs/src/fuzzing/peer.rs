@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 
 use super::Input;
 use crate::Cause;
-use crate::driver::shm::Shm;
-use crate::driver::tcp::{self, Tcp};
-use crate::driver::{Driver, Peek, Post, local};
 use crate::engine::core::{Config, Core, Signals};
+use crate::net::shm::Shm;
+use crate::net::tcp::{self, Tcp};
+use crate::net::{Driver, Peek, Post, local};
 use crate::proto::{Header, Kind, LONG, SHORT, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};

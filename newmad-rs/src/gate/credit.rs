@@ -12,10 +12,10 @@
 //! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left looks for it
 //! before each message. (A quarter, and not nothing: the look also makes room for a word that found the track full.)
 
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::gate::links::ACK;
 use crate::gate::rails;
+use crate::net::Driver;
 use crate::proto::{Header, Malformed};
 
 /// What a message counts beside its bytes.

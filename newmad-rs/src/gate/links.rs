@@ -33,9 +33,9 @@ use std::sync::atomic::Ordering;
 
 use super::kept::Kept;
 use super::{Life, NO_RAIL, rails};
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
+use crate::net::Driver;
 use crate::request::Op;
 
 /// How long unacknowledged packets wait for news before their link counts as broken.

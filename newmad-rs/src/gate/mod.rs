@@ -29,12 +29,12 @@ use std::sync::Arc;
 
 use crate::collect::lane::Lender;
 use crate::collect::queue::Queue;
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::links::Care;
 use crate::matching::pool::Content;
+use crate::net::Driver;
 use crate::proto::{Header, Kind};
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 use crate::strategy::{self, next::Chosen};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::Error;
-use crate::driver::Peek;
-use crate::driver::shm::segment::{Geometry, Segment};
-use crate::driver::shm::track;
+use crate::net::Peek;
+use crate::net::shm::segment::{Geometry, Segment};
+use crate::net::shm::track;
 use crate::request::span::Span;
 
 /// A ring of so many slots of so many bytes; its two ends.

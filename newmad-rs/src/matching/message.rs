@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use super::takes;
 use crate::Status;
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Error;
 use crate::matching::pool::{Content, NONE};
+use crate::net::Driver;
 use crate::request::handle::RecvRequest;
 use crate::request::{Op, Outcome, Ref, Request};
 use crate::session::{Inner, Session};

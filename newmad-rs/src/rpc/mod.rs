@@ -23,7 +23,7 @@
 //! their callers' too. Services that answer at once may run [`inline`](ServiceBuilder::inline), where the call is found.
 //! A call carries a [`Priority`]: an urgent one passes those that wait, a background one waits until the virtual
 //! processor has nothing else. A target that is awake is sent no wake-up, whatever the priority: that is the drivers'
-//! affair (`driver/shm/bell.rs`).
+//! affair (`net/shm/bell.rs`).
 //!
 //! # Bounds
 //! `NMAD_RPC_THREADS` calls of one kind run at once, and their long arguments take at most `NMAD_RPC_MEMORY` bytes;

@@ -28,9 +28,9 @@ pub(crate) mod now;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::error::Error;
+use crate::net::Driver;
 
 pub use cache::{BadCache, default_path};
 pub use curve::Curve;

@@ -20,9 +20,9 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use crate::driver::ready::Ready;
-use crate::driver::{Driver, Peek, Post, Refused, Rings};
 use crate::engine::core::{Config, Core, Signals};
+use crate::net::ready::Ready;
+use crate::net::{Driver, Peek, Post, Refused, Rings};
 use crate::proto::{Header, LONG};
 use crate::request::layout::Layout;
 use crate::request::span::Span;

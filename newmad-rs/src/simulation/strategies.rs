@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::{MTU, Virtual, Wires, World, ask, content, driver, pair, settle};
-use crate::driver::Driver;
 use crate::engine::core::{Core, Signals};
+use crate::net::Driver;
 use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
 use crate::sampling::Pace;

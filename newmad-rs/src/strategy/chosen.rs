@@ -4,7 +4,7 @@
 //! [`Packet::take`] is checked against the rules of [`super`] at once, and what it refuses stays in the queue.
 
 use super::{Message, WINDOW, entries};
-use crate::driver::MAX_PARTS;
+use crate::net::MAX_PARTS;
 
 /// Messages up to this length are copied behind their heads; longer ones are sent from where they are.
 pub(crate) const COPIED: usize = 512;

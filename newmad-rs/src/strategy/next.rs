@@ -14,10 +14,10 @@ use super::{
     Large, Limits, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, Wrapper,
     by_name, default, wrap,
 };
-use crate::driver::{Driver, MAX_PARTS};
 use crate::engine::core::Core;
 use crate::gate::{Gate, MAX_RAILS, rails};
 use crate::knobs::Settings;
+use crate::net::{Driver, MAX_PARTS};
 use crate::proto::{Header, Kind};
 use crate::request::span::Span;
 use crate::request::{Outcome, Place, Ref};

@@ -1,10 +1,10 @@
 //! Small packets over rails that can break, or with checksums: what is kept, sent again, acknowledged and checked. The
 //! rules are in `gate/links.rs`.
 
-use crate::driver::{Driver, MOST_PARTS, Post};
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::links::{ACK, PROBE};
+use crate::net::{Driver, MOST_PARTS, Post};
 use crate::proto::{CHECKED, CHECKSUM, Header, Kind, LONG, Malformed};
 use crate::request::span::Span;
 

@@ -17,8 +17,8 @@
 //! to know which link of several in a row is meant); gaps for each lost part of their own (what the receiver has of a part is
 //! its beginning: the part's hull says the same).
 
-use crate::driver::Driver;
 use crate::engine::core::Core;
+use crate::net::Driver;
 use crate::proto::{Header, Kind, Malformed, RANGE};
 use crate::request::span::Span;
 use crate::request::{Op, Owes, Place, Ref};

@@ -1,10 +1,10 @@
 //! What arrives on the small track: checked, matched, delivered or kept.
 
-use crate::driver::Driver;
 use crate::engine::core::Core;
 use crate::gate::Assembly;
 use crate::gate::links::ACK;
 use crate::matching::pool::Content;
+use crate::net::Driver;
 use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Ref};

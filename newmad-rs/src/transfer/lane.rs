@@ -16,9 +16,9 @@
 //! Only over shared memory, and in sessions none of whose rails can break or has checksums: packets that are kept, sent
 //! again and acknowledged take the whole gate. Elsewhere fine is as coarse.
 
-use crate::driver::{Driver, Outlet};
 use crate::engine::core::Core;
 use crate::gate::credit::EACH;
+use crate::net::{Driver, Outlet};
 use crate::request::span::Span;
 use crate::trace;
 

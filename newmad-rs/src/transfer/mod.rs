@@ -11,9 +11,9 @@ pub(crate) mod stream;
 
 use std::sync::atomic::Ordering;
 
-use crate::driver::{Driver, MAX_PARTS, Post};
 use crate::engine::core::Core;
 use crate::gate::{MAX_RAILS, NO_RAIL};
+use crate::net::{Driver, MAX_PARTS, Post};
 use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};

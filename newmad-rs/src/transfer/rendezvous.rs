@@ -16,8 +16,8 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::driver::{Driver, Refused};
 use crate::engine::core::Core;
+use crate::net::{Driver, Refused};
 use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
 use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};

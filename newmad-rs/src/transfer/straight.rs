@@ -7,8 +7,8 @@
 //! *Luck* counts those: up when a message was there or came, down when none did. Who posts receives long before their
 //! messages looks for a few of them, and for no more until messages are there first again.
 
-use crate::driver::{Driver, Peek};
 use crate::engine::core::Core;
+use crate::net::{Driver, Peek};
 use crate::proto::Kind;
 use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;

@@ -16,10 +16,10 @@
 //! that belong to the same place and come at the same time the link of the one that began first is broken here, too.
 //! (Mostly that is the link which the sender has given up; otherwise it sends once more.)
 
-use crate::driver::{Driver, Peek};
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::{Arrival, rails};
+use crate::net::{Driver, Peek};
 use crate::proto::{CHECKED, Header, Kind, Malformed};
 use crate::request::span::Span;
 use crate::request::{Op, Owes, Place, Ref};

@@ -10,8 +10,8 @@ use crate::connect::half::Done;
 use crate::connect::links::{Ruling, State};
 use crate::connect::ring::Life;
 use crate::connect::socket::{self, Address};
-use crate::driver::card::Card;
 use crate::error::{Cause, Error};
+use crate::net::card::Card;
 use crate::sys;
 
 /// How long one call may take before another is tried: what was sent may be lost for good.
@@ -354,7 +354,7 @@ impl Thread {
     }
 
     /// A link is there.
-    fn attach(&mut self, rail: usize, peer: u32, link: crate::driver::any::Link) {
+    fn attach(&mut self, rail: usize, peer: u32, link: crate::net::any::Link) {
         self.links.opened(rail, peer);
         let installed = self.engine.with(|core| {
             let mut installed = Ok(());

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Random;
-use crate::driver::ready::Ready;
-use crate::driver::{Driver, Peek, Post, Refused, Rings};
 use crate::error::Cause;
+use crate::net::ready::Ready;
+use crate::net::{Driver, Peek, Post, Refused, Rings};
 use crate::proto::{CHECKED, Header, LONG};
 use crate::request::span::Span;
 use crate::transfer::stream::CHECKED_PIECE;

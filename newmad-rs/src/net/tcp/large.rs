@@ -4,8 +4,8 @@
 use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, receive, send_parts};
-use crate::driver::Peek;
 use crate::error::Cause;
+use crate::net::Peek;
 use crate::proto::{Header, Kind, LONG};
 use crate::request::span::Span;
 

@@ -11,8 +11,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use super::Peer;
-use crate::driver::ready::{NO_BITS, Ready};
 use crate::error::Error;
+use crate::net::ready::{NO_BITS, Ready};
 use crate::sys;
 
 /// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.

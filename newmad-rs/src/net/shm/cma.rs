@@ -1,7 +1,7 @@
 //! Cross-memory attach: copies between the address spaces of two processes, without a detour.
 
 use super::segment::PROBE_VALUE;
-use crate::driver::Refused;
+use crate::net::Refused;
 use crate::request::span::Span;
 use crate::sys::errno;
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use super::ring::{Consumer, Producer, Words};
 use super::segment::{Place, Segment};
-use crate::driver::Peek;
 use crate::error::{Cause, Error};
+use crate::net::Peek;
 use crate::proto::{Header, LONG, SHORT};
 use crate::request::span::Span;
 use crate::sync::AtomicU64;
@@ -244,7 +244,7 @@ fn claim(slot: *const u8) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::driver::shm::segment::Geometry;
+    use crate::net::shm::segment::Geometry;
     use crate::proto::Kind;
 
     /// Sends `data` in one packet of `kind` through `place` of a segment, and gives what arrives.

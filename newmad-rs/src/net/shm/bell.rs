@@ -22,7 +22,7 @@ use marcel::trace::{self, Kind};
 
 use super::segment::Segment;
 use super::word;
-use crate::driver::Rings;
+use crate::net::Rings;
 use crate::sys;
 
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.

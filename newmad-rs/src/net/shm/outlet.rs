@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::bell::Bell;
 use super::segment::Segment;
 use super::track::Sender;
-use crate::driver::Rings;
+use crate::net::Rings;
 use crate::request::span::Span;
 
 /// See the module.
