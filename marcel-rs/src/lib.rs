@@ -64,6 +64,9 @@ pub mod internals;
 pub mod knob;
 #[cfg(not(loom))]
 mod knobs;
+mod list;
+#[doc(hidden)]
+pub mod plumbing;
 #[cfg(not(loom))]
 mod runtime;
 mod shim;

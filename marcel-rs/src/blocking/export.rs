@@ -15,6 +15,7 @@ use crate::blocking::call::Call;
 use crate::blocking::pool::Pool;
 use crate::blocking::spare;
 use crate::diagnosis::record;
+use crate::list::{Leave, Listed};
 use crate::thread::tcb;
 use crate::topology;
 use crate::vp::local;
@@ -54,11 +55,14 @@ struct Pending<'a> {
     call: &'a Call,
 }
 
-impl Drop for Pending<'_> {
-    fn drop(&mut self) {
-        if !self.pool.withdraw(self.call) {
+impl Leave for Pending<'_> {
+    /// Takes the call back, or waits for its end.
+    fn leave(&self) -> bool {
+        let left = self.pool.withdraw(self.call);
+        if !left {
             self.call.done.wait(WAIT);
         }
+        left
     }
 }
 
@@ -95,7 +99,7 @@ fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
     };
     // SAFETY: the frame stays in place until the latch is set, or `pending` has seen to it.
     unsafe { pool.submit(&frame.call) };
-    let pending = Pending { pool, call: &frame.call };
+    let pending = Listed::new(Pending { pool, call: &frame.call });
     let done = &frame.call.done;
     while !done.is_set() && done.register() {
         if crate::is_stopping() && pool.withdraw(&frame.call) {
@@ -103,7 +107,7 @@ fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
         }
         tcb::park(WAIT);
     }
-    std::mem::forget(pending);
+    pending.served();
     let Frame { f, result, .. } = frame;
     match (f.into_inner(), result.into_inner()) {
         (_, Some(Ok(value))) => value,

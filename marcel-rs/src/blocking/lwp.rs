@@ -6,7 +6,6 @@
 //! wake-up. A spare thread asks the kernel for a short time slice, like a reactive virtual processor: when
 //! the event comes, the kernel lets it preempt a computing thread.
 
-use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
@@ -15,7 +14,11 @@ use std::sync::atomic::Ordering::*;
 use crate::blocking::spare;
 #[cfg(not(loom))]
 pub use crate::blocking::spare::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
-use crate::shim::{AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, current_thread, fence};
+use crate::list::{Chained, Inbox};
+use crate::shim::{
+    AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, const_unless_modelled, current_thread,
+    fence,
+};
 use crate::vp::sleeper::Sleeper;
 
 /// A blocking piece of work.
@@ -31,16 +34,18 @@ pub struct JobNode {
 }
 
 impl JobNode {
-    /// A node for `job`.
-    #[cfg(not(loom))]
-    pub const fn new(job: &'static dyn LwpJob) -> JobNode {
-        JobNode { next: AtomicPtr::new(null_mut()), job }
+    const_unless_modelled! {
+        /// A node for `job`.
+        pub fn new(job: &'static dyn LwpJob) -> JobNode {
+            JobNode { next: AtomicPtr::new(std::ptr::null_mut()), job }
+        }
     }
+}
 
-    /// A node for `job`.
-    #[cfg(loom)]
-    pub fn new(job: &'static dyn LwpJob) -> JobNode {
-        JobNode { next: AtomicPtr::new(null_mut()), job }
+// SAFETY: a field that nothing else touches.
+unsafe impl Chained for JobNode {
+    fn next(&self) -> &AtomicPtr<JobNode> {
+        &self.next
     }
 }
 
@@ -51,7 +56,7 @@ impl std::fmt::Debug for JobNode {
 }
 
 struct Pool {
-    top: AtomicPtr<JobNode>,
+    jobs: Inbox<JobNode>,
     /// One for each thread that could be running; threads take the first that is not `used`.
     places: Box<[Place]>,
     stopping: AtomicBool,
@@ -73,7 +78,7 @@ impl LwpPool {
     /// A pool of at most `max` threads; none is started yet.
     pub fn new(max: usize) -> LwpPool {
         LwpPool(Arc::new(Pool {
-            top: AtomicPtr::new(null_mut()),
+            jobs: Inbox::default(),
             places: (0..max.max(1)).map(|_| Place::default()).collect(),
             stopping: AtomicBool::new(false),
             running: AtomicUsize::new(0),
@@ -116,7 +121,7 @@ impl LwpPool {
     /// # Context
     /// Anywhere, signal handlers included. The node must not be queued already.
     pub fn submit(&self, node: &'static JobNode) {
-        self.0.push(node);
+        self.0.jobs.push(node);
         fence(SeqCst);
         self.0.wake_one();
     }
@@ -149,33 +154,14 @@ impl Drop for LwpPool {
 }
 
 impl Pool {
-    fn push(&self, node: &'static JobNode) {
-        let pointer = node as *const JobNode as *mut JobNode;
-        let mut top = self.top.load(Relaxed);
-        loop {
-            node.next.store(top, Relaxed);
-            match self.top.compare_exchange_weak(top, pointer, SeqCst, Relaxed) {
-                Ok(_) => return,
-                Err(seen) => top = seen,
-            }
-        }
-    }
-
-    /// Takes all jobs, keeps the oldest and gives the others back: taking one alone would be open to ABA.
+    /// Takes all jobs, keeps the oldest and gives the others back. To take one alone would be open to ABA.
     fn take(&self) -> Option<&'static JobNode> {
-        let mut node = self.top.swap(null_mut(), AcqRel);
-        // SAFETY: nodes are 'static; the chain is ours since the swap.
-        while let Some(this) = unsafe { node.as_ref() } {
-            let next = this.next.load(Relaxed);
-            if next.is_null() {
-                return Some(this);
-            }
-            // Newest first here, so pushing them back one by one reverses them: oldest ends on top. Order
-            // among blocking calls is not promised.
-            self.push(this);
-            node = next;
-        }
-        None
+        let mut oldest = None;
+        self.jobs.drain(|node| match oldest {
+            None => oldest = Some(node),
+            Some(_) => self.jobs.push(node),
+        });
+        oldest
     }
 
     fn wake_one(&self) {
@@ -193,7 +179,7 @@ impl Pool {
             // First: what was submitted before the pool was dropped is still found.
             let stopping = self.stopping.load(SeqCst);
             if let Some(node) = self.take() {
-                if !self.top.load(SeqCst).is_null() {
+                if !self.jobs.is_empty() {
                     self.wake_one();
                 }
                 self.running.fetch_add(1, Relaxed);
@@ -208,9 +194,7 @@ impl Pool {
                 return;
             }
             place.idle.store(true, SeqCst); // the sleeper's fence comes before the last look
-            place
-                .sleeper
-                .sleep(None, || !self.top.load(SeqCst).is_null() || self.stopping.load(SeqCst));
+            place.sleeper.sleep(None, || !self.jobs.is_empty() || self.stopping.load(SeqCst));
             place.idle.store(false, SeqCst);
         }
     }
@@ -257,7 +241,7 @@ mod tests {
         let node = Box::leak(Box::new(JobNode::new(job)));
         let inner = pool.0.clone();
         drop(pool); // the job's is the last
-        inner.push(node);
+        inner.jobs.push(node);
         inner.wake_one();
         let limit = Instant::now() + Duration::from_secs(30);
         while job.1.load(SeqCst) == 0 && Instant::now() < limit {

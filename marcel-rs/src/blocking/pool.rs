@@ -37,10 +37,12 @@
 //! only starts others (one more wake-up each time, and it must be there from the beginning as well).
 
 use std::io;
+use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::blocking::call::{Call, Queue};
+use crate::blocking::call::Call;
+use crate::list::List;
 use crate::shim::{JoinHandle, Mutex, MutexGuard, current_thread};
 use crate::vp::sleeper::Sleeper;
 
@@ -52,16 +54,13 @@ struct Member {
 
 #[derive(Default)]
 struct State {
-    queue: Queue,
+    queue: List<Call>,
     members: Vec<Member>,
     /// Those that sleep and are not claimed, the warmest last.
     idle: Vec<Arc<Sleeper>>,
     searching: usize,
     stopping: bool,
 }
-
-// SAFETY: the calls in the queue are shared between threads by design: see `Call`.
-unsafe impl Send for State {}
 
 /// What a change of the queue asks for, to be done without the lock.
 enum Help {
@@ -72,13 +71,13 @@ enum Help {
 
 impl State {
     /// The call to make next: none when the runtime stops, since its caller is about to be unwound.
-    fn next(&mut self) -> Option<*const Call> {
-        if self.stopping { None } else { self.queue.pop() }
+    fn next(&mut self) -> Option<NonNull<Call>> {
+        if self.stopping { None } else { self.queue.pop_front() }
     }
 
     /// A call was queued: whom to send for it.
     fn call(&mut self, max: usize) -> Help {
-        if self.stopping || self.queue.len <= self.searching {
+        if self.stopping || self.queue.len() <= self.searching {
             Help::Nothing
         } else if let Some(help) = self.wake_idle() {
             help
@@ -91,7 +90,7 @@ impl State {
 
     /// A thread was refused: whom to send for those calls that counted on it. Not another one that is not there yet.
     fn call_instead(&mut self) -> Help {
-        if self.stopping || self.queue.len <= self.searching {
+        if self.stopping || self.queue.len() <= self.searching {
             return Help::Nothing;
         }
         self.wake_idle().unwrap_or(Help::Nothing)
@@ -105,7 +104,7 @@ impl State {
 
     /// A thread has taken a call: who comes after it.
     fn follow(&mut self, max: usize) -> Help {
-        match self.queue.len {
+        match self.queue.len() {
             0 if self.idle.is_empty() && self.searching == 0 => self.grow(max),
             _ => self.call(max),
         }
@@ -155,7 +154,7 @@ impl Pool {
     pub(super) unsafe fn submit(self: &Arc<Self>, call: &Call) {
         let mut state = self.lock();
         // SAFETY: the caller's promise.
-        unsafe { state.queue.push(call) };
+        unsafe { state.queue.push_back(NonNull::from(call)) };
         let help = state.call(self.max);
         drop(state);
         let _ = self.give(help);
@@ -173,7 +172,8 @@ impl Pool {
     /// Takes a submitted call back; false if a thread has taken it, or it was handed back: then its latch
     /// is set, or will be.
     pub(super) fn withdraw(&self, call: &Call) -> bool {
-        self.lock().queue.remove(call)
+        // SAFETY: a call is in no other queue.
+        unsafe { self.lock().queue.remove(call) }
     }
 
     fn give(self: &Arc<Self>, help: Help) -> io::Result<()> {
@@ -201,10 +201,10 @@ impl Pool {
                 state.searching -= 1;
                 // Of a closed pool too: who is unwound finds its latch set.
                 while state.members.is_empty()
-                    && let Some(call) = state.queue.pop()
+                    && let Some(call) = state.queue.pop_front()
                 {
                     // SAFETY: out of the queue, its latch not set: in place until we have set it.
-                    unsafe { (*call).done.set() };
+                    unsafe { call.as_ref() }.done.set();
                 }
                 // Calls that came meanwhile counted on this thread, and somebody may be idle by now.
                 let help = state.call_instead();
@@ -228,8 +228,8 @@ impl Pool {
                 let _ = self.give(help);
                 // SAFETY: taken from the queue by us alone, and in place until we set the latch, our last touch.
                 unsafe {
-                    ((*call).run)(call);
-                    (*call).done.set();
+                    (call.as_ref().run)(call.as_ptr());
+                    call.as_ref().done.set();
                 }
                 state = self.lock();
                 continue;

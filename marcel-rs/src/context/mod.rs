@@ -115,8 +115,6 @@ struct Frame {
     /// What a suspended thread does first when it is resumed.
     errand: Cell<Option<fn()>>,
     body: fn(),
-    /// The next in a list of idle contexts.
-    next: Cell<Option<NonNull<Frame>>>,
     stack: Stack,
 }
 
@@ -158,7 +156,6 @@ impl Context {
         unsafe {
             (&raw mut (*frame).errand).write(Cell::new(None));
             (&raw mut (*frame).body).write(body);
-            (&raw mut (*frame).next).write(Cell::new(None));
             (&raw mut (*frame).stack).write(stack);
             Engine::init(frame, &stack);
             Context(NonNull::new_unchecked(frame))

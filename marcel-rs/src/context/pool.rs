@@ -10,13 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::mem::ManuallyDrop;
-use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
+use super::Context;
 use super::slab::{Guards, Slabs};
 use super::stack::{MIN_SIZE, PAGE};
-use super::{Context, Frame};
 
 /// Most contexts in the list of a virtual processor.
 const CACHE_MAX: usize = 64;
@@ -98,14 +96,16 @@ fn of_size(classes: &mut BTreeMap<usize, Class>, size: usize) -> &mut Class {
 }
 
 /// The part of the pool that one virtual processor keeps for itself; empty when dropped.
-#[derive(Default)]
 pub(crate) struct ContextCache {
-    first: Option<NonNull<Frame>>,
-    len: usize,
+    /// Has room for [`CACHE_MAX`] contexts; the newest last.
+    idle: Vec<Context>,
 }
 
-// SAFETY: idle contexts, which are `Send`.
-unsafe impl Send for ContextCache {}
+impl Default for ContextCache {
+    fn default() -> ContextCache {
+        ContextCache { idle: Vec::with_capacity(CACHE_MAX) }
+    }
+}
 
 impl ContextCache {
     /// An idle context with a stack of at least `size` bytes (0: the pool's size).
@@ -115,7 +115,7 @@ impl ContextCache {
     #[inline]
     pub(crate) fn take(&mut self, pool: &ContextPool, size: usize) -> io::Result<Context> {
         if size == 0
-            && let Some(context) = self.pop()
+            && let Some(context) = self.idle.pop()
         {
             return Ok(context);
         }
@@ -125,8 +125,8 @@ impl ContextCache {
     /// Gives an idle context back.
     #[inline]
     pub(crate) fn put(&mut self, pool: &ContextPool, context: Context) {
-        if self.len < CACHE_MAX && context.stack().size() == pool.size {
-            self.push(context);
+        if self.idle.len() < CACHE_MAX && context.stack().size() == pool.size {
+            self.idle.push(context);
         } else {
             self.put_slowly(pool, context);
         }
@@ -134,32 +134,15 @@ impl ContextCache {
 
     /// Gives all of them back.
     pub(crate) fn empty(&mut self, pool: &ContextPool) {
-        while self.len > 0 {
+        while !self.idle.is_empty() {
             self.spill(&mut of_size(&mut pool.lock(), pool.size).warm);
         }
     }
 
-    #[inline]
-    fn pop(&mut self) -> Option<Context> {
-        let context = Context(self.first?);
-        self.first = context.frame().next.get();
-        self.len -= 1;
-        Some(context)
-    }
-
-    #[inline]
-    fn push(&mut self, context: Context) {
-        let context = ManuallyDrop::new(context);
-        context.frame().next.set(self.first);
-        self.first = Some(context.0);
-        self.len += 1;
-    }
-
-    /// Moves half of a full list, or all of a shorter one.
+    /// Moves half of a full list, the older one, or all of a shorter one.
     fn spill(&mut self, warm: &mut Vec<Context>) {
-        for _ in 0..CACHE_MAX / 2 {
-            warm.extend(self.pop());
-        }
+        let most = self.idle.len().min(CACHE_MAX / 2);
+        warm.extend(self.idle.drain(..most));
     }
 
     #[cold]
@@ -168,12 +151,12 @@ impl ContextCache {
         let mut classes = pool.lock();
         let class = of_size(&mut classes, size);
         if size == pool.size {
-            if let Some(context) = self.pop() {
+            if let Some(context) = self.idle.pop() {
                 return Ok(context);
             }
             let from = class.warm.len().saturating_sub(CACHE_MAX / 2);
-            class.warm.drain(from..).for_each(|context| self.push(context));
-            if let Some(context) = self.pop() {
+            self.idle.extend(class.warm.drain(from..));
+            if let Some(context) = self.idle.pop() {
                 return Ok(context);
             }
         }
@@ -187,7 +170,7 @@ impl ContextCache {
         let class = of_size(&mut classes, size);
         if size == pool.size {
             self.spill(&mut class.warm);
-            self.push(context);
+            self.idle.push(context);
         } else {
             class.warm.push(context);
         }
@@ -200,7 +183,7 @@ impl ContextCache {
 
 impl Drop for ContextCache {
     fn drop(&mut self) {
-        debug_assert!(self.len == 0, "contexts go back to their pool");
+        debug_assert!(self.idle.is_empty(), "contexts go back to their pool");
     }
 }
 
@@ -244,7 +227,7 @@ mod tests {
         let known: std::collections::HashSet<_> = contexts.iter().map(at).collect();
         assert_eq!(known.len(), contexts.len());
         contexts.into_iter().for_each(|context| one.put(&pool, context));
-        assert!(one.len <= CACHE_MAX);
+        assert!(one.idle.len() <= CACHE_MAX);
         assert!(pool.mapped() < full, "nothing went back");
         let other = two.take(&pool, 0).unwrap();
         assert!(known.contains(&at(&other)));

@@ -2,8 +2,8 @@
 
 use crossbeam_deque::{Steal, Stealer};
 
+use crate::list;
 use crate::thread::tcb::Tcb;
-use crate::vp::queue;
 use crate::vp::spawned::Spawned;
 
 /// A thread's control block that is in no list. Blocks are immortal: dropped, it is lost until the process ends.
@@ -19,7 +19,7 @@ impl Block {
 
 /// What a virtual processor's own threads wait in.
 #[derive(Default)]
-pub struct RunQueue(queue::RunQueue);
+pub struct RunQueue(list::RunQueue<Tcb>);
 
 impl RunQueue {
     /// At the end.
@@ -37,7 +37,7 @@ impl RunQueue {
 
 /// Where others put what they wake.
 #[derive(Default)]
-pub struct Inbox(queue::Inbox);
+pub struct Inbox(list::Inbox<Tcb>);
 
 impl Inbox {
     /// Adds one.

@@ -17,6 +17,7 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use crate::list::{Leave, Listed};
 use crate::shim::AtomicU32;
 use crate::thread::tcb::{self, Tcb};
 
@@ -110,6 +111,25 @@ impl Signal {
                 return outcome;
             }
             tcb::park_until(reason, limits.deadline);
+        }
+    }
+
+    /// As [`Signal::sleep`], and a waiter that is not served leaves its queue. Not [`Outcome::Woken`]: it has left.
+    #[inline]
+    pub(super) fn sleep_listed(
+        &self,
+        listed: Listed<impl Leave>,
+        reason: &'static str,
+        limits: &Limits,
+    ) -> Outcome {
+        let outcome = self.sleep(reason, limits);
+        if outcome == Outcome::Woken {
+            listed.served();
+            outcome
+        } else if listed.leave() {
+            outcome
+        } else {
+            Outcome::Woken // it was served just then
         }
     }
 

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::*;
 use super::queue::{Node, Queue};
 use super::signal::{Limits, Outcome, Signal, Wake, Wakes};
 use super::spin::Spin;
+use crate::list::{Leave, Listed};
 use crate::shim::{AtomicBool, const_unless_modelled};
 
 /// See the module's description.
@@ -81,7 +82,7 @@ pub(super) trait Primitive {
                 Join::Back => false,
                 Join::Front => true,
             };
-            // SAFETY: `node` and `signal` stay where they are until `Listed` below has taken the node out, or it has
+            // SAFETY: `node` and `signal` stay where they are until `listed` below has taken the node out, or it has
             // been served.
             unsafe { inner.queue.push(&node, front) };
             list.occupied.store(true, Relaxed);
@@ -90,29 +91,25 @@ pub(super) trait Primitive {
         if !wait {
             return (Outcome::Woken, node.waiter);
         }
-        let listed = Listed { primitive: self, node: &node };
+        let listed = Listed::new(Waiting { primitive: self, node: &node });
         joined();
-        let mut outcome = signal.sleep(reason, limits);
-        if outcome != Outcome::Woken && !listed.leave() {
-            outcome = Outcome::Woken; // it was served just then
-        }
-        std::mem::forget(listed);
-        (outcome, node.waiter)
+        (signal.sleep_listed(listed, reason, limits), node.waiter)
     }
 }
 
-/// A node that is in the queue, or was: dropped when its thread's stack is unwound while it waits.
-struct Listed<'a, P: Primitive + ?Sized> {
+/// A waiter whose node is in the queue, or was.
+struct Waiting<'a, P: Primitive + ?Sized> {
     primitive: &'a P,
     node: &'a Node<P::Waiter>,
 }
 
-impl<P: Primitive + ?Sized> Listed<'_, P> {
+impl<P: Primitive + ?Sized> Leave for Waiting<'_, P> {
     /// True if the node was still in the queue, and has not got what it waited for.
     fn leave(&self) -> bool {
         let list = self.primitive.list();
         let left = list.inner.with(|inner| {
-            if !inner.queue.remove(self.node) {
+            // SAFETY: the node is in no other queue.
+            if !unsafe { inner.queue.remove(self.node) } {
                 return false;
             }
             list.note(&inner.queue);
@@ -123,13 +120,9 @@ impl<P: Primitive + ?Sized> Listed<'_, P> {
         }
         left
     }
-}
 
-impl<P: Primitive + ?Sized> Drop for Listed<'_, P> {
-    fn drop(&mut self) {
-        if !self.leave() {
-            self.primitive.pass_on(&self.node.waiter);
-        }
+    fn pass_on(&self) {
+        self.primitive.pass_on(&self.node.waiter);
     }
 }
 

@@ -28,6 +28,7 @@ use std::time::Instant;
 
 pub use self::list::LatchNode;
 use self::list::{LIST, LOCKED};
+use crate::list::{Leave, Listed};
 use crate::shim::AtomicPtr;
 use crate::thread::tcb::{self, Tcb};
 
@@ -152,7 +153,7 @@ impl Latch {
         if !unsafe { self.enlist(own.node()) } {
             return true;
         }
-        let listed = Listed { latch: self, own: &own };
+        let listed = Listed::new(Waiting { latch: self, own: &own });
         sleep(own.latch());
         drop(listed);
         self.is_set()
@@ -222,20 +223,19 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A node on the calling thread's stack, that is in the list or was; it may be unwound while it sleeps.
-struct Listed<'a> {
+/// A thread whose node is in a latch's list, or was.
+struct Waiting<'a> {
     latch: &'a Latch,
     own: &'a list::Sleeper,
 }
 
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        if !self.own.latch().is_set() && !self.latch.leave(self.own.node()) {
-            // Somebody walks along the list, and will be here in a moment.
-            while !self.own.latch().is_set() {
-                crate::shim::yield_now();
-            }
+impl Leave for Waiting<'_> {
+    fn leave(&self) -> bool {
+        let left = !self.own.latch().is_set() && self.latch.leave(self.own.node());
+        while !left && !self.own.latch().is_set() {
+            crate::shim::yield_now(); // the thread that fires the list reaches this node in a moment
         }
+        left
     }
 }
 

@@ -53,8 +53,8 @@ impl ParkWord {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::list::{Chained, Inbox, RunQueue};
     use crate::shim::{AtomicPtr, fence};
-    use crate::vp::queue::{Inbox, Linked, RunQueue};
     use crate::vp::sleeper::Sleeper;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
@@ -69,8 +69,9 @@ mod model {
         context: UnsafeCell<usize>,
     }
 
-    impl Linked for Green {
-        fn link(&self) -> &AtomicPtr<Green> {
+    // SAFETY: a field that nothing else touches.
+    unsafe impl Chained for Green {
+        fn next(&self) -> &AtomicPtr<Green> {
             &self.next
         }
     }

@@ -17,6 +17,7 @@ use std::time::Instant;
 use crate::context::{Context, Switch};
 use crate::diagnosis::record::{self, Kind};
 use crate::diagnosis::trace::event;
+use crate::list::{Chained, Stack};
 use crate::shim::{AtomicPtr, AtomicU64};
 use crate::thread::cargo::Cargo;
 use crate::thread::interrupt::Asked;
@@ -28,7 +29,6 @@ use crate::vp::ending::Panics;
 use crate::vp::local;
 use crate::vp::policy::{Bubble, Priority};
 use crate::vp::processor::Vp;
-use crate::vp::queue::{Linked, Stack};
 use crate::vp::sleeper::Sleeper;
 
 /// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
@@ -96,8 +96,9 @@ unsafe impl Sync for Tcb {}
 // SAFETY: as above; a block is bound to no kernel thread until it is started.
 unsafe impl Send for Tcb {}
 
-impl Linked for Tcb {
-    fn link(&self) -> &AtomicPtr<Tcb> {
+// SAFETY: a field that nothing else touches.
+unsafe impl Chained for Tcb {
+    fn next(&self) -> &AtomicPtr<Tcb> {
         &self.next
     }
 }
@@ -106,7 +107,7 @@ impl Linked for Tcb {
 static POOL: Mutex<Pool> = Mutex::new(Pool { free: Stack::new() });
 
 struct Pool {
-    free: Stack,
+    free: Stack<Tcb>,
 }
 
 /// Blocks made at a time, moved at a time between the pool and a virtual processor, and half of what one keeps.
@@ -119,7 +120,7 @@ fn pool() -> MutexGuard<'static, Pool> {
 /// Free blocks of one virtual processor.
 #[derive(Default)]
 pub(crate) struct TcbCache {
-    free: Stack,
+    free: Stack<Tcb>,
     len: usize,
 }
 

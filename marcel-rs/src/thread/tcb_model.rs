@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
+use crate::list::Chained;
 use crate::shim::AtomicPtr;
 use crate::thread::interrupt::Asked;
 use crate::thread::park_word::ParkWord;
-use crate::vp::queue::Linked;
 use crate::vp::sleeper::Sleeper;
 
 /// Control block of one thread; immortal.
@@ -18,8 +18,9 @@ pub(crate) struct Tcb {
     sleeper: Sleeper,
 }
 
-impl Linked for Tcb {
-    fn link(&self) -> &AtomicPtr<Tcb> {
+// SAFETY: a field that nothing else touches.
+unsafe impl Chained for Tcb {
+    fn next(&self) -> &AtomicPtr<Tcb> {
         &self.next
     }
 }

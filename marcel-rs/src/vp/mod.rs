@@ -12,7 +12,6 @@ pub(crate) mod local;
 pub mod policy;
 #[cfg(not(loom))]
 pub(crate) mod processor;
-pub(crate) mod queue;
 #[cfg(not(loom))]
 mod rest;
 #[cfg(not(loom))]

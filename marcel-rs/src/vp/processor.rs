@@ -41,12 +41,12 @@ use crossbeam_deque::Stealer;
 
 use crate::context::pool::ContextCache;
 use crate::diagnosis::record::{self, Limiter};
+use crate::list::Inbox;
 use crate::runtime::shared::Shared;
 use crate::thread::tcb::{Tcb, TcbCache};
 use crate::vp::lending::Lending;
 use crate::vp::local;
 use crate::vp::policy::{Order, Why};
-use crate::vp::queue::Inbox;
 use crate::vp::shell::Link;
 use crate::vp::sleeper::Sleeper;
 use crate::vp::spawned::Spawned;
@@ -82,9 +82,9 @@ pub struct Vp {
     kind: Kind,
     index: usize,
     pub(crate) place: Place,
-    pub(super) inbox: Inbox,
+    pub(super) inbox: Inbox<Tcb>,
     /// Where threads migrate, those of the inbox that neighbours may take.
-    pub(super) movable: Inbox,
+    pub(super) movable: Inbox<Tcb>,
     pub(super) stealer: Stealer<&'static Tcb>,
     pub(crate) sleeper: Sleeper,
     /// Those who wake a thread of it and look for one who may take it: their runtime does not go meanwhile.

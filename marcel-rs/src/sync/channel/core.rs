@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 
 use super::fifo::Fifo;
+use crate::list::{Leave, Listed};
 use crate::shim::AtomicUsize;
 use crate::sync::queue::{Node, Queue};
 use crate::sync::signal::{Limits, Outcome, Signal, Wake, Wakes};
@@ -157,7 +158,7 @@ impl<T> Channel<T> {
             Err((message, Unsent::Disconnected)) => Err(Some(message)),
             Err((message, Unsent::Full)) => {
                 node.waiter.set(Some(message));
-                // SAFETY: `node` and `signal` stay in place until `Waiting` has taken the node out or it has been served.
+                // SAFETY: `node` and `signal` stay in place until `Listed` has taken the node out or it has been served.
                 unsafe { core.senders.push(&node, false) };
                 Err(None)
             }
@@ -170,7 +171,7 @@ impl<T> Channel<T> {
             Err(Some(message)) => Err((message, Outcome::Woken)),
             Err(None) => {
                 let waiting = Waiting { channel: self, node: &node, end: End::Sender };
-                let outcome = waiting.sleep(&signal, "channel, to send", limits);
+                let outcome = signal.sleep_listed(Listed::new(waiting), "channel, to send", limits);
                 match node.waiter.take() {
                     None => Ok(()),
                     Some(message) => Err((message, outcome)),
@@ -201,7 +202,8 @@ impl<T> Channel<T> {
                 Err(Nothing::Disconnected) => return Err(Outcome::Woken),
                 Err(Nothing::Empty) => {
                     let waiting = Waiting { channel: self, node: &node, end: End::Receiver };
-                    let outcome = waiting.sleep(&signal, "channel, to receive", limits);
+                    let outcome =
+                        signal.sleep_listed(Listed::new(waiting), "channel, to receive", limits);
                     match node.waiter.take() {
                         Some(message) => return Ok(message),
                         None if outcome != Outcome::Woken => return Err(outcome),
@@ -215,7 +217,8 @@ impl<T> Channel<T> {
 
     /// Takes a waiter's node out; false if it was not in the queue any more.
     pub(super) fn leave(&self, end: End, node: &Node<Slot<T>>) -> bool {
-        self.core.with(|core| core.queue(end).remove(node))
+        // SAFETY: a waiter's node is in no other queue.
+        self.core.with(|core| unsafe { core.queue(end).remove(node) })
     }
 
     /// A message that was handed to a receiver whose stack is unwound: it goes to the next one.
@@ -282,28 +285,21 @@ impl<T> Channel<T> {
     }
 }
 
-/// A node in a queue of a channel: dropped when its thread's stack is unwound while it waits.
+/// A waiter whose node is in a queue of a channel, or was.
 struct Waiting<'a, T> {
     channel: &'a Channel<T>,
     node: &'a Node<Slot<T>>,
     end: End,
 }
 
-impl<T> Waiting<'_, T> {
-    fn sleep(self, signal: &Signal, reason: &'static str, limits: &Limits) -> Outcome {
-        let mut outcome = signal.sleep(reason, limits);
-        if outcome != Outcome::Woken && !self.channel.leave(self.end, self.node) {
-            outcome = Outcome::Woken; // it was served just then
-        }
-        std::mem::forget(self);
-        outcome
+impl<T> Leave for Waiting<'_, T> {
+    fn leave(&self) -> bool {
+        self.channel.leave(self.end, self.node)
     }
-}
 
-impl<T> Drop for Waiting<'_, T> {
-    fn drop(&mut self) {
-        if !self.channel.leave(self.end, self.node)
-            && self.end == End::Receiver
+    /// A message that a receiver was given goes to the next one. One that a sender gave is sent.
+    fn pass_on(&self) {
+        if self.end == End::Receiver
             && let Some(message) = self.node.waiter.take()
         {
             self.channel.put_back(message);

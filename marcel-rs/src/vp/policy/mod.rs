@@ -21,11 +21,11 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use bubbles::{Bubble, Bubbles};
 pub use fair::Fair;
 
+use crate::list::RunQueue;
 use crate::thread::current::Thread;
 use crate::thread::look;
 use crate::thread::tcb::Tcb;
 use crate::vp::local;
-use crate::vp::queue::RunQueue;
 
 /// How urgent a thread is. A thread that runs is not interrupted for another one, whatever its priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +82,7 @@ impl fmt::Debug for Ready {
 
 /// Threads, first in, first out. Allocates nothing: they are linked through their control blocks.
 #[derive(Default)]
-pub struct ReadyList(RunQueue);
+pub struct ReadyList(RunQueue<Tcb>);
 
 impl ReadyList {
     /// At the end.
