@@ -21,6 +21,8 @@ mod linked;
 mod listed;
 
 pub use chain::{Chained, Inbox, RawInbox};
-pub(crate) use chain::{RunQueue, Stack};
+pub(crate) use chain::RunQueue;
+#[cfg(not(loom))]
+pub(crate) use chain::Stack;
 pub use linked::{Linked, Links, List};
 pub use listed::{Leave, Listed};
