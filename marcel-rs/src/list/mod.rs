@@ -20,9 +20,9 @@ mod chain;
 mod linked;
 mod listed;
 
-pub use chain::{Chained, Inbox, RawInbox};
 pub(crate) use chain::RunQueue;
 #[cfg(not(loom))]
 pub(crate) use chain::Stack;
+pub use chain::{Chained, Inbox, RawInbox};
 pub use linked::{Linked, Links, List};
 pub use listed::{Leave, Listed};
