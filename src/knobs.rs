@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use marcel::knob::{Kind, Knob};
+use marcel::plumbing::knob::{Kind, Knob};
 use serde_json::json;
 
 use crate::out::{self, Exit, Outcome};

@@ -39,8 +39,8 @@
 //! | threads that move | [`RuntimeBuilder::migrate_started_threads`]: unsafe, and why |
 //! | what hangs, and where | [`diagnosis`] |
 //! | what happened when | [`trace`] |
-//! | the environment's knobs | [`KNOBS`], [`knob`] |
-//! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`], [`Sleeper`], [`lwp`] |
+//! | the environment's knobs | [`KNOBS`] |
+//! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`] |
 //!
 //! Inside: the scheduler's loop, its queues, its ticks and how it sleeps are in `vp`; control blocks, park and unpark in
 //! `thread`; stacks and the switch in `context`; what a runtime shares, its start and its end in `runtime`.
@@ -61,7 +61,7 @@ mod hooks;
 #[doc(hidden)]
 pub mod internals;
 #[cfg(not(loom))]
-pub mod knob;
+mod knob;
 #[cfg(not(loom))]
 mod knobs;
 mod list;
@@ -78,15 +78,15 @@ mod vp;
 
 #[cfg(not(loom))]
 pub use crate::{
-    blocking::{blocking, lwp},
+    blocking::blocking,
     error::Error,
     hooks::{Hooks, Idle},
+    knob::{Knob, KnobError},
     knobs::{KNOBS, TIMER_PERIOD},
     runtime::{Runtime, builder::Builder as RuntimeBuilder, load::Load, mode::Mode},
     thread::current::{
-        Thread, ThreadId, current, current_hooks, current_name, current_sleeper, current_vp,
-        in_handler, is_green, is_stopping, others_runnable, park, park_timeout, park_until, sleep,
-        sleep_until, stack_high_water, yield_now, yield_to,
+        Thread, ThreadId, current, current_name, current_vp, is_green, is_stopping, park,
+        park_timeout, park_until, sleep, sleep_until, stack_high_water, yield_now, yield_to,
     },
     thread::interrupt::{
         Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
@@ -96,11 +96,10 @@ pub use crate::{
     thread::local_key::{AccessError, LocalKey},
     thread::scope::{Scope, ScopedJoinHandle, scope},
     thread::spawn::{Builder, spawn},
-    vp::local::in_handler as in_tick,
+    vp::local::in_tick,
     vp::policy::{self, Priority},
     vp::processor::{Kind, Vp},
 };
-pub use thread::latch::{Latch, LatchNode};
-pub use vp::sleeper::Sleeper;
 #[cfg(not(loom))]
-pub use {diagnosis::record as trace, thread::slot};
+pub use diagnosis::record as trace;
+pub use thread::latch::Latch;

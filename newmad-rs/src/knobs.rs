@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use marcel::knob::{Kind, Knob, KnobError};
+use marcel::plumbing::knob::{Kind, Knob, KnobError};
 
 use crate::coll;
 use crate::sampling::Source;

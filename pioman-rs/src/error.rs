@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use marcel::knob::KnobError;
+use marcel::plumbing::knob::KnobError;
 
 /// Why a manager could not be built or used.
 #[derive(Debug)]

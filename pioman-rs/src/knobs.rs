@@ -1,6 +1,6 @@
 //! The knobs of this crate.
 
-use marcel::knob::{Kind, Knob};
+use marcel::plumbing::knob::{Kind, Knob};
 
 /// Progress outside calls, altogether.
 pub(crate) static ENABLE_PROGRESSION: Knob = Knob {

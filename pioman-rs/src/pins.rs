@@ -18,7 +18,7 @@
 //!   moved). `unlocks` are read first: the sums are equal only if all that have come have left.
 //! * There are two phases so that a writer ends while new readers keep coming: it waits for one, in which there are only
 //!   stragglers, then has newcomers counted in that one, and waits for the other.
-//! * A tick's handler is a reader within a reader. Counters lose nothing by that, see [`marcel::slot`].
+//! * A tick's handler is a reader within a reader. Counters lose nothing by that, see [`marcel::plumbing::slot`].
 //!
 //! The reader's fence is the dear part (6 ns here, as two of them were in each pin before). Where the kernel has
 //! `membarrier`, *private expedited*, the reader's is one for the compiler only, and the writer's interrupts all cores
@@ -39,7 +39,7 @@ use std::sync::atomic::compiler_fence;
 use crate::shim::{AtomicU64, Ordering::*, fence, yield_now};
 
 #[cfg(not(loom))]
-pub(crate) use marcel::slot::{Counter, SLOTS};
+pub(crate) use marcel::plumbing::slot::{Counter, SLOTS};
 #[cfg(loom)]
 pub(crate) use model::{Counter, SLOTS};
 
@@ -146,7 +146,7 @@ mod everywhere {
     ///
     /// Not in a signal handler.
     pub(crate) fn is_pinning() -> bool {
-        let Some(slot) = marcel::slot::current() else { return false };
+        let Some(slot) = marcel::plumbing::slot::current() else { return false };
         let sum = |counters: &[Counter; 2]| counters[0].get().wrapping_add(counters[1].get());
         let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(Weak::upgrade).any(|records| {

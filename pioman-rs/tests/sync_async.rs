@@ -273,7 +273,7 @@ fn a_callback_of_what_a_handler_finds_is_called_outside_of_it() {
         let _registered = manager.add_source(source.clone()).unwrap();
         let (tx, rx) = std::sync::mpsc::channel();
         let _callback = source.done.on_complete(move || {
-            tx.send((marcel::in_handler(), std::thread::current().id())).unwrap();
+            tx.send((marcel::in_tick(), std::thread::current().id())).unwrap();
         });
         let come = &source.come;
         let (in_handler, thread, own) = runtime.run(move || {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use marcel::lwp::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
+use marcel::plumbing::lwp::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
 use pioman::{Completion, Hint, Manager};
 
 /// Sleeps for a moment in a wait for what does not come.

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use marcel::lwp;
+use marcel::plumbing::lwp;
 use pioman::FileEngine;
 
 use super::Finding;

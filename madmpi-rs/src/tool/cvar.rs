@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_void};
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-use marcel::knob::Knob;
+use marcel::plumbing::knob::Knob;
 
 use super::{Said, at, give, name, tell, text, tool};
 use crate::abi::*;

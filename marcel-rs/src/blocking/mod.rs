@@ -25,14 +25,13 @@
 //! is not known to it: threads bound to this virtual processor wait.
 //!
 //! A closure should be the call and little else. On the pool it is no green thread; by standby it is the caller.
-//! [`lwp`] is for I/O managers: jobs that live for ever, submitted from the progress path.
 
 mod call;
 #[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
 mod export;
-pub mod lwp;
+pub(crate) mod lwp;
 pub(crate) mod pool;
 #[cfg(not(loom))]
 pub(crate) mod spare;

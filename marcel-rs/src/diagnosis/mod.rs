@@ -106,7 +106,7 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// For an I/O manager whose plain kernel threads sleep by means of their own ([`crate::current_sleeper`]): has the
+/// For an I/O manager whose plain kernel threads sleep by means of their own ([`crate::plumbing::current_sleeper`]): has the
 /// calling one shown as waiting for `reason`. Without effect on a green thread, which is shown as what it is.
 ///
 /// # Context

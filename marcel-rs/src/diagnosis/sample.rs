@@ -202,7 +202,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     let errno = unsafe { *libc::__errno_location() };
     let answer = match local::tcb() {
         Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !local::in_scheduler() => {
-            if local::in_handler() {
+            if local::in_tick() {
                 BUSY
             } else {
                 // SAFETY: the kernel gives a valid ucontext; the slot is ours while WORKING.

@@ -54,11 +54,11 @@ pub use once_lock::OnceLock;
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
 
+#[cfg(not(loom))]
+use crate::thread::current::{is_stopping, others_runnable};
 use crate::thread::interrupt::{Interrupted, is_interrupted};
 #[cfg(loom)]
 use crate::thread::tcb::is_stopping;
-#[cfg(not(loom))]
-use crate::{is_stopping, others_runnable};
 
 /// In a model every thread has a processor of its own.
 #[cfg(loom)]

@@ -41,21 +41,6 @@ impl Thread {
         ThreadId { number: self.tcb.look.number(), generation: self.generation }
     }
 
-    /// The handle as a pointer, for a lock-free slot.
-    pub fn into_raw(self) -> *mut () {
-        self.tcb as *const Tcb as *mut ()
-    }
-
-    /// The handle back: that of the thread, or, if it has ended, of whoever has its control block now. So it is for
-    /// [`Thread::unpark`], which does no harm there; [`Thread::interrupt`] would stop a stranger.
-    ///
-    /// # Safety
-    /// `raw` comes from [`Thread::into_raw`].
-    pub unsafe fn from_raw(raw: *mut ()) -> Thread {
-        // SAFETY: control blocks are immortal, and the caller says that this is one.
-        Thread::new(unsafe { &*(raw as *const Tcb) })
-    }
-
     /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
     /// block now may see a spurious wake-up.
     ///
@@ -76,6 +61,21 @@ impl Thread {
             self.tcb.unpark();
         }
     }
+}
+
+/// A thread's handle as a pointer, for a lock-free cell.
+pub fn into_raw(thread: Thread) -> *mut () {
+    thread.tcb as *const Tcb as *mut ()
+}
+
+/// The handle back: that of the thread, or, if it has ended, of the thread that has its control block now. So it is for
+/// [`Thread::unpark`], which does no harm there; [`Thread::interrupt`] would stop a stranger.
+///
+/// # Safety
+/// `raw` comes from [`into_raw`].
+pub unsafe fn from_raw(raw: *mut ()) -> Thread {
+    // SAFETY: control blocks are immortal, and the caller says that this is one.
+    Thread::new(unsafe { &*(raw as *const Tcb) })
 }
 
 impl PartialEq for Thread {
@@ -125,11 +125,6 @@ pub fn current_name() -> Option<String> {
 /// Whether the caller is a green thread.
 pub fn is_green() -> bool {
     local::vp().is_some()
-}
-
-/// Whether the caller is in the tick's handler, which may have interrupted anything.
-pub fn in_handler() -> bool {
-    local::in_handler()
 }
 
 /// Whether the caller's stack is being unwound because its runtime stops: it can wait for nothing any more.

@@ -21,7 +21,7 @@ pub(crate) mod park_word;
 #[cfg(not(loom))]
 pub(crate) mod scope;
 #[cfg(not(loom))]
-pub mod slot;
+pub(crate) mod slot;
 #[cfg(not(loom))]
 pub(crate) mod spawn;
 #[cfg_attr(loom, path = "tcb_model.rs")]

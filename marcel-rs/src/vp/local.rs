@@ -19,7 +19,7 @@ struct Local {
     tcb: Cell<Option<&'static Tcb>>,
     /// The thread is in the scheduler, which polls by itself: a tick has nothing to do but say so.
     in_scheduler: Cell<bool>,
-    in_handler: Cell<bool>,
+    in_tick: Cell<bool>,
 }
 
 thread_local! {
@@ -28,7 +28,7 @@ thread_local! {
             vp: Cell::new(None),
             tcb: Cell::new(None),
             in_scheduler: Cell::new(false),
-            in_handler: Cell::new(false),
+            in_tick: Cell::new(false),
         }
     };
 }
@@ -72,13 +72,13 @@ pub(crate) fn set_in_scheduler(yes: bool) {
 /// # Context
 /// Anywhere, signal handlers included.
 #[inline(never)]
-pub fn in_handler() -> bool {
+pub fn in_tick() -> bool {
     anew();
-    LOCAL.with(|l| l.in_handler.get())
+    LOCAL.with(|l| l.in_tick.get())
 }
 
-pub(crate) fn set_in_handler(yes: bool) {
-    LOCAL.with(|l| l.in_handler.set(yes));
+pub(crate) fn set_in_tick(yes: bool) {
+    LOCAL.with(|l| l.in_tick.set(yes));
 }
 
 /// What calls this may not be taken for a function without effects, whose result could be used twice.

@@ -282,7 +282,7 @@ impl Vp {
     /// Makes a parked thread of this virtual processor runnable. Anywhere, signal handlers included.
     #[inline]
     pub(crate) fn wake(&self, tcb: &'static Tcb) {
-        if self.is_current() && !local::in_handler() {
+        if self.is_current() && !local::in_tick() {
             self.wake_here(tcb);
         } else {
             self.wake_from_elsewhere(tcb);
@@ -292,7 +292,7 @@ impl Vp {
     /// As [`Vp::wake`], on its own kernel thread, not in a signal handler.
     #[inline]
     pub(crate) fn wake_here(&self, tcb: &'static Tcb) {
-        debug_assert!(self.is_current() && !local::in_handler());
+        debug_assert!(self.is_current() && !local::in_tick());
         // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
         unsafe { self.own() }.order.put(tcb, Why::Woken);
     }
@@ -362,7 +362,7 @@ impl Vp {
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn tcbs(&self) -> &mut TcbCache {
-        debug_assert!(self.is_current() && !local::in_handler());
+        debug_assert!(self.is_current() && !local::in_tick());
         // SAFETY: on our kernel thread; the borrow ends in the caller, which calls nothing of ours meanwhile.
         unsafe { &mut self.own().tcbs }
     }

@@ -134,12 +134,12 @@ fn install_handler() -> io::Result<()> {
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(vp) = local::vp() else { return };
-    if local::in_scheduler() || local::in_handler() {
+    if local::in_scheduler() || local::in_tick() {
         return;
     }
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
-    local::set_in_handler(true);
+    local::set_in_tick(true);
     record::record(record::Kind::Tick, 0, 0);
     if let Some(hooks) = vp.shared.hooks()
         && !hooks.tick(vp)
@@ -147,7 +147,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         vp.tick.disarm();
     }
     record::record(record::Kind::TickEnd, 0, 0);
-    local::set_in_handler(false);
+    local::set_in_tick(false);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }

@@ -1,6 +1,6 @@
 //! The knobs of collectives; the crate's table (`crate::knobs`) has them too.
 
-use marcel::knob::{Kind, Knob};
+use marcel::plumbing::knob::{Kind, Knob};
 
 /// `NMAD_COLL_BCAST`: algorithm of bcast.
 pub(crate) static BCAST: Knob = Knob {

@@ -139,7 +139,7 @@ fn receive(engine: &Engine, from: u32, tag: u64, buffer: &mut [u8]) -> Option<us
             Found::Other => return None,
             Found::Nothing => {}
         }
-        if marcel::others_runnable() {
+        if marcel::plumbing::others_runnable() {
             return None;
         }
         let now = Instant::now();

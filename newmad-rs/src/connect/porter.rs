@@ -137,7 +137,7 @@ impl Thread {
 
     /// Until the session ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        marcel::lwp::prefer_current_thread();
+        marcel::plumbing::lwp::prefer_current_thread();
         self.act();
         loop {
             match self.order.load(Ordering::SeqCst) {

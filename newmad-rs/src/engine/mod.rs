@@ -209,7 +209,11 @@ impl Engine {
             Found::Nothing => {}
         }
         let luck = core.luck(from);
-        if luck == 0 || core.outstanding() > 0 || marcel::others_runnable() || manager.is_loaded() {
+        if luck == 0
+            || core.outstanding() > 0
+            || marcel::plumbing::others_runnable()
+            || manager.is_loaded()
+        {
             return None;
         }
         let bells = self.silence();
@@ -350,7 +354,7 @@ impl Engine {
         // Where every core computes, the peer may need the one on which this would look in vain.
         if short
             && core.outstanding() > before
-            && !marcel::others_runnable()
+            && !marcel::plumbing::others_runnable()
             && !manager.is_loaded()
         {
             let bells = self.silence();
@@ -447,7 +451,7 @@ impl Engine {
         self.disarm();
         let vain = if self.bells.is_empty() { STAY_SOCKETS } else { STAY };
         let mut since = Instant::now();
-        while !marcel::others_runnable() {
+        while !marcel::plumbing::others_runnable() {
             let mut any = false;
             // Callbacks may use the engine: they are called between these looks, not inside one.
             let _held = hold_wakers();

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 
-use marcel::lwp::{JobNode, LwpJob};
+use marcel::plumbing::lwp::{JobNode, LwpJob};
 use marcel::trace::Stamp;
 
 use crate::fault;

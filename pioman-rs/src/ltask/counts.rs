@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{Ordering::*, fence};
 
-use marcel::slot::{Counter, SLOTS};
+use marcel::plumbing::slot::{Counter, SLOTS};
 
 use crate::ltask::state::Outcome;
 
@@ -49,7 +49,7 @@ impl Default for Counts {
 impl Counts {
     #[inline]
     fn count(&self, of: impl Fn(&Row) -> &Counter, change: u64) {
-        match marcel::slot::current() {
+        match marcel::plumbing::slot::current() {
             Some(slot) => of(&self.0[slot]).add(change),
             None => of(&self.0[SLOTS]).add_shared(change),
         }

@@ -35,7 +35,7 @@ impl Caller {
 
     /// The calling thread, green or kernel.
     pub(crate) fn thread() -> Caller {
-        Caller(marcel::current().into_raw())
+        Caller(marcel::plumbing::into_raw(marcel::current()))
     }
 }
 

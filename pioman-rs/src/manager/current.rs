@@ -23,7 +23,7 @@ std::thread_local! {
 /// Not the progress path (it counts a reference).
 pub fn current() -> Option<Arc<Manager>> {
     if marcel::is_green() {
-        let hooks: Arc<dyn Any + Send + Sync> = marcel::current_hooks()?;
+        let hooks: Arc<dyn Any + Send + Sync> = marcel::plumbing::current_hooks()?;
         return hooks.downcast().ok();
     }
     ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten()

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use marcel::{Hooks, Idle, Kind, Load, Sleeper, Vp};
+use marcel::{Hooks, Idle, Kind, Load, Vp, plumbing::Sleeper};
 
 use crate::manager::point::Point;
 use crate::manager::registry::Pinned;

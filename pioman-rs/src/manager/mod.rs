@@ -35,8 +35,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use marcel::lwp::LwpPool;
-use marcel::{Load, Mode, Sleeper};
+use marcel::plumbing::lwp::LwpPool;
+use marcel::{Load, Mode, plumbing::Sleeper};
 
 use crate::error::Error;
 use crate::knobs;

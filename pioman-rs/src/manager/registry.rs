@@ -70,7 +70,7 @@ pub(crate) struct Registry {
 impl Registry {
     /// Without sources. `timed`: times are taken for statistics.
     pub(crate) fn new(timed: bool) -> Registry {
-        marcel::slot::prepare();
+        marcel::plumbing::slot::prepare();
         Registry {
             slots: (0..MAX).map(|_| Slot::default()).collect(),
             active: AtomicU64::new(0),
@@ -160,7 +160,7 @@ impl Registry {
         if self.active.load(Relaxed) == 0 {
             return Pinned { registry: self, mask: 0, slot: None, phase: None };
         }
-        let slot = marcel::slot::current();
+        let slot = marcel::plumbing::slot::current();
         let phase = self.pins.begin(slot);
         Pinned { registry: self, mask: self.active.load(Acquire), slot, phase: Some(phase) }
     }
@@ -255,7 +255,7 @@ impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(phase) = self.phase {
-            self.registry.pins.end(marcel::slot::current(), phase);
+            self.registry.pins.end(marcel::plumbing::slot::current(), phase);
             deferred::settle();
         }
     }

@@ -1,6 +1,6 @@
 //! What is counted where it happens: on the progress path, in signal handlers, at every poll.
 //!
-//! A row for each kernel thread ([`marcel::slot`]), so that counting is a plain addition which a tick cannot lose; one more
+//! A row for each kernel thread ([`marcel::plumbing::slot`]), so that counting is a plain addition which a tick cannot lose; one more
 //! row, shared and counted with read-modify-writes, for kernel threads without a slot. Rows are zeroed memory that
 //! is never touched, and so never had, where nobody counts.
 //!
@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use marcel::slot::{Counter, SLOTS};
+use marcel::plumbing::slot::{Counter, SLOTS};
 use marcel::trace::{self, Kind};
 
 use super::histogram::Buckets;
@@ -170,7 +170,7 @@ impl Counts {
 
     /// The calling kernel thread ceases to be virtual processor `number`.
     pub(crate) fn ended(&self, number: u32) {
-        if let Some(slot) = marcel::slot::current() {
+        if let Some(slot) = marcel::plumbing::slot::current() {
             self.ended[slot].store(number + 1, Relaxed);
         }
     }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use marcel::slot::SLOTS;
+use marcel::plumbing::slot::SLOTS;
 
 use self::counts::Counts;
 pub use self::histogram::{BUCKETS, Histogram};
@@ -142,7 +142,7 @@ impl Counts {
         if slot == SLOTS {
             return "other threads".into();
         }
-        match (self.ended[slot].load(Relaxed).checked_sub(1), marcel::slot::owner(slot)) {
+        match (self.ended[slot].load(Relaxed).checked_sub(1), marcel::plumbing::slot::owner(slot)) {
             (Some(ended), _) => vp(ended),
             (None, (_, Some(number))) => vp(number),
             (None, (tid, None)) => format!("thread {tid}"),

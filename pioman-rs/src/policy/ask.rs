@@ -38,7 +38,7 @@ impl Core {
             vps: load.map_or(0, |load| load.compute_vps()),
             busy_vps: load.map_or(0, |load| load.busy_compute_vps()),
             loaded: self.is_loaded(),
-            runnable: marcel::others_runnable(),
+            runnable: marcel::plumbing::others_runnable(),
             limit: self.limit,
             wake_up: self.wake_up.cost(),
             spare: self.has_watcher(),

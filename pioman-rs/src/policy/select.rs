@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use marcel::knob::KnobError;
+use marcel::plumbing::knob::KnobError;
 
 use crate::knobs;
 use crate::policy::{NAMES, Policy, by_name};

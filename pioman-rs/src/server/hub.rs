@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use marcel::lwp::LwpPool;
+use marcel::plumbing::lwp::LwpPool;
 
 use crate::manager::Manager;
 use crate::manager::registry::SourceId;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use marcel::lwp::LwpPool;
+use marcel::plumbing::lwp::LwpPool;
 
 use super::blocking::Job;
 use super::callbacks::{Callbacks, Whose};
@@ -158,7 +158,7 @@ pub(super) struct Shared<R> {
 
 /// The calling thread, green or not, or the scheduler itself.
 pub(super) fn whoami() -> usize {
-    marcel::current().into_raw() as usize
+    marcel::plumbing::into_raw(marcel::current()) as usize
 }
 
 impl<R: Send + Sync + 'static> Shared<R> {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use marcel::lwp::{JobNode, LwpJob, LwpPool};
+use marcel::plumbing::lwp::{JobNode, LwpJob, LwpPool};
 
 type Work = Box<dyn FnOnce() + Send>;
 

@@ -23,7 +23,7 @@
 //!   nobody gets a bias.
 //! * Signal handlers of the owner see its flag: they leave their work, and the owner finds it when it leaves.
 //! * A bias is given while nobody is between 1 and 3: so whoever clears `REVOKED` clears that of its own revocation.
-//! * Kernel threads are told apart by their [`marcel::slot`]; each has a flag of its own, so what a former owner does late
+//! * Kernel threads are told apart by their [`marcel::plumbing::slot`]; each has a flag of its own, so what a former owner does late
 //!   does not matter. Who has no slot gets no bias. A guard may be dropped by another kernel thread.
 //!
 //! What the model below shows is the protocol with real fences. Rejected: no lock at all, trusting the program (a session is
@@ -334,7 +334,7 @@ fn biased_to(slot: usize) -> u64 {
 }
 
 #[cfg(not(loom))]
-use marcel::slot::current as own_slot;
+use marcel::plumbing::slot::current as own_slot;
 #[cfg(loom)]
 use model::own_slot;
 

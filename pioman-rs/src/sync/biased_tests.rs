@@ -15,7 +15,7 @@ impl Handover for Tally {
 }
 
 fn tally() -> BiasedLock<Tally> {
-    marcel::slot::prepare();
+    marcel::plumbing::slot::prepare();
     BiasedLock::new(Tally { here: 0, left: 0, done: 0 })
 }
 

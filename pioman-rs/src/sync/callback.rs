@@ -2,7 +2,7 @@
 //!
 //! It is a future of its own whose waker calls the function: so it is called where wakers are, never in the tick's
 //! handler (see `deferred`), and a panic in it is told of and ends here. What has to run on the progress path itself is a
-//! [`marcel::LatchNode`], which is unsafe.
+//! [`marcel::plumbing::LatchNode`], which is unsafe.
 
 use std::future::Future;
 use std::pin::Pin;

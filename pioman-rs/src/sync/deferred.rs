@@ -229,7 +229,7 @@ impl Drop for Held {
 #[cold]
 pub(crate) fn settle_now() {
     #[cfg(not(loom))]
-    if marcel::in_handler() {
+    if marcel::in_tick() {
         if let Some(helper) = HELPER.get() {
             helper.unpark();
         }

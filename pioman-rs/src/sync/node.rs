@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ptr::null;
 
-use marcel::LatchNode;
+use marcel::plumbing::LatchNode;
 
 use crate::shim;
 use crate::sync::handover::{Handover, HandoverLock};

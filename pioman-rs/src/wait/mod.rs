@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use marcel::{Latch, Sleeper};
+use marcel::{Latch, plumbing::Sleeper};
 
 use crate::ltask::inside::deny_waiting;
 use crate::manager::Core;
@@ -72,7 +72,7 @@ impl Wait<'_> {
     /// have not, too, which another virtual processor might have taken. The scheduler itself, which may have to stop,
     /// has its turn now and then.
     fn hinders_others(&mut self) -> bool {
-        if marcel::others_runnable() {
+        if marcel::plumbing::others_runnable() {
             return true;
         }
         if self.question.waited < PATIENCE || !marcel::is_green() {
@@ -96,7 +96,7 @@ std::thread_local! {
 fn prefer_waiter() {
     // SAFETY: no pointers; 0 is the calling thread.
     if !PREFERRED.replace(true) && unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER {
-        let _ = marcel::lwp::prefer_current_thread();
+        let _ = marcel::plumbing::lwp::prefer_current_thread();
     }
 }
 
@@ -282,7 +282,7 @@ impl Core {
             if completion.is_done() {
                 return true;
             }
-            if found && marcel::others_runnable() {
+            if found && marcel::plumbing::others_runnable() {
                 return false; // it was for a thread that waits for our virtual processor now
             }
             if self.tasks.pending() {
@@ -313,7 +313,7 @@ impl Core {
         method: Method,
         until: Option<Instant>,
     ) {
-        let Some(sleeper) = marcel::current_sleeper() else { return };
+        let Some(sleeper) = marcel::plumbing::current_sleeper() else { return };
         if self.prefers_waiters {
             prefer_waiter();
         }

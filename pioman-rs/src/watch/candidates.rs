@@ -5,6 +5,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use marcel::Thread;
+use marcel::plumbing::{from_raw, into_raw};
 
 /// More waiters than this sleep with a time-out instead of a place.
 const PLACES: usize = 64;
@@ -20,7 +21,7 @@ impl Default for Candidates {
 impl Candidates {
     /// Registers a thread; the place to leave later, or `None` when all are taken.
     pub(crate) fn enter(&self, thread: Thread) -> Option<usize> {
-        let raw = thread.into_raw();
+        let raw = into_raw(thread);
         self.0.iter().position(|place| {
             place.load(Relaxed).is_null()
                 && place.compare_exchange(null_mut(), raw, SeqCst, Relaxed).is_ok()
@@ -29,7 +30,7 @@ impl Candidates {
 
     /// Leaves a place; false if somebody has woken the thread through it.
     pub(crate) fn leave(&self, place: usize, thread: Thread) -> bool {
-        self.0[place].compare_exchange(thread.into_raw(), null_mut(), SeqCst, Relaxed).is_ok()
+        self.0[place].compare_exchange(into_raw(thread), null_mut(), SeqCst, Relaxed).is_ok()
     }
 
     /// Wakes one thread; false if there is none. Progress path.
@@ -41,7 +42,7 @@ impl Candidates {
             let raw = place.swap(null_mut(), SeqCst);
             if !raw.is_null() {
                 // SAFETY: put there by `enter`.
-                unsafe { Thread::from_raw(raw) }.unpark();
+                unsafe { from_raw(raw) }.unpark();
                 return true;
             }
         }

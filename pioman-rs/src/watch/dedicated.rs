@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use marcel::Sleeper;
+use marcel::plumbing::Sleeper;
 
 use crate::manager::Core;
 use crate::manager::point::Point;

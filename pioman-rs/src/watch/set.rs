@@ -2,7 +2,7 @@
 //!
 //! The set holds the sources' descriptors, one-shot and *disarmed* as long as nobody sleeps there, so that a
 //! busy network does not wake anybody while somebody polls it; and the eventfds of those who may sleep in it
-//! (see [`marcel::Sleeper`]). At most one thread sleeps in a watch: whoever holds its *role*.
+//! (see [`marcel::plumbing::Sleeper`]). At most one thread sleeps in a watch: whoever holds its *role*.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

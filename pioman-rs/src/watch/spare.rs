@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use marcel::Sleeper;
-use marcel::lwp::{LwpPool, prefer_current_thread};
+use marcel::plumbing::Sleeper;
+use marcel::plumbing::lwp::{LwpPool, prefer_current_thread};
 
 use crate::manager::Core;
 use crate::manager::point::Point;

@@ -101,7 +101,7 @@ impl Raiser {
         let used = cpu_ns.clone();
         thread("raiser", move || {
             // Without the 50 µs by which the kernel may be late: it is not what is measured.
-            marcel::lwp::prefer_current_thread();
+            marcel::plumbing::lwp::prefer_current_thread();
             while let Some(Order { after, stage }) = inbox.take() {
                 if !after.is_zero() {
                     std::thread::sleep(after);
@@ -160,7 +160,7 @@ impl Bare {
         let (outbox, results) = channel();
         thread("bare", move || {
             if short {
-                marcel::lwp::prefer_current_thread();
+                marcel::plumbing::lwp::prefer_current_thread();
             }
             for Order { after, stage } in inbox {
                 if outbox.send(raiser.sample(&stage, after)).is_err() {

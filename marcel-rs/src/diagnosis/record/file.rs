@@ -19,7 +19,7 @@ use std::path::Path;
 
 use super::names;
 use super::ring::Rings;
-use crate::slot::SLOTS;
+use crate::thread::slot::SLOTS;
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"MADTRACE";

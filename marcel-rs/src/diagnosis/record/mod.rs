@@ -67,7 +67,7 @@ pub const RECORDS: usize = 32 * 1024;
 /// # Errors
 /// There is no memory.
 pub fn start(records: usize) -> io::Result<()> {
-    crate::slot::prepare();
+    crate::thread::slot::prepare();
     let mut made = MADE.lock().unwrap_or_else(|e| e.into_inner());
     let rings = match *made {
         Some(rings) => rings,
@@ -177,7 +177,7 @@ pub(crate) fn let_through(limiter: &Limiter, kind: Kind, a: u32, b: u32) -> bool
 /// The calling kernel thread has got a slot, or has become a virtual processor (one more than its number) or ceased
 /// to be one (0).
 pub(crate) fn owner(vp: u32) {
-    if let Some(slot) = crate::slot::current() {
+    if let Some(slot) = crate::thread::slot::current() {
         let [name, rest] = ring::set_owner(slot, vp);
         // SAFETY: gettid has no arguments.
         let tid = unsafe { libc::gettid() } as u32;

@@ -2,7 +2,7 @@
 //!
 //! A ring is written by one kernel thread at a time (the one that has its *slot*), and by the signal handlers that
 //! interrupt it; it is read by anybody. A writer *takes* the next number, by one instruction that no handler can split
-//! ([`crate::slot::Counter`]): so a handler's records come between two of the thread it interrupts, or, when that one had
+//! ([`crate::thread::slot::Counter`]): so a handler's records come between two of the thread it interrupts, or, when that one had
 //! its number already, after one that is not complete yet. What is not complete is recognised:
 //!
 //! ```text
@@ -26,7 +26,7 @@ use super::LOST;
 use super::clock::{self, Moment};
 use super::kind::Kind;
 use super::limit::Limiter;
-use crate::slot::{self, Counter, SLOTS};
+use crate::thread::slot::{self, Counter, SLOTS};
 
 #[repr(C)]
 struct Record {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 /// Writers overwrite a small ring while it is read again and again: what is read was written so, in full.
 #[test]
 fn what_is_read_was_written_so() {
-    crate::slot::prepare();
+    crate::thread::slot::prepare();
     let rings = Rings::new(64).unwrap();
     let stop = AtomicBool::new(false);
     let slots = Mutex::new(Vec::new());
@@ -13,7 +13,7 @@ fn what_is_read_was_written_so() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                slots.lock().unwrap().push(crate::slot::current().unwrap());
+                slots.lock().unwrap().push(crate::thread::slot::current().unwrap());
                 both.wait(); // else the second could get the slot of the first
                 for i in 0..200_000u64 {
                     ring::put(&rings, i, Kind::Task, 0, i * 3, i * 7);
@@ -53,7 +53,7 @@ fn a_handler_may_interrupt_a_writer() {
             ring::put(rings, n, Kind::Tick, 0, n, n);
         }
     }
-    crate::slot::prepare();
+    crate::thread::slot::prepare();
     RINGS.store(Box::leak(Box::new(Rings::new(1 << 18).unwrap())), Release);
     let signal = libc::SIGRTMIN() + 10;
     // SAFETY: a valid action; as above.
@@ -67,7 +67,7 @@ fn a_handler_may_interrupt_a_writer() {
     // SAFETY: no arguments.
     let me = unsafe { libc::pthread_self() };
     let stop = AtomicBool::new(false);
-    let slot = crate::slot::current().unwrap();
+    let slot = crate::thread::slot::current().unwrap();
     let mut own = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {

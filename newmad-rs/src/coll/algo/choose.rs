@@ -5,7 +5,7 @@
 //! copy costs a core's time and the links are not what is scarce: so what moves the fewest bytes in all wins for longer than on a
 //! network, and a pipelined chain never did; it is taken when asked for.
 
-use marcel::knob::{Knob, KnobError};
+use marcel::plumbing::knob::{Knob, KnobError};
 
 use crate::coll::algo::Task;
 use crate::coll::knobs;
