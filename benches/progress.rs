@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use marcel::Mode;
-use pioman::{Completion, Handover, HandoverLock, Hint, Manager, Point, Source};
+use pioman::plumbing::{Handover, HandoverLock};
+use pioman::{Completion, Hint, Manager, Point, Source};
 
 struct Count(u64);
 

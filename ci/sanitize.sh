@@ -31,7 +31,7 @@ address() {
     CARGO_TARGET_DIR="$BUILD/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" \
         ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:${ASAN_OPTIONS:-}" \
         timeout "$LIMIT" cargo test --target "$TARGET" --features marcel/asan \
-        -p marcel -p pioman -p newmad --lib --tests -- \
+        -p marcel -p pioman -p pioman-extras -p newmad --lib --tests -- \
         --skip a_stack_overflow_ --skip allocates_nothing \
         --skip a_computing_receiver_does_not_hold_the_sender \
         --skip runtimes_that_start_and_stop_leave_nothing_behind \
@@ -48,7 +48,7 @@ thread() {
     CARGO_TARGET_DIR="$BUILD/tsan" \
         RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized" \
         TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:${TSAN_OPTIONS:-}" \
-        timeout "$LIMIT" cargo test --target "$TARGET" -p marcel -p pioman --lib -- --test-threads=1 "$@"
+        timeout "$LIMIT" cargo test --target "$TARGET" -p marcel -p pioman -p pioman-extras --lib -- --test-threads=1 "$@"
 }
 
 [ $# -gt 0 ] || set -- address leak thread

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use pioman::server::{Group, NotTaken, Outcome, Pending, Server};
+use pioman_extras::server::{Group, NotTaken, Outcome, Pending, Server};
 
 /// What one request is to this library: somebody waits for the next message of a port.
 struct Receive {

@@ -10,8 +10,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::process::ExitCode;
 
-use pioman::channel::{Mailbox, Sender, Urgency, mailbox};
 use pioman::{Manager, Runtime};
+use pioman_extras::channel::{Mailbox, Sender, Urgency, mailbox};
 
 /// Room for messages of each urgency in a mailbox.
 const ROOM: usize = 16;

@@ -217,8 +217,8 @@ fn each_process_tells_what_its_manager_did() {
 /// One manager in this process: what it runs and calls has its name in the picture.
 #[test]
 fn light_tasks_callbacks_and_completions_are_seen() {
-    use pioman::server::{Outcome, Server};
     use pioman::{Completion, Progress, TaskBuilder, TaskletBuilder};
+    use pioman_extras::server::{Outcome, Server};
 
     let dir = fresh("tasks");
     std::fs::create_dir_all(&dir).unwrap();
@@ -240,7 +240,7 @@ fn light_tasks_callbacks_and_completions_are_seen() {
     let tasklet = TaskletBuilder::new().name("tasklet").build(&manager, || ()).unwrap();
     tasklet.schedule();
     let builder = Server::builder(&manager, "disk").poll_one(|request: &_| {
-        let request: &pioman::server::Pending<()> = request;
+        let request: &pioman_extras::server::Pending<()> = request;
         request.complete(7);
     });
     let server = builder.start().unwrap();

@@ -29,7 +29,7 @@ pub fn faults() -> u64 {
 }
 
 /// Tells of a fault of the `kind` (such as "light task") called `name`.
-pub(crate) fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
+pub fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
     ALL.fetch_add(1, Relaxed);
     let Some(left_out) = TOLD.pass(seconds()) else { return };
     let more = match left_out {
@@ -42,13 +42,13 @@ pub(crate) fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
 
 /// Whether a callback has taken longer than it may (`PIOM_LONG_CALLBACK_USEC`).
 #[inline]
-pub(crate) fn is_too_long(took: Duration) -> bool {
+pub fn is_too_long(took: Duration) -> bool {
     took > limit()
 }
 
 /// Whether a call from `start` to `end` may have been too long; a question that costs nothing.
 #[inline]
-pub(crate) fn may_be_long(start: Stamp, end: Stamp) -> bool {
+pub fn may_be_long(start: Stamp, end: Stamp) -> bool {
     !start.is_surely_within(limit(), end)
 }
 
@@ -111,7 +111,7 @@ impl Called {
 }
 
 /// What a panic said.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
+pub fn message(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(text), _) => text,
         (_, Some(text)) => text,

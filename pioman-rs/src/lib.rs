@@ -9,7 +9,6 @@
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
 //! | [`Manager::wait`], [`Task::wait`] | blocks | goes on; polls or sleeps in the kernel when it has nothing to run | blocks |
-//! | [`channel::Producer::send`], [`channel::Consumer::read`], [`channel::Mailbox::recv`] | as [`Manager::wait`] | | |
 //! | [`Manager::wait_any`], [`Manager::wait_all`], [`Cond::wait`], [`Semaphore::acquire`] | as [`Manager::wait`] | | |
 //! | [`Completion::complete`], [`Cond::signal`], [`Semaphore::release`], [`Notifier::notify`] | goes on, in a handler too | goes on | goes on |
 //! | what reads, writes, syncs or waits in [`fs`] and [`process`] | blocks | goes on | blocks |
@@ -21,14 +20,14 @@
 //! The invariant of detection: `manager`. The mixed wait: `wait`. Who chooses the method of
 //! detection: [`policy`]. What the scheduler calls: `manager/hooks.rs`. Sleeping in
 //! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
-//! `sync`. Libraries that have something to detect, and to block on: [`server`]. Sockets, pipes and other descriptors:
+//! `sync`. Sockets, pipes and other descriptors:
 //! [`net`], [`pipe`], [`fd`], `source/fd`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`],
-//! `source/timer`. Children: [`process`]. Messages between threads, in a fixed number of slots: [`channel`]. Who has looked where, and with what success: [`observe`].
+//! `source/timer`. Children: [`process`].
+//! Libraries with machinery of their own: [`plumbing`]. Who has looked where, and with what success: [`observe`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
-pub mod channel;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -49,12 +48,11 @@ pub mod observe;
 mod pins;
 #[cfg(not(loom))]
 pub mod pipe;
+pub mod plumbing;
 #[cfg(not(loom))]
 pub mod policy;
 #[cfg(not(loom))]
 pub mod process;
-#[cfg_attr(loom, allow(unreachable_pub))]
-pub mod server;
 mod shim;
 #[cfg_attr(loom, allow(unused_imports))]
 mod source;
@@ -87,16 +85,8 @@ pub use crate::{
 #[doc(hidden)]
 pub use ltask::internals;
 #[cfg(not(loom))]
-pub use sync::deferred::{Held as WakersHeld, hold as hold_wakers, must_not_wait};
-#[cfg(not(loom))]
 pub use sync::notifier::{Notifier, Watched};
 pub use sync::{
-    biased::{BiasedGuard, BiasedLock},
-    callback::Callback,
-    completion::Completion,
-    cond::Cond,
-    future::Wait,
-    handover::{Guard, Handover, HandoverLock},
-    semaphore::Semaphore,
+    callback::Callback, completion::Completion, cond::Cond, future::Wait, semaphore::Semaphore,
     waitable::Waitable,
 };

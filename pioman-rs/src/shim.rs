@@ -6,7 +6,7 @@ pub(crate) use loom::{
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     },
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 #[cfg(not(loom))]
@@ -15,7 +15,7 @@ pub(crate) use std::{
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     },
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 

@@ -29,10 +29,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::manager::Manager;
+use crate::manager::own_sources::OwnSource;
 use crate::manager::point::Point;
 use crate::manager::registry::SourceId;
 use crate::policy::hints::{Hint, Hints};
-use crate::source::builtin::Made;
 use crate::source::timer::Timers;
 use crate::source::timer::from_now;
 use crate::source::timer::heap::Node;
@@ -53,7 +53,7 @@ unsafe impl Sync for Entry {}
 
 impl Entry {
     fn new(manager: Arc<Manager>) -> io::Result<Entry> {
-        let Made { source, id } = manager.timers()?;
+        let OwnSource { source, id } = manager.timers()?;
         let (timers, id) = (source.clone(), *id);
         Ok(Entry { node: Box::new(Node::new()), timers, id, manager })
     }

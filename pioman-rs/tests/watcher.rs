@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
-use pioman::{Completion, Handover, HandoverLock, Hint, Manager, Source};
+use pioman::plumbing::{Handover, HandoverLock};
+use pioman::{Completion, Hint, Manager, Source};
 
 /// Generous: the machine may be busy with other things.
 const LIMIT: Duration = Duration::from_secs(60);

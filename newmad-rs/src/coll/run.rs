@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
-use pioman::{Completion, Handover, HandoverLock, Hint, Looking, Task, TaskBuilder};
+use pioman::plumbing::{Handover, HandoverLock};
+use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::group::Context;

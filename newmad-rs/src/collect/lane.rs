@@ -188,7 +188,7 @@ mod model {
     use crate::collect::{Link, Linked, Submissions};
     use core::ptr::NonNull;
     use loom::thread;
-    use pioman::{Handover, HandoverLock};
+    use pioman::plumbing::{Handover, HandoverLock};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     /// Users count; the engine claims and lends. Nobody is in it with another, nothing is lost, and an engine that has

@@ -185,7 +185,7 @@ mod tests {
 mod model {
     use super::*;
     use loom::sync::Arc;
-    use pioman::{Handover, HandoverLock};
+    use pioman::plumbing::{Handover, HandoverLock};
 
     struct Node {
         link: Link<Node>,

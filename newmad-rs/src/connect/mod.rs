@@ -88,7 +88,7 @@ impl Porter {
         let thread = std::thread::Builder::new()
             .name("newmad-porter".into())
             .stack_size(256 * 1024)
-            .spawn(move || pioman::observe::library_thread(|| thread.run()))
+            .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
             .map_err(|_| os("starting the porter"))?;
         let porter = Porter { engine: engine.clone(), order, thread: Some(thread) };
         match opened.recv_timeout(settings.connect_timeout) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pioman::hold_wakers;
+use pioman::plumbing::hold_wakers;
 
 use super::{Engine, LANE};
 use crate::collect::lane::Lane;

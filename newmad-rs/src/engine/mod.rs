@@ -21,10 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use pioman::{
-    BiasedGuard, BiasedLock, Handover, Hint, Looking, Manager, Source, SourceId, WakersHeld,
-    hold_wakers,
-};
+use pioman::plumbing::{BiasedGuard, BiasedLock, Handover, WakersHeld, hold_wakers};
+use pioman::{Hint, Looking, Manager, Source, SourceId};
 
 use crate::collect::lane::Lane;
 use crate::engine::core::{Core, Signals};

@@ -193,7 +193,7 @@ mod model {
     use loom::sync::Mutex;
     use loom::sync::atomic::{AtomicUsize, fence};
     use loom::thread;
-    use pioman::{Handover, HandoverLock};
+    use pioman::plumbing::{Handover, HandoverLock};
 
     const POLL: u64 = 1;
     const ARM: u64 = 2;

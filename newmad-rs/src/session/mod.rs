@@ -440,7 +440,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !self.closed.load(Ordering::SeqCst) && pioman::must_not_wait() {
+        if !self.closed.load(Ordering::SeqCst) && pioman::plumbing::must_not_wait() {
             // The last owner is a callback's, or a collective's that nobody waits for. Without a thread to be had the
             // session ends with the process.
             let last = ManuallyDrop::new(self.move_out());

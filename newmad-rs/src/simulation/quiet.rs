@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pioman::Handover;
+use pioman::plumbing::Handover;
 
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::fd::Interest;
 use crate::manager::Manager;
+use crate::manager::own_sources::OwnSource;
 use crate::manager::registry::SourceId;
-use crate::source::builtin::Made;
 use crate::source::fd::readiness::Readiness;
 use crate::source::fd::{FdSource, Key, READ, WRITE};
 use crate::source::limit::explain;
@@ -66,7 +66,7 @@ impl Registrations {
 
     /// The place where the manager's threads wait; the kernel has been asked for the events.
     pub(super) fn with(&self, manager: &Manager, interest: Option<Interest>) -> io::Result<Place> {
-        let made = manager.core.builtin.fds.get(manager, FdSource::new).map_err(explain)?;
+        let made = manager.own_source(FdSource::new).map_err(explain)?;
         let events = events(interest);
         if let Some(first) = self.first.get()
             && Arc::ptr_eq(&first.source, &made.source)
@@ -78,7 +78,7 @@ impl Registrations {
     }
 
     #[cold]
-    fn with_slow(&self, made: &Made<FdSource>, events: u32) -> io::Result<Place> {
+    fn with_slow(&self, made: &OwnSource<FdSource>, events: u32) -> io::Result<Place> {
         let source = &made.source;
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.first.get().into_iter().chain(others.iter());

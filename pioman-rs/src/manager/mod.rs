@@ -26,6 +26,7 @@ pub(crate) mod cover;
 pub(crate) mod current;
 pub(crate) mod hooks;
 pub(crate) mod on_call;
+pub(crate) mod own_sources;
 pub(crate) mod point;
 pub(crate) mod registry;
 pub(crate) mod runtime;
@@ -43,6 +44,7 @@ use crate::knobs;
 use crate::ltask::TaskCounts;
 use crate::ltask::tree::Tree;
 use crate::manager::on_call::OnCall;
+use crate::manager::own_sources::OwnSources;
 use crate::manager::point::{Hits, Point, Points};
 use crate::manager::registry::{MAX, Pinned, Registered, Registry, SourceId};
 use crate::observe::{Counters, SourceCounters, report};
@@ -52,7 +54,6 @@ use crate::policy::select::{self, Selection};
 use crate::policy::wake_up::WakeUp;
 use crate::policy::{Limit, Policy};
 use crate::source::Source;
-use crate::source::builtin::Builtin;
 use crate::source::uring::Uring;
 use crate::sync::completion::Completion;
 use crate::watch::candidates::Candidates;
@@ -225,7 +226,7 @@ impl Builder {
             hits: Hits::default(),
             wants_uring,
             uring: OnceLock::new(),
-            builtin: Builtin::default(),
+            own_sources: OwnSources::default(),
         };
         let core = Arc::new(core);
         if stats {
@@ -311,7 +312,7 @@ pub(crate) struct Core {
     pub(crate) wants_uring: bool,
     /// The ring for files, or why there is none; made when it is first needed.
     pub(crate) uring: OnceLock<Result<Arc<Uring>, String>>,
-    pub(crate) builtin: Builtin,
+    pub(crate) own_sources: OwnSources,
 }
 
 impl Drop for Core {

@@ -18,7 +18,6 @@ use marcel::plumbing::slot::SLOTS;
 
 use self::counts::Counts;
 pub use self::histogram::{BUCKETS, Histogram};
-pub use self::threads::library_thread;
 use crate::manager::Core;
 use crate::manager::point::Point;
 use crate::source::Source;

@@ -85,16 +85,6 @@ impl Call {
         let told = trace::often(Kind::Task, label.number().into(), 0);
         Call(told.then_some(Kind::TaskEnd))
     }
-
-    /// The callback `which` of the server that the trace calls `server`.
-    #[inline(always)]
-    pub(crate) fn callback(server: u32, which: &'static str) -> Call {
-        if !trace::is_on() {
-            return Call(None);
-        }
-        let told = trace::often(Kind::Callback, server.into(), trace::intern_static(which).into());
-        Call(told.then_some(Kind::CallbackEnd))
-    }
 }
 
 impl Drop for Call {

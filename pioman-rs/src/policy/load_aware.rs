@@ -17,8 +17,9 @@ pub(crate) const LONG_SPIN: Duration = Duration::from_micros(5);
 /// A poller sees at this pace whether the machine has become loaded.
 pub(crate) const LOOK: Duration = Duration::from_micros(20);
 
-/// See the module's description.
-pub(crate) struct LoadAware;
+/// Polls while a core is idle, for a bounded time; else sleeps in the kernel. The manager asks it in place of a policy that panics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadAware;
 
 impl Policy for LoadAware {
     fn name(&self) -> &str {

@@ -42,6 +42,7 @@ use crate::policy::hints::{Hint, Priority};
 
 pub use crate::policy::explain::{Answer, Explanation, OfSource};
 pub use crate::policy::history::{History, Spin};
+pub use crate::policy::load_aware::LoadAware;
 
 /// How events of a request are looked for, from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,14 @@ pub struct Request<'a> {
     pub waited: Duration,
     /// How long waits for this source, with such a hint, have taken.
     pub history: &'a History,
+}
+
+impl<'a> Request<'a> {
+    /// A short request of normal priority, for which the asker has not waited yet.
+    pub fn new(source: &'a str, asker: Asker, history: &'a History) -> Request<'a> {
+        let (hint, priority) = (Hint::Short, Priority::Normal);
+        Request { source, asker, hint, only: None, priority, waited: Duration::ZERO, history }
+    }
 }
 
 /// The state of the machine, as far as a few loads tell.

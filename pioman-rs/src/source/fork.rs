@@ -15,11 +15,11 @@ extern "C" fn in_child() {
 
 /// The process in which something was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Birth(u32);
+pub struct Birth(u32);
 
 impl Birth {
     /// This process.
-    pub(crate) fn here() -> Birth {
+    pub fn here() -> Birth {
         static REGISTERED: Once = Once::new();
         // SAFETY: the handler is one atomic addition. Refused for lack of memory, it leaves children unnoticed.
         REGISTERED.call_once(|| unsafe {
@@ -30,7 +30,7 @@ impl Birth {
 
     /// Whether this is still that process. Progress path.
     #[inline]
-    pub(crate) fn is_here(self) -> bool {
+    pub fn is_here(self) -> bool {
         self.0 == FORKS.load(Relaxed)
     }
 }

@@ -1,7 +1,5 @@
 //! Where events come from: what a source is, and those that are built in.
 
-#[cfg(not(loom))]
-pub(crate) mod builtin;
 pub(crate) mod fd;
 #[cfg(not(loom))]
 pub(crate) mod fork;

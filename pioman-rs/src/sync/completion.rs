@@ -51,7 +51,8 @@ impl Completion {
         self.0.reset();
     }
 
-    pub(crate) fn latch(&self) -> &Latch {
+    /// The latch below. A wait on it sleeps without polling for events: another thread has to look for them.
+    pub fn latch(&self) -> &Latch {
         &self.0
     }
 }

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::alarm::{Alarm, NEVER};
 use super::heap::{Heap, Node};
 use crate::manager::Manager;
+use crate::manager::own_sources::OwnSource;
 use crate::source::Source;
-use crate::source::builtin::Made;
 use crate::source::fork::Birth;
 use crate::source::limit::explain;
 use crate::sync::completion::Completion;
@@ -193,8 +193,8 @@ impl Manager {
     ///
     /// # Errors
     /// The kernel gives no descriptor for them.
-    pub(crate) fn timers(&self) -> io::Result<&Made<Timers>> {
-        self.core.builtin.timers.get(self, || Timers::new().map_err(explain))
+    pub(crate) fn timers(&self) -> io::Result<&OwnSource<Timers>> {
+        self.own_source(|| Timers::new().map_err(explain))
     }
 }
 

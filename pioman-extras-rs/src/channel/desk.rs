@@ -1,0 +1,211 @@
+//! What seldom happens at a channel: who waits, which positions have been given up, which end is gone.
+//!
+//! All of it is under one lock; `notes` is a digest that is written at each unlocking and read without it.
+//!
+//! ```text
+//!   who waits       entry at the desk; fence; look at the header; nothing? sleep
+//!   who brings it   store the header; fence; look at the notes; somebody waits? lock, take the entry out, complete
+//! ```
+//! One of the two fences comes first, so one of the two sees the other. A completion is on its waiter's stack and is
+//! touched under the lock only, while its entry is there: who leaves takes the entry out, or finds that somebody has,
+//! and then that is over.
+//!
+//! Why a lock: the lists are short, and nobody sleeps or switches while holding it.
+
+use std::ptr::{NonNull, null};
+use std::sync::PoisonError;
+
+use crate::shim::{AtomicU64, Mutex, Ordering::*, fence};
+use pioman::Completion;
+
+/// The consumer waits.
+const CONSUMER_WAITS: u64 = 1;
+/// Some producer waits.
+const PRODUCERS_WAIT: u64 = 2;
+/// Positions have been given up that the consumer has not reached.
+const HOLES: u64 = 4;
+const CONSUMER_GONE: u64 = 8;
+const PRODUCERS_GONE: u64 = 16;
+
+/// See the module's description. In cache lines of its own: mostly read.
+#[repr(align(128))]
+pub(super) struct Desk {
+    notes: AtomicU64,
+    entries: Mutex<Entries>,
+}
+
+struct Entries {
+    producers: usize,
+    consumer_gone: bool,
+    consumer: *const Completion,
+    waiting: Vec<(u64, NonNull<Completion>)>,
+    holes: Vec<u64>,
+}
+
+// SAFETY: completions are shared, and stay as long as they are listed.
+unsafe impl Send for Entries {}
+
+impl Entries {
+    fn notes(&self) -> u64 {
+        let note = |there: bool, bit| if there { bit } else { 0 };
+        note(!self.consumer.is_null(), CONSUMER_WAITS)
+            | note(!self.waiting.is_empty(), PRODUCERS_WAIT)
+            | note(!self.holes.is_empty(), HOLES)
+            | note(self.consumer_gone, CONSUMER_GONE)
+            | note(self.producers == 0, PRODUCERS_GONE)
+    }
+
+    fn wake_consumer(&mut self) {
+        let consumer = std::mem::replace(&mut self.consumer, null());
+        // SAFETY: listed, so it is there; we have the lock.
+        if let Some(consumer) = unsafe { consumer.as_ref() } {
+            consumer.complete();
+        }
+    }
+
+    fn wake_producers(&mut self, which: impl Fn(u64) -> bool) {
+        self.waiting.retain(|&(position, done)| {
+            let found = which(position);
+            if found {
+                // SAFETY: listed, so it is there; we have the lock.
+                unsafe { done.as_ref() }.complete();
+            }
+            !found
+        });
+    }
+}
+
+impl Desk {
+    pub(super) fn new() -> Desk {
+        let entries = Entries {
+            producers: 0,
+            consumer_gone: false,
+            consumer: null(),
+            waiting: Vec::new(),
+            holes: Vec::new(),
+        };
+        Desk { notes: AtomicU64::new(entries.notes()), entries: Mutex::new(entries) }
+    }
+
+    fn locked<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = f(&mut entries);
+        self.notes.store(entries.notes(), Release);
+        result
+    }
+
+    fn says(&self, bit: u64) -> bool {
+        self.notes.load(Acquire) & bit != 0
+    }
+
+    pub(super) fn add_producer(&self) {
+        self.locked(|entries| entries.producers += 1);
+    }
+
+    pub(super) fn remove_producer(&self) {
+        self.locked(|entries| {
+            entries.producers -= 1;
+            if entries.producers == 0 {
+                entries.wake_consumer();
+            }
+        });
+    }
+
+    #[inline]
+    pub(super) fn no_producers(&self) -> bool {
+        self.says(PRODUCERS_GONE)
+    }
+
+    pub(super) fn remove_consumer(&self) {
+        self.locked(|entries| {
+            entries.consumer_gone = true;
+            entries.wake_producers(|_| true);
+        });
+    }
+
+    #[inline]
+    pub(super) fn no_consumer(&self) -> bool {
+        self.says(CONSUMER_GONE)
+    }
+
+    /// After a header says occupied, and a fence.
+    #[inline]
+    pub(super) fn tell_consumer(&self) {
+        if self.says(CONSUMER_WAITS) {
+            self.locked(Entries::wake_consumer);
+        }
+    }
+
+    /// After a header says free for `position`, and a fence.
+    #[inline]
+    pub(super) fn tell_producer(&self, position: u64) {
+        if self.says(PRODUCERS_WAIT) {
+            self.locked(|entries| entries.wake_producers(|waiting| waiting == position));
+        }
+    }
+
+    /// Nothing will be sent at `position`.
+    #[cold]
+    pub(super) fn give_up(&self, position: u64) {
+        self.locked(|entries| {
+            entries.holes.push(position);
+            entries.wake_consumer();
+        });
+    }
+
+    #[inline]
+    pub(super) fn is_hole(&self, position: u64) -> bool {
+        self.says(HOLES) && self.locked(|entries| entries.holes.contains(&position))
+    }
+
+    /// Whether `position` was given up, and forgets that.
+    #[inline]
+    pub(super) fn take_hole(&self, position: u64) -> bool {
+        self.says(HOLES)
+            && self.locked(|entries| {
+                let found = entries.holes.iter().position(|&hole| hole == position);
+                found.map(|index| entries.holes.swap_remove(index)).is_some()
+            })
+    }
+
+    /// `done` is completed when something comes for the consumer, until what this returns is dropped. Look again before
+    /// you sleep.
+    pub(super) fn enlist_consumer<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
+        self.locked(|entries| entries.consumer = done);
+        fence(SeqCst);
+        Listed { desk: self, done, position: None }
+    }
+
+    /// `done` is completed when `position` becomes free, or the consumer goes; as [`Desk::enlist_consumer`].
+    pub(super) fn enlist_producer<'a>(&'a self, position: u64, done: &'a Completion) -> Listed<'a> {
+        self.locked(|entries| entries.waiting.push((position, NonNull::from(done))));
+        fence(SeqCst);
+        Listed { desk: self, done, position: Some(position) }
+    }
+}
+
+/// Somebody who waits, until this is dropped: a wait also ends by the unwinding of a runtime that stops.
+pub(super) struct Listed<'a> {
+    desk: &'a Desk,
+    done: &'a Completion,
+    /// Of a producer.
+    position: Option<u64>,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.desk.locked(|entries| match self.position {
+            None => entries.consumer = null(),
+            Some(_) => entries.waiting.retain(|(_, done)| !std::ptr::eq(done.as_ptr(), self.done)),
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl Desk {
+    /// Calls `f` while nobody can get at the desk.
+    pub(super) fn while_taken(&self, f: impl FnOnce()) {
+        let _entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        f();
+    }
+}

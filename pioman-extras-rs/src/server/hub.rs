@@ -1,0 +1,262 @@
+//! The source through which a manager looks after all its event servers.
+//!
+//! One for each manager, made with its first server: servers come and go without a slot of the registry, and a manager
+//! without servers pays nothing. Why a [`Source`] and not a light task for each server: a source is told when nobody polls
+//! any more (*arm*), which is when requests have to be blocked on, and when somebody polls again (*disarm*); a light task
+//! is called at the pace of the tick then. And the source is found wherever the manager looks: idle virtual processors,
+//! switches, waits, the spare watcher. In the tick's handler it does nothing, for callbacks are safe code.
+//!
+//! `arm` hands requests to spare kernel threads. What nobody blocks on then (no callback for it, no thread to be had, the
+//! policy wants it polled) is polled at the *pace* of the tick: the source's descriptor is a timer, so whoever sleeps in
+//! the kernel wakes up for it. The same timer, set to a moment, is used where somebody is about to poll: a request was
+//! just submitted, or the poller is handing over its role. If nobody does, the spare watcher finds that out.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use marcel::plumbing::lwp::LwpPool;
+
+use pioman::Manager;
+use pioman::Source;
+use pioman::SourceId;
+use pioman::plumbing::{Birth, CoreHandle};
+
+/// How long somebody who is about to poll may take to begin.
+const MOMENT: Duration = Duration::from_micros(50);
+
+/// Whoever has tested within this time goes on testing, as far as anybody can know.
+pub(super) const TESTED: Duration = Duration::from_millis(1);
+
+/// A server, whatever its requests are.
+pub(super) trait Served: Send + Sync {
+    /// A round of polling.
+    fn poll(&self) -> bool;
+    /// Nobody polls from now on.
+    fn arm(&self) -> Armed;
+}
+
+/// Who looks after a server's requests while nobody polls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Armed {
+    /// Nobody has to, or spare kernel threads do.
+    Watched,
+    /// Some are to be polled at the pace of the tick.
+    Pace,
+    /// Somebody keeps on testing.
+    Tested,
+    /// Somebody is about to poll.
+    Soon,
+}
+
+type Servers = Arc<[Arc<dyn Served>]>;
+
+pub(super) struct Hub {
+    servers: Mutex<Servers>,
+    /// Requests of all servers that have not ended.
+    pub(super) pending: Arc<AtomicUsize>,
+    /// Spare kernel threads that servers may have, and how many they have.
+    pub(super) max_blocked: usize,
+    blocked: AtomicUsize,
+    /// Those that have begun.
+    begun: AtomicUsize,
+    timer: OwnedFd,
+    /// Whether the timer is set, so that others need not ask.
+    is_set: AtomicBool,
+    /// How often it was armed.
+    armings: AtomicU64,
+    /// When it fires.
+    fires: Mutex<Option<Instant>>,
+    pace: Duration,
+    start: Instant,
+    birth: Birth,
+}
+
+impl Hub {
+    fn new(max_blocked: usize, pace: Duration) -> io::Result<Hub> {
+        // SAFETY: no pointers; the descriptor is ours.
+        let timer = unsafe {
+            let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, flags);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(Hub {
+            servers: Mutex::new(Arc::new([])),
+            pending: Arc::new(AtomicUsize::new(0)),
+            max_blocked,
+            blocked: AtomicUsize::new(0),
+            begun: AtomicUsize::new(0),
+            timer,
+            is_set: AtomicBool::new(false),
+            armings: AtomicU64::new(0),
+            fires: Mutex::new(None),
+            pace,
+            start: Instant::now(),
+            birth: Birth::here(),
+        })
+    }
+
+    /// That of `manager`, and by what name waits know it; the first call makes it.
+    pub(super) fn of(manager: &Manager) -> io::Result<(Arc<Hub>, SourceId)> {
+        let (_, most) = manager.blocking_pool();
+        let period = CoreHandle::of(manager).tick_period();
+        let made = manager.own_source(|| Hub::new(most, period))?;
+        Ok((made.source.clone(), made.id))
+    }
+
+    /// In the tick's handler, which may have interrupted who holds a lock; or in a child of fork, where that thread is not
+    /// there.
+    fn is_out_of_bounds(&self) -> bool {
+        marcel::in_tick() || !self.birth.is_here()
+    }
+
+    fn servers(&self) -> Servers {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn add(&self, server: Arc<dyn Served>) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        *servers = servers.iter().cloned().chain([server]).collect();
+    }
+
+    pub(super) fn remove(&self, server: &Arc<dyn Served>) {
+        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = servers.iter().filter(|other| !Arc::ptr_eq(other, server)).cloned().collect();
+        let before = std::mem::replace(&mut *servers, left);
+        drop(servers);
+        drop(before); // outside the lock: closures of the library's may go with it
+    }
+
+    /// Takes one of the spare kernel threads that servers may have.
+    pub(super) fn take_thread(&self) -> bool {
+        let more = |n| (n < self.max_blocked).then_some(n + 1);
+        self.blocked.fetch_update(SeqCst, SeqCst, more).is_ok()
+    }
+
+    /// How many threads the pool needs so that no job of a server waits behind one that blocks.
+    pub(super) fn threads_wanted(&self, pool: &LwpPool) -> usize {
+        let others = pool.running().saturating_sub(self.begun.load(SeqCst));
+        self.blocked.load(SeqCst) + others
+    }
+
+    /// A spare kernel thread has begun with a job, until what this returns is dropped.
+    pub(super) fn carry(&self) -> impl Drop {
+        struct Carried<'a>(&'a AtomicUsize);
+        impl Drop for Carried<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, SeqCst);
+            }
+        }
+        self.begun.fetch_add(1, SeqCst);
+        Carried(&self.begun)
+    }
+
+    pub(super) fn give_thread_back(&self) {
+        self.blocked.fetch_sub(1, SeqCst);
+    }
+
+    /// Nanoseconds since the hub was made, not 0.
+    pub(super) fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64 + 1
+    }
+
+    fn fires(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.fires.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the timer fire after this time, or not at all, which also makes it unreadable.
+    fn set_timer(&self, fires: &mut Option<Instant>, after: Option<Duration>) {
+        let at = after.map(|after| Instant::now() + after);
+        let after = after.unwrap_or_default();
+        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec {
+            tv_sec: after.as_secs().min(i64::MAX as u64) as i64,
+            tv_nsec: after.subsec_nanos() as i64,
+        };
+        let spec = libc::itimerspec { it_interval: zero, it_value: value };
+        // SAFETY: a timer of ours and a valid itimerspec.
+        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
+        *fires = at;
+        self.is_set.store(at.is_some(), SeqCst);
+    }
+
+    /// Sees to it that the timer fires within this time.
+    fn wake_within(&self, after: Duration) {
+        let mut fires = self.fires();
+        let now = Instant::now();
+        if fires.is_none_or(|at| at <= now || at > now + after) {
+            self.set_timer(&mut fires, Some(after));
+        }
+    }
+
+    /// Nobody need wake up, as the one who armed as number `arming` has found; unless somebody armed after him.
+    fn let_sleep(&self, arming: u64) {
+        let mut fires = self.fires();
+        if fires.is_some() && self.armings.load(SeqCst) == arming {
+            self.set_timer(&mut fires, None);
+        }
+    }
+
+    /// If the timer has fired, makes it unreadable, or whoever sleeps on it would wake up again at once.
+    fn clear_fired(&self) {
+        let mut fires = self.fires();
+        if fires.is_some_and(|at| at <= Instant::now()) {
+            self.set_timer(&mut fires, None);
+        }
+    }
+}
+
+// SAFETY: `pending` is one load. `poll` returns at once in the tick's signal handler; `arm` and `disarm` are not called
+// there (the manager arms from threads, the scheduler and its spare kernel threads), and return at once as well.
+unsafe impl Source for Hub {
+    fn name(&self) -> &str {
+        "servers"
+    }
+
+    fn poll(&self) -> bool {
+        let idle = self.pending.load(Relaxed) == 0 && !self.is_set.load(Relaxed);
+        if idle || self.is_out_of_bounds() {
+            return false;
+        }
+        if self.is_set.load(Relaxed) {
+            self.clear_fired();
+        }
+        self.servers().iter().fold(false, |found, server| server.poll() | found)
+    }
+
+    fn pending(&self) -> bool {
+        self.pending.load(SeqCst) != 0
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.timer.as_raw_fd())
+    }
+
+    /// True always: what has come already is seen by the blocking callbacks, which return at once then, or by the next
+    /// round.
+    fn arm(&self) -> bool {
+        if self.is_out_of_bounds() {
+            return true;
+        }
+        let arming = self.armings.fetch_add(1, SeqCst) + 1;
+        match self.servers().iter().map(|server| server.arm()).max() {
+            Some(Armed::Soon) => self.wake_within(MOMENT),
+            Some(Armed::Tested) => self.wake_within(TESTED),
+            Some(Armed::Pace) => self.wake_within(self.pace),
+            _ if self.is_set.load(SeqCst) => self.let_sleep(arming),
+            _ => {}
+        }
+        true
+    }
+
+    fn disarm(&self) {
+        if self.is_set.load(Relaxed) && !self.is_out_of_bounds() {
+            self.let_sleep(self.armings.load(SeqCst));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Event servers ([Trahay09], annex A.1): a library says how to poll for its events and how to block on them, and
+//! pioman does either, whichever suits the machine at that moment.
+//!
+//! ```
+//! use pioman_extras::server::{Outcome, Server};
+//! # use std::sync::{Arc, atomic::{AtomicBool, Ordering::SeqCst}};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let manager = pioman::Manager::here()?;
+//! let server = Server::builder(&manager, "flags")
+//!     .poll_one(|request| {
+//!         let flag: &Arc<AtomicBool> = request;
+//!         if flag.load(SeqCst) {
+//!             request.complete(0);
+//!         }
+//!     })
+//!     .start()?;
+//! let flag = Arc::new(AtomicBool::new(false));
+//! let request = server.submit(flag.clone())?;
+//! assert_eq!(request.test(), None);
+//! flag.store(true, SeqCst);
+//! assert_eq!(request.wait(), Outcome::Completed(0));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What looks for a request
+//! *Polling* is done by whoever is there: a thread that waits, an idle virtual processor, a context switch; one at a time,
+//! for all requests of the server (`polling`). Of several waiting threads one polls, the others sleep (`poller`).
+//! *Blocking* is done by spare kernel threads (`blocking`): from the submission on if the policy says so, since every core
+//! computes; else from the moment when nobody polls any more (`arming`). It goes back to polling when a thread waits and
+//! the policy lets it poll, and for good when somebody polls for half a millisecond without a pause.
+//!
+//! Which callback is taken:
+//!
+//! | requests to look for | polling: the first that there is | blocking: the first that there is |
+//! |---|---|---|
+//! | one | poll one, poll group, poll any | block one, block group, block any |
+//! | several | poll any, poll group (each interface), poll one (each) | block any, block group, block one |
+//!
+//! With *poll* callbacks only, requests are polled: while everything sleeps, at the pace of the tick (4 ms). With *block*
+//! callbacks only, spare kernel threads block (`PIOM_SPARE_LWP` of them at most), in every mode, since nothing else can be
+//! done; a kind with time-out also serves for polling. With both, `block` callbacks are used in mode `smp` with the
+//! point *block* on. Without a spare kernel thread, requests are polled until one is to be had.
+//!
+//! # How a request ends
+//! Exactly once (`word`): completed by a callback, or by anybody else who holds a [`Pending`] (another thread, another
+//! server, a driver in the tick's signal handler); cancelled; stopped with its server; failed with a callback. All who wait
+//! for it are woken at once, by whoever ends it, also the one who polls for all.
+//!
+//! A request is its caller's ([`Server::submit`]) or the library's own ([`Server::post`]), whose end [`Server::wait_any`]
+//! gives. What may be said of it: [`Options`].
+//!
+//! Rejected: values that callbacks may change through `&mut` (then a poll could not look at what a spare kernel thread
+//! blocks on; a value that changes has its own lock); a source for each server (64 servers at most, and pins that a server
+//! dropped in its own callback would wait for); requests in the caller's memory (a safe caller can forget them).
+
+#[cfg(not(loom))]
+mod arming;
+#[cfg(not(loom))]
+mod blocking;
+#[cfg(not(loom))]
+mod builder;
+#[cfg(not(loom))]
+mod callbacks;
+#[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod hub;
+#[cfg(not(loom))]
+mod kinds;
+#[cfg(not(loom))]
+mod options;
+mod poller;
+#[cfg(not(loom))]
+mod polling;
+#[cfg(not(loom))]
+mod request;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod spare;
+#[cfg(not(loom))]
+mod trace;
+mod waiters;
+mod word;
+
+#[cfg(not(loom))]
+pub use self::{
+    builder::Builder,
+    counters::Counters,
+    handle::Server,
+    options::{Only, Options},
+    request::{DROPPED, Group, Pending, Request},
+    shared::{NotTaken, Refused},
+};
+pub use word::Outcome;

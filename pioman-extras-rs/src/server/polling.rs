@@ -1,0 +1,227 @@
+//! One round of polling: by whoever is there, one at a time, on behalf of all.
+//!
+//! Everybody who looks for events comes here (idle virtual processors, switches, waits, tests, the spare watcher); whoever
+//! finds a round under way goes on at once, since that round serves him too. Never in a signal handler: callbacks are safe
+//! code. What is looked for is grouped once for each change of the list ([`Pass`]), not at each round.
+//!
+//! A request that a spare kernel thread blocks on at this moment is left out, unless it is to be polled again and its
+//! thread cannot be got out: then both look, and whoever is first ends it ([`super::word`]).
+
+use std::sync::atomic::Ordering::*;
+use std::time::Duration;
+
+use super::kinds::{Kind, Scope};
+use super::request::Pending;
+use super::shared::{Shared, whoami};
+use pioman::plumbing::Handover;
+use pioman::policy::{Asker, Method};
+
+/// Left with the lock of a [`Pass`]: the list has changed, so let go of what it holds.
+pub(super) const FORGET: u64 = 1;
+
+/// Requests that are polled one by one in a round.
+const BATCH: usize = 64;
+/// The policy is asked this often about what is polled…
+const ASK: u64 = 100_000;
+/// …and this much more rarely for each request.
+const ASK_EACH: u64 = 2_000;
+/// Polled for so long without a pause, requests are not blocked on any more if the policy agrees. Shorter, and a thread
+/// that polls before it sleeps would call the spare one back each time.
+const BACK_AFTER: u64 = 500_000;
+
+/// What a round looks at, grouped.
+pub(super) struct Pass<R> {
+    generation: u64,
+    by: Option<Kind>,
+    requests: Vec<Pending<R>>,
+    /// Ends of the groups in `requests`, where groups are polled.
+    ends: Vec<usize>,
+    /// Where polling one by one goes on.
+    next: usize,
+}
+
+impl<R> Pass<R> {
+    pub(super) fn new() -> Pass<R> {
+        Pass { generation: u64::MAX, by: None, requests: Vec::new(), ends: Vec::new(), next: 0 }
+    }
+}
+
+impl<R> Handover for Pass<R> {
+    /// Nobody's destructor is to wait for the next round.
+    fn work(&mut self, _: u64) {
+        self.generation = u64::MAX;
+        self.requests.clear();
+    }
+}
+
+/// Says who polls, as long as it lives.
+struct Polling<'a, R: Send + Sync + 'static>(&'a Shared<R>);
+
+impl<R: Send + Sync + 'static> Drop for Polling<'_, R> {
+    fn drop(&mut self) {
+        self.0.polled_by.store(0, SeqCst);
+    }
+}
+
+impl<R: Send + Sync + 'static> Shared<R> {
+    /// A round, unless somebody is at it. True if a request has ended. Never in a signal handler.
+    pub(super) fn poll(&self) -> bool {
+        if self.common.pending.load(Relaxed) == 0 && !self.common.dirty.load(Relaxed) {
+            return false;
+        }
+        let Some(mut pass) = self.pass.try_lock() else { return false };
+        self.passes.fetch_add(1, SeqCst);
+        self.polled_by.store(whoami(), SeqCst);
+        let polling = Polling(self);
+        self.sweep();
+        if pass.generation != self.generation.load(SeqCst) {
+            self.group(&mut pass);
+        }
+        let before = self.common.ends();
+        if let Some(kind) = pass.by {
+            self.common.polls.fetch_add(1, Relaxed);
+            self.poll_by(kind, &mut pass);
+        }
+        let found = self.common.ends() != before;
+        drop(polling);
+        drop(pass);
+        self.look_at_methods();
+        found
+    }
+
+    /// A round by a thread that does not wait.
+    pub(super) fn test(&self) -> bool {
+        self.tested_at.store(self.hub.now(), Relaxed);
+        self.poll()
+    }
+
+    fn group(&self, pass: &mut Pass<R>) {
+        pass.requests.clear();
+        pass.ends.clear();
+        {
+            let state = self.lock();
+            pass.generation = self.generation.load(SeqCst);
+            let to_poll = state
+                .entries
+                .iter()
+                .filter(|entry| !(entry.block && entry.job != 0 && state.is_in_call(entry.job)));
+            pass.requests.extend(to_poll.map(|entry| entry.request.clone()));
+        }
+        pass.by = self.callbacks.kinds().polling(pass.requests.len());
+        let urgent_first = |r: &Pending<R>| std::cmp::Reverse(r.options().priority);
+        if pass.by.map(Kind::scope) == Some(Scope::Group) {
+            pass.requests.sort_by_key(|r| (r.options().interface, urgent_first(r)));
+            let mut end = 0;
+            for group in
+                pass.requests.chunk_by(|a, b| a.options().interface == b.options().interface)
+            {
+                end += group.len();
+                pass.ends.push(end);
+            }
+        } else if pass.requests.len() > 1 {
+            pass.requests.sort_by_key(urgent_first);
+        }
+    }
+
+    fn poll_by(&self, kind: Kind, pass: &mut Pass<R>) {
+        let call = |requests: &[Pending<R>]| {
+            if !self.callbacks.call(self.whose(), kind, requests, Duration::ZERO) {
+                self.kinds_changed();
+            }
+        };
+        match kind.scope() {
+            Scope::Any => call(&pass.requests),
+            Scope::Group => {
+                let mut start = 0;
+                for &end in &pass.ends {
+                    call(&pass.requests[start..end]);
+                    start = end;
+                }
+            }
+            Scope::One => {
+                let all = pass.requests.len();
+                let first = if all <= BATCH { 0 } else { pass.next % all };
+                for i in first..first + all.min(BATCH) {
+                    let request = &pass.requests[i % all];
+                    if !request.is_done() {
+                        call(std::slice::from_ref(request));
+                    }
+                }
+                pass.next = first + BATCH;
+            }
+        }
+    }
+
+    /// Somebody is about to wait for `request`, and will poll if the policy says so. The spare kernel thread that blocks on
+    /// it stays where it is: it is wanted again when the polling is over.
+    pub(super) fn begin_wait(&self, request: &Pending<R>) {
+        self.fresh.store(false, Relaxed);
+        let blocked = {
+            let state = self.lock();
+            state.entries.get(request.0.slot.load(Relaxed)).is_some_and(|entry| entry.block)
+        };
+        if blocked && self.can_poll() && self.choose_for(request, Asker::Waiter) == Method::Poll {
+            self.set_method(std::slice::from_ref(request), false);
+        }
+    }
+
+    /// Asks the policies again about what is pending, from time to time.
+    fn look_at_methods(&self) {
+        let now = self.hub.now();
+        if self.polled_since.load(Relaxed) == 0 {
+            self.polled_since.store(now, Relaxed);
+        }
+        let at = self.ask_at.load(Relaxed);
+        if now < at || !self.can_block() || !self.can_poll() {
+            return;
+        }
+        let pending: Vec<_> = {
+            let state = self.lock();
+            let next = now + ASK + ASK_EACH * state.entries.len() as u64;
+            if self.ask_at.compare_exchange(at, next, Relaxed, Relaxed).is_err() {
+                return;
+            }
+            state.entries.iter().map(|entry| (entry.request.clone(), entry.block)).collect()
+        };
+        let since = self.polled_since.load(Relaxed);
+        let for_long = since != 0 && now.saturating_sub(since) >= BACK_AFTER;
+        let (mut to_block, mut to_poll) = (Vec::new(), Vec::new());
+        for (request, block) in pending {
+            match (block, self.choose_for(&request, Asker::Passing)) {
+                (false, Method::Block) => to_block.push(request),
+                (true, Method::Poll) if for_long => to_poll.push(request),
+                _ => {}
+            }
+        }
+        if !to_poll.is_empty() {
+            self.set_method(&to_poll, false);
+        }
+        if for_long {
+            self.call_back();
+        }
+        if !to_block.is_empty() {
+            self.set_method(&to_block, true);
+            self.block_more();
+        }
+    }
+
+    /// Sets by which method these are looked for from now on.
+    pub(super) fn set_method(&self, requests: &[Pending<R>], block: bool) {
+        let mut state = self.lock();
+        let mut changes = 0;
+        for request in requests {
+            let slot = request.0.slot.load(Relaxed);
+            if let Some(entry) = state.entries.get_mut(slot)
+                && entry.block != block
+            {
+                entry.block = block;
+                changes += 1;
+            }
+        }
+        if changes > 0 {
+            let counter = if block { &self.common.to_block } else { &self.common.to_poll };
+            counter.fetch_add(changes, Relaxed);
+            self.changed();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Sources that a manager makes when they are first needed: one of each type, gone with the manager.
+//!
+//! The table grows only, so a lookup is a walk over a few entries without a lock.
+
+use std::any::Any;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::manager::registry::SourceId;
+
+/// More types than there are.
+const PLACES: usize = 16;
+
+/// A source that a manager has made, and its name in hints.
+#[derive(Debug)]
+pub struct OwnSource<T> {
+    /// The source.
+    pub source: Arc<T>,
+    /// Names it in [`crate::Hints::on`].
+    pub id: SourceId,
+}
+
+/// The sources that have been made.
+#[derive(Default)]
+pub(crate) struct OwnSources {
+    made: [OnceLock<Box<dyn Any + Send + Sync>>; PLACES],
+    making: Mutex<()>,
+}
+
+impl OwnSources {
+    #[inline]
+    fn find<T: Send + Sync + 'static>(&self) -> Option<&OwnSource<T>> {
+        self.made.iter().map_while(OnceLock::get).find_map(|made| made.downcast_ref())
+    }
+
+    /// The source of type `T`. The first call makes it. Not on the progress path.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub(crate) fn get<T: Send + Sync + 'static>(
+        &self,
+        make: impl FnOnce() -> io::Result<OwnSource<T>>,
+    ) -> io::Result<&OwnSource<T>> {
+        if let Some(made) = self.find() {
+            return Ok(made);
+        }
+        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = self.find() {
+            return Ok(made);
+        }
+        let made = Box::new(make()?);
+        // `set` fails for every place that is taken, and gives the box back.
+        let left =
+            self.made.iter().try_fold(
+                made as Box<dyn Any + Send + Sync>,
+                |made, place| match place.set(made) {
+                    Ok(()) => Err(()),
+                    Err(made) => Ok(made),
+                },
+            );
+        match (left, self.find()) {
+            (Err(()), Some(made)) => Ok(made),
+            _ => Err(io::Error::other("a manager makes at most 16 kinds of sources of its own")),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a library's own machinery keeps of a manager.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use marcel::lwp::LwpPool;
+
+use crate::manager::own_sources::OwnSource;
+use crate::manager::point::Point;
+use crate::manager::{Core, Manager};
+use crate::policy::{Policy, Snapshot};
+use crate::source::Source;
+
+/// The part of a manager that its kernel threads share. A callback that runs on one of them keeps this: dropping it never
+/// waits for a kernel thread, as dropping the last `Arc<Manager>` does.
+#[derive(Clone, Debug)]
+pub struct CoreHandle(Arc<Core>);
+
+impl CoreHandle {
+    /// The part of `manager`.
+    pub fn of(manager: &Manager) -> CoreHandle {
+        CoreHandle(manager.core.clone())
+    }
+
+    /// Whether spare kernel threads may block on behalf of requests (`PIOM_POINTS`, the mode).
+    pub fn may_block(&self) -> bool {
+        self.0.points.block
+    }
+
+    /// The policy of sources that have none of their own.
+    pub fn default_policy(&self) -> &Arc<dyn Policy> {
+        &self.0.policies.default
+    }
+
+    /// The state of the machine, for a policy. A few loads.
+    pub fn snapshot(&self) -> Snapshot {
+        self.0.snapshot()
+    }
+
+    /// As [`Manager::is_loaded`].
+    pub fn is_loaded(&self) -> bool {
+        self.0.is_loaded()
+    }
+
+    /// As [`Manager::left_pending`].
+    pub fn left_pending(&self) {
+        self.0.left_pending();
+    }
+
+    /// Counts a blocking call of a spare kernel thread that has found an event ([`Manager::hits`]).
+    pub fn count_blocking_hit(&self) {
+        self.0.hits.note(Point::Block, true);
+    }
+
+    /// The period of ticks, and of pollers that keep their pace.
+    pub fn tick_period(&self) -> Duration {
+        self.0.tick_period
+    }
+}
+
+impl Manager {
+    /// The pool of spare kernel threads for blocking calls, and how many threads it may have (`PIOM_SPARE_LWP`).
+    pub fn blocking_pool(&self) -> (&Arc<LwpPool>, usize) {
+        (self.spare.pool(), self.spare.most())
+    }
+
+    /// The manager's own source of type `T`. The first call makes it; it goes with the manager.
+    ///
+    /// # Context
+    /// Not the progress path.
+    ///
+    /// # Errors
+    /// Those of `make` and of [`Manager::add_source`].
+    pub fn own_source<T: Source + 'static>(
+        &self,
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<&OwnSource<T>> {
+        self.core.own_sources.get(|| {
+            let source = Arc::new(make()?);
+            let id = self.add_builtin(source.clone())?;
+            Ok(OwnSource { source, id })
+        })
+    }
+}
