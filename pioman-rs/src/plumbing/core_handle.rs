@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use marcel::lwp::LwpPool;
+use marcel::plumbing::lwp::LwpPool;
 
 use crate::manager::own_sources::OwnSource;
 use crate::manager::point::Point;
