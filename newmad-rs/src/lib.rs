@@ -37,6 +37,8 @@ mod collect;
 #[cfg(not(loom))]
 mod connect;
 #[cfg(not(loom))]
+pub mod driver;
+#[cfg(not(loom))]
 mod engine;
 #[cfg(not(loom))]
 mod error;

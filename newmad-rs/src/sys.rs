@@ -192,3 +192,14 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
 pub(crate) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout
 }
+
+/// Process number and user of the other end of a Unix socket, by the kernel's word.
+pub(crate) fn peer_of(fd: RawFd) -> Option<(i32, u32)> {
+    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;
+    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
+    // SAFETY: a local of the size that is passed.
+    let done =
+        unsafe { libc::getsockopt(fd, level, option, (&raw mut credentials).cast(), &mut len) };
+    (done == 0).then_some((credentials.pid, credentials.uid))
+}

@@ -19,6 +19,7 @@
 //! Rejected: sending the key (an eavesdropper joins); keys by asymmetric exchange (the process manager's space already
 //! is a common secret); TLS (encrypts what benchmarks measure, and would be the largest dependency by far).
 
+use crate::net::details::{Details, word};
 pub(crate) use crate::proof::KEY;
 use crate::proof::NONCE;
 pub(super) use crate::proof::{CHALLENGE, PROOF, admits, answer, challenge};
@@ -35,36 +36,6 @@ pub(super) enum Purpose {
     Control,
     /// A socket of the link over this rail; `track` counts the link's sockets.
     Link { rail: u8, track: u8 },
-}
-
-/// What a process says of its end of a link: for the rails that need it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Details {
-    /// Address of the word for probing cross-memory attach.
-    pub(crate) probe: u64,
-    /// Slots of its small rings, and their size.
-    pub(crate) slots: u32,
-    pub(crate) slot_size: u32,
-}
-
-impl Details {
-    fn encode(&self, bytes: &mut [u8]) {
-        bytes[..8].copy_from_slice(&self.probe.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.slots.to_le_bytes());
-        bytes[12..16].copy_from_slice(&self.slot_size.to_le_bytes());
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Details> {
-        Some(Details {
-            probe: u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?),
-            slots: word(bytes, 8)?,
-            slot_size: word(bytes, 12)?,
-        })
-    }
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
 /// The first message of a greeting.

@@ -7,10 +7,11 @@
 //! Messages have fixed lengths and no byte beyond them is read: what follows on the socket is the link's.
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use super::greeting::{self, CHALLENGE, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict};
+use super::rail::Offer;
 use super::socket;
 use crate::sys;
 
@@ -39,6 +40,8 @@ pub(super) struct Half {
     pub(super) called: Option<(u32, Purpose)>,
     /// The rail over which it goes on.
     pub(super) on: usize,
+    /// Of a call for a link: what the called is shown when it has proven itself.
+    pub(super) offer: Offer,
     step: Step,
     /// The called's key: of the peer for a caller, the own one otherwise.
     key: [u8; KEY],
@@ -56,8 +59,10 @@ impl Half {
         key: [u8; KEY],
         hello: &Hello,
         on: usize,
+        offer: Offer,
     ) -> Half {
         Half {
+            offer,
             called: Some((hello.to, hello.purpose)),
             on,
             ..Half::new(socket, until, key, hello.encode(), Step::Connecting)
@@ -81,6 +86,7 @@ impl Half {
             until,
             called: None,
             on: 0,
+            offer: Offer::Nothing,
             step,
             key,
             hello,
@@ -95,8 +101,8 @@ impl Half {
         matches!(self.step, Step::Connecting)
     }
 
-    /// Goes on as far as it can. `own` is what a caller shows to a called that has proven itself.
-    pub(super) fn go_on(&mut self, own: &[RawFd]) -> io::Result<Option<Done>> {
+    /// Goes on as far as it can.
+    pub(super) fn go_on(&mut self) -> io::Result<Option<Done>> {
         if self.is_connecting() {
             socket::outcome(&self.socket)?;
             socket::send(&self.socket, &self.hello, &[])?;
@@ -123,14 +129,14 @@ impl Half {
                 return Err(stranger());
             }
             self.got = 0;
-            if let Some(done) = self.treat(own)? {
+            if let Some(done) = self.treat()? {
                 return Ok(Some(done));
             }
         }
     }
 
     /// A message is complete.
-    fn treat(&mut self, own: &[RawFd]) -> io::Result<Option<Done>> {
+    fn treat(&mut self) -> io::Result<Option<Done>> {
         match self.step {
             Step::Connecting => {}
             Step::Helloed => {
@@ -146,7 +152,7 @@ impl Half {
                 let challenge: [u8; CHALLENGE] = self.message()?;
                 let proof = greeting::answer(&self.key, &self.hello, &challenge)
                     .ok_or_else(|| io::Error::other("somebody else answered"))?;
-                socket::send(&self.socket, &proof, own)?;
+                socket::send(&self.socket, &proof, &self.offer.descriptors())?;
                 self.step = Step::Judged;
             }
             Step::Proven(hello, challenge) => {

@@ -5,15 +5,15 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use super::greeting::{
-    self, CHALLENGE, Details, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict,
-};
+use super::greeting::{self, CHALLENGE, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict};
 use super::half::{Done, Half};
+use super::rail::Offer;
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
 use crate::fuzzing::Input;
-use crate::knobs::Settings;
+use crate::net::details::Details;
 use crate::net::shm::connect::Own;
+use crate::net::shm::segment::Geometry;
 use crate::sys;
 
 fn details(input: &mut Input<'_>) -> Details {
@@ -55,10 +55,9 @@ fn given(input: &mut Input<'_>, real: &Own) -> Vec<OwnedFd> {
 
 /// A greeting in either role, and the link that comes of it.
 pub(crate) fn greet(input: &mut Input<'_>) {
-    let Ok(settings) = Settings::read() else { return };
-    let settings = Settings { shm_slots: 4, shm_slot_size: 192, cma: false, ..settings };
+    let geometry = Geometry { ranks: 2, slots: 4, slot_size: 192 };
     let (Ok((own, _driver)), Ok((real, _))) =
-        (Own::open(0, 2, &settings), Own::open(1, 2, &settings))
+        (Own::open(0, geometry, false), Own::open(1, geometry, false))
     else {
         return;
     };
@@ -71,7 +70,7 @@ pub(crate) fn greet(input: &mut Input<'_>) {
     let calls = input.below(2) == 1;
     let mine = Hello { from: 0, to: 1, ..hello(input) };
     let mut half = match calls {
-        true => Half::call(ours.into(), until, key, &mine, 0),
+        true => Half::call(ours.into(), until, key, &mine, 0, Offer::Shm(own.descriptors())),
         false => Half::answer(ours.into(), until, key, 0),
     };
     let (mut said, mut heard) = ([0; HELLO], Vec::new());
@@ -125,7 +124,7 @@ pub(crate) fn greet(input: &mut Input<'_>) {
         if sent.is_err() && input.below(2) == 0 {
             return;
         }
-        let (details, given) = match half.go_on(&own.descriptors()) {
+        let (details, given) = match half.go_on() {
             Err(_) => return,
             Ok(None) => continue,
             Ok(Some(Done::Answer(Verdict::Accepted(details), given))) => (details, given),

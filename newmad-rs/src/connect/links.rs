@@ -138,7 +138,7 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connect::Details;
+    use crate::net::details::Details;
     use proptest::prelude::*;
 
     /// Two processes that call each other at random over a network that loses calls and verdicts, and delays both: when

@@ -26,6 +26,7 @@
 //! the thread that sends (it may be in a signal handler, and a green thread would block its virtual processor); a
 //! source of the I/O manager instead of a thread (its events are treated where nothing may be allocated).
 
+mod card;
 mod control;
 mod greeting;
 mod half;
@@ -42,16 +43,14 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-pub(crate) use greeting::{Details, KEY};
 pub(crate) use rail::Rail;
-pub(crate) use socket::{Address, peer_of};
 
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::error::{Error, os};
 use crate::knobs::Settings;
-use crate::net::card::Card;
 use crate::sys;
+pub(crate) use card::Card;
 
 /// What the porter is asked to do, beside links.
 const WORK: u8 = 0;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
+use super::card::Card;
 use super::control::Control;
 use super::half::Half;
 use super::links::{Links, State};
@@ -21,7 +22,6 @@ use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, os};
 use crate::knobs::Settings;
-use crate::net::card::Card;
 use crate::sys::{self, errno};
 
 /// How often the engine is told the time, while it wants to know.

@@ -1,17 +1,49 @@
-//! What the porter has to know of a rail: where it listens, what it shows, and what it makes of sockets.
+//! What the connection manager has to know of a rail: where it listens, what it offers, and what it makes of sockets.
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-use super::greeting::Details;
 use super::socket::Listener;
+use crate::driver::{self, MAX_DESCRIPTORS, Network, Reach};
 use crate::error::Error;
-use crate::knobs::Settings;
-use crate::net::any::{Any, Link};
-use crate::net::{shm, tcp};
+use crate::net::custom::Custom;
+use crate::net::details::Details;
+use crate::net::shm::segment::Geometry;
+use crate::net::{AnyDriver, Link, shm, tcp};
 
 enum Kind {
     Shm(shm::connect::Own),
     Tcp,
+    Custom(Box<dyn Network>),
+}
+
+/// This process's part of a link that is being made.
+pub(super) enum Offer {
+    /// A socket is all.
+    Nothing,
+    /// The segment and the bell, which the rail keeps open.
+    Shm([RawFd; 2]),
+    /// Of a network of the program's.
+    Custom(driver::Offer),
+}
+
+impl Offer {
+    /// What the peer is given, when it has proven itself.
+    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+        match self {
+            Offer::Nothing => Vec::new(),
+            Offer::Shm(descriptors) => descriptors.to_vec(),
+            Offer::Custom(offer) => offer.descriptors().iter().map(OwnedFd::as_raw_fd).collect(),
+        }
+    }
+
+    /// Takes the descriptors that the offer would close.
+    pub(super) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        match self {
+            Offer::Custom(offer) => offer.take_descriptors(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 /// See the module.
@@ -21,28 +53,51 @@ pub(crate) struct Rail {
 }
 
 impl Rail {
-    /// The rail over shared memory of this machine, and its driver.
-    pub(crate) fn shm(rank: u32, size: u32, settings: &Settings) -> Result<(Rail, Any), Error> {
-        let (own, driver) = shm::connect::Own::open(rank, size, settings)?;
-        Ok((Rail { listener: Listener::unix()?, kind: Kind::Shm(own) }, Any::Shm(driver)))
+    /// The rail over shared memory of this machine, and its driver. `cma`: cross-memory attach may copy large messages.
+    pub(crate) fn shm(
+        rank: u32,
+        geometry: Geometry,
+        cma: bool,
+    ) -> Result<(Rail, AnyDriver), Error> {
+        let (own, driver) = shm::connect::Own::open(rank, geometry, cma)?;
+        Ok((Rail { listener: Listener::unix()?, kind: Kind::Shm(own) }, AnyDriver::Shm(driver)))
     }
 
     /// A rail over TCP, and its driver.
-    pub(crate) fn tcp(size: u32, address: std::net::IpAddr) -> Result<(Rail, Any), Error> {
+    pub(crate) fn tcp(size: u32, address: IpAddr) -> Result<(Rail, AnyDriver), Error> {
         let driver = tcp::Tcp::new((0..size).map(|_| None).collect())?;
         let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Tcp };
-        Ok((rail, Any::Tcp(Box::new(driver))))
+        Ok((rail, AnyDriver::Tcp(Box::new(driver))))
+    }
+
+    /// A rail over a network of the program's, and its driver. `address`: where it listens, if it reaches other machines.
+    pub(crate) fn custom(
+        size: u32,
+        network: Box<dyn Network>,
+        address: Option<IpAddr>,
+    ) -> Result<(Rail, AnyDriver), Error> {
+        let driver = Custom::new(size, &*network)?;
+        let listener = match network.reach() {
+            Reach::Machine => Listener::unix()?,
+            Reach::Cluster => Listener::tcp(address.unwrap_or(Ipv4Addr::LOCALHOST.into()))?,
+        };
+        let rail = Rail { listener, kind: Kind::Custom(network) };
+        Ok((rail, AnyDriver::Custom(Box::new(driver))))
     }
 
     /// Whether it is between processes of one machine, where the kernel tells of every end.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.kind, Kind::Shm(_))
+        match &self.kind {
+            Kind::Shm(_) => true,
+            Kind::Tcp => false,
+            Kind::Custom(network) => network.reach() == Reach::Machine,
+        }
     }
 
     /// Sockets of a link.
     pub(super) fn tracks(&self) -> u8 {
         match self.kind {
-            Kind::Shm(_) => 1,
+            Kind::Shm(_) | Kind::Custom(_) => 1,
             Kind::Tcp => tcp::connect::TRACKS,
         }
     }
@@ -50,34 +105,52 @@ impl Rail {
     pub(super) fn details(&self) -> Details {
         match &self.kind {
             Kind::Shm(own) => own.details(),
-            Kind::Tcp => Details::default(),
+            Kind::Tcp | Kind::Custom(_) => Details::default(),
         }
     }
 
-    /// What is shown to who has proven itself.
-    pub(super) fn descriptors(&self) -> Vec<RawFd> {
-        match &self.kind {
-            Kind::Shm(own) => own.descriptors().to_vec(),
-            Kind::Tcp => Vec::new(),
+    /// Begins a link with `peer`.
+    pub(super) fn offer(&mut self, peer: u32) -> Result<Offer, Error> {
+        match &mut self.kind {
+            Kind::Shm(own) => Ok(Offer::Shm(own.descriptors())),
+            Kind::Tcp => Ok(Offer::Nothing),
+            Kind::Custom(network) => {
+                let doing = "offering a link of the program's network";
+                let offer = network.offer(peer).map_err(|source| Error::Io { doing, source })?;
+                let most = if network.reach() == Reach::Machine { MAX_DESCRIPTORS } else { 0 };
+                match offer.descriptors().len() {
+                    count if count <= most => Ok(Offer::Custom(offer)),
+                    count => Err(Error::Bootstrap(format!(
+                        "the network {} offers {count} descriptors and may offer {most}",
+                        network.name()
+                    ))),
+                }
+            }
         }
     }
 
-    /// The link with `peer` over these sockets, of which it has told and given that.
+    /// The link with `peer` over these sockets, of which it has told `theirs`. `given`: the own offer, and the descriptors of
+    /// the peer's.
     pub(super) fn link(
         &self,
         peer: u32,
         mut sockets: Vec<OwnedFd>,
         theirs: Details,
-        given: Vec<OwnedFd>,
+        (offer, given): (Offer, Vec<OwnedFd>),
     ) -> Result<Link, Error> {
-        match &self.kind {
-            Kind::Tcp => tcp::connect::link(peer, sockets).map(Link::Tcp),
-            Kind::Shm(own) => {
-                let line = sockets.pop().ok_or_else(|| {
-                    Error::Bootstrap(format!("the link with rank {peer} has no socket"))
-                })?;
-                own.link(peer, line, theirs, given).map(Link::Shm)
+        if let Kind::Tcp = &self.kind {
+            return tcp::connect::link(peer, sockets).map(Link::Tcp);
+        }
+        let no_socket = || Error::Bootstrap(format!("the link with rank {peer} has no socket"));
+        let socket = sockets.pop().ok_or_else(no_socket)?;
+        match (&self.kind, offer) {
+            (Kind::Shm(own), _) => own.link(peer, socket, theirs, given).map(Link::Shm),
+            (_, Offer::Custom(offer)) => {
+                let doing = "making a link of the program's network";
+                let link = offer.finish(socket, given);
+                link.map(Link::Custom).map_err(|source| Error::Io { doing, source })
             }
+            _ => Err(no_socket()),
         }
     }
 }

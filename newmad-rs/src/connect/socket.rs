@@ -7,11 +7,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::UnixListener;
 
+use crate::driver::MAX_DESCRIPTORS;
 use crate::error::{Error, os};
 use crate::sys::{self, errno};
 
 /// Most descriptors that come with a message.
-const DESCRIPTORS: usize = 2;
+const DESCRIPTORS: usize = MAX_DESCRIPTORS;
 
 /// Where a process is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ pub(crate) struct Listener {
 impl Listener {
     /// Listens on an abstract Unix socket of random name.
     pub(crate) fn unix() -> Result<Listener, Error> {
-        let name = format!("newmad-{}", crate::net::card::hex(&sys::random::<16>()?));
+        let name = format!("newmad-{:032x}", u128::from_be_bytes(sys::random()?));
         let socket = std::os::unix::net::SocketAddr::from_abstract_name(&name)
             .and_then(|address| UnixListener::bind_addr(&address))
             .map_err(|source| Error::Io { doing: "listening on a Unix socket", source })?;
@@ -191,22 +192,11 @@ pub(super) fn prepare_tcp(socket: &OwnedFd) -> io::Result<()> {
     sys::set_option(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 1)
 }
 
-/// Process number and user of the other end of a Unix socket, by the kernel's word.
-pub(crate) fn peer_of(fd: RawFd) -> Option<(i32, u32)> {
-    let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;
-    let (level, option) = (libc::SOL_SOCKET, libc::SO_PEERCRED);
-    // SAFETY: a local of the size that is passed.
-    let done =
-        unsafe { libc::getsockopt(fd, level, option, (&raw mut credentials).cast(), &mut len) };
-    (done == 0).then_some((credentials.pid, credentials.uid))
-}
-
-/// Room for the ancillary data of two descriptors, aligned as its header wants.
+/// Room for the ancillary data of these descriptors, aligned as its header wants.
 #[repr(align(8))]
 struct Ancillary([u8; 64]);
 
-/// Sends a short message whole, with up to two descriptors, on a socket that has nothing to send.
+/// Sends a short message whole, with a few descriptors, on a socket that has nothing to send.
 pub(super) fn send(socket: &OwnedFd, data: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
     let descriptors = &descriptors[..descriptors.len().min(DESCRIPTORS)];
     let mut ancillary = Ancillary([0; 64]);
@@ -220,7 +210,7 @@ pub(super) fn send(socket: &OwnedFd, data: &[u8], descriptors: &[RawFd]) -> io::
         message.msg_control = ancillary.0.as_mut_ptr().cast();
         // SAFETY: arithmetic only.
         message.msg_controllen = unsafe { libc::CMSG_SPACE(size) } as usize;
-        // SAFETY: the control buffer is large and aligned enough for one header and two descriptors.
+        // SAFETY: the control buffer is large and aligned enough for one header and those descriptors.
         unsafe {
             let header = libc::CMSG_FIRSTHDR(&message);
             (*header).cmsg_level = libc::SOL_SOCKET;

@@ -166,8 +166,7 @@ impl<D: Driver> Rail<D> {
     }
 
     fn new(driver: D, config: &Config) -> Rail<D> {
-        let name = driver.name();
-        let (pace, copies) = (sampling::built_in(name), true);
+        let (pace, copies) = (sampling::built_in(driver.calls_the_kernel()), true);
         let breaks = config.repairs && driver.can_break();
         let checked = config.checksum && driver.can_break();
         Rail { driver, pace, copies, free_ns: 0, breaks, checked, careful: breaks || checked }

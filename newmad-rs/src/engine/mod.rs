@@ -29,10 +29,7 @@ use crate::engine::core::{Core, Signals};
 use crate::engine::cover::Covered;
 use crate::engine::offload::Offload;
 use crate::error::Error;
-use crate::net::Driver;
-use crate::net::any::Any;
-use crate::net::ready::Ready;
-use crate::net::shm::bell::Bell;
+use crate::net::{AnyDriver, Bell, Driver, Ready};
 use crate::request::span::Span;
 use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
@@ -89,7 +86,7 @@ impl<D: Driver> Handover for Core<D> {
 
 /// See the module. Shared by the session, its requests and the I/O manager.
 pub(crate) struct Engine {
-    lock: BiasedLock<Core<Any>>,
+    lock: BiasedLock<Core<AnyDriver>>,
     signals: Arc<Signals>,
     /// By rank: what short messages need, for who sends them beside the engine.
     lanes: Box<[Arc<Lane<Way>>]>,
@@ -109,12 +106,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(core: Core<Any>) -> Result<Engine, Error> {
-        let bell = |driver: &Any| match driver {
-            Any::Shm(shm) => Some(shm.bell().clone()),
-            Any::Tcp(_) => None,
-        };
-        let bells = core.rails.iter().filter_map(|rail| bell(&rail.driver)).collect();
+    pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
+        let bells = core.rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
         let mut fd = None;
         let mut epoll = None;
         let ready = core.rails.iter().filter_map(|rail| rail.driver.ready().cloned());
@@ -161,7 +154,7 @@ impl Engine {
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<BiasedGuard<'_, Core<Any>>> {
+    fn try_lock(&self) -> Option<BiasedGuard<'_, Core<AnyDriver>>> {
         let mut core = self.lock.try_lock()?;
         core.favours = FAVOURS;
         Some(core)
@@ -402,7 +395,7 @@ impl Engine {
     }
 
     /// Runs `f` with the engine, waiting for it if need be. Callers' context only.
-    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core<Any>) -> T) -> T {
+    pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core<AnyDriver>) -> T) -> T {
         let _held = hold_wakers();
         let mut tries = 0u32;
         let mut core = loop {
@@ -567,7 +560,7 @@ impl Engine {
     }
 
     /// As [`Engine::with`]; gives the engine memory first if it needs some.
-    pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Core<Any>) -> T) -> T {
+    pub(crate) fn with_memory<T>(&self, f: impl FnOnce(&mut Core<AnyDriver>) -> T) -> T {
         self.with(|core| {
             if self.signals.starved.load(Ordering::Relaxed) {
                 core.grow();
@@ -594,7 +587,7 @@ impl Engine {
 /// The lock holder has begun a request.
 struct Started<'a> {
     // Dropped first: wakers and callbacks may use the engine.
-    core: BiasedGuard<'a, Core<Any>>,
+    core: BiasedGuard<'a, Core<AnyDriver>>,
     /// Requests that were outstanding before.
     before: usize,
     _held: Option<WakersHeld>,
@@ -757,8 +750,8 @@ mod tests {
     use super::Engine;
     use crate::Session;
     use crate::engine::core::Core;
+    use crate::net::AnyDriver;
     use crate::net::Rings;
-    use crate::net::any::Any;
     use crate::raw::{Memory, RawRequest};
     use crate::request::Request;
 
@@ -780,7 +773,7 @@ mod tests {
 
     /// Until the bell asks for control packets alone, and none has come: to arm again needs no look. An attended receive is
     /// outstanding.
-    fn settle_quietly(engine: &Engine, core: &mut Core<Any>) {
+    fn settle_quietly(engine: &Engine, core: &mut Core<AnyDriver>) {
         engine.disarm();
         let quiet = (0..1000).any(|_| core.settle(1) && !core.arm());
         assert!(quiet, "something is to be looked for");
@@ -882,7 +875,7 @@ mod tests {
         assert!(!bell.is_under_way());
         // The peer has taken the word, and not written the counter yet.
         engine.with(|_| bell.arm(Rings::ALL));
-        assert_eq!(bell.taken_by_a_peer(), Rings::ALL.0);
+        assert_eq!(bell.taken_by_a_peer(), Rings::ALL.bits());
         engine.disarm();
         assert!(bell.is_under_way());
         close(a, b);

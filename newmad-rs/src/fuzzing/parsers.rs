@@ -1,7 +1,7 @@
 //! Texts and bytes that are read in one go.
 
 use crate::bootstrap::piece;
-use crate::net::card::Card;
+use crate::connect::Card;
 use crate::proto::{Header, Kind, LONG};
 use crate::request::span::Span;
 use crate::sampling::Sampling;

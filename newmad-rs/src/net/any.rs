@@ -1,37 +1,48 @@
-//! The driver of a session, chosen at run time without a virtual call per packet.
+//! The driver of a rail: a built-in one, chosen at run time without a virtual call per packet, or one of the program's.
 
 use std::sync::Arc;
 
-use super::ready::Ready;
-use super::shm::Shm;
-use super::tcp::Tcp;
-use super::{Driver, Outlet, Peek, Post, Refused, Rings};
+use crate::driver;
 use crate::error::Error;
+use crate::net::custom::Custom;
+use crate::net::driver::Driver;
+use crate::net::lease::SendLease;
+use crate::net::packet::{Peek, Post, Refused};
+use crate::net::ready::Ready;
+use crate::net::rings::Rings;
+use crate::net::shm::bell::Bell;
+use crate::net::shm::{self, Shm};
+use crate::net::tcp::{self, Tcp};
 use crate::proto::Header;
 use crate::request::span::Span;
 
 /// One of the drivers.
-pub(crate) enum Any {
+pub(crate) enum AnyDriver {
     /// Shared memory, between processes or inside one.
     Shm(Shm),
     /// TCP.
     Tcp(Box<Tcp>),
+    /// A network of the program's.
+    Custom(Box<Custom>),
 }
 
 /// A link with a peer, ready to be used.
 pub(crate) enum Link {
     /// Over shared memory.
-    Shm(super::shm::Peer),
+    Shm(shm::Peer),
     /// Over TCP.
-    Tcp(super::tcp::Peer),
+    Tcp(tcp::Peer),
+    /// Over a network of the program's.
+    Custom(Box<dyn driver::Link>),
 }
 
-impl Any {
+impl AnyDriver {
     /// Uses `link` from now on, and closes the one that there was. Callers' context.
     pub(crate) fn install(&mut self, peer: u32, link: Link) -> Result<(), Error> {
         match (self, link) {
-            (Any::Shm(driver), Link::Shm(link)) => driver.install(peer, link),
-            (Any::Tcp(driver), Link::Tcp(link)) => driver.install(peer, link),
+            (AnyDriver::Shm(driver), Link::Shm(link)) => driver.install(peer, link),
+            (AnyDriver::Tcp(driver), Link::Tcp(link)) => driver.install(peer, link),
+            (AnyDriver::Custom(driver), Link::Custom(link)) => driver.install(peer, link),
             _ => Err(Error::Bootstrap(format!("the link with rank {peer} is of another kind"))),
         }
     }
@@ -40,13 +51,14 @@ impl Any {
 macro_rules! each {
     ($self:ident, $driver:ident => $call:expr) => {
         match $self {
-            Any::Shm($driver) => $call,
-            Any::Tcp($driver) => $call,
+            AnyDriver::Shm($driver) => $call,
+            AnyDriver::Tcp($driver) => $call,
+            AnyDriver::Custom($driver) => $call,
         }
     };
 }
 
-impl Driver for Any {
+impl Driver for AnyDriver {
     fn name(&self) -> &'static str {
         each!(self, driver => driver.name())
     }
@@ -72,11 +84,11 @@ impl Driver for Any {
     fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
         each!(self, driver => driver.post_eager(to, numbers, tag, data))
     }
-    fn lend(&mut self, to: u32) -> Option<Outlet> {
+    fn lend(&mut self, to: u32) -> Option<SendLease> {
         each!(self, driver => driver.lend(to))
     }
-    fn take_back(&mut self, to: u32, outlet: Outlet) {
-        each!(self, driver => driver.take_back(to, outlet))
+    fn take_back(&mut self, to: u32, lease: SendLease) {
+        each!(self, driver => driver.take_back(to, lease))
     }
     #[inline(always)]
     fn peek_small(&mut self, from: u32) -> Peek {
@@ -142,6 +154,15 @@ impl Driver for Any {
     }
     fn tells_apart(&self) -> bool {
         each!(self, driver => driver.tells_apart())
+    }
+    fn longest_piece(&self, to: u32) -> usize {
+        each!(self, driver => driver.longest_piece(to))
+    }
+    fn doorbell(&self) -> Option<&Arc<Bell>> {
+        each!(self, driver => driver.doorbell())
+    }
+    fn calls_the_kernel(&self) -> bool {
+        each!(self, driver => driver.calls_the_kernel())
     }
     fn wake_oneself(&mut self) {
         each!(self, driver => driver.wake_oneself())

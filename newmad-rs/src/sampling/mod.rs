@@ -163,11 +163,11 @@ pub(crate) struct Pace {
 /// A rail that needs no more nanoseconds for a mebibyte (some 1.7 GB/s) is not waiting for a network, but for the core.
 pub(crate) const FED_NS: u64 = 600_000;
 
-/// Of rails that were never measured: equal ones share equally.
-pub(crate) fn built_in(driver: &str) -> Pace {
-    match driver {
-        "tcp" => Pace { latency_ns: 15_000, mib_ns: 500_000 },
-        _ => Pace { latency_ns: 1_000, mib_ns: 150_000 },
+/// Of rails that were never measured: equal ones share equally. `calls_the_kernel`: each packet is a system call.
+pub(crate) fn built_in(calls_the_kernel: bool) -> Pace {
+    match calls_the_kernel {
+        true => Pace { latency_ns: 15_000, mib_ns: 500_000 },
+        false => Pace { latency_ns: 1_000, mib_ns: 150_000 },
     }
 }
 
@@ -191,7 +191,7 @@ impl<D: Driver> Core<D> {
         for (rail, name) in self.rails.iter_mut().zip(names) {
             if let Some(pace) = sampling.pace(&name) {
                 rail.pace = pace;
-                rail.copies = rail.driver.name() != "tcp" || pace.mib_ns < FED_NS;
+                rail.copies = !rail.driver.calls_the_kernel() || pace.mib_ns < FED_NS;
             }
         }
     }

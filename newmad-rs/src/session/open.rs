@@ -9,13 +9,14 @@ use super::{Ending, Inner, Session};
 use crate::bootstrap::{self, Alone};
 use crate::coll::Groups;
 use crate::connect::{Porter, Rail};
+use crate::driver::Network;
 use crate::engine::Engine;
 use crate::engine::core::{Config, Core, Signals};
 use crate::error::{Error, os};
 use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
-use crate::net::any::Any;
-use crate::net::{Driver as _, local};
+use crate::net::shm::segment::Geometry;
+use crate::net::{AnyDriver, Driver as _, local};
 use crate::sampling::{Source, THRESHOLDS, now};
 use crate::strategy::Strategy;
 use crate::sys;
@@ -72,10 +73,12 @@ fn names(rails: &[Driver]) -> String {
 /// session.close()?;
 /// # Ok::<(), newmad::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
+#[must_use = "a builder does nothing until it is opened"]
 pub struct Builder {
     manager: Option<Arc<Manager>>,
     rails: Vec<Driver>,
+    networks: Vec<Box<dyn Network>>,
     strategy: Option<Arc<dyn Strategy>>,
     ordered: bool,
 }
@@ -96,6 +99,13 @@ impl Builder {
     /// Shared memory is one rail at the most; `NMAD_TCP_ADDRESS` says where each of the tcp rails listens.
     pub fn rails(mut self, rails: &[Driver]) -> Builder {
         self.rails = rails.to_vec();
+        self
+    }
+
+    /// Adds a rail over a network of the program's own, behind those of [`Builder::rails`]; the only one if there are none. All
+    /// processes add the same networks in the same order. A session of one process uses none.
+    pub fn network(mut self, network: impl Network + 'static) -> Builder {
+        self.networks.push(Box::new(network));
         self
     }
 
@@ -137,12 +147,17 @@ impl Builder {
             sys::deadline(settings.connect_timeout),
         )?;
         let (rank, size) = (boot.rank(), boot.size());
-        let rails = if asked.is_empty() { vec![Driver::Shm] } else { asked };
-        check(&rails, size, &settings)?;
+        let networks = self.networks;
+        let rails = match asked.is_empty() && networks.is_empty() {
+            true => vec![Driver::Shm],
+            false => asked,
+        };
+        check(&rails, networks.len(), size, &settings)?;
         let sampling = settings.sampling.load()?;
-        let (name, usual) = match rails[0] {
-            Driver::Tcp => ("tcp", TCP_THRESHOLD),
-            Driver::Shm | Driver::Local => ("shm", SHM_THRESHOLD),
+        let (name, usual) = match (rails.first(), networks.first()) {
+            (Some(Driver::Shm | Driver::Local), _) | (None, None) => ("shm", SHM_THRESHOLD),
+            (Some(Driver::Tcp), _) => ("tcp", TCP_THRESHOLD),
+            (None, Some(network)) => (network.name(), TCP_THRESHOLD),
         };
         let threshold = settings
             .rdv_threshold
@@ -152,7 +167,7 @@ impl Builder {
         let place = Place { rank, size, threshold };
         if size == 1 {
             let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
-            let driver = world.pop().map(Any::Shm).into_iter().collect();
+            let driver = world.pop().map(AnyDriver::Shm).into_iter().collect();
             let (session, _) = Session::start(place, driver, &settings, manager, |_| ())?;
             session.inner.ends_with(Ending::Alone(boot));
             return Ok(session);
@@ -165,17 +180,30 @@ impl Builder {
                     addresses.next();
                     Rail::tcp(size, address)?
                 }
-                _ => Rail::shm(rank, size, &settings)?,
+                _ => {
+                    let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);
+                    let geometry = Geometry { ranks: size as usize, slots, slot_size };
+                    Rail::shm(rank, geometry, settings.cma)?
+                }
             };
             ends.push(end);
             drivers.push(driver);
         }
-        let expects = |core: &mut Core<Any>| {
+        let mut names = names(&rails);
+        for network in networks {
+            let between = if names.is_empty() { "" } else { "+" };
+            names = names + between + network.name();
+            let (end, driver) =
+                Rail::custom(size, network, settings.tcp_addresses.first().copied())?;
+            ends.push(end);
+            drivers.push(driver);
+        }
+        let expects = |core: &mut Core<AnyDriver>| {
             core.parted = false;
             core.learn(&sampling);
         };
         let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
-        match Porter::start(boot, &settings, ends, names(&rails), threshold, &engine) {
+        match Porter::start(boot, &settings, ends, names, threshold, &engine) {
             Ok(porter) => {
                 session.inner.ends_with(Ending::Porter(porter));
                 if settings.sampling == Source::Now {
@@ -192,8 +220,20 @@ impl Builder {
     }
 }
 
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = |network: &Box<dyn Network>| network.name();
+        f.debug_struct("Builder")
+            .field("rails", &self.rails)
+            .field("networks", &self.networks.iter().map(names).collect::<Vec<_>>())
+            .field("strategy", &self.strategy)
+            .field("ordered", &self.ordered)
+            .finish_non_exhaustive()
+    }
+}
+
 /// Whether these rails make sense for that many processes, and with the other knobs.
-fn check(rails: &[Driver], size: u32, settings: &Settings) -> Result<(), Error> {
+fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> Result<(), Error> {
     let wrong = |why: String| Err(Error::Bootstrap(format!("NMAD_DRIVER={}: {why}", names(rails))));
     let count = |driver| rails.iter().filter(|&&rail| rail == driver).count();
     if size > 1 && count(Driver::Local) > 0 {
@@ -204,7 +244,7 @@ fn check(rails: &[Driver], size: u32, settings: &Settings) -> Result<(), Error> 
     if count(Driver::Shm) > 1 {
         return wrong("shared memory can be one rail only".into());
     }
-    if rails.len() > MAX_RAILS {
+    if rails.len() + networks > MAX_RAILS {
         return wrong(format!("a session has at most {MAX_RAILS} rails"));
     }
     let addresses = settings.tcp_addresses.len();
@@ -240,12 +280,12 @@ impl Session {
             .enumerate()
             .map(|(rank, driver)| {
                 let place = Place { rank: rank as u32, size, threshold };
-                let connect = |core: &mut Core<Any>| {
+                let connect = |core: &mut Core<AnyDriver>| {
                     for peer in (0..size).filter(|&peer| peer != place.rank) {
                         core.attach(0, peer, |_| ());
                     }
                 };
-                let drivers = vec![Any::Shm(driver)];
+                let drivers = vec![AnyDriver::Shm(driver)];
                 let (session, _) =
                     Session::start(place, drivers, &settings, manager.clone(), connect)?;
                 session.inner.ends_with(Ending::Alone(Box::new(Alone::default())));
@@ -256,13 +296,13 @@ impl Session {
 
     fn start(
         place: Place,
-        drivers: Vec<Any>,
+        drivers: Vec<AnyDriver>,
         settings: &Settings,
         manager: Arc<Manager>,
-        prepare: impl FnOnce(&mut Core<Any>),
+        prepare: impl FnOnce(&mut Core<AnyDriver>),
     ) -> Result<(Session, Arc<Engine>), Error> {
         let Place { rank, size, threshold } = place;
-        let names: Vec<&'static str> = drivers.iter().map(Any::name).collect();
+        let names: Vec<&'static str> = drivers.iter().map(AnyDriver::name).collect();
         let signals = Signals::new(size, drivers.len())?;
         let config = Config {
             checksum: settings.checksum,

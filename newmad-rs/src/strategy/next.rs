@@ -164,7 +164,7 @@ impl<D: Driver> Core<D> {
         self.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
         let usual = match &self.rails[..] {
             [_, _, ..] => "split_balance",
-            [rail] if rail.driver.name() == "tcp" => "aggreg",
+            [rail] if rail.driver.calls_the_kernel() => "aggreg",
             _ => default::NAME,
         };
         self.chunks = settings.chunks;

@@ -18,13 +18,13 @@
 
 use crate::engine::core::Core;
 use crate::gate::credit::EACH;
-use crate::net::{Driver, Outlet};
+use crate::net::{Driver, SendLease};
 use crate::request::span::Span;
 use crate::trace;
 
 /// What it takes to send short messages to a rank.
 pub(crate) struct Way {
-    outlet: Outlet,
+    outlet: SendLease,
     /// Of this process, and that one.
     ranks: (u32, u32),
     /// The rail whose it is.

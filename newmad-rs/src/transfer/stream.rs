@@ -76,7 +76,7 @@ impl<D: Driver> Core<D> {
                 ..Header::new(Kind::Data)
             };
             if self.rails[rail].checked && half.is_none() {
-                data = data.part(0, CHECKED_PIECE);
+                data = data.part(0, CHECKED_PIECE.min(driver.longest_piece(to)));
                 seal(&mut header, data);
             }
             let driver = &mut self.rails[rail].driver;

@@ -5,13 +5,16 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use super::{BATCH, Control, EDGES, Half, Later, PATIENCE, STRANGERS, Thread};
-use crate::connect::greeting::{Details, Hello, Purpose, Verdict};
+use crate::connect::card::Card;
+use crate::connect::greeting::{Hello, Purpose, Verdict};
 use crate::connect::half::Done;
 use crate::connect::links::{Ruling, State};
+use crate::connect::rail::Offer;
 use crate::connect::ring::Life;
 use crate::connect::socket::{self, Address};
 use crate::error::{Cause, Error};
-use crate::net::card::Card;
+use crate::net;
+use crate::net::details::Details;
 use crate::sys;
 
 /// How long one call may take before another is tried: what was sent may be lost for good.
@@ -62,7 +65,11 @@ impl Thread {
             socket::prepare_tcp(&socket).map_err(refused)?;
         }
         let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
-        let half = Half::call(socket, until, card.key, &hello, rail);
+        let offer = match purpose {
+            Purpose::Link { .. } => self.rails[rail].offer(peer)?,
+            Purpose::Control => Offer::Nothing,
+        };
+        let half = Half::call(socket, until, card.key, &hello, rail, offer);
         self.number += 1;
         sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
         self.halves.insert(self.number, half);
@@ -129,7 +136,7 @@ impl Thread {
             let user = unsafe { libc::getuid() };
             let known = match local {
                 true => {
-                    let there = socket::peer_of(socket.as_raw_fd());
+                    let there = sys::peer_of(socket.as_raw_fd());
                     there.is_some_and(|(_, theirs)| theirs == user)
                 }
                 false => socket::prepare_tcp(&socket).is_ok(),
@@ -158,11 +165,7 @@ impl Thread {
     /// A greeting may go on.
     pub(super) fn greet(&mut self, number: u64) {
         let Some(half) = self.halves.get_mut(&number) else { return };
-        let own = match half.called {
-            Some((_, Purpose::Link { rail, .. })) => self.rails[rail as usize].descriptors(),
-            _ => Vec::new(),
-        };
-        match half.go_on(&own) {
+        match half.go_on() {
             Ok(None) => {}
             Err(error) => self.failed(number, error),
             Ok(Some(done)) => {
@@ -274,7 +277,10 @@ impl Thread {
         }
         // The verdict has to be the first on the socket, so nothing that can fail comes after it.
         let verdict = Verdict::Accepted(self.rails[rail].details()).encode();
-        let own = self.rails[rail].descriptors();
+        let Ok(mut offer) = self.rails[rail].offer(peer) else { return };
+        let own = offer.descriptors();
+        // Closed only after the peer has them.
+        let _open = offer.take_descriptors();
         let line = match half.socket.try_clone() {
             Ok(line) if track + 1 == self.rails[rail].tracks() => line,
             Ok(_) => {
@@ -291,14 +297,15 @@ impl Thread {
         self.forget(&half.socket);
         let mut sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
         sockets.push(half.socket);
-        let Ok(link) = self.rails[rail].link(peer, sockets, hello.details, given) else { return };
+        let link = self.rails[rail].link(peer, sockets, hello.details, (offer, given));
+        let Ok(link) = link else { return };
         if socket::send(&line, &verdict, &own).is_ok() {
             self.attach(rail, peer, link);
         }
     }
 
     /// The called has decided.
-    fn answered(&mut self, number: u64, half: Half, verdict: Verdict, given: Vec<OwnedFd>) {
+    fn answered(&mut self, number: u64, mut half: Half, verdict: Verdict, given: Vec<OwnedFd>) {
         let Some((peer, purpose)) = half.called else { return };
         if verdict == Verdict::Expelled {
             return self.ring.expelled();
@@ -317,6 +324,7 @@ impl Thread {
         match verdict {
             Verdict::Accepted(theirs) => {
                 self.forget(&half.socket);
+                let offer = std::mem::replace(&mut half.offer, Offer::Nothing);
                 let sockets = self.partial.entry((rail, peer)).or_default();
                 sockets.push(half.socket);
                 let result = if track + 1 < self.rails[rail].tracks() {
@@ -324,7 +332,7 @@ impl Thread {
                     self.dial(peer, next)
                 } else {
                     let sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
-                    let link = self.rails[rail].link(peer, sockets, theirs, given);
+                    let link = self.rails[rail].link(peer, sockets, theirs, (offer, given));
                     link.map(|link| self.attach(rail, peer, link))
                 };
                 if let Err(error) = result {
@@ -354,7 +362,7 @@ impl Thread {
     }
 
     /// A link is there.
-    fn attach(&mut self, rail: usize, peer: u32, link: crate::net::any::Link) {
+    fn attach(&mut self, rail: usize, peer: u32, link: net::Link) {
         self.links.opened(rail, peer);
         let installed = self.engine.with(|core| {
             let mut installed = Ok(());

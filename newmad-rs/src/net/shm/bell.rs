@@ -22,8 +22,15 @@ use marcel::trace::{self, Kind};
 
 use super::segment::Segment;
 use super::word;
-use crate::net::Rings;
+use crate::net::rings::Rings;
 use crate::sys;
+
+// The bits of the word are those of the set.
+const _: () = assert!(
+    Rings::MESSAGE.bits() == word::MESSAGE
+        && Rings::CONTROL.bits() == word::CONTROL
+        && Rings::ROOM.bits() == word::ROOM
+);
 
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
 const PATIENCE: u32 = 256;
@@ -72,9 +79,9 @@ impl Bell {
     /// the caller must look at the rings. False: it asked for control packets alone, and none has come.
     pub(crate) fn arm(&self, rings: Rings) -> bool {
         let before = self.wanted.load(Ordering::Relaxed);
-        let rings = rings.and(Rings(before));
-        self.wanted.store(rings.0, Ordering::Relaxed);
-        let armed = word::arm(self.segment.bell(), rings.0);
+        let rings = rings.and(Rings::from_bits(before));
+        self.wanted.store(rings.bits(), Ordering::Relaxed);
+        let armed = word::arm(self.segment.bell(), rings.bits());
         if armed.rung && before != 0 {
             self.under_way.store(true, Ordering::Relaxed);
         }
@@ -147,14 +154,14 @@ impl Bell {
     /// Asks again, if the bell has been rung and is still wanted. The caller then looks at the rings.
     pub(crate) fn keep_armed(&self) {
         if self.was_rung() {
-            self.arm(Rings(self.wanted.load(Ordering::Relaxed)));
+            self.arm(Rings::from_bits(self.wanted.load(Ordering::Relaxed)));
         }
     }
 
     /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these.
     #[inline]
     pub(crate) fn ring(&self, to: u32, segment: &Segment, counter: &OwnedFd, rings: Rings) {
-        if word::call(segment.bell(), rings.0) {
+        if word::call(segment.bell(), rings.bits()) {
             self.write(to, counter);
         }
     }

@@ -1,7 +1,7 @@
 //! Cross-memory attach: copies between the address spaces of two processes, without a detour.
 
 use super::segment::PROBE_VALUE;
-use crate::net::Refused;
+use crate::net::packet::Refused;
 use crate::request::span::Span;
 use crate::sys::errno;
 

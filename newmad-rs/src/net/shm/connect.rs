@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use super::segment::{Geometry, Segment};
 use super::{Life, Peer, Reach, Shm, cma};
-use crate::connect::{Details, peer_of};
 use crate::error::{Error, os};
-use crate::knobs::Settings;
+use crate::net::details::Details;
 use crate::sys;
 
 /// This process's side of all its links over shared memory.
@@ -26,22 +25,18 @@ pub(crate) struct Own {
 
 impl Own {
     /// The memory in which this process receives, and a driver without any link.
-    pub(crate) fn open(rank: u32, size: u32, settings: &Settings) -> Result<(Own, Shm), Error> {
-        let geometry = Geometry {
-            ranks: size as usize,
-            slots: settings.shm_slots,
-            slot_size: settings.shm_slot_size,
-        };
+    /// `cma`: large messages may be copied by cross-memory attach.
+    pub(crate) fn open(rank: u32, geometry: Geometry, cma: bool) -> Result<(Own, Shm), Error> {
         let (segment, memory) = Segment::create(&geometry)?;
         let segment = Arc::new(segment);
         let bell = sys::eventfd()?;
-        if settings.cma {
+        if cma {
             cma::permit();
         }
         let shared = bell.try_clone().map_err(|_| os("sharing an event counter"))?;
-        let none = (0..size).map(|_| None).collect();
+        let none = (0..geometry.ranks).map(|_| None).collect();
         let driver = Shm::new("shm", segment.clone(), bell, none, Arc::default())?;
-        let own = Own { rank, segment, memory, bell: shared, geometry, cma: settings.cma };
+        let own = Own { rank, segment, memory, bell: shared, geometry, cma };
         Ok((own, driver))
     }
 
@@ -79,7 +74,7 @@ impl Own {
         if !there.is_sound() {
             return Err(wrong("a geometry that makes no sense"));
         }
-        let reach = match self.cma.then(|| peer_of(line.as_raw_fd())).flatten() {
+        let reach = match self.cma.then(|| sys::peer_of(line.as_raw_fd())).flatten() {
             Some((pid, _)) if cma::probe(pid, theirs.probe) => Reach::Process(pid),
             _ => Reach::None,
         };

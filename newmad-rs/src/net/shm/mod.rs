@@ -9,10 +9,12 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::local::Lent;
-use super::ready::Ready;
-use super::{Driver, Peek, Post, Refused, Rings};
 use crate::error::{Cause, Error};
+use crate::net::driver::Driver;
+use crate::net::lease::SendLease;
+use crate::net::packet::{Peek, Post, Refused};
+use crate::net::ready::Ready;
+use crate::net::rings::Rings;
 use crate::proto::Header;
 use crate::request::span::Span;
 use crate::sys;
@@ -20,14 +22,14 @@ use crate::sys;
 pub(crate) mod bell;
 pub(crate) mod cma;
 pub(crate) mod connect;
-pub(crate) mod outlet;
+pub(crate) mod loan;
 pub(crate) mod ring;
 pub(crate) mod segment;
 pub(crate) mod track;
 pub(crate) mod word;
 
 use bell::Bell;
-use outlet::Outlet;
+use loan::Loan;
 use segment::{Geometry, Segment};
 use track::{Receiver, Sender};
 
@@ -50,7 +52,7 @@ pub(crate) enum Life {
     /// A socket that ends.
     Line(OwnedFd),
     /// What the rank, which is in this process, lends: it is withdrawn at its end.
-    Here(Arc<Lent>),
+    Here(Arc<Loan>),
 }
 
 /// One gate.
@@ -139,7 +141,7 @@ pub(crate) struct Shm {
     /// Whether the peers are other processes.
     processes: bool,
     /// What this rank lends to the others of its process.
-    lent: Arc<Lent>,
+    lent: Arc<Loan>,
 }
 
 impl Shm {
@@ -149,7 +151,7 @@ impl Shm {
         mine: Arc<Segment>,
         bell: OwnedFd,
         peers: Box<[Option<Peer>]>,
-        lent: Arc<Lent>,
+        lent: Arc<Loan>,
     ) -> Result<Shm, Error> {
         let ready = Arc::new(Ready::new(peers.len() + 1)?);
         let bell = Arc::new(Bell::new(mine, bell));
@@ -167,11 +169,6 @@ impl Shm {
         }
         *place = Some(link);
         Ok(())
-    }
-
-    /// The own bell, which anybody may disarm without the engine's lock.
-    pub(crate) fn bell(&self) -> &Arc<Bell> {
-        &self.bell
     }
 
     #[inline]
@@ -272,19 +269,19 @@ impl Driver for Shm {
         if posted { Post::Posted } else { Post::Full }
     }
 
-    fn lend(&mut self, to: u32) -> Option<Outlet> {
+    fn lend(&mut self, to: u32) -> Option<SendLease> {
         let peer = self.peer(to)?;
         let (segment, bell) = (peer.segment.clone(), peer.bell.clone());
         let sender = peer.small_tx.take()?;
-        Some(Outlet { sender, segment, bell, own: self.bell.clone(), to })
+        Some(SendLease { sender, segment, bell, own: self.bell.clone(), to })
     }
 
-    fn take_back(&mut self, to: u32, outlet: Outlet) {
+    fn take_back(&mut self, to: u32, lease: SendLease) {
         // Unless another link has taken the place of the one that it is of.
         if let Some(peer) = self.peer(to)
-            && Arc::ptr_eq(&peer.segment, &outlet.segment)
+            && Arc::ptr_eq(&peer.segment, &lease.segment)
         {
-            peer.small_tx = Some(outlet.sender);
+            peer.small_tx = Some(lease.sender);
         }
     }
 
@@ -444,6 +441,10 @@ impl Driver for Shm {
 
     fn tells_apart(&self) -> bool {
         true
+    }
+
+    fn doorbell(&self) -> Option<&Arc<Bell>> {
+        Some(&self.bell)
     }
 
     fn wake_oneself(&mut self) {

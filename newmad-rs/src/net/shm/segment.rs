@@ -10,10 +10,11 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use super::track::LINE;
 use crate::error::{Error, os};
 use crate::sys;
 
+/// Bytes before the first slot of a ring, and the unit of what moves between cores.
+pub(super) const LINE: usize = 64;
 const PAGE: usize = 4096;
 const BELL: usize = 0;
 const PROBE: usize = 64;

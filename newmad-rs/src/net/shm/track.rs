@@ -8,16 +8,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ring::{Consumer, Producer, Words};
-use super::segment::{Place, Segment};
+use super::segment::{LINE, Place, Segment};
 use crate::error::{Cause, Error};
-use crate::net::Peek;
+use crate::net::packet::Peek;
 use crate::proto::{Header, LONG, SHORT};
 use crate::request::span::Span;
 use crate::sync::AtomicU64;
 
 const WORD: usize = 8;
-/// Bytes before the first slot, and the unit of what moves between cores.
-pub(super) const LINE: usize = 64;
 /// The sender asks for the line of a slot so many packets before it writes to it.
 const AHEAD: usize = 3;
 

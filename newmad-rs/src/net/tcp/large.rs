@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, receive, send_parts};
 use crate::error::Cause;
-use crate::net::Peek;
+use crate::net::packet::Peek;
 use crate::proto::{Header, Kind, LONG};
 use crate::request::span::Span;
 

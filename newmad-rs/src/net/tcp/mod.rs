@@ -3,9 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::ready::Ready;
-use super::{Driver, Peek, Post, Refused, Rings};
 use crate::error::Error;
+use crate::net::driver::Driver;
+use crate::net::packet::{Peek, Post, Refused};
+use crate::net::ready::Ready;
+use crate::net::rings::Rings;
 use crate::proto::Header;
 use crate::request::span::Span;
 
@@ -197,6 +199,10 @@ impl Driver for Tcp {
 
     fn arm(&mut self, _: Rings) -> bool {
         self.readiness.arm(&mut self.peers);
+        true
+    }
+
+    fn calls_the_kernel(&self) -> bool {
         true
     }
 

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, gather, receive, send, send_parts};
 use crate::error::Cause;
-use crate::net::{MOST_PARTS, Peek, Post};
+use crate::net::packet::{MOST_PARTS, Peek, Post};
 use crate::proto::{Header, LONG, SHORT};
 use crate::request::span::Span;
 

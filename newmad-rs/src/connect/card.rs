@@ -1,7 +1,8 @@
 //! Business cards: what a process publishes so that the others can reach it.
 
-use crate::connect::{Address, KEY};
+use super::socket::Address;
 use crate::error::Error;
+use crate::proof::KEY;
 use crate::sys;
 
 /// One process's card. Travels as `newmad2,rails,threshold,key,address...`, with one address for each rail.

@@ -1,0 +1,32 @@
+//! A send lease: the sending end of a gate's small track, apart from the driver. Its holder sends without the engine.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::net::rings::Rings;
+use crate::net::shm::bell::Bell;
+use crate::net::shm::segment::Segment;
+use crate::net::shm::track::Sender;
+use crate::request::span::Span;
+
+/// See the module. Only shared memory grants leases.
+pub(crate) struct SendLease {
+    pub(in crate::net) sender: Sender,
+    /// The peer's.
+    pub(in crate::net) segment: Arc<Segment>,
+    pub(in crate::net) bell: Arc<OwnedFd>,
+    /// This side's, which counts the rings.
+    pub(in crate::net) own: Arc<Bell>,
+    pub(in crate::net) to: u32,
+}
+
+impl SendLease {
+    /// Sends a message as the driver's `post_eager` does. False: the track is full now.
+    #[inline]
+    pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+        let posted = self.sender.post_eager(numbers, tag, data);
+        let rings = if posted { Rings::MESSAGE } else { Rings::CONTROL };
+        self.own.ring(self.to, &self.segment, &self.bell, rings);
+        posted
+    }
+}

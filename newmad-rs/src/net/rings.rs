@@ -1,0 +1,53 @@
+//! For which packets a rank that sleeps, or computes, is to be woken.
+
+use crate::proto::Kind;
+
+/// A set of packets, a bit each. A hint for drivers that can tell them apart; the others wake the rank for everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rings(u32);
+
+impl Rings {
+    /// Nothing.
+    pub(crate) const NONE: Rings = Rings(0);
+    /// A short message, or news that needs no answer.
+    pub(crate) const MESSAGE: Rings = Rings(1);
+    /// What its sender needs an answer to: an announcement, a piece of a large message, a track that is full.
+    pub(crate) const CONTROL: Rings = Rings(2);
+    /// Room on a track that was full.
+    pub(crate) const ROOM: Rings = Rings(4);
+    /// Everything.
+    pub(crate) const ALL: Rings = Rings(1 | 2 | 4);
+
+    /// The set with these bits.
+    #[inline]
+    pub(crate) const fn from_bits(bits: u32) -> Rings {
+        Rings(bits & Rings::ALL.0)
+    }
+
+    /// Its bits.
+    #[inline]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// For a packet of this kind.
+    #[inline]
+    pub(crate) fn of(kind: Kind) -> Rings {
+        match kind {
+            Kind::Eager | Kind::First | Kind::Next | Kind::Ack => Rings::MESSAGE,
+            _ => Rings::CONTROL,
+        }
+    }
+
+    /// Both sets.
+    #[inline]
+    pub(crate) const fn and(self, other: Rings) -> Rings {
+        Rings(self.0 | other.0)
+    }
+
+    /// Whether it contains all of `other`.
+    #[inline]
+    pub(crate) const fn has(self, other: Rings) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
