@@ -290,10 +290,10 @@ impl Driver for Custom {
     }
 
     fn bury(&mut self, peer: u32) {
-        if let Some(peer) = self.peer(peer) {
-            if std::mem::take(&mut peer.is_open) {
-                peer.link.close();
-            }
+        if let Some(peer) = self.peer(peer)
+            && std::mem::take(&mut peer.is_open)
+        {
+            peer.link.close();
         }
     }
 

@@ -222,10 +222,10 @@ impl Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = |network: &Box<dyn Network>| network.name();
+        let names: Vec<_> = self.networks.iter().map(|network| network.name()).collect();
         f.debug_struct("Builder")
             .field("rails", &self.rails)
-            .field("networks", &self.networks.iter().map(names).collect::<Vec<_>>())
+            .field("networks", &names)
             .field("strategy", &self.strategy)
             .field("ordered", &self.ordered)
             .finish_non_exhaustive()
