@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 
 use marcel::plumbing::knob::KnobError;
-
-use crate::sampling::BadCache;
 
 /// Why a peer can no longer be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +42,22 @@ impl fmt::Display for Cause {
         }
     }
 }
+
+/// Why a cache file was refused.
+#[derive(Debug)]
+pub struct BadCache {
+    pub(crate) path: PathBuf,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for BadCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BadCache { path, why } = self;
+        write!(f, "{}: {why}; `mad sample` writes a new one", path.display())
+    }
+}
+
+impl std::error::Error for BadCache {}
 
 /// Why an operation failed.
 #[derive(Debug)]
@@ -97,7 +112,7 @@ pub enum Error {
     /// Blocks that overlap, or do not fit the memory.
     BadLayout {
         /// The blocks.
-        layout: crate::Strided,
+        layout: crate::memory::layout::Strided,
         /// Bytes of the memory that they are to be in.
         memory: usize,
     },
@@ -186,7 +201,7 @@ impl fmt::Display for Error {
             Error::Cancelled => {
                 f.write_str("the receive was cancelled before a message matched it")
             }
-            Error::BadLayout { layout: crate::Strided { block, stride, count }, memory } => write!(
+            Error::BadLayout { layout: crate::memory::layout::Strided { block, stride, count }, memory } => write!(
                 f,
                 "{count} blocks of {block} bytes, one every {stride}, overlap or do not fit {memory} \
                  bytes: the stride must be a block at least, and (count - 1) * stride + block no more \

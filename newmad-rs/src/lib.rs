@@ -30,6 +30,8 @@
 //! `bootstrap`.
 
 #[cfg(not(loom))]
+mod api;
+#[cfg(not(loom))]
 mod bootstrap;
 #[cfg(not(loom))]
 pub mod coll;
@@ -55,13 +57,13 @@ mod knobs;
 #[cfg(not(loom))]
 mod matching;
 #[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
 mod net;
 #[cfg(not(loom))]
 mod pack;
 #[cfg(not(loom))]
 pub mod proof;
-#[cfg(not(loom))]
-mod proto;
 #[cfg(not(loom))]
 pub mod raw;
 #[cfg(not(loom))]
@@ -85,6 +87,8 @@ mod sys;
 mod trace;
 #[cfg(not(loom))]
 mod transfer;
+#[cfg(not(loom))]
+mod wire;
 // Under loom only what is modelled is built.
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
@@ -103,6 +107,14 @@ mod ring;
 mod word;
 
 #[cfg(not(loom))]
+pub use api::handle::{RecvRequest, SendRequest};
+#[cfg(not(loom))]
+pub use api::persistent::{PersistentRequest, ScopedPersistent};
+#[cfg(not(loom))]
+pub use api::scope::{Scope, ScopedRequest};
+#[cfg(not(loom))]
+pub use api::several::{Waited, test_some, wait_all, wait_any, wait_some};
+#[cfg(not(loom))]
 pub use bootstrap::Launched;
 #[cfg(not(loom))]
 pub use error::{Cause, Error};
@@ -111,19 +123,11 @@ pub use knobs::KNOBS;
 #[cfg(not(loom))]
 pub use matching::Message;
 #[cfg(not(loom))]
+pub use memory::layout::Strided;
+#[cfg(not(loom))]
 pub use net::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use pack::{Pack, PackRequest, Unpack};
-#[cfg(not(loom))]
-pub use request::handle::{RecvRequest, SendRequest};
-#[cfg(not(loom))]
-pub use request::layout::Strided;
-#[cfg(not(loom))]
-pub use request::persistent::{PersistentRequest, ScopedPersistent};
-#[cfg(not(loom))]
-pub use request::scope::{Scope, ScopedRequest};
-#[cfg(not(loom))]
-pub use request::several::{Waited, test_some, wait_all, wait_any, wait_some};
 #[cfg(not(loom))]
 pub use request::tag::Tag;
 #[cfg(all(feature = "typed", not(loom)))]

@@ -1,13 +1,13 @@
 //! Requests on raw memory: what bindings to other languages are made of, whose programs look after their buffers
 //! themselves. The rules that the owned and scoped requests of this crate keep for a program are the caller's here.
 
+use crate::api::handle::Owned;
+pub use crate::api::several::Awaited;
+use crate::api::several::{Seal, Waited, What};
 use crate::error::Error;
 use crate::matching::Message;
+use crate::memory::layout::Layout;
 use crate::request::Request;
-use crate::request::handle::Owned;
-use crate::request::layout::Layout;
-pub use crate::request::several::Awaited;
-use crate::request::several::{Seal, Waited, What};
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
 

@@ -18,8 +18,6 @@
 
 use marcel::trace::{self, Kind, When};
 
-use crate::engine::core::Core;
-use crate::net::Driver;
 use crate::request::Ref;
 
 /// Marks the number of an announcement.
@@ -42,68 +40,49 @@ pub(crate) fn moment() -> Option<When> {
     trace::now()
 }
 
-impl<D: Driver> Core<D> {
-    /// A message has left, or its announcement.
-    #[inline(always)]
-    pub(crate) fn trace_left(
-        &self,
-        when: Option<When>,
-        to: u32,
-        number: u64,
-        message: (u64, usize),
-    ) {
-        if let Some(when) = when {
-            self.tell(when, Kind::MessageLeft, number, to, message);
-        }
-    }
-
-    /// A message from `from` has come, and there is no receive for it yet, or it has only been announced.
-    #[inline]
-    pub(crate) fn trace_arrived(&self, from: u32, number: u64, message: (u64, usize)) {
-        if let Some(when) = moment() {
-            self.tell(when, Kind::MessageArrived, number, from, message);
-        }
-    }
-
-    /// A message from `from` is received.
-    #[inline(always)]
-    pub(crate) fn trace_received(&self, from: u32, number: u64, message: (u64, usize)) {
-        if let Some(when) = moment() {
-            self.tell(when, Kind::MessageReceived, number, from, message);
-        }
-    }
-
-    /// Nothing more is to be read of a message that was announced.
-    #[inline]
-    pub(crate) fn trace_sent(&self, request: Ref) {
-        if let Some(when) = moment()
-            && request.id.get() != 0
-        {
-            let number = announced(request.id.get());
-            let message = (request.tag, request.capacity);
-            self.tell(when, Kind::MessageSent, number, request.peer, message);
-        }
-    }
-
-    /// A message does not leave at once: it is in its gate's queue.
-    #[inline]
-    pub(crate) fn trace_queued(&self, request: Ref) {
-        if let Some(when) = moment() {
-            let message = (request.tag, request.capacity);
-            self.tell(when, Kind::MessageQueued, 0, request.peer, message);
-        }
-    }
-
-    fn tell(&self, when: When, kind: Kind, number: u64, peer: u32, message: (u64, usize)) {
-        tell(when, kind, number, (self.rank, peer), message);
+/// A message has left, or its announcement. `ranks`: this process's, and the receiver's.
+#[inline(always)]
+pub(crate) fn left(when: Option<When>, ranks: (u32, u32), number: u64, message: (u64, usize)) {
+    if let Some(when) = when {
+        tell(when, Kind::MessageLeft, number, ranks, message);
     }
 }
 
-/// As `trace_left`, of a message that left beside the engine.
+/// A message has come, and there is no receive for it yet, or it has only been announced. `ranks`: this process's, and the
+/// sender's.
+#[inline]
+pub(crate) fn arrived(ranks: (u32, u32), number: u64, message: (u64, usize)) {
+    if let Some(when) = moment() {
+        tell(when, Kind::MessageArrived, number, ranks, message);
+    }
+}
+
+/// A message is received. `ranks`: this process's, and the sender's.
 #[inline(always)]
-pub(crate) fn left(when: Option<When>, ranks: (u32, u32), number: u32, message: (u64, usize)) {
-    if let Some(when) = when {
-        tell(when, Kind::MessageLeft, number.into(), ranks, message);
+pub(crate) fn received(ranks: (u32, u32), number: u64, message: (u64, usize)) {
+    if let Some(when) = moment() {
+        tell(when, Kind::MessageReceived, number, ranks, message);
+    }
+}
+
+/// Nothing more is to be read of a message that was announced.
+#[inline]
+pub(crate) fn sent(rank: u32, request: Ref) {
+    if let Some(when) = moment()
+        && request.id.get() != 0
+    {
+        let number = announced(request.id.get());
+        let message = (request.tag, request.capacity);
+        tell(when, Kind::MessageSent, number, (rank, request.peer), message);
+    }
+}
+
+/// A message does not leave at once: it is in its gate's queue.
+#[inline]
+pub(crate) fn queued(rank: u32, request: Ref) {
+    if let Some(when) = moment() {
+        let message = (request.tag, request.capacity);
+        tell(when, Kind::MessageQueued, 0, (rank, request.peer), message);
     }
 }
 

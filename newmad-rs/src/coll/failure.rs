@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use pioman::Manager;
 
+use crate::api::errand::Errand;
 use crate::coll::group::{Context, LAST};
 use crate::error::{Cause, Error};
-use crate::request::errand::Errand;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
 

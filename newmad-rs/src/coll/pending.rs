@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use pioman::{Completion, Hint};
 
+use crate::api::several::{Awaited, Seal, Waited, What};
 use crate::coll::algo::Task;
 use crate::coll::algo::choose::choose;
 use crate::coll::failure::{Failure, PATIENCE};
@@ -20,7 +21,6 @@ use crate::coll::plan::Plan;
 use crate::coll::run::{Memory, Run};
 use crate::coll::straight::{self, Walk};
 use crate::error::Error;
-use crate::request::several::{Awaited, Seal, Waited, What};
 
 impl Group {
     /// Records the plan and begins.

@@ -28,12 +28,12 @@ use std::time::Instant;
 use pioman::plumbing::{Handover, HandoverLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
+use crate::api::errand::Errand;
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::group::Context;
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
 use crate::collect::{Link, Linked, Submissions};
-use crate::request::errand::Errand;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
 

@@ -11,8 +11,6 @@
 
 #[cfg_attr(loom, allow(dead_code))]
 pub(crate) mod lane;
-#[cfg(not(loom))]
-pub(crate) mod queue;
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};

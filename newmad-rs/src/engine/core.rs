@@ -10,14 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
-use crate::collect::queue::Queue;
 use crate::error::{Cause, Error};
-use crate::gate::{Gate, MAX_RAILS, NO_RAIL, rails};
+use crate::gate::{Gate, NO_RAIL, rails};
 use crate::matching::Matching;
-use crate::matching::pool::NONE;
+use crate::memory::span::Span;
 use crate::net::{Driver, Peek, Rings};
-use crate::proto::{CHECKSUM, Header, Kind, Malformed};
-use crate::request::span::Span;
+use crate::request::queue::Queue;
 use crate::request::{ANY_SOURCE, Op, Outcome, Place, Ref, Request};
 use crate::sampling::{self, Pace};
 use crate::strategy::Chunks;
@@ -25,6 +23,8 @@ use crate::strategy::next::Stage;
 use crate::sys;
 use crate::transfer::careful::Taken;
 use crate::transfer::rendezvous::Table;
+use crate::wire::MAX_RAILS;
+use crate::wire::{CHECKSUM, Header, Kind, Malformed};
 
 /// Most packets taken from one gate before the others have their turn.
 const BATCH: usize = 64;
@@ -693,8 +693,8 @@ impl<D: Driver> Core<D> {
 
     #[inline]
     fn start_recv(&mut self, request: Ref) {
-        if request.held.get() != NONE {
-            return self.receive_held(request);
+        if let Some(cell) = request.held.take() {
+            return self.receive_held(request, cell);
         }
         match self.matching.find_unexpected(request.peer, request.tag, request.mask) {
             None => {

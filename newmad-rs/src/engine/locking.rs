@@ -7,7 +7,7 @@ use pioman::plumbing::hold_wakers;
 use super::{Engine, LANE};
 use crate::collect::lane::Lane;
 use crate::error::Error;
-use crate::request::span::Span;
+use crate::memory::span::Span;
 use crate::session::Locking;
 use crate::transfer::lane::Way;
 

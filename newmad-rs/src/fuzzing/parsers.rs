@@ -2,10 +2,10 @@
 
 use crate::bootstrap::piece;
 use crate::connect::Card;
-use crate::proto::{Header, Kind, LONG};
-use crate::request::span::Span;
+use crate::memory::span::Span;
 use crate::sampling::Sampling;
-use crate::strategy::entries;
+use crate::wire::entries;
+use crate::wire::{Header, Kind, LONG};
 use crate::{pack, rpc};
 
 /// A packet's header.

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use super::Input;
 use crate::Cause;
 use crate::engine::core::{Config, Core, Signals};
+use crate::memory::span::Span;
 use crate::net::shm::Shm;
 use crate::net::tcp::{self, Tcp};
 use crate::net::{Driver, Peek, Post, local};
-use crate::proto::{Header, Kind, LONG, SHORT, TO_RECEIVER};
-use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};
-use crate::strategy::entries;
+use crate::wire::entries;
+use crate::wire::{Header, Kind, LONG, SHORT, TO_RECEIVER};
 
 const THRESHOLD: usize = 120;
 const SLOTS: usize = 4;

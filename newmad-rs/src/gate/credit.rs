@@ -16,7 +16,7 @@ use crate::engine::core::Core;
 use crate::gate::links::ACK;
 use crate::gate::rails;
 use crate::net::Driver;
-use crate::proto::{Header, Malformed};
+use crate::wire::{Header, Malformed};
 
 /// What a message counts beside its bytes.
 pub(crate) const EACH: u64 = 64;

@@ -1,8 +1,8 @@
 //! Packets of a gate's small track that the peer has not acknowledged, in a ring of bytes: each its header, then its
 //! payload. Of a fixed size: what does not fit has to wait for acknowledgements.
 
-use crate::proto::{Header, LONG, Malformed};
-use crate::request::span::Span;
+use crate::memory::span::Span;
+use crate::wire::{Header, LONG, Malformed};
 
 /// See the module. Positions only grow; a byte lies at its position modulo the size.
 pub(crate) struct Kept {
@@ -151,7 +151,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::Kind;
+    use crate::wire::Kind;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 

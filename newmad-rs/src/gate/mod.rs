@@ -28,17 +28,17 @@ pub(crate) mod links;
 use std::sync::Arc;
 
 use crate::collect::lane::Lender;
-use crate::collect::queue::Queue;
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::links::Care;
 use crate::matching::pool::Content;
 use crate::net::Driver;
-use crate::proto::{Header, Kind};
+use crate::request::queue::Queue;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 use crate::strategy::{self, next::Chosen};
 use crate::transfer::lane::Way;
+use crate::wire::{Header, Kind, MAX_RAILS};
 
 /// Whether a peer can be talked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,6 @@ pub(crate) enum Life {
     Dead(Cause),
 }
 
-/// Most rails of a session.
-pub const MAX_RAILS: usize = 4;
 /// The small track goes over no link.
 pub(crate) const NO_RAIL: usize = usize::MAX;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::Error;
+use crate::memory::span::Span;
 use crate::net::Peek;
 use crate::net::shm::segment::{Geometry, Segment};
 use crate::net::shm::track;
-use crate::request::span::Span;
 
 /// A ring of so many slots of so many bytes; its two ends.
 ///

@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use super::takes;
 use crate::Status;
+use crate::api::handle::RecvRequest;
 use crate::engine::core::Core;
 use crate::error::Error;
-use crate::matching::pool::{Content, NONE};
+use crate::matching::pool::Content;
 use crate::net::Driver;
-use crate::request::handle::RecvRequest;
 use crate::request::{Op, Outcome, Ref, Request};
 use crate::session::{Inner, Session};
 
@@ -83,7 +83,7 @@ impl<D: Driver> Core<D> {
         let take = matches!(probe.op, Op::Probe { take: true });
         if take {
             self.matching.remove_unexpected(index);
-            probe.held.set(index);
+            probe.held.set(Some(index));
         }
         let cell = self.matching.pool.get(index);
         probe.source.set(cell.source);
@@ -103,8 +103,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Receives a message that is held.
-    pub(crate) fn receive_held(&mut self, request: Ref) {
-        let index = request.held.replace(NONE);
+    pub(crate) fn receive_held(&mut self, request: Ref, index: u32) {
         request.matched.set(self.matching.pool.get(index).tag);
         match self.lost(index) {
             Some(outcome) => {
@@ -262,8 +261,10 @@ impl Session {
         let mut request = Request::probe(from, tag, true).masked(mask);
         let probing = Probing { session: self, request: &mut request };
         let status = self.complete(probing.request)?;
-        let cell = probing.request.held.replace(NONE);
+        let cell = probing.request.held.take();
         drop(probing);
+        // A probe that has ended well has taken hold of its message.
+        let cell = cell.ok_or(Error::Closed)?;
         Ok(Message { session: self.inner().clone(), cell, status })
     }
 
@@ -307,8 +308,7 @@ struct Probing<'a> {
 
 impl Drop for Probing<'_> {
     fn drop(&mut self) {
-        let held = self.request.held.replace(NONE);
-        if held != NONE {
+        if let Some(held) = self.request.held.take() {
             self.session.inner().engine.with(|core| core.put_back(held));
         }
     }

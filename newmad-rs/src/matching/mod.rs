@@ -19,8 +19,8 @@ mod tests;
 
 pub use message::Message;
 
-use crate::collect::queue::Queue;
 use crate::matching::pool::{Cell, NONE, Pool};
+use crate::request::queue::Queue;
 use crate::request::tag::EXACT;
 use crate::request::{ANY_SOURCE, Op, Place, Ref};
 

@@ -6,8 +6,8 @@
 
 use core::ptr::NonNull;
 
+use crate::memory::span::Span;
 use crate::request::Ref;
-use crate::request::span::Span;
 
 /// The index of no cell.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::driver;
 use crate::error::Error;
+use crate::memory::span::Span;
 use crate::net::custom::Custom;
 use crate::net::driver::Driver;
 use crate::net::lease::SendLease;
@@ -13,8 +14,7 @@ use crate::net::rings::Rings;
 use crate::net::shm::bell::Bell;
 use crate::net::shm::{self, Shm};
 use crate::net::tcp::{self, Tcp};
-use crate::proto::Header;
-use crate::request::span::Span;
+use crate::wire::Header;
 
 /// One of the drivers.
 pub(crate) enum AnyDriver {

@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use crate::driver::{LONGEST_PACKET, Link, Network, Reach, SHORTEST_PACKET, Track};
 use crate::error::{Cause, Error};
+use crate::memory::span::Span;
 use crate::net::driver::Driver;
 use crate::net::packet::{MOST_PARTS, Peek, Post, Refused};
 use crate::net::ready::{NO_BITS, Ready};
 use crate::net::rings::Rings;
-use crate::proto::{Header, Kind, LONG};
-use crate::request::span::Span;
 use crate::sys;
+use crate::wire::{Header, Kind, LONG};
 
 const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
+use crate::memory::span::Span;
 use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Post, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::shm::bell::Bell;
-use crate::proto::{Header, Kind};
-use crate::request::span::Span;
+use crate::wire::{Header, Kind};
 
 /// Carries the packets of one rail. See the module.
 pub(crate) trait Driver: Send {

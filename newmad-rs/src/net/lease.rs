@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::memory::span::Span;
 use crate::net::rings::Rings;
 use crate::net::shm::bell::Bell;
 use crate::net::shm::segment::Segment;
 use crate::net::shm::track::Sender;
-use crate::request::span::Span;
 
 /// See the module. Only shared memory grants leases.
 pub(crate) struct SendLease {

@@ -1,8 +1,8 @@
 //! What passes between the engine and a driver: a packet that has come, and what became of one that was to leave.
 
 use crate::error::Cause;
-use crate::proto::Header;
-use crate::request::span::Span;
+use crate::memory::span::Span;
+use crate::wire::Header;
 
 /// Most pieces of memory that one small packet is gathered from.
 pub(crate) const MAX_PARTS: usize = 32;

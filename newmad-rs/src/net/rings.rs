@@ -1,6 +1,6 @@
 //! For which packets a rank that sleeps, or computes, is to be woken.
 
-use crate::proto::Kind;
+use crate::wire::Kind;
 
 /// A set of packets, a bit each. A hint for drivers that can tell them apart; the others wake the rank for everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

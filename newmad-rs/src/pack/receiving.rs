@@ -2,9 +2,9 @@
 
 use super::wire::{self, Found, HEAD, Head, Kind, Record};
 use crate::Status;
+use crate::api::detached;
+use crate::api::scope::Scope;
 use crate::error::Error;
-use crate::request::detached;
-use crate::request::scope::Scope;
 use crate::session::{Origin, Session};
 
 /// What is left of a message. Dropped, it takes the rest without room for it, so that the sender is free of it; receives

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::wire::{self, Kind, SHORT, STREAM};
+use crate::api::handle::SendRequest;
+use crate::api::scope::Scope;
 use crate::error::Error;
-use crate::request::handle::SendRequest;
-use crate::request::scope::Scope;
 use crate::session::Session;
 
 /// A message that is being packed; see [`Session::pack`]. Dropped without an end, it is not sent.

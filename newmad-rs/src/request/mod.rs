@@ -15,14 +15,8 @@
 //! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
 //! requests with indices (a bound on outstanding requests, or growth in the progress path).
 
-pub(crate) mod detached;
-pub(crate) mod errand;
-pub(crate) mod handle;
-pub(crate) mod layout;
-pub(crate) mod persistent;
-pub(crate) mod scope;
-pub(crate) mod several;
-pub(crate) mod span;
+pub(crate) mod parts;
+pub(crate) mod queue;
 pub(crate) mod tag;
 
 use core::cell::Cell;
@@ -33,11 +27,10 @@ use pioman::Completion;
 
 use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
-use crate::matching::pool::NONE;
-use crate::request::layout::Layout;
-use crate::request::span::Span;
+use crate::memory::layout::Layout;
+use crate::memory::span::Span;
+use crate::request::parts::Parts;
 use crate::request::tag::EXACT;
-use crate::transfer::parts::Parts;
 
 /// Up to this length a message is never worth telling the peer that somebody waits for it.
 const SHORT: usize = 8 * 1024;
@@ -141,7 +134,7 @@ pub(crate) struct Request {
     /// The receiver has everything, but a link holds a piece that is not sent whole.
     pub(crate) over: Cell<bool>,
     /// The cell of the message that a probe has taken hold of, or that is to be received.
-    pub(crate) held: Cell<u32>,
+    pub(crate) held: Cell<Option<u32>>,
     nudged: Cell<bool>,
     outcome: Cell<Outcome>,
 }
@@ -194,7 +187,7 @@ impl Request {
             message: Cell::new(0),
             parts: Parts::new(),
             over: Cell::new(false),
-            held: Cell::new(NONE),
+            held: Cell::new(None),
             nudged: Cell::new(false),
             outcome: Cell::new(Outcome::Pending),
         }
@@ -307,7 +300,7 @@ impl Request {
 
     /// The same receive, of a message that a probe has taken hold of.
     pub(crate) fn of(self, held: u32) -> Request {
-        self.held.set(held);
+        self.held.set(Some(held));
         self
     }
 

@@ -60,9 +60,9 @@ pub use outgoing::Reply;
 pub use typed::Answer;
 pub use wire::Service;
 
+use crate::api::detached;
 use crate::error::Error;
 use crate::knobs::{RPC_MEMORY, RPC_THREADS};
-use crate::request::detached;
 use crate::session::Session;
 use lanes::{Bounds, LANES, LEVELS, lane_of};
 use registry::{Entry, Registry};

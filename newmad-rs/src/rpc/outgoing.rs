@@ -21,8 +21,8 @@ use pioman::{Completion, Hint, Point};
 use super::error::CallError;
 use super::wire::{ANSWER, Content, Service, Status, answer_tag, decode_answer, result_tag};
 use crate::Status as Received;
+use crate::api::detached;
 use crate::error::Error;
-use crate::request::detached;
 use crate::session::{Inner, Session};
 
 /// What a receive has brought.

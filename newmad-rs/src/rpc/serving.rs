@@ -15,8 +15,8 @@ use super::wire::{
     CALL, Content, Incoming, Status, answer_tag, arguments_tag, encode_answer, lane_tag, result_tag,
 };
 use super::{Context, Priority, Shared};
+use crate::api::detached;
 use crate::error::Error;
-use crate::request::detached;
 use crate::session::{ANY, Origin};
 
 marcel::thread_local! {

@@ -10,12 +10,12 @@
 //! Lines that begin with `#` say nothing; the last line counts the measurements, so that a file that was cut is
 //! noticed. A file that is not sound is refused as a whole, with the line and what is wrong with it.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::curve::MOST;
 use super::{Protocol, Sampling};
+use crate::error::BadCache;
 
 const FIRST: &str = "newmad sampling 1";
 /// Larger files are none of ours.
@@ -24,22 +24,6 @@ const LARGEST: u64 = 1 << 20;
 const BOUNDS: (u64, u64) = (1 << 50, 86_400_000_000_000);
 /// Most rails and protocols.
 const CURVES: usize = 64;
-
-/// Why a cache file was refused.
-#[derive(Debug)]
-pub struct BadCache {
-    path: PathBuf,
-    why: String,
-}
-
-impl fmt::Display for BadCache {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BadCache { path, why } = self;
-        write!(f, "{}: {why}; `mad sample` writes a new one", path.display())
-    }
-}
-
-impl std::error::Error for BadCache {}
 
 /// Where the cache file of this machine is: `newmad/sampling-HOST.txt` in `$XDG_CACHE_HOME`, or in `~/.cache`.
 pub fn default_path() -> Option<PathBuf> {

@@ -32,7 +32,8 @@ use crate::engine::core::Core;
 use crate::error::Error;
 use crate::net::Driver;
 
-pub use cache::{BadCache, default_path};
+pub use crate::error::BadCache;
+pub use cache::default_path;
 pub use curve::Curve;
 
 /// How a message travels.

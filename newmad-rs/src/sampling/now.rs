@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use super::{Protocol, Sampling, rail_names};
 use crate::error::Error;
-use crate::gate::MAX_RAILS;
 use crate::request::tag::RESERVED;
 use crate::session::Session;
 use crate::strategy::next::Chosen;
 use crate::strategy::{Large, Packet, Rail, Strategy, Waiting};
 use crate::sys;
+use crate::wire::MAX_RAILS;
 
 /// Tag of the balls and of what is told: the session's own.
 const TAG: u64 = RESERVED | 4 << 56 | 1;

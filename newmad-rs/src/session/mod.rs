@@ -15,12 +15,12 @@ pub use locking::Locking;
 pub use open::{Builder, Driver};
 
 use crate::Status;
+use crate::api::handle::{RecvRequest, SendRequest};
 use crate::bootstrap::Bootstrap;
 use crate::coll::{Choices, Groups};
 use crate::connect::Porter;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::request::handle::{RecvRequest, SendRequest};
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;

@@ -13,13 +13,13 @@ use crate::driver::Network;
 use crate::engine::Engine;
 use crate::engine::core::{Config, Core, Signals};
 use crate::error::{Error, os};
-use crate::gate::MAX_RAILS;
 use crate::knobs::Settings;
 use crate::net::shm::segment::Geometry;
 use crate::net::{AnyDriver, Driver as _, local};
 use crate::sampling::{Source, THRESHOLDS, now};
 use crate::strategy::Strategy;
 use crate::sys;
+use crate::wire::MAX_RAILS;
 
 /// Rendezvous threshold unless `NMAD_RDV_THRESHOLD` says otherwise.
 const SHM_THRESHOLD: usize = 16 * 1024;

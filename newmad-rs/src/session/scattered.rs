@@ -1,19 +1,24 @@
-//! Sends from and receives into several pieces of memory: see [`crate::request::layout`].
+//! Sends from and receives into several pieces of memory: see [`crate::memory::layout`].
 
 use std::io::{IoSlice, IoSliceMut};
 
 use super::Session;
 use crate::error::Error;
+use crate::memory::layout::Layout;
 use crate::request::Request;
-use crate::request::layout::Layout;
 use crate::{Origin, Scope, ScopedRequest, Status, Strided, Tag};
 
+/// Bytes of the message.
+fn len(layout: Strided, memory: usize) -> Result<usize, Error> {
+    layout.len(memory).ok_or(Error::BadLayout { layout, memory })
+}
+
 fn strided(data: &[u8], layout: Strided) -> Result<Layout, Error> {
-    Ok(Layout::strided(data.as_ptr().cast_mut(), layout, layout.len(data.len())?))
+    Ok(Layout::strided(data.as_ptr().cast_mut(), layout, len(layout, data.len())?))
 }
 
 fn strided_mut(buffer: &mut [u8], layout: Strided) -> Result<Layout, Error> {
-    let len = layout.len(buffer.len())?;
+    let len = len(layout, buffer.len())?;
     Ok(Layout::strided(buffer.as_mut_ptr(), layout, len))
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::error::Cause;
-use crate::proto::Kind;
+use crate::wire::Kind;
 
 const LEN: usize = 2000;
 

@@ -1,7 +1,7 @@
 //! Glances: looks of somebody who waits, at one link of several.
 
 use super::*;
-use crate::proto::Kind;
+use crate::wire::Kind;
 
 /// A message from rank 1 to rank 0, which arrives over that link.
 fn arrives(rail: usize) -> usize {

@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use crate::engine::core::{Config, Core, Signals};
+use crate::memory::layout::Layout;
+use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Post, Refused, Rings};
-use crate::proto::{Header, LONG};
-use crate::request::layout::Layout;
-use crate::request::span::Span;
 use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::wire::{Header, LONG};
 
 const RANKS: u32 = 3;
 const MTU: usize = 50;
@@ -540,15 +540,15 @@ proptest! {
             let payload = vec![1; payload.min(MTU)];
             let mut raw = [0; LONG];
             let kind = match kind {
-                1 => crate::proto::Kind::Eager,
-                2 => crate::proto::Kind::First,
-                3 => crate::proto::Kind::Next,
-                5 => crate::proto::Kind::Cts,
-                6 => crate::proto::Kind::Fin,
-                7 => crate::proto::Kind::Data,
-                _ => crate::proto::Kind::Eager,
+                1 => crate::wire::Kind::Eager,
+                2 => crate::wire::Kind::First,
+                3 => crate::wire::Kind::Next,
+                5 => crate::wire::Kind::Cts,
+                6 => crate::wire::Kind::Fin,
+                7 => crate::wire::Kind::Data,
+                _ => crate::wire::Kind::Eager,
             };
-            let len = if kind == crate::proto::Kind::Eager { payload.len() as u64 } else { len };
+            let len = if kind == crate::wire::Kind::Eager { payload.len() as u64 } else { len };
             Header { flags: flags & 1, seq, tag, len, payload: payload.len() as u32, id, ..Header::new(kind) }
                 .encode(&mut raw);
             if Header::decode(&raw).is_err() {
@@ -573,7 +573,7 @@ proptest! {
 /// the piece is still coming in.
 #[test]
 fn a_message_is_streamed_or_pushed_but_not_both() {
-    use crate::proto::{Kind, SENDER_WAITS, TO_RECEIVER};
+    use crate::wire::{Kind, SENDER_WAITS, TO_RECEIVER};
     let (mut cores, wires) = pair();
     let core = &mut cores[0];
     let mut buffer = vec![0; 1000];

@@ -7,7 +7,7 @@ use pioman::plumbing::Handover;
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
 use crate::gate::links::PATIENCE_MS;
-use crate::proto::Kind;
+use crate::wire::Kind;
 
 /// Milliseconds between two ticks.
 const TICK: usize = 50;

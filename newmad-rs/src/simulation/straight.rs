@@ -1,9 +1,9 @@
 //! Receives without a request ([`crate::transfer::straight`]): which message one gets, and when it gets none.
 
 use super::*;
-use crate::proto::Kind;
 use crate::request::tag::EXACT;
 use crate::transfer::straight::Found;
+use crate::wire::Kind;
 
 /// Sends `data` from rank 0 to rank 1.
 fn send(cores: &mut [Core<Virtual>], tag: u64, data: &[u8]) {

@@ -9,11 +9,11 @@ use proptest::prelude::*;
 use super::{MTU, Virtual, Wires, World, ask, content, driver, pair, settle};
 use crate::engine::core::{Core, Signals};
 use crate::net::Driver;
-use crate::proto::{Header, Kind, LONG};
 use crate::request::Request;
 use crate::sampling::Pace;
 use crate::strategy::next::Chosen;
 use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
+use crate::wire::{Header, Kind, LONG};
 
 /// Answers by chance: takes some messages in some order, or none; holds some back.
 struct Whims(AtomicU64, bool);

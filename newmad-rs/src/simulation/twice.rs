@@ -1,9 +1,9 @@
 //! What comes twice, over two links at once, because its sender gave one of them up before the receiver did.
 
 use super::*;
-use crate::proto::{CHECKED, CHECKSUM, Kind};
 use crate::transfer::careful::checksum;
 use crate::transfer::stream::seal;
+use crate::wire::{CHECKED, CHECKSUM, Kind};
 
 /// Rank 0, over two links that can break, with a peer that the test plays.
 struct Receiver {

@@ -3,8 +3,9 @@
 //! Both are about plain numbers, so a strategy is safe code that can hold nothing back and break nothing: every
 //! [`Packet::take`] is checked against the rules of [`super`] at once, and what it refuses stays in the queue.
 
-use super::{Message, WINDOW, entries};
+use super::{Message, WINDOW};
 use crate::net::MAX_PARTS;
+use crate::wire::entries;
 
 /// Messages up to this length are copied behind their heads; longer ones are sent from where they are.
 pub(crate) const COPIED: usize = 512;

@@ -27,7 +27,6 @@
 pub(crate) mod aggreg;
 pub(crate) mod chosen;
 pub(crate) mod default;
-pub(crate) mod entries;
 pub(crate) mod next;
 pub(crate) mod prio;
 pub(crate) mod split_balance;
@@ -35,7 +34,8 @@ mod wrap;
 
 use std::sync::Arc;
 
-pub use crate::gate::MAX_RAILS;
+pub use crate::wire::MAX_RAILS;
+use crate::wire::entries;
 pub use chosen::{Packet, Waiting};
 pub(crate) use wrap::{Limits, Wrapper, wrap};
 

@@ -8,20 +8,21 @@ use marcel::trace::When;
 use pioman::Manager;
 
 use super::chosen::{COPIED, STAGE};
-use super::entries::{self, ANNOUNCED};
 use super::seal::Seal;
 use super::{
     Large, Limits, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, Wrapper,
     by_name, default, wrap,
 };
 use crate::engine::core::Core;
-use crate::gate::{Gate, MAX_RAILS, rails};
+use crate::gate::{Gate, rails};
 use crate::knobs::Settings;
+use crate::memory::span::Span;
 use crate::net::{Driver, MAX_PARTS};
-use crate::proto::{Header, Kind};
-use crate::request::span::Span;
 use crate::request::{Outcome, Place, Ref};
 use crate::sampling::Pace;
+use crate::wire::MAX_RAILS;
+use crate::wire::entries::{self, ANNOUNCED};
+use crate::wire::{Header, Kind};
 use crate::{sys, trace};
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
@@ -299,7 +300,7 @@ impl<D: Driver> Core<D> {
                 let header = &packet.header;
                 let number =
                     if announced { trace::announced(header.id) } else { header.seq.into() };
-                self.trace_left(moment, to, number, (request.tag, request.capacity));
+                trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
             }
             posted.then_some(packet.payload.len())
         };
@@ -380,7 +381,7 @@ impl<D: Driver> Core<D> {
                 true => (trace::announced(request.id.get()), ANNOUNCED),
                 false => (trace::packed(seq, at), entries::SHORT + request.capacity),
             };
-            self.trace_left(moment, to, number, (request.tag, request.capacity));
+            trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
             at += len;
         }
     }

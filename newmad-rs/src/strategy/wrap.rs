@@ -1,8 +1,8 @@
 //! The packet of one message: whole, a part of it, or its announcement.
 
-use crate::proto::{Header, Kind, SENDER_WAITS};
+use crate::memory::span::Span;
 use crate::request::Ref;
-use crate::request::span::Span;
+use crate::wire::{Header, Kind, SENDER_WAITS};
 
 /// A packet wrapper: what the transfer layer is given.
 pub(crate) struct Wrapper {

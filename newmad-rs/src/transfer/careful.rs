@@ -4,9 +4,9 @@
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::links::{ACK, PROBE};
+use crate::memory::span::Span;
 use crate::net::{Driver, MOST_PARTS, Post};
-use crate::proto::{CHECKED, CHECKSUM, Header, Kind, LONG, Malformed};
-use crate::request::span::Span;
+use crate::wire::{CHECKED, CHECKSUM, Header, Kind, LONG, Malformed};
 
 /// What became of a packet that came.
 pub(crate) enum Taken {

@@ -18,11 +18,11 @@
 //! its beginning: the part's hull says the same).
 
 use crate::engine::core::Core;
+use crate::memory::span::Span;
 use crate::net::Driver;
-use crate::proto::{Header, Kind, Malformed, RANGE};
-use crate::request::span::Span;
+use crate::request::parts::MAX_PARTS;
 use crate::request::{Op, Owes, Place, Ref};
-use crate::transfer::parts::MAX_PARTS;
+use crate::wire::{Header, Kind, Malformed, RANGE};
 
 impl<D: Driver> Core<D> {
     /// A link is closed over which parts of this message went.

@@ -4,12 +4,12 @@ use crate::engine::core::Core;
 use crate::gate::Assembly;
 use crate::gate::links::ACK;
 use crate::matching::pool::Content;
+use crate::memory::span::Span;
 use crate::net::Driver;
-use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
-use crate::request::span::Span;
 use crate::request::{Op, Outcome, Ref};
-use crate::strategy::entries;
 use crate::trace;
+use crate::wire::entries;
+use crate::wire::{Header, Kind, Malformed, SENDER_WAITS};
 
 impl<D: Driver> Core<D> {
     /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
@@ -168,7 +168,7 @@ impl<D: Driver> Core<D> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
         let number = trace::announced(header.id);
         if let Some(request) = self.matching.take_posted(from, header.tag) {
-            self.trace_arrived(from, number, (header.tag, header.len as usize));
+            trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
             self.begin_rendezvous(
                 request,
                 from,
@@ -204,7 +204,7 @@ impl<D: Driver> Core<D> {
         cell.content = content;
         cell.claimed = None;
         cell.number = number;
-        self.trace_arrived(from, number, (header.tag, header.len as usize));
+        trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
         self.matching.add_unexpected(index);
         if self.matching.has_probes() {
             self.serve_probes(index);
@@ -257,7 +257,7 @@ impl<D: Driver> Core<D> {
         debug_assert_eq!(request.op, Op::Recv);
         request.source.set(from);
         request.message.set(len);
-        self.trace_received(from, number, (request.matched.get(), len));
+        trace::received((self.rank, from), number, (request.matched.get(), len));
         let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
         self.finish(request, outcome);
     }

@@ -18,8 +18,8 @@
 
 use crate::engine::core::Core;
 use crate::gate::credit::EACH;
+use crate::memory::span::Span;
 use crate::net::{Driver, SendLease};
-use crate::request::span::Span;
 use crate::trace;
 
 /// What it takes to send short messages to a rank.
@@ -47,7 +47,7 @@ impl Way {
             && cost <= self.credit
             && self.outlet.post_eager(self.numbers, tag, data);
         if posted {
-            trace::left(moment, self.ranks, self.numbers.0, (tag, data.len()));
+            trace::left(moment, self.ranks, self.numbers.0.into(), (tag, data.len()));
             self.numbers.0 = self.numbers.0.wrapping_add(1);
             self.credit -= cost;
         }

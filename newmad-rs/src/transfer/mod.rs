@@ -4,7 +4,6 @@ pub(crate) mod careful;
 pub(crate) mod gaps;
 pub(crate) mod incoming;
 pub(crate) mod lane;
-pub(crate) mod parts;
 pub(crate) mod rendezvous;
 pub(crate) mod straight;
 pub(crate) mod stream;
@@ -12,12 +11,13 @@ pub(crate) mod stream;
 use std::sync::atomic::Ordering;
 
 use crate::engine::core::Core;
-use crate::gate::{MAX_RAILS, NO_RAIL};
+use crate::gate::NO_RAIL;
+use crate::memory::span::Span;
 use crate::net::{Driver, MAX_PARTS, Post};
-use crate::proto::{Header, Kind, PUSH, TO_RECEIVER};
-use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::strategy::{Limits, WINDOW, wrap};
+use crate::wire::MAX_RAILS;
+use crate::wire::{Header, Kind, PUSH, TO_RECEIVER};
 use crate::{sys, trace};
 
 impl<D: Driver> Core<D> {
@@ -47,7 +47,7 @@ impl<D: Driver> Core<D> {
         };
         if posted {
             gate.tx_seq = gate.tx_seq.wrapping_add(1);
-            self.trace_left(moment, to, numbers.0.into(), (tag, len));
+            trace::left(moment, (self.rank, to), numbers.0.into(), (tag, len));
         } else {
             gate.credit.take_back(len);
         }
@@ -102,7 +102,7 @@ impl<D: Driver> Core<D> {
             let moment = trace::moment();
             if self.post(to, &mut packet.header, &[packet.payload]) {
                 let number = packet.header.seq.into();
-                self.trace_left(moment, to, number, (request.tag, request.capacity));
+                trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
                 return self.finish(request, Outcome::Done);
             }
         }
@@ -110,7 +110,7 @@ impl<D: Driver> Core<D> {
     }
 
     fn queue_send(&mut self, request: Ref) {
-        self.trace_queued(request);
+        trace::queued(self.rank, request);
         if request.is_announced(self.threshold) {
             self.table.insert(request);
         }
@@ -128,7 +128,7 @@ impl<D: Driver> Core<D> {
 
     /// It is the first message that stays until the next look.
     fn hold(&mut self, request: Ref) {
-        self.trace_queued(request);
+        trace::queued(self.rank, request);
         let gate = &mut self.gates[request.peer as usize];
         gate.sends.push(request, Place::Sends);
         gate.held = 1;
@@ -159,7 +159,12 @@ impl<D: Driver> Core<D> {
         let moment = trace::moment();
         let posted = self.post(to, &mut header, &parts[..count]);
         if posted && moved == 0 {
-            self.trace_left(moment, to, header.seq.into(), (request.tag, request.capacity));
+            trace::left(
+                moment,
+                (self.rank, to),
+                header.seq.into(),
+                (request.tag, request.capacity),
+            );
         }
         posted.then_some(bytes)
     }

@@ -17,11 +17,11 @@
 use std::sync::atomic::Ordering;
 
 use crate::engine::core::Core;
+use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
-use crate::proto::{Header, Malformed, PUSH, TO_RECEIVER};
-use crate::request::span::Span;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
+use crate::wire::{Header, Malformed, PUSH, TO_RECEIVER};
 
 /// Bytes copied in one round.
 const PIECE: usize = 256 * 1024;
@@ -262,7 +262,7 @@ impl<D: Driver> Core<D> {
     /// Ends a rendezvous, in order, on this side.
     pub(crate) fn end_rendezvous(&mut self, request: Ref) {
         if request.op == Op::Send {
-            self.trace_sent(request);
+            trace::sent(self.rank, request);
         }
         self.table.remove(request);
         match request.op {

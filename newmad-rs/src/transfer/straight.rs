@@ -9,10 +9,11 @@
 
 use crate::engine::core::Core;
 use crate::net::{Driver, Peek};
-use crate::proto::Kind;
 use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;
+use crate::trace;
 use crate::transfer::careful::Taken;
+use crate::wire::Kind;
 
 /// Most packets that are treated before the message.
 const MOST: usize = 64;
@@ -74,7 +75,7 @@ impl<D: Driver> Core<D> {
                 unsafe { payload.copy_to(buffer.as_mut_ptr()) };
                 way.driver.release(from);
                 self.count_received(from, len);
-                self.trace_received(from, header.seq.into(), (tag, len));
+                trace::received((self.rank, from), header.seq.into(), (tag, len));
                 return Found::Message(len);
             }
             // What is wrong with it is found again by whoever looks next.
@@ -108,7 +109,7 @@ impl<D: Driver> Core<D> {
         use crate::request::{Op, Outcome};
         let looks = request.op == Op::Recv
             && !request.is_scattered()
-            && request.held.get() == crate::matching::pool::NONE
+            && request.held.get().is_none()
             && !request.is_waiting();
         if looks {
             // SAFETY: the request's buffer, which nobody else touches.

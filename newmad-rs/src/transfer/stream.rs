@@ -19,11 +19,12 @@
 use crate::engine::core::Core;
 use crate::error::Cause;
 use crate::gate::{Arrival, rails};
+use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
-use crate::proto::{CHECKED, Header, Kind, Malformed};
-use crate::request::span::Span;
 use crate::request::{Op, Owes, Place, Ref};
+use crate::trace;
 use crate::transfer::careful::checksum;
+use crate::wire::{CHECKED, Header, Kind, Malformed};
 
 /// Pieces read from the large track of one link in one round.
 const BATCH: usize = 32;
@@ -109,7 +110,7 @@ impl<D: Driver> Core<D> {
             self.gates[to as usize].streams.remove(request);
             self.backlog -= 1;
         }
-        self.trace_sent(request);
+        trace::sent(self.rank, request);
         self.table.remove(request);
         if self.gates[to as usize].halves.contains(&Some(request)) {
             request.over.set(true);

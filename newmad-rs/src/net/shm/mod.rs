@@ -10,14 +10,14 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::error::{Cause, Error};
+use crate::memory::span::Span;
 use crate::net::driver::Driver;
 use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Post, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
-use crate::proto::Header;
-use crate::request::span::Span;
 use crate::sys;
+use crate::wire::Header;
 
 pub(crate) mod bell;
 pub(crate) mod cma;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::ring::{Consumer, Producer, Words};
 use super::segment::{LINE, Place, Segment};
 use crate::error::{Cause, Error};
+use crate::memory::span::Span;
 use crate::net::packet::Peek;
-use crate::proto::{Header, LONG, SHORT};
-use crate::request::span::Span;
 use crate::sync::AtomicU64;
+use crate::wire::{Header, LONG, SHORT};
 
 const WORD: usize = 8;
 /// The sender asks for the line of a slot so many packets before it writes to it.
@@ -243,7 +243,7 @@ fn claim(slot: *const u8) {
 mod tests {
     use super::*;
     use crate::net::shm::segment::Geometry;
-    use crate::proto::Kind;
+    use crate::wire::Kind;
 
     /// Sends `data` in one packet of `kind` through `place` of a segment, and gives what arrives.
     fn through(place: fn(&Geometry) -> Place, kind: Kind, data: &[u8]) -> Vec<u8> {

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, receive, send_parts};
 use crate::error::Cause;
+use crate::memory::span::Span;
 use crate::net::packet::Peek;
-use crate::proto::{Header, Kind, LONG};
-use crate::request::span::Span;
+use crate::wire::{Header, Kind, LONG};
 
 /// Most payload bytes of one piece.
 const PIECE: usize = 1 << 20;

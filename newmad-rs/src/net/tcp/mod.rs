@@ -4,12 +4,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::memory::span::Span;
 use crate::net::driver::Driver;
 use crate::net::packet::{Peek, Post, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
-use crate::proto::Header;
-use crate::request::span::Span;
+use crate::wire::Header;
 
 pub(crate) mod connect;
 mod large;

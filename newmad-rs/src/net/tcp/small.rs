@@ -8,9 +8,9 @@ use std::os::fd::OwnedFd;
 
 use super::socket::{Got, Sent, gather, receive, send, send_parts};
 use crate::error::Cause;
+use crate::memory::span::Span;
 use crate::net::packet::{MOST_PARTS, Peek, Post};
-use crate::proto::{Header, LONG, SHORT};
-use crate::request::span::Span;
+use crate::wire::{Header, LONG, SHORT};
 
 /// Most payload bytes of one packet.
 pub(super) const MTU: usize = 64 * 1024;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::Cause;
-use crate::request::span::Span;
+use crate::memory::span::Span;
 use crate::sys::errno;
 
 /// What became of bytes to send.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::Cause;
-use crate::proto::{Kind, LONG};
+use crate::wire::{Kind, LONG};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;

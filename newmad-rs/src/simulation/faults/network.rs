@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::Random;
 use crate::error::Cause;
+use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Post, Refused, Rings};
-use crate::proto::{CHECKED, Header, LONG};
-use crate::request::span::Span;
 use crate::transfer::stream::CHECKED_PIECE;
+use crate::wire::{CHECKED, Header, LONG};
 
 /// What a rail is like.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,6 @@ use super::program::{Program, RANKS, Step};
 use crate::engine::core::{Core, Signals};
 use crate::error::Cause;
 use crate::gate::Life;
-use crate::matching::pool::NONE;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::simulation::{Pieces, content, strategies};
 use crate::strategy::next::Chosen;
@@ -190,8 +189,7 @@ impl World {
             let probe = &self.probes[index];
             let (rank, request) = (probe.rank, probe.get());
             if request.is_finished()
-                && let held = request.held.replace(NONE)
-                && held != NONE
+                && let Some(held) = request.held.take()
             {
                 self.receive(rank, Some(request.source.get()), (0, !0), (2000, 0), Some(held));
             }

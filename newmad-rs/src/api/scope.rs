@@ -3,9 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 
+use crate::api::handle::Owned;
 use crate::error::Error;
 use crate::request::Request;
-use crate::request::handle::Owned;
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::Status;
+use crate::api::errand::Errand;
+use crate::api::several::{Awaited, Seal, Waited, What};
 use crate::error::Error;
 use crate::request::Request;
-use crate::request::errand::Errand;
-use crate::request::several::{Awaited, Seal, Waited, What};
 use crate::session::Inner;
 
 /// What a request that nobody has a handle to calls at its end.
@@ -157,7 +157,7 @@ impl Owned {
 /// A detached request is over.
 ///
 /// # Safety
-/// As [`crate::request::errand::Then`]; the errand is the first field of a `Boxed`.
+/// As [`crate::api::errand::Then`]; the errand is the first field of a `Boxed`.
 unsafe fn ended(errand: NonNull<Errand>) {
     // SAFETY: boxed in `submit`, given up by `detach`.
     let boxed = unsafe { Box::from_raw(errand.cast::<Boxed>().as_ptr()) };

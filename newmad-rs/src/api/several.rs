@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use pioman::{Completion, Hint, Waitable};
 
+use crate::api::handle::Owned;
 use crate::coll::{PATIENCE, Run};
-use crate::request::handle::Owned;
 use crate::session::Inner;
 
 /// Lets nobody else say what a request is.

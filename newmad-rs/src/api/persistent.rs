@@ -5,11 +5,11 @@
 //! ```
 //! The buffer is the program's while the request is idle, and the engine's otherwise.
 
+use crate::api::handle::{Lent, Owned};
+use crate::api::scope::{Scope, ScopedRequest};
+use crate::api::several::{self, Awaited, Seal, Waited};
 use crate::error::Error;
 use crate::request::Request;
-use crate::request::handle::{Lent, Owned};
-use crate::request::scope::{Scope, ScopedRequest};
-use crate::request::several::{self, Awaited, Seal, Waited};
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
 

@@ -8,7 +8,7 @@
 use core::cell::Cell;
 use core::mem::MaybeUninit;
 
-use crate::gate::MAX_RAILS;
+use crate::wire::MAX_RAILS;
 
 /// Most parts of one message.
 pub(crate) const MAX_PARTS: usize = MAX_RAILS;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::api::handle::{RecvRequest, SendRequest};
 use crate::request::Request;
-use crate::request::handle::{RecvRequest, SendRequest};
 use crate::session::Inner;
 
 /// Starts to receive over a tag of the library's.

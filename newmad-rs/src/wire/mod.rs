@@ -18,10 +18,15 @@
 //! | `Fin` | 0 | 0 | 0 | of the side that is told | 0 |
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
-//! | `Pack` | 0 | of payload | entries (`strategy/entries.rs`) | | |
+//! | `Pack` | 0 | of payload | entries (`wire/entries.rs`) | | |
 //! | `Ack`, `Probe` | credit returned | 0 | 0 | 0 | 0 |
 //! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
 //! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
+
+pub(crate) mod entries;
+
+/// Most rails of a session.
+pub const MAX_RAILS: usize = 4;
 
 /// Bytes of an eager header.
 pub(crate) const SHORT: usize = 32;

@@ -8,8 +8,8 @@
 //! Little-endian, unaligned. A reader copies each entry's head out before it checks it, and checks it as it would a
 //! packet's header: the memory may be shared with a peer that writes to it meanwhile.
 
-use crate::proto::{Header, Kind, Malformed, SENDER_WAITS};
-use crate::request::span::Span;
+use crate::memory::span::Span;
+use crate::wire::{Header, Kind, Malformed, SENDER_WAITS};
 
 /// Bytes in front of a short message.
 pub(crate) const SHORT: usize = 12;
