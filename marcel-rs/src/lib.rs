@@ -42,21 +42,18 @@
 //! | the environment's knobs | [`KNOBS`] |
 //! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`] |
 //!
-//! Inside: the scheduler's loop, its queues, its ticks and how it sleeps are in `vp`; control blocks, park and unpark in
-//! `thread`; stacks and the switch in `context`; what a runtime shares, its start and its end in `runtime`.
+//! Inside, from the bottom: `list` and `os`; `stack`, stacks and the switch between them; `trace`; `tcb`, the control block of
+//! a thread; `lwp`, kernel threads for calls that block; `sched`, the scheduler; `task`, what a thread is to a program;
+//! `sync`, `blocking`, `diagnosis`; `runtime`, the start and the end.
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
 pub mod blocking;
 #[cfg(not(loom))]
-mod context;
-#[cfg(not(loom))]
 pub mod diagnosis;
 #[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
-mod hooks;
 #[cfg(all(feature = "bench-internals", not(loom)))]
 #[doc(hidden)]
 pub mod internals;
@@ -65,41 +62,51 @@ mod knob;
 #[cfg(not(loom))]
 mod knobs;
 mod list;
+mod lwp;
+mod os;
 #[doc(hidden)]
 pub mod plumbing;
 #[cfg(not(loom))]
 mod runtime;
-mod shim;
+mod sched;
+#[cfg(not(loom))]
+mod stack;
 pub mod sync;
-mod thread;
+mod task;
+mod tcb;
 #[cfg(not(loom))]
 pub mod topology;
-mod vp;
+#[cfg(not(loom))]
+pub mod trace;
 
 #[cfg(not(loom))]
 pub use crate::{
     blocking::blocking,
     error::Error,
-    hooks::{Hooks, Idle},
     knob::{Knob, KnobError},
     knobs::{KNOBS, TIMER_PERIOD},
-    runtime::{Runtime, builder::Builder as RuntimeBuilder, load::Load, mode::Mode},
-    thread::current::{
-        Thread, ThreadId, current, current_name, current_vp, is_green, is_stopping, park,
-        park_timeout, park_until, sleep, sleep_until, stack_high_water, yield_now, yield_to,
+    runtime::{Runtime, builder::Builder as RuntimeBuilder},
+    sched::{
+        here::in_tick,
+        hooks::{Hooks, Idle},
+        load::Load,
+        mode::Mode,
+        policy::{self, Priority},
+        vp::{Kind, Vp},
     },
-    thread::interrupt::{
-        Interrupted, clear_interrupt, is_interrupted, park_interruptible, park_until_interruptible,
-        sleep_interruptible,
+    task::{
+        current::{
+            Thread, ThreadId, current, current_name, current_vp, is_green, is_stopping, park,
+            park_timeout, park_until, sleep, sleep_until, stack_high_water, yield_now, yield_to,
+        },
+        interrupt::{
+            Interrupted, clear_interrupt, is_interrupted, park_interruptible,
+            park_until_interruptible, sleep_interruptible,
+        },
+        join::{JoinHandle, NoStack, Stopped},
+        local_key::{AccessError, LocalKey},
+        scope::{Scope, ScopedJoinHandle, scope},
+        spawn::{Builder, spawn},
     },
-    thread::join::{JoinHandle, NoStack, Stopped},
-    thread::local_key::{AccessError, LocalKey},
-    thread::scope::{Scope, ScopedJoinHandle, scope},
-    thread::spawn::{Builder, spawn},
-    vp::local::in_tick,
-    vp::policy::{self, Priority},
-    vp::processor::{Kind, Vp},
 };
-#[cfg(not(loom))]
-pub use diagnosis::record as trace;
-pub use thread::latch::Latch;
+pub use task::latch::Latch;

@@ -1,16 +1,16 @@
 //! What pioman and newmad build on, and programs have no use for. It changes without notice.
 
 pub use crate::list::{Chained, Inbox, Leave, Linked, Links, List, Listed, RawInbox};
+pub use crate::os::sleeper::Sleeper;
 #[cfg(not(loom))]
-pub use crate::thread::current::{
+pub use crate::task::current::{
     current_hooks, current_sleeper, from_raw, into_raw, others_runnable,
 };
-pub use crate::thread::latch::LatchNode;
-pub use crate::vp::sleeper::Sleeper;
+pub use crate::task::latch::LatchNode;
 
 /// Spare kernel threads for calls that block.
 pub mod lwp {
-    pub use crate::blocking::lwp::*;
+    pub use crate::lwp::jobs::*;
 }
 
 /// Declares the environment variables of a crate.
@@ -22,5 +22,5 @@ pub mod knob {
 /// Numbers kernel threads.
 #[cfg(not(loom))]
 pub mod slot {
-    pub use crate::thread::slot::*;
+    pub use crate::os::slot::*;
 }

@@ -13,7 +13,7 @@ A core file has to be the kernel's: gdb's own `gcore` (generate-core-file) stops
 them out.
 
 The program needs its symbol table (`strip = "debuginfo"` at most) and its unwind tables, but no type information:
-where things are is in marcel-rs/src/thread/look.rs, whose VERSION must be the one here.
+where things are is in marcel-rs/src/tcb/debug_info.rs, whose VERSION must be the one here.
 """
 
 import collections

@@ -5,10 +5,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::blocking::export::{self, export};
-use crate::blocking::pool::Pool;
 use crate::blocking::standby::{holds_up_nobody, standby};
 use crate::error::Error;
-use crate::vp::local;
+use crate::lwp::calls::Pool;
+use crate::sched::here;
 use crate::{knobs, topology};
 
 /// How [`blocking`] makes a call.
@@ -139,7 +139,7 @@ impl Blocking {
 /// # Panics
 /// With the closure's payload, when it panics.
 pub fn blocking<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    let mechanism = local::vp().map(|vp| vp.shared.blocking.mechanism);
+    let mechanism = here::vp().map(|vp| vp.shared.blocking.mechanism);
     match mechanism {
         Some(Mechanism::Export) => export(f),
         Some(Mechanism::Auto) if !holds_up_nobody() => export(f),

@@ -11,15 +11,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread::Result;
 
-use crate::blocking::call::Call;
-use crate::blocking::pool::Pool;
-use crate::blocking::spare;
-use crate::diagnosis::record;
 use crate::list::{Leave, Listed};
-use crate::thread::tcb;
+use crate::lwp::call::Call;
+use crate::lwp::calls::Pool;
+use crate::lwp::spare;
+use crate::os::sleeper::Sleeper;
+use crate::sched::here;
+use crate::tcb::block as tcb;
 use crate::topology;
-use crate::vp::local;
-use crate::vp::sleeper::Sleeper;
+use crate::trace;
 
 /// What a thread waits for that has submitted a call.
 const WAIT: &str = "blocking call";
@@ -41,9 +41,9 @@ unsafe fn make<F: FnOnce() -> T, T>(call: *const Call) {
     let frame = unsafe { &*call.cast::<Frame<F, T>>() };
     // SAFETY: the cells are ours.
     if let Some(f) = unsafe { (*frame.f.get()).take() } {
-        record::record(record::Kind::Call, 0, 0);
+        trace::record(trace::Kind::Call, 0, 0);
         let result = catch_unwind(AssertUnwindSafe(f));
-        record::record(record::Kind::CallEnd, 0, 0);
+        trace::record(trace::Kind::CallEnd, 0, 0);
         // SAFETY: as above.
         unsafe { *frame.result.get() = Some(result) };
     }
@@ -85,7 +85,7 @@ impl Leave for Pending<'_> {
 /// # Panics
 /// With the closure's payload, when it panics.
 pub fn export<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    match local::vp() {
+    match here::vp() {
         Some(vp) if !crate::is_stopping() => export_to(vp.shared.blocking.pool(), f),
         _ => f(),
     }

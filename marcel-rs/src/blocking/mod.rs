@@ -26,15 +26,10 @@
 //!
 //! A closure should be the call and little else. On the pool it is no green thread; by standby it is the caller.
 
-mod call;
 #[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
 mod export;
-pub(crate) mod lwp;
-pub(crate) mod pool;
-#[cfg(not(loom))]
-pub(crate) mod spare;
 #[cfg(not(loom))]
 mod standby;
 

@@ -31,8 +31,8 @@
 //! block as well.
 
 use crate::runtime::builder;
-use crate::vp::local;
-use crate::vp::processor::Vp;
+use crate::sched::here;
+use crate::sched::vp::Vp;
 
 /// A call in progress.
 struct Lent {
@@ -100,7 +100,7 @@ fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
 /// # Panics
 /// When the closure panics.
 pub fn standby<T>(f: impl FnOnce() -> T) -> T {
-    let vp = local::vp().filter(|vp| vp.original.is_none() && !crate::is_stopping());
+    let vp = here::vp().filter(|vp| vp.original.is_none() && !crate::is_stopping());
     match vp.and_then(|vp| Some((vp, standby_of(vp)?))) {
         Some((vp, standby)) => {
             let _lent = Lent::begin(vp, standby);
@@ -113,6 +113,6 @@ pub fn standby<T>(f: impl FnOnce() -> T) -> T {
 /// Whether a call of the calling thread that blocks holds up nobody: its virtual processor has started nobody else,
 /// and a standby takes the rest.
 pub(super) fn holds_up_nobody() -> bool {
-    local::vp()
+    here::vp()
         .is_some_and(|vp| vp.original.is_none() && !vp.holds_others() && standby_of(vp).is_some())
 }

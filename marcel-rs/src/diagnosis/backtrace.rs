@@ -101,7 +101,7 @@ mod tests {
     fn the_machinery_above_and_below_is_left_out() {
         let ours = |file: &str| file!().replace("diagnosis/backtrace.rs", file);
         let all = [
-            symbol("switch", &ours("thread/tcb.rs")),
+            symbol("switch", &ours("tcb/block.rs")),
             symbol("marcel::sync::mutex::Mutex<T>::lock", &ours("sync/mutex.rs")),
             symbol("app::waits", "/home/me/app/src/main.rs"),
             symbol("core::ops::function::FnOnce::call_once", "/rustc/5980/library/core/src/ops.rs"),

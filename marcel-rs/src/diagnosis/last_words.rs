@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::backtrace::Backtracer;
 use super::peek;
-use super::record;
 use super::sample::{self, Registers};
 use super::service;
 use super::snapshot::Frames;
-use crate::shim::Futex;
+use crate::os::Futex;
+use crate::os::stderr::to_stderr;
+use crate::trace;
 
 const NONE: u32 = 0;
 const ASKED: u32 = 1;
@@ -80,14 +81,14 @@ pub(super) fn answer() {
     let mut stack = vec![0; BYTES];
     let got = peek::read(from, &mut stack);
     stack.truncate(got);
-    service::to_stderr(|out| -> io::Result<()> {
+    to_stderr(|out| -> io::Result<()> {
         let mut backtracer = Backtracer::new();
         let addresses = backtracer.walk(&Frames { registers, from, stack });
         let lines = backtracer.lines(&addresses);
         lines.iter().take(LINES).try_for_each(|line| writeln!(out, "    at {line}"))?;
         if lines.len() > LINES { writeln!(out, "    and more") } else { Ok(()) }
     });
-    record::exit::save_now();
+    trace::exit::save_now();
     WILL.state.word().store(SAID, Release);
     WILL.state.wake();
 }

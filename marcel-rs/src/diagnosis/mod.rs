@@ -15,7 +15,7 @@
 //! * `tools/gdb/marcel.py` shows the same in a debugger, of a core file too.
 //!
 //! # How it works
-//! Nothing is stopped. Each control block says what can be seen of its thread (`thread::look`), under a counter that
+//! Nothing is stopped. Each control block says what can be seen of its thread (`tcb::debug_info`), under a counter that
 //! tells whether it stood still. A *suspended* thread's stack is copied from outside, through the kernel
 //! (`peek`). A *running* one is asked by a signal to its kernel thread and copies its own (`sample`). The
 //! copies are unwound and given names afterwards (`unwind`, `symbols`), on a kernel thread with a
@@ -38,15 +38,14 @@
 )]
 mod backtrace;
 pub(crate) mod last_words;
+pub(crate) mod overflow;
 mod peek;
-pub mod record;
 mod report;
 mod sample;
 pub(crate) mod service;
 mod snapshot;
 #[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod symbols;
-pub(crate) mod trace;
 #[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod unwind;
 mod watchdog;
@@ -57,8 +56,9 @@ use std::marker::PhantomData;
 
 pub use snapshot::{StackUse, State, Thread};
 
-use crate::thread::{look, tcb};
-use crate::vp::local;
+use crate::sched::here;
+use crate::tcb::block as tcb;
+use crate::tcb::debug_info;
 
 /// Writes what every virtual processor and every thread of the process is doing, with backtraces; what `SIGQUIT` has
 /// written to standard error.
@@ -71,7 +71,7 @@ use crate::vp::local;
 /// # Errors
 /// Those of `out`.
 pub fn dump(out: &mut dyn Write) -> io::Result<()> {
-    if local::vp().is_none() {
+    if here::vp().is_none() {
         return report::write(out);
     }
     // Reading debug information takes more stack than a green thread may have.
@@ -87,7 +87,8 @@ pub fn dump(out: &mut dyn Write) -> io::Result<()> {
 /// # Context
 /// Green and kernel threads; not a signal handler.
 pub fn threads() -> Vec<Thread> {
-    let snapshots = look::all().filter_map(|tcb| snapshot::take(tcb, look::now(), false));
+    let snapshots =
+        debug_info::all().filter_map(|tcb| snapshot::take(tcb, debug_info::now(), false));
     let mut threads: Vec<_> = snapshots.map(|snapshot| snapshot.thread).collect();
     threads.sort_by_key(|thread| thread.number);
     threads
@@ -96,7 +97,7 @@ pub fn threads() -> Vec<Thread> {
 /// Until it is dropped, the kernel thread that made it is shown as waiting.
 #[must_use = "it is shown until this is dropped"]
 pub struct Waiting {
-    _wait: Option<look::KernelWait<'static>>,
+    _wait: Option<debug_info::KernelWait<'static>>,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -112,7 +113,7 @@ impl fmt::Debug for Waiting {
 /// # Context
 /// Green and kernel threads; not a signal handler.
 pub fn waiting(reason: &'static str) -> Waiting {
-    let wait = local::vp().is_none().then(|| tcb::current().look.kernel_waits(reason));
+    let wait = here::vp().is_none().then(|| tcb::current().info.kernel_waits(reason));
     Waiting { _wait: wait, _not_send: PhantomData }
 }
 

@@ -9,8 +9,8 @@ use super::backtrace::Backtracer;
 use super::sample::Asker;
 use super::service;
 use super::snapshot::{self, Snapshot, State, Thread};
-use crate::thread::look;
-use crate::vp::processor::Vp;
+use crate::sched::vp::Vp;
+use crate::tcb::debug_info;
 
 /// Threads that are at the same place, for the same reason.
 struct Group {
@@ -25,8 +25,8 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<(State, Option<&'static str>, Vec<usize>), usize> = HashMap::new();
     let mut count = 0;
-    for tcb in look::all() {
-        let Some(mut snapshot) = snapshot::take(tcb, look::now(), true) else { continue };
+    for tcb in debug_info::all() {
+        let Some(mut snapshot) = snapshot::take(tcb, debug_info::now(), true) else { continue };
         if snapshot.is_to_be_asked() {
             match Asker::new() {
                 Ok(mut asker) => snapshot::sample(&mut snapshot, &mut asker),

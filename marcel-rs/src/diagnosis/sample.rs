@@ -24,9 +24,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::peek;
-use crate::shim::Futex;
-use crate::thread::tcb::Tcb;
-use crate::vp::local;
+use crate::os::Futex;
+use crate::sched::here;
+use crate::tcb::block::Tcb;
 
 const IDLE: u32 = 0;
 const ASKED: u32 = 1;
@@ -200,9 +200,9 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     }
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
-    let answer = match local::tcb() {
-        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !local::in_scheduler() => {
-            if local::in_tick() {
+    let answer = match here::tcb() {
+        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !here::in_scheduler() => {
+            if here::in_tick() {
                 BUSY
             } else {
                 // SAFETY: the kernel gives a valid ucontext; the slot is ours while WORKING.
@@ -222,7 +222,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
 /// In the handler, while WORKING.
 unsafe fn copy(tcb: &Tcb, context: &libc::ucontext_t) {
     let registers = registers(context);
-    let stack = tcb.look.stack();
+    let stack = tcb.info.stack();
     let len = match stack.contains(&registers.sp) {
         true => (stack.end - registers.sp).min(MOST),
         false => MOST,

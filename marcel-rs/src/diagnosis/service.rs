@@ -4,24 +4,22 @@
 //! pages. The signal's handler does not dump; it rings, which is one atomic operation and one system call,
 //! whatever the interrupted thread was doing.
 //!
-//! It writes to the file descriptor 2, not to `std::io::stderr`, whose lock a stuck thread may hold.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::watchdog::Watchdog;
-use super::{last_words, record, report};
+use super::{last_words, report};
 use crate::error::Error;
 use crate::knobs;
-use crate::runtime::shared::Shared;
-use crate::vp::processor::Vp;
-use crate::vp::sleeper::Sleeper;
+use crate::os::sleeper::Sleeper;
+use crate::os::stderr::to_stderr;
+use crate::sched::shared::Shared;
+use crate::sched::vp::Vp;
+use crate::trace;
 
 /// The runtimes there are. Held shortly.
 static RUNTIMES: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
@@ -48,7 +46,7 @@ pub(crate) struct Watched(Arc<Shared>);
 /// # Errors
 /// A knob holds something else; the kernel refuses the thread.
 pub(crate) fn watch(shared: &Arc<Shared>) -> Result<Watched, Error> {
-    record::from_env()?;
+    trace::from_env()?;
     let quit = knobs::SIGQUIT.bool()?;
     let stall = knobs::STALL_MS.int()?.filter(|ms| *ms > 0);
     let mut thread = lock(&THREAD);
@@ -84,7 +82,7 @@ impl Drop for Watched {
             let _ = thread.join();
         }
         if left == 0 {
-            record::exit::save_now();
+            trace::exit::save_now();
         }
     }
 }
@@ -119,7 +117,7 @@ fn serve(stall: Option<Duration>) {
         last_words::answer();
         quit::answer(|| {
             to_stderr(report::write);
-            record::exit::save_now();
+            trace::exit::save_now();
         });
         if let Some(watchdog) = &mut watchdog {
             watchdog.look(&vps());
@@ -131,14 +129,6 @@ fn serve(stall: Option<Duration>) {
 /// Wakes the kernel thread. Anywhere, signal handlers included.
 pub(super) fn ring() {
     BELL.notify();
-}
-
-/// Has something written to file descriptor 2.
-pub(super) fn to_stderr(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-    // SAFETY: borrowed, not closed. If the program has closed it, writing is an error, which is ignored.
-    let stderr = ManuallyDrop::new(unsafe { File::from_raw_fd(2) });
-    let mut out = BufWriter::new(&*stderr);
-    let _ = write(&mut out).and_then(|()| out.flush());
 }
 
 /// `SIGQUIT`.

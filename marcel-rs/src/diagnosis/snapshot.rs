@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::peek;
 use super::sample::{Asker, Registers, Sample};
 use super::service;
-use crate::context::stack;
-use crate::thread::look::{self, Seen};
-use crate::thread::tcb::Tcb;
+use crate::stack::memory;
+use crate::tcb::block::Tcb;
+use crate::tcb::debug_info::{self, Seen};
 
 /// How often a thread that moves is looked at again.
 const LOOKS: usize = 16;
@@ -66,7 +66,7 @@ pub struct StackUse {
 }
 
 fn stack_use(seen: &Seen) -> StackUse {
-    StackUse { size: seen.stack.len(), most: stack::touched(seen.stack.clone()) }
+    StackUse { size: seen.stack.len(), most: memory::touched(seen.stack.clone()) }
 }
 
 /// Where a thread's frames begin, and a copy of them.
@@ -95,14 +95,14 @@ impl Snapshot {
     /// Whether its stack can be had only by a signal to its kernel thread: it runs, or is a kernel thread that waits.
     pub(super) fn is_to_be_asked(&self) -> bool {
         self.frames.is_none()
-            && (self.thread.state == State::Running || self.seen.phase == look::KERNEL)
+            && (self.thread.state == State::Running || self.seen.phase == debug_info::KERNEL)
     }
 }
 
 /// How long a running thread runs at most: since the last wait that began on its kernel thread, or since its virtual
 /// processor had nothing to do. (A switch reads no clock: see `look`.)
 fn running_at_most(seen: &Seen, now: u64) -> Option<Duration> {
-    let waits = look::all().map(|tcb| tcb.look.see()).filter(|other| other.tid == seen.tid);
+    let waits = debug_info::all().map(|tcb| tcb.info.see()).filter(|other| other.tid == seen.tid);
     let last_wait = waits.map(|other| other.since).max().unwrap_or(0);
     let vps = service::vps();
     let vp = vps.iter().find(|vp| vp.tid.load(Relaxed) as u32 == seen.tid);
@@ -111,7 +111,7 @@ fn running_at_most(seen: &Seen, now: u64) -> Option<Duration> {
     (since != 0).then(|| Duration::from_nanos(now.saturating_sub(since)))
 }
 
-/// The name of a virtual processor by its number in a `Look`.
+/// The name of a virtual processor by its number in a `DebugInfo`.
 pub(super) fn vp_name(number: u32) -> String {
     match number >> 31 {
         0 => format!("vp{number}"),
@@ -121,27 +121,27 @@ pub(super) fn vp_name(number: u32) -> String {
 
 /// `tcb`'s thread; `None` if nobody has the block. Frames of suspended threads are copied if `frames`.
 pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot> {
-    let mut seen = tcb.look.see();
+    let mut seen = tcb.info.see();
     for _ in 0..LOOKS {
         match seen.phase {
-            look::FREE => return None,
+            debug_info::FREE => return None,
             // A kernel thread that does not wait for anything of ours is not ours to tell of.
-            look::KERNEL if seen.runs() => return None,
+            debug_info::KERNEL if seen.runs() => return None,
             _ => {}
         }
         let parked = tcb.park.is_parked();
         let state = match seen.phase {
-            look::NEW => State::New,
-            look::KERNEL => State::Waiting,
+            debug_info::NEW => State::New,
+            debug_info::KERNEL => State::Waiting,
             _ if seen.runs() => State::Running,
             _ if parked => State::Waiting,
             _ => State::Ready,
         };
-        let green = seen.phase == look::STARTED;
+        let green = seen.phase == debug_info::STARTED;
         let name = name(tcb, &seen);
         let stack = green.then(|| stack_use(&seen));
         let copied = (frames && green && !seen.runs()).then(|| suspended(&seen)).flatten();
-        if tcb.look.is_still(seen.moves) {
+        if tcb.info.is_still(seen.moves) {
             let waits = state == State::Waiting;
             let time = match state {
                 State::Waiting => Some(Duration::from_nanos(now.saturating_sub(seen.since))),
@@ -156,13 +156,13 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
                 reason: waits.then(|| unsafe { reason(&seen) }),
                 time,
                 vp: green.then(|| vp_name(seen.vp)),
-                kernel_thread: (green || seen.phase == look::KERNEL).then_some(seen.tid),
+                kernel_thread: (green || seen.phase == debug_info::KERNEL).then_some(seen.tid),
                 stack,
             };
             let without = if state == State::New { "" } else { "its stack could not be read" };
             return Some(Snapshot { thread, tcb, seen, frames: copied, without });
         }
-        seen = tcb.look.see();
+        seen = tcb.info.see();
     }
     // Never twice the same: it takes turns with others.
     let thread = Thread {
@@ -206,7 +206,7 @@ fn suspended(seen: &Seen) -> Option<Frames> {
 }
 
 fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {
-    if seen.phase == look::KERNEL {
+    if seen.phase == debug_info::KERNEL {
         let path = format!("/proc/self/task/{}/comm", seen.tid);
         return std::fs::read_to_string(path).ok().map(|name| name.trim_end().to_owned());
     }
@@ -217,7 +217,7 @@ fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {
     let mut bytes = vec![0; len.min(NAME)];
     let got = peek::read(at.addr(), &mut bytes);
     bytes.truncate(got);
-    tcb.look.has_name(seen.name).then(|| String::from_utf8_lossy(&bytes).into_owned())
+    tcb.info.has_name(seen.name).then(|| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// # Safety
@@ -233,7 +233,7 @@ unsafe fn reason(seen: &Seen) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use crate::vp::local;
+    use crate::sched::here;
     use crate::{Runtime, diagnosis};
 
     const PAGE: usize = 4096;
@@ -255,7 +255,7 @@ mod tests {
                 let thread =
                     crate::Builder::new().name("diver").stack_size(size).spawn(move || {
                         let lowest = dive(depth);
-                        let stack = local::tcb().unwrap().look.stack();
+                        let stack = here::tcb().unwrap().info.stack();
                         let me = diagnosis::threads()
                             .into_iter()
                             .find(|t| t.name.as_deref() == Some("diver"));

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use super::backtrace::Backtracer;
 use super::report::title;
 use super::sample::Asker;
-use super::service::to_stderr;
 use super::snapshot;
-use crate::thread::look;
-use crate::thread::tcb::Tcb;
-use crate::vp::processor::Vp;
+use crate::os::stderr::to_stderr;
+use crate::sched::vp::Vp;
+use crate::tcb::block::Tcb;
+use crate::tcb::debug_info;
 
 /// What one virtual processor was seen to run.
 struct Run {
@@ -53,7 +53,7 @@ impl Watchdog {
             let tcb = vp.running.load(Relaxed).cast_const();
             // SAFETY: null or a control block, which is immortal.
             let Some(block) = (unsafe { tcb.as_ref() }) else { continue };
-            let seen = block.look.see();
+            let seen = block.info.see();
             match self.runs.get_mut(&place) {
                 Some(run) if run.tcb == tcb && run.moves == seen.moves => {
                     if run.named.is_none() && now - run.since >= self.limit {
@@ -81,7 +81,7 @@ impl Watchdog {
 
 /// Names the thread, with its backtrace; how it is called, or `None` if it was gone.
 fn name(vp: &Vp, tcb: &'static Tcb, time: Duration) -> Option<String> {
-    let mut snapshot = snapshot::take(tcb, look::now(), false)?;
+    let mut snapshot = snapshot::take(tcb, debug_info::now(), false)?;
     if !snapshot.is_to_be_asked() {
         return None;
     }

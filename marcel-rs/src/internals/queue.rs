@@ -3,8 +3,8 @@
 use crossbeam_deque::{Steal, Stealer};
 
 use crate::list;
-use crate::thread::tcb::Tcb;
-use crate::vp::spawned::Spawned;
+use crate::sched::spawned::Spawned;
+use crate::tcb::block::Tcb;
 
 /// A thread's control block that is in no list. Blocks are immortal: dropped, it is lost until the process ends.
 pub struct Block(&'static Tcb);

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::hint::black_box;
 use std::io;
 
-use crate::context::pool::{ContextCache, ContextPool};
-use crate::context::{Context, Switch};
+use crate::stack::pool::{ContextCache, ContextPool};
+use crate::stack::{Context, Switch};
 
 /// What changes stacks in this build.
 pub const BACK_END: &str = if cfg!(feature = "back-end-corosensei") {

@@ -3,7 +3,7 @@
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::*;
 
-use crate::shim::{AtomicPtr, const_unless_modelled};
+use crate::os::{AtomicPtr, const_unless_modelled};
 
 /// What these lists link.
 ///

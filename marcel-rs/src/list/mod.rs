@@ -20,6 +20,7 @@ mod chain;
 mod linked;
 mod listed;
 
+#[cfg(any(test, not(loom)))]
 pub(crate) use chain::RunQueue;
 #[cfg(not(loom))]
 pub(crate) use chain::Stack;

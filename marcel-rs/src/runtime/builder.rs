@@ -5,22 +5,23 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::blocking::{Blocking, Mechanism, Settings, spare};
-use crate::context::overflow;
-use crate::context::pool::ContextPool;
+use crate::blocking::{Blocking, Mechanism, Settings};
+use crate::diagnosis::overflow;
 use crate::diagnosis::service;
 use crate::error::Error;
-use crate::hooks::Hooks;
+use crate::lwp::spare;
 use crate::runtime::Runtime;
-use crate::runtime::load::Load;
-use crate::runtime::mode::Mode;
-use crate::runtime::shared::{Group, Meeting, PolicyOf, Shared};
-use crate::thread::spawn;
+use crate::sched::ending::Ending;
+use crate::sched::hooks::Hooks;
+use crate::sched::load::Load;
+use crate::sched::mode::Mode;
+use crate::sched::policy::{Bubbles, Policy};
+use crate::sched::shared::{Group, Meeting, PolicyOf, Shared};
+use crate::sched::tick;
+use crate::sched::vp::{Kind, Place, Vp};
+use crate::stack::pool::ContextPool;
+use crate::task::spawn;
 use crate::topology::Topology;
-use crate::vp::ending::Ending;
-use crate::vp::policy::{Bubbles, Policy};
-use crate::vp::processor::{Kind, Place, Vp};
-use crate::vp::tick;
 use crate::{knobs, topology};
 
 /// Turns of a bubble with `MARCEL_POLICY=bubbles`.

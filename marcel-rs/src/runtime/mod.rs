@@ -2,23 +2,20 @@
 //! (`load`), its start and its end.
 
 pub(crate) mod builder;
-pub(crate) mod load;
-pub(crate) mod mode;
-pub(crate) mod shared;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 use self::builder::Builder;
-use self::load::Load;
-use self::mode::Mode;
-use self::shared::Shared;
 use crate::diagnosis::service;
 use crate::error::Error;
-use crate::thread::join::JoinHandle;
-use crate::thread::spawn;
-use crate::vp::local;
+use crate::sched::here;
+use crate::sched::load::Load;
+use crate::sched::mode::Mode;
+use crate::sched::shared::Shared;
+use crate::task::join::JoinHandle;
+use crate::task::spawn;
 
 /// A running set of virtual processors.
 ///
@@ -52,7 +49,7 @@ impl Runtime {
     /// # Panics
     /// When `f` panics, with its payload; when called from a green thread.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        assert!(local::vp().is_none(), "{}", Error::Nested);
+        assert!(here::vp().is_none(), "{}", Error::Nested);
         if self.shared.mode() == Mode::NoThread {
             return f();
         }
@@ -127,7 +124,7 @@ impl Drop for Runtime {
                 unsafe { vp.abandon() };
             }
         };
-        match local::vp() {
+        match here::vp() {
             // Refused: nobody waits for them, and their stacks stay.
             Some(vp) if std::ptr::eq(&*vp.shared, &*self.shared) => {
                 let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);

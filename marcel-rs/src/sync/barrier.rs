@@ -5,7 +5,7 @@ use std::fmt;
 use super::Interrupted;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A meeting of `n` threads, green or kernel, again and again.
 ///
@@ -142,7 +142,7 @@ impl fmt::Debug for Barrier {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::thread::tcb;
+    use crate::tcb::block as tcb;
     use loom::sync::{Arc, mpsc};
     use loom::thread;
 

@@ -7,7 +7,7 @@ use super::Interrupted;
 use super::mutex::MutexGuard;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Join, Primitive, WaitList};
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// Lets threads wait for a condition on data that a [`super::Mutex`] protects.
 ///

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Interrupted;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::{AtomicBool, const_unless_modelled};
+use crate::os::{AtomicBool, const_unless_modelled};
 
 /// An event that threads, green or kernel, wait for. Once set it stays so, and waits return at once, until it is reset.
 ///

@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use super::once::Once;
 use super::once_lock::OnceLock;
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A value that its initialiser makes at the first access, for green and kernel threads in any mixture.
 ///

@@ -55,10 +55,10 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
 
 #[cfg(not(loom))]
-use crate::thread::current::{is_stopping, others_runnable};
-use crate::thread::interrupt::{Interrupted, is_interrupted};
+use crate::task::current::{is_stopping, others_runnable};
+use crate::task::interrupt::{Interrupted, is_interrupted};
 #[cfg(loom)]
-use crate::thread::tcb::is_stopping;
+use crate::tcb::block::is_stopping;
 
 /// In a model every thread has a processor of its own.
 #[cfg(loom)]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::raw_mutex::RawMutex;
 use super::signal::{Limits, Outcome};
 use super::{Interrupted, NotSend};
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A mutual exclusion lock, fair in the long run, for green and kernel threads in any mixture.
 ///

@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering::*;
 use super::Interrupted;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::{AtomicU32, const_unless_modelled};
-use crate::thread::tcb::{self, Tcb};
+use crate::os::{AtomicU32, const_unless_modelled};
+use crate::tcb::block::{self as tcb, Tcb};
 
 const INCOMPLETE: u32 = 0;
 const POISONED: u32 = 1;

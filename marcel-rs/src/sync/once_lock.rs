@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use super::Interrupted;
 use super::once::Once;
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A cell that is written once and read ever after, by green and kernel threads in any mixture.
 ///

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::{self, AtomicU32, const_unless_modelled};
+use crate::os::{self, AtomicU32, const_unless_modelled};
 
 const FREE: u32 = 0;
 const LOCKED: u32 = 1;
@@ -126,7 +126,7 @@ impl RawMutex {
             if cfg!(loom) || self.word.load(Relaxed) == CONTENDED || super::others_runnable() {
                 return false;
             }
-            shim::spin_loop();
+            os::spin_loop();
         }
         false
     }

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::*;
 
 use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::{AtomicU32, const_unless_modelled};
+use crate::os::{AtomicU32, const_unless_modelled};
 
 const WRITER: u32 = 1 << 31;
 const WAITERS: u32 = 1 << 30;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::raw_rwlock::{RawRwLock, Wish};
 use super::signal::{Limits, Outcome};
 use super::{Interrupted, NotSend};
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A lock for many readers or one writer, fair to both, for green and kernel threads in any mixture.
 ///

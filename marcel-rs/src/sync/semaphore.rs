@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::Interrupted;
 use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
-use crate::shim::const_unless_modelled;
+use crate::os::const_unless_modelled;
 
 /// A number of permits, for green and kernel threads in any mixture.
 ///
@@ -294,7 +294,7 @@ impl fmt::Debug for Permit<'_> {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::thread::tcb;
+    use crate::tcb::block as tcb;
     use loom::sync::{Arc, mpsc};
     use loom::thread;
 

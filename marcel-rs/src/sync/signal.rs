@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 use crate::list::{Leave, Listed};
-use crate::shim::AtomicU32;
-use crate::thread::tcb::{self, Tcb};
+use crate::os::AtomicU32;
+use crate::tcb::block::{self as tcb, Tcb};
 
 const WAITING: u32 = 0;
 const CLAIMED: u32 = 1;

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use crate::shim::{self, AtomicBool, UnsafeCell, const_unless_modelled};
+use crate::os::{self, AtomicBool, UnsafeCell, const_unless_modelled};
 
 /// How often to look at a taken lock before the kernel is asked to run somebody else.
 const SPINS: u32 = 64;
@@ -64,12 +64,12 @@ impl Word {
         loop {
             if cfg!(not(loom)) && spins < SPINS {
                 spins += 1;
-                shim::spin_loop();
+                os::spin_loop();
                 if self.0.load(Relaxed) {
                     continue;
                 }
             } else {
-                shim::yield_now();
+                os::yield_now();
             }
             if self.take() {
                 return;

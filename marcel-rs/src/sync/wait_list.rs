@@ -16,7 +16,7 @@ use super::queue::{Node, Queue};
 use super::signal::{Limits, Outcome, Signal, Wake, Wakes};
 use super::spin::Spin;
 use crate::list::{Leave, Listed};
-use crate::shim::{AtomicBool, const_unless_modelled};
+use crate::os::{AtomicBool, const_unless_modelled};
 
 /// See the module's description.
 pub(super) struct WaitList<S, W = ()> {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::*;
 
 use super::fifo::Fifo;
 use crate::list::{Leave, Listed};
-use crate::shim::AtomicUsize;
+use crate::os::AtomicUsize;
 use crate::sync::queue::{Node, Queue};
 use crate::sync::signal::{Limits, Outcome, Signal, Wake, Wakes};
 use crate::sync::spin::Spin;

@@ -1,0 +1,169 @@
+//! What a virtual processor does when it has nothing to run: it asks the I/O manager, looks a little while longer,
+//! then sleeps.
+//!
+//! The *little while* is for programs that hand work from core to core: a thread that is spawned or woken within it
+//! costs no system call and no interrupt; whoever makes work visible while somebody looks wakes nobody. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
+//! processors of a kind do it at once, and none where a core has more than one.
+
+use std::time::Instant;
+
+use crate::sched::hooks::Idle;
+use crate::sched::policy::Priority;
+use crate::sched::vp::{Kind, Vp};
+use crate::topology;
+use crate::trace::event;
+use crate::trace::{self, Kind as Trace};
+
+impl Vp {
+    /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
+    pub(super) fn rest(&'static self) {
+        self.become_idle();
+        let recorded = trace::often(Trace::Rest, 0, 0);
+        if !self.look_around() {
+            self.sleep();
+        }
+        if recorded {
+            trace::record(Trace::RestEnd, 0, 0);
+        }
+    }
+
+    fn sleep(&'static self) {
+        self.tick.disarm();
+        self.meet();
+        let deadline = self.next_deadline();
+        event!("sleep", vp = self.number());
+        trace::record(Trace::Sleep, 0, 0);
+        self.announce();
+        let last_look = || self.has_work() || self.shared.is_stopping();
+        let slept = match self.shared.hooks() {
+            Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
+            None => false,
+        };
+        if !slept {
+            self.sleeper.sleep(deadline, last_look);
+        }
+        self.withdraw();
+        event!("wake", vp = self.number());
+        trace::record(Trace::Wake, 0, 0);
+    }
+
+    /// It is about to sleep: whoever makes work visible may wake it for it.
+    pub(super) fn announce(&self) {
+        match self.original {
+            None => self.shared.idle(self.kind()).announce(self.index()),
+            Some(original) => {
+                let lent = self.shared.lent(self.kind());
+                self.lending.announce(lent, original.index());
+                // It may have been woken for work that it may not take any more.
+                if !self.lending.is_on() && self.fresh_in_sight() {
+                    self.shared.wake_for_work(self.kind());
+                }
+            }
+        }
+    }
+
+    pub(super) fn withdraw(&self) {
+        match self.original {
+            None => self.shared.idle(self.kind()).withdraw(self.index()),
+            Some(original) => self.shared.lent(self.kind()).withdraw(original.index()),
+        }
+    }
+
+    /// Polls and looks for work, for a bounded time; true if there is some.
+    fn look_around(&'static self) -> bool {
+        let hooks = self.shared.hooks();
+        // Not a standby: who looks around is relied on to take what it sees.
+        let spin = match self.original {
+            None => self.shared.begin_spinning(self.kind()),
+            Some(_) => None,
+        };
+        if hooks.is_none() && spin.is_none() {
+            return false;
+        }
+        let since = Instant::now();
+        let mut found = false;
+        loop {
+            let again = match hooks.map_or(Idle::Sleep, |hooks| hooks.idle(self, since)) {
+                Idle::Found => {
+                    found = true;
+                    break;
+                }
+                Idle::Again => true,
+                Idle::Sleep => spin.is_some_and(|time| since.elapsed() < time),
+            };
+            if self.has_work() || self.timer_is_due() {
+                found = true;
+                break;
+            }
+            if !again || self.shared.is_stopping() {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        if spin.is_some() {
+            self.shared.end_spinning(self.kind());
+            // SAFETY: on our kernel thread, in the scheduler.
+            unsafe { self.own() }.looked_around.set(found);
+        }
+        found
+    }
+
+    /// It has looked around, and has taken something: those who saw it looking have woken nobody, so it wakes
+    /// somebody for what is left.
+    #[cold]
+    pub(super) fn pass_on(&self) {
+        if self.fresh_in_sight() {
+            self.shared.wake_for_work(self.kind());
+        }
+    }
+
+    /// A reactive virtual processor goes to its group's core when every core computes, and is free when not. A
+    /// wake-up on the same core needs no interrupt to another one (measured on a virtual machine: half a
+    /// ping-pong of 4.1 µs against 13–18), and under load no core is better than another.
+    fn meet(&self) {
+        let Some(meeting) = &self.shared.meeting else { return };
+        let loaded = self.shared.is_loaded();
+        // SAFETY: on our kernel thread, in the scheduler.
+        let own = unsafe { self.own() };
+        if self.kind() == Kind::Reactive && own.meets != loaded {
+            own.meets = loaded;
+            let one = std::slice::from_ref(&meeting.core);
+            // Refused: the kernel's choice is as right as ours, only slower.
+            let _ = topology::restrict_current_thread(if loaded { one } else { &meeting.all });
+        }
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        // SAFETY: on our kernel thread, in the scheduler.
+        unsafe { self.own() }.timers.next()
+    }
+
+    pub(super) fn timer_is_due(&self) -> bool {
+        self.next_deadline().is_some_and(|d| d <= Instant::now())
+    }
+
+    /// Whether a queue that this virtual processor serves holds a thread. From another kernel thread than its
+    /// own, the queues that nobody else may look at are left out.
+    pub fn has_work(&self) -> bool {
+        // SAFETY: on our kernel thread; see `wake`.
+        let own = || unsafe { self.own() };
+        self.has_mail()
+            || self.is_current() && (own().order.len() > 0 || !own().spawned.is_empty())
+            || self.is_current() && self.may_take() && self.fresh_in_sight()
+    }
+
+    /// Whether a thread that others keep, and that it could run, is to be had.
+    pub(crate) fn fresh_in_sight(&self) -> bool {
+        let shared = &self.shared;
+        let is_waiting = |priority| !shared.injector(self.kind(), priority).is_empty();
+        is_waiting(Priority::Normal)
+            || shared
+                .vps(self.kind())
+                .iter()
+                .any(|vp| !vp.stealer.is_empty() || vp.is_busy() && !vp.movable.is_empty())
+            || shared.is_special()
+                && (is_waiting(Priority::High)
+                    || is_waiting(Priority::Low)
+                    || shared.bound_to(&self.place.path).any(|queue| !queue.is_empty()))
+    }
+}

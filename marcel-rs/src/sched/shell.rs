@@ -1,0 +1,140 @@
+//! What is left of a virtual processor when its runtime has ended, and how the next runtime uses it again.
+//!
+//! Virtual processors are immortal, as control blocks are: who wakes a thread touches the sleeper of its home *after*
+//! the thread can have run to its end, and the runtime with it; and programs keep references. (Where threads migrate,
+//! who wakes also looks for one who may take the thread: that takes some instructions, and the runtime's end waits for
+//! it, see `Vp::wakers`.) So what a runtime shares is let go of, and the shell is kept for a virtual processor of the same kind, number and place, for which everything
+//! that others may look at stays as it was. A late notification wakes that one for nothing.
+//!
+//! Rejected: counting references (the last decrement would free memory on the progress path); waiting until nobody can
+//! hold one (nobody knows).
+
+use std::cell::UnsafeCell;
+use std::ops::Deref;
+use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::sched::policy::Order;
+use crate::sched::shared::Shared;
+use crate::sched::spawned::Spawned;
+use crate::sched::vp::{Kind, Own, Place, Vp};
+
+static SHELLS: Mutex<Vec<&'static Vp>> = Mutex::new(Vec::new());
+
+fn shells() -> MutexGuard<'static, Vec<&'static Vp>> {
+    SHELLS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a virtual processor shares with the others, while its runtime lives. Used by its own kernel thread, and by who
+/// keeps the runtime alive.
+pub(crate) struct Link(UnsafeCell<Option<Arc<Shared>>>);
+
+// SAFETY: changed only while the virtual processor has no kernel thread and nobody has its runtime.
+unsafe impl Sync for Link {}
+// SAFETY: as above.
+unsafe impl Send for Link {}
+
+impl Link {
+    pub(super) fn new(shared: Arc<Shared>) -> Link {
+        Link(UnsafeCell::new(Some(shared)))
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        // SAFETY: see `Sync`.
+        unsafe { &*self.0.get() }.as_ref().expect("its runtime lives")
+    }
+
+    /// # Safety
+    /// Nobody else uses it meanwhile.
+    unsafe fn set(&self, shared: Option<Arc<Shared>>) {
+        // SAFETY: the caller's promise.
+        unsafe { *self.0.get() = shared };
+    }
+}
+
+impl Deref for Link {
+    type Target = Shared;
+
+    #[inline]
+    fn deref(&self) -> &Shared {
+        self.shared()
+    }
+}
+
+impl Vp {
+    /// A virtual processor that has no kernel thread yet: a shell, or a fresh one. `alone`: nobody steals from it.
+    pub(crate) fn make(
+        shared: Arc<Shared>,
+        (kind, index): (Kind, usize),
+        place: Place,
+        order: Order,
+        alone: bool,
+    ) -> &'static Vp {
+        let fifo = shared.migrating();
+        let fits = |vp: &&Vp| {
+            // SAFETY: those in the list have neither kernel thread nor runtime, and we have its lock.
+            let own = || unsafe { vp.own() };
+            vp.kind() == kind
+                && vp.index() == index
+                && vp.place == place
+                && own().spawned.is_fifo() == fifo
+        };
+        let mut shells = shells();
+        let Some(at) = shells.iter().position(fits) else {
+            drop(shells);
+            let spawned = Spawned::new(alone, fifo);
+            return Box::leak(Box::new(Vp::new(shared, (kind, index), place, order, spawned)));
+        };
+        let vp = shells.swap_remove(at);
+        drop(shells);
+        // SAFETY: it is in the list no more, and it has neither kernel thread nor runtime.
+        let own = unsafe {
+            vp.shared.set(Some(shared));
+            vp.own()
+        };
+        own.order = order;
+        own.spawned.reset(alone);
+        vp
+    }
+
+    /// The kernel thread has ended, or was never started, and the runtime goes.
+    ///
+    /// # Safety
+    /// That is so, and nobody uses its [`Link`] any more.
+    pub(crate) unsafe fn abandon(&'static self) {
+        // SAFETY: the caller's promise.
+        let own = unsafe { self.own() };
+        debug_assert!(own.live.is_empty() && own.spawned.is_empty());
+        own.empty();
+        self.busy.store(false, Relaxed);
+        self.running.store(std::ptr::null_mut(), Relaxed);
+        self.tid.store(0, Relaxed);
+        while self.wakers.load(Acquire) > 0 {
+            std::thread::yield_now(); // some instructions, and the kernel's turn
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.set(None) };
+        // What may stand by for it is made once, and a standby is somebody's: neither is used again.
+        if self.standby.get().is_none() && self.original.is_none() {
+            shells().push(self);
+        } else {
+            RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
+    }
+}
+
+/// Shells that are not used again; kept reachable for whoever looks for leaks.
+static RETIRED: Mutex<Vec<&'static Vp>> = Mutex::new(Vec::new());
+
+impl Own {
+    /// Gives back what costs memory.
+    fn empty(&mut self) {
+        self.order = Order::default();
+        self.timers = Default::default();
+        self.live = Vec::new();
+        self.panicking = 0;
+        self.favourite.set(None);
+        self.meets = false;
+    }
+}

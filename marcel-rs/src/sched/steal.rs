@@ -1,0 +1,153 @@
+//! Threads that never ran, as a policy sees them: the virtual processor's own, those in queues that several serve,
+//! and its neighbours'.
+//!
+//! A started thread is stolen only in a runtime whose builder was told, unsafely, that its threads may migrate.
+//! Then a virtual processor that has several to run puts all but one where it keeps what it has spawned, which then
+//! is first in, first out (`share_surplus`), and one that finds nothing there looks into its neighbours' inboxes: an
+//! inbox is taken as a whole, so it does not matter who takes it. (Not a standby: nobody steals from it.)
+
+use crossbeam_deque::{Injector, Steal};
+
+use crate::sched::ending::Panics;
+use crate::sched::policy::{Fresh, From, Priority, Ready, Why};
+use crate::sched::spawned::Spawned;
+use crate::sched::vp::{Own, Vp};
+use crate::tcb::block::Tcb;
+use crate::trace;
+use crate::trace::event;
+
+/// What virtual processor `vp` may take.
+pub(super) struct Reachable<'a> {
+    pub(super) vp: &'a Vp,
+    pub(super) spawned: &'a mut Spawned,
+}
+
+impl Fresh for Reachable<'_> {
+    #[inline(always)]
+    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+        let found = match (priority, from) {
+            (Priority::Normal, From::Own) => self.spawned.pop(),
+            (Priority::Normal, From::Anywhere) => {
+                self.spawned.pop().or_else(|| self.shared().or_else(|| self.neighbours()))
+            }
+            (Priority::Normal, From::OthersFirst) => {
+                self.shared().or_else(|| self.spawned.pop_fairly())
+            }
+            _ if self.vp.shared.is_special() => self.unusual(priority),
+            _ => None,
+        };
+        found.map(Ready::new)
+    }
+}
+
+impl Reachable<'_> {
+    #[cold]
+    fn unusual(&self, priority: Priority) -> Option<&'static Tcb> {
+        let vp = self.vp;
+        vp.may_take().then(|| steal(vp.shared.injector(vp.kind(), priority))).flatten()
+    }
+
+    /// From the queues that several virtual processors serve.
+    #[inline(never)]
+    fn shared(&mut self) -> Option<&'static Tcb> {
+        if !self.vp.may_take() {
+            return None;
+        }
+        let shared = &self.vp.shared;
+        if shared.is_special()
+            && let Some(tcb) = shared.bound_to(&self.vp.place.path).find_map(steal)
+        {
+            return Some(tcb);
+        }
+        let injector = shared.injector(self.vp.kind(), Priority::Normal);
+        if injector.is_empty() {
+            return None;
+        }
+        let tcb = self.spawned.take_from(injector)?;
+        if !self.spawned.is_empty() || !injector.is_empty() {
+            shared.wake_for_work(self.vp.kind());
+        }
+        Some(tcb)
+    }
+
+    /// The oldest of the nearest neighbour that has some.
+    #[inline(never)]
+    fn neighbours(&mut self) -> Option<&'static Tcb> {
+        if !self.vp.may_take() {
+            return None;
+        }
+        let shared = &self.vp.shared;
+        let vps = shared.vps(self.vp.kind());
+        for &index in &self.vp.place.steal_order {
+            let victim = vps[index];
+            loop {
+                match victim.stealer.steal() {
+                    Steal::Success(tcb) => {
+                        event!(
+                            "steal",
+                            thread = tcb.info.number(),
+                            vp = self.vp.number(),
+                            from = victim.number()
+                        );
+                        let from = victim.number();
+                        trace::often(trace::Kind::Steal, tcb.info.number().into(), from.into());
+                        if !victim.stealer.is_empty() {
+                            shared.wake_for_work(self.vp.kind());
+                        }
+                        return Some(tcb);
+                    }
+                    Steal::Empty => break,
+                    Steal::Retry => {}
+                }
+            }
+        }
+        None
+    }
+}
+
+/// One from a queue that several serve.
+fn steal(injector: &Injector<&'static Tcb>) -> Option<&'static Tcb> {
+    loop {
+        match injector.steal() {
+            Steal::Success(tcb) => return Some(tcb),
+            Steal::Empty => return None,
+            Steal::Retry => {}
+        }
+    }
+}
+
+impl Vp {
+    /// Where threads migrate: others may have what we do not run next, now or when they have nothing to do.
+    pub(super) fn share_surplus(&self, own: &mut Own) {
+        while let Some(tcb) = own.order.spare(may_migrate) {
+            own.spawned.push(tcb);
+            self.shared.wake_for_work(self.kind());
+        }
+    }
+
+    /// Where threads migrate: what was woken for a neighbour that is busy.
+    pub(super) fn rob_inboxes(&self, own: &mut Own) -> bool {
+        if !self.may_take() {
+            return false;
+        }
+        let vps = self.shared.vps(self.kind());
+        for &index in &self.place.steal_order {
+            let victim = vps[index];
+            if victim.is_busy() {
+                victim.movable.drain(|tcb| own.order.put(tcb, Why::Woken));
+            }
+            if own.order.len() > 0 {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread, nor being unwound. Asked by
+/// who has the thread, which does not run.
+pub(super) fn may_migrate(tcb: &Tcb) -> bool {
+    tcb.own.traits.get().bound.is_none()
+        && tcb.own.panics.get() == Panics::No
+        && !tcb.own.unwinding.get()
+}

@@ -1,0 +1,195 @@
+//! The tick: a timer signal to the kernel thread of a busy virtual processor.
+//!
+//! A computing green thread never yields, so the I/O manager is called from a signal handler instead. Each
+//! virtual processor has a timer of its own that signals its kernel thread only. It is armed when the
+//! virtual processor is busy *and* something is pending; it is disarmed by the handler that finds nothing
+//! left, and before the virtual processor sleeps. So a request that completes within a period costs at most
+//! one system call for the timer, and silence costs nothing.
+//!
+//! The handler runs on an alternate stack (green threads' stacks are small), saves `errno`, and does nothing
+//! if the kernel thread is in the scheduler, which polls by itself (DESIGN §4.5).
+//!
+//! Rejected: one timer for the process (its signal would go to any thread); `SIGALRM`/`ITIMER_PROF` (left to
+//! the application).
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::time::Duration;
+
+use crate::sched::here;
+use crate::trace;
+
+/// No timer.
+const NONE: usize = usize::MAX;
+
+/// The timer of one virtual processor.
+pub(crate) struct Tick {
+    timer: AtomicUsize,
+    period_ns: UnsafeCell<i64>,
+    armed: AtomicBool,
+}
+
+// SAFETY: `period_ns` is written once, by `create`, before `timer` is published with release.
+unsafe impl Sync for Tick {}
+
+impl Default for Tick {
+    fn default() -> Self {
+        Tick {
+            timer: AtomicUsize::new(NONE),
+            period_ns: UnsafeCell::new(0),
+            armed: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The signal that ticks use.
+pub(crate) fn signal() -> i32 {
+    libc::SIGRTMIN() + 6
+}
+
+impl Tick {
+    /// Makes the timer, for the calling kernel thread.
+    pub(crate) fn create(&self, period: Duration) -> io::Result<()> {
+        install_handler()?;
+        // SAFETY: all-zero is a valid sigevent.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = signal();
+        // SAFETY: gettid has no arguments.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer: libc::timer_t = std::ptr::null_mut();
+        // SAFETY: valid pointers to a sigevent and to the result.
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: `timer` is still NONE, so nobody reads the period.
+        unsafe { *self.period_ns.get() = period.as_nanos().clamp(1, i64::MAX as u128) as i64 };
+        self.timer.store(timer as usize, Release);
+        self.armed.store(false, Release);
+        Ok(())
+    }
+
+    /// Starts ticking, if it does not tick. Any thread, signal handlers included.
+    pub(crate) fn arm(&self) {
+        if !self.armed.load(Relaxed) && !self.armed.swap(true, AcqRel) {
+            self.set(true);
+        }
+    }
+
+    /// Stops ticking.
+    pub(crate) fn disarm(&self) {
+        if self.armed.load(Relaxed) && self.armed.swap(false, AcqRel) {
+            self.set(false);
+        }
+    }
+
+    /// Deletes the timer. On the kernel thread that made it.
+    pub(crate) fn delete(&self) {
+        self.armed.store(true, Relaxed); // no `arm` from now on
+        let timer = self.timer.swap(NONE, AcqRel);
+        if timer != NONE {
+            // SAFETY: made by `create`; `set` in flight at most gets EINVAL from the kernel.
+            unsafe { libc::timer_delete(timer as libc::timer_t) };
+        }
+    }
+
+    fn set(&self, on: bool) {
+        let timer = self.timer.load(Acquire);
+        if timer == NONE {
+            return;
+        }
+        // SAFETY: written before `timer` was published.
+        let ns = if on { unsafe { *self.period_ns.get() } } else { 0 };
+        let period = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+        let spec = libc::itimerspec { it_interval: period, it_value: period };
+        // SAFETY: a timer made by `create` and a valid itimerspec; async-signal-safe by POSIX.
+        unsafe {
+            libc::timer_settime(timer as libc::timer_t, 0, &spec, std::ptr::null_mut());
+        }
+    }
+}
+
+fn install_handler() -> io::Result<()> {
+    static ONCE: Once = Once::new();
+    static FAILED: AtomicBool = AtomicBool::new(false);
+    ONCE.call_once(|| {
+        // SAFETY: all-zero is a valid sigaction; the handler has the SA_SIGINFO signature.
+        let ret = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(signal(), &action, std::ptr::null_mut())
+        };
+        FAILED.store(ret != 0, Relaxed);
+    });
+    if FAILED.load(Relaxed) {
+        Err(io::Error::other("the tick's signal is not to be had"))
+    } else {
+        Ok(())
+    }
+}
+
+extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let Some(vp) = here::vp() else { return };
+    if here::in_scheduler() || here::in_tick() {
+        return;
+    }
+    // SAFETY: errno of this thread.
+    let errno = unsafe { *libc::__errno_location() };
+    here::set_in_tick(true);
+    trace::record(trace::Kind::Tick, 0, 0);
+    if let Some(hooks) = vp.shared.hooks()
+        && !hooks.tick(vp)
+    {
+        vp.tick.disarm();
+    }
+    trace::record(trace::Kind::TickEnd, 0, 0);
+    here::set_in_tick(false);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}
+
+/// Gives the calling kernel thread an alternate stack for signal handlers; taken back when dropped.
+pub(crate) struct AltStack {
+    memory: *mut libc::c_void,
+    before: libc::stack_t,
+}
+
+const ALT_STACK: usize = 128 * 1024;
+
+impl AltStack {
+    /// Installs it; `None` when there is no memory.
+    pub(crate) fn install() -> Option<AltStack> {
+        // SAFETY: a fresh anonymous mapping, then valid stack_t values.
+        unsafe {
+            let memory = libc::mmap(
+                std::ptr::null_mut(),
+                ALT_STACK,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            );
+            if memory == libc::MAP_FAILED {
+                return None;
+            }
+            let new = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALT_STACK };
+            let mut before: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(&new, &mut before);
+            Some(AltStack { memory, before })
+        }
+    }
+}
+
+impl Drop for AltStack {
+    fn drop(&mut self) {
+        // SAFETY: restores what was there, then unmaps memory that no handler uses any more.
+        unsafe {
+            libc::sigaltstack(&self.before, std::ptr::null_mut());
+            libc::munmap(self.memory, ALT_STACK);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The switch between the scheduler and a green thread, and the stacks that threads run on.
+//!
+//! A [`Context`] is a stack with a first frame that lives for ever: it runs the body of one thread, says
+//! [`Switch::Ended`], and when it is resumed again runs the body of the next one. So starting a thread on a
+//! pooled context sets nothing up at all.
+//!
+//! ```text
+//!   take ──▶ idle ──resume──▶ running ──suspend(Yield, Park)──▶ suspended ──resume──▶ running
+//!             ▲                  │                                  │
+//!             └── Ended: put ────┘◀───────────── unwind ────────────┘
+//! ```
+//!
+//! What a context needs lies at the top of its own stack ([`Frame`]): a context is one pointer, a list of
+//! them needs no memory, and the line is warm when the thread above it runs.
+//!
+//! # Back ends
+//! How to change stacks is a [`BackEnd`]; the rest of the crate sees none of it.
+//!
+//! | back end | chosen by | a switch and back, the thread's calls inlined / two calls deep |
+//! |---|---|---|
+//! | `assembly` | default on x86-64 and aarch64 | 4 / 5 ns |
+//! | `coroutine`: the crate `corosensei` | feature `back-end-corosensei`; default elsewhere; AddressSanitizer | 3 / 20 ns |
+//! | `fcontext`: the crate `context` (Boost.Context) | feature `back-end-context` (needs a C compiler) | 10 / 22 ns |
+//!
+//! (AMD EPYC, one core.) Why the default is our own: processors predict where a `ret` goes by a stack of the
+//! calls before it. corosensei switches by `call` and `ret`, which is right for a generator, whose resumer and
+//! body are inlined into one loop. A thread suspends some calls deep, in `park` or `lock`, and every switch then
+//! costs two wrong predictions: one at the switch, one where `park` returns. A plain jump leaves that stack
+//! alone. Boost's functions jump as well, but are reached by a `call` that has no `ret`, and save the control
+//! words of the floating-point units (the others leave those to the kernel thread).
+//!
+//! Unwinding needs nothing of a back end: a suspended thread that is to be unwound is resumed with an errand,
+//! and raises a panic in its own `suspend`. Every frame that is crossed is Rust's, and the payload ends where
+//! the thread's panics end.
+
+#[cfg(not(any(feature = "back-end-corosensei", feature = "back-end-context")))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod assembly;
+#[cfg(any(
+    feature = "back-end-corosensei",
+    not(any(feature = "back-end-context", target_arch = "x86_64", target_arch = "aarch64"))
+))]
+mod coroutine;
+#[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]
+mod fcontext;
+pub(crate) mod memory;
+pub(crate) mod pool;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+#[cfg(not(any(feature = "back-end-corosensei", feature = "back-end-context")))]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use self::assembly::Engine;
+#[cfg(any(
+    feature = "back-end-corosensei",
+    not(any(feature = "back-end-context", target_arch = "x86_64", target_arch = "aarch64"))
+))]
+use self::coroutine::Engine;
+#[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]
+use self::fcontext::Engine;
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::panic::resume_unwind;
+use std::ptr::NonNull;
+
+use self::memory::Stack;
+
+/// Why a thread gave control back to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Switch {
+    /// It goes to the end of the run queue.
+    Yield,
+    /// It waits for an unpark.
+    Park,
+    /// Its body has returned: the context is idle.
+    Ended,
+}
+
+/// What changes stacks; see the module's description. Lives at one address, in a [`Frame`].
+trait BackEnd: Sized {
+    /// Makes `frame.engine`, which is not initialised, a suspended context that enters [`first_frame`] at the
+    /// first resume.
+    ///
+    /// # Safety
+    /// The memory below the frame, down to `stack`'s guard, is the context's, and stays.
+    unsafe fn init(frame: *mut Frame, stack: &Stack);
+
+    /// Runs what is suspended here until it suspends again.
+    ///
+    /// # Safety
+    /// It is suspended, and the caller is the only one who resumes it.
+    unsafe fn resume(&self) -> Switch;
+
+    /// Goes back to the resumer; returns when resumed again.
+    ///
+    /// # Safety
+    /// On this context's own stack.
+    unsafe fn suspend(&self, how: Switch);
+
+    /// The stack is about to be used for something else; nothing of the idle context is left.
+    ///
+    /// # Safety
+    /// The context is idle, and never resumed again.
+    unsafe fn retire(&self) {}
+}
+
+/// What lies at the top of a context's stack.
+#[repr(C, align(64))]
+struct Frame {
+    engine: Engine,
+    /// What a suspended thread does first when it is resumed.
+    errand: Cell<Option<fn()>>,
+    body: fn(),
+    stack: Stack,
+}
+
+/// Bytes at the top of a stack that are not for the thread.
+const FRAME: usize = size_of::<Frame>();
+
+/// Runs bodies for ever.
+///
+/// # Safety
+/// Entered by [`BackEnd::resume`] on the stack of `frame`.
+unsafe fn first_frame(frame: *const Frame) -> ! {
+    // SAFETY: it lies above us on our own stack.
+    let frame = unsafe { &*frame };
+    loop {
+        (frame.body)();
+        // SAFETY: we are on its stack.
+        unsafe { frame.engine.suspend(Switch::Ended) };
+    }
+}
+
+/// A stack, and what runs on it or waits there to run. Whoever has one gives it back to its pool in the end,
+/// idle: dropping it would lose the stack.
+pub(crate) struct Context(NonNull<Frame>);
+
+// SAFETY: an idle context's frames hold nothing of the kernel thread that they ran on. Others do, or may: those
+// who own them keep them where they are.
+unsafe impl Send for Context {}
+
+impl Context {
+    /// An idle context on `stack`, that will run `body` at each resume that finds it idle. `body` must not
+    /// unwind.
+    ///
+    /// # Safety
+    /// Nobody else uses the stack until [`Context::into_stack`].
+    unsafe fn new(stack: Stack, body: fn()) -> Context {
+        let frame = (stack.top() - FRAME) as *mut Frame;
+        // SAFETY: in the stack's mapping, and aligned since tops are; all fields are written, and nobody else
+        // looks at them.
+        unsafe {
+            (&raw mut (*frame).errand).write(Cell::new(None));
+            (&raw mut (*frame).body).write(body);
+            (&raw mut (*frame).stack).write(stack);
+            Engine::init(frame, &stack);
+            Context(NonNull::new_unchecked(frame))
+        }
+    }
+
+    #[inline(always)]
+    fn frame(&self) -> &Frame {
+        // SAFETY: it lives as long as the context; only cells change.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Runs the thread until it switches out or ends.
+    ///
+    /// # Safety
+    /// The context is idle or suspended, and the caller's to run.
+    #[inline(always)]
+    pub(crate) unsafe fn resume(&self) -> Switch {
+        // SAFETY: the caller's promise.
+        unsafe { self.frame().engine.resume() }
+    }
+
+    /// Switches back to whoever resumed the thread. Returns when it is resumed; unwinds after
+    /// [`Context::condemn`].
+    ///
+    /// # Safety
+    /// By the thread that runs in this context, on its stack.
+    #[inline(always)]
+    pub(crate) unsafe fn suspend(&self, how: Switch) {
+        let frame = self.frame();
+        // SAFETY: the caller's promise.
+        unsafe { frame.engine.suspend(how) };
+        if let Some(errand) = frame.errand.get() {
+            frame.errand.set(None);
+            errand();
+        }
+    }
+
+    /// The thread, which is suspended, unwinds its stack when it is resumed. Its destructors may suspend again: there
+    /// is no second panic.
+    pub(crate) fn condemn(&self) {
+        self.frame().errand.set(Some(raise));
+    }
+
+    /// The stack.
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.frame().stack
+    }
+
+    /// The stack of an idle context, for something else.
+    fn into_stack(self) -> Stack {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: idle, by the caller's word, and given up here.
+        unsafe { this.frame().engine.retire() };
+        this.frame().stack
+    }
+}
+
+/// The payload of a forced unwinding; ends where the thread's panics are caught.
+struct Unwound;
+
+#[cold]
+fn raise() {
+    resume_unwind(Box::new(Unwound));
+}

@@ -1,0 +1,193 @@
+//! The waiters of a latch, when they are more than one thread.
+//!
+//! ```text
+//!   word ──▶ node ──▶ node ──▶ the thread that came first, or nothing
+//! ```
+//!
+//! A link is a word like the latch's own: nothing, a control block, or a node with the bit LIST. Nodes are pushed on top
+//! without a lock. Who takes one off, from anywhere, sets LOCKED first: that excludes others who would push or take
+//! off, and turns whoever sets the latch away (see `latch`).
+//!
+//! Whoever has the list of a set latch *fires* each node: a function of the node's, which touches it for the last time.
+
+use std::sync::atomic::Ordering::*;
+
+use super::{DONE, Latch};
+use crate::os::{UnsafeCell, yield_now};
+use crate::tcb::block::Tcb;
+
+/// The word is a node.
+pub(super) const LIST: usize = 2;
+/// Somebody changes the list.
+pub(super) const LOCKED: usize = 4;
+
+/// One of those who learn that a [`Latch`] is set: put it at the start of a `repr(C)` structure that the function
+/// `fire` knows. For I/O managers: threads have [`Latch::wait`].
+#[derive(Debug)]
+#[repr(align(8))]
+pub struct LatchNode {
+    /// Under the list's lock.
+    next: UnsafeCell<*mut ()>,
+    fire: unsafe fn(*const LatchNode) -> After,
+}
+
+/// What is to be called when everybody of the list has been told, if anything.
+type After = Option<fn()>;
+
+impl LatchNode {
+    /// A node in no list. `fire` is called once for each time that the node is enlisted and does not leave, by whoever
+    /// sets the latch or was changing its list at that moment. When the whole list is through, one of the functions
+    /// that were returned is called; it may be called in the tick's handler, too.
+    ///
+    /// # Safety
+    /// `fire` may be called on any thread, and in the tick's handler: see the rules of the progress path. What it
+    /// does with the node it does before it allows anybody to free it.
+    pub unsafe fn new(fire: unsafe fn(*const LatchNode) -> Option<fn()>) -> LatchNode {
+        LatchNode { next: UnsafeCell::new(std::ptr::null_mut()), fire }
+    }
+}
+
+/// A thread that waits beside others, on its own stack: it sleeps on a latch of its own.
+#[repr(C)]
+pub(super) struct Sleeper {
+    node: LatchNode,
+    latch: Latch,
+}
+
+impl Sleeper {
+    pub(super) fn new() -> Sleeper {
+        unsafe fn fire(node: *const LatchNode) -> After {
+            // SAFETY: the first field of a `Sleeper`, which stays until its latch is set: the last touch.
+            unsafe { &(*node.cast::<Sleeper>()).latch }.set();
+            None
+        }
+        // SAFETY: to set a latch is allowed anywhere.
+        Sleeper { node: unsafe { LatchNode::new(fire) }, latch: Latch::new() }
+    }
+
+    pub(super) fn node(&self) -> *const LatchNode {
+        (&raw const *self).cast()
+    }
+
+    pub(super) fn latch(&self) -> &Latch {
+        &self.latch
+    }
+}
+
+/// The latch is set, and `word` was swapped out of it.
+#[cold]
+#[inline(never)]
+pub(super) fn set(word: *mut ()) {
+    if word.addr() & LOCKED == 0 {
+        fire_all(word);
+    } // else whoever has locked it will find that it is set
+}
+
+/// Fires a list that nobody else has any more.
+fn fire_all(mut word: *mut ()) {
+    let mut after = None;
+    while let Some(node) = node_of(word) {
+        // SAFETY: a node stays until it is fired, and this is the only one to do it; `next` is read before.
+        unsafe {
+            word = (*node).next.with_mut(|next| *next);
+            after = ((*node).fire)(node).or(after);
+        }
+    }
+    if !word.is_null() {
+        // SAFETY: control blocks are immortal.
+        unsafe { &*word.cast::<Tcb>() }.unpark();
+    }
+    if let Some(after) = after {
+        after();
+    }
+}
+
+fn node_of(word: *mut ()) -> Option<*const LatchNode> {
+    let node = word.map_addr(|addr| addr & !LIST).cast_const().cast();
+    (word.addr() & LIST != 0).then_some(node)
+}
+
+impl Latch {
+    /// Adds a node to those that are fired when the latch is set; false, and it is not, if the latch is set already.
+    ///
+    /// # Context
+    /// Not the progress path (it may wait for a moment).
+    ///
+    /// # Safety
+    /// The node is in no list, and stays where it is until it is fired or has left. `Latch::reset` is not called
+    /// before that, either.
+    pub unsafe fn enlist(&self, node: *const LatchNode) -> bool {
+        let link = node.cast_mut().cast::<()>().map_addr(|addr| addr | LIST);
+        let mut word = self.word.load(Acquire);
+        while word != DONE {
+            if word.addr() & LOCKED != 0 {
+                yield_now();
+                word = self.word.load(Acquire);
+                continue;
+            }
+            // SAFETY: the caller's node, which nobody else knows yet.
+            unsafe { (*node).next.with_mut(|next| *next = word) };
+            match self.word.compare_exchange(word, link, AcqRel, Acquire) {
+                Ok(_) => return true,
+                Err(seen) => word = seen,
+            }
+        }
+        false
+    }
+
+    /// Takes a node off that was enlisted. True: it will not be fired. False: it is, or was, or is about to be.
+    ///
+    /// # Context
+    /// Not the progress path (it may wait for a moment).
+    pub fn leave(&self, node: *const LatchNode) -> bool {
+        self.leave_list(node.cast_mut().cast::<()>().map_addr(|addr| addr | LIST))
+    }
+
+    /// Takes off what `link` stands for. False if the list is not there any more.
+    pub(super) fn leave_list(&self, link: *mut ()) -> bool {
+        let Some((locked, mut head)) = self.lock() else { return false };
+        let mut at: *mut *mut () = &raw mut head;
+        let mut found = false;
+        // SAFETY: the list is ours: the lock is held, and nodes stay as long as they are listed.
+        unsafe {
+            loop {
+                if *at == link {
+                    *at = match node_of(link) {
+                        Some(node) => (*node).next.with_mut(|next| *next),
+                        None => std::ptr::null_mut(),
+                    };
+                    found = true;
+                    break;
+                }
+                match node_of(*at) {
+                    Some(node) => at = (*node).next.with_mut(|next| next),
+                    None => break,
+                }
+            }
+        }
+        self.unlock(locked, head);
+        found
+    }
+
+    /// The locked word, and what it was before; `None` if the latch is set.
+    fn lock(&self) -> Option<(*mut (), *mut ())> {
+        loop {
+            let word = self.word.load(Acquire);
+            if word == DONE {
+                return None;
+            }
+            let locked = word.map_addr(|addr| addr | LOCKED);
+            if word != locked && self.word.compare_exchange(word, locked, AcqRel, Acquire).is_ok() {
+                return Some((locked, word));
+            }
+            yield_now();
+        }
+    }
+
+    fn unlock(&self, locked: *mut (), head: *mut ()) {
+        // Nobody but `set` changes a locked word.
+        if self.word.compare_exchange(locked, head, AcqRel, Acquire).is_err() {
+            fire_all(head);
+        }
+    }
+}

@@ -1,0 +1,429 @@
+//! Green-thread-local values: `std::thread_local!`'s habits, one value for each green thread.
+//!
+//! A key is a number, given at its first use; a thread's control block has a small vector of slots that the number
+//! indexes. So an access is: the running thread's block, a bounds check, a load.
+//!
+//! ```text
+//!   slot:  empty ──first access──▶ address of the value ──thread's end──▶ GONE ──block's next user──▶ empty
+//! ```
+//!
+//! Each value has a heap block of its own, so that it stays where it is while the vector grows (an initialiser may
+//! use other keys). These blocks are linked, newest first, which is the order in which they are destroyed: as in
+//! `std`, a value may use in its destructor whatever was there when it was made, and values that destructors make
+//! are destroyed next. A key whose value is gone is not made again in that thread, so this ends.
+//!
+//! Kernel threads have control blocks as well and are served in the same way.
+//!
+//! The lookup is one function that is not inlined: with free migration a thread goes on on another kernel thread,
+//! and a caller must not keep the address of the first one's thread-locals in a register. The value's own address
+//! belongs to the green thread and may be kept.
+//!
+//! Rejected: a hash map keyed by the key's address (five times slower); values inside the vector (they would move);
+//! fixed slots in the block (every block would pay for the keys of every library).
+
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::*};
+
+use crate::tcb::block as tcb;
+
+/// The value has been destroyed, or is being.
+const GONE: *mut Header = std::ptr::without_provenance_mut(1);
+
+/// What every value's heap block begins with.
+struct Header {
+    older: *mut Header,
+    index: usize,
+    drop: unsafe fn(*mut Header),
+}
+
+/// A value's heap block.
+#[repr(C)]
+struct Node<T> {
+    header: Header,
+    value: T,
+}
+
+/// The values of one thread, in its control block.
+pub(crate) struct Locals {
+    slots: UnsafeCell<Vec<*mut Header>>,
+    /// Head of the list of values, the newest first; GONE if this thread gets none any more.
+    newest: Cell<*mut Header>,
+    /// Some slots are GONE.
+    used: Cell<bool>,
+}
+
+impl Default for Locals {
+    fn default() -> Self {
+        Locals {
+            slots: UnsafeCell::new(Vec::new()),
+            newest: Cell::new(null_mut()),
+            used: Cell::new(false),
+        }
+    }
+}
+
+impl Locals {
+    fn get(&self, index: usize) -> *mut Header {
+        // SAFETY: only the thread itself comes here, and no reference outlives a call.
+        unsafe { &*self.slots.get() }.get(index).copied().unwrap_or(null_mut())
+    }
+
+    fn set(&self, index: usize, header: *mut Header) {
+        // SAFETY: as in `get`.
+        let slots = unsafe { &mut *self.slots.get() };
+        if slots.len() <= index {
+            slots.resize(index + 1, null_mut());
+        }
+        slots[index] = header;
+    }
+
+    /// No value is made here from now on: the block stands for a kernel thread that is almost gone, where nobody
+    /// would destroy it.
+    pub(crate) fn close(&self) {
+        self.newest.set(GONE);
+    }
+
+    /// Destroys the values. On the thread itself, which may go on afterwards; to be called once more at its end.
+    #[inline]
+    pub(crate) fn destroy(&self) {
+        if !self.newest.get().is_null() {
+            self.destroy_all();
+        }
+    }
+
+    /// The last [`Locals::destroy`]: the block is as new.
+    #[inline]
+    pub(crate) fn finish(&self) {
+        self.destroy();
+        if self.used.replace(false) {
+            // SAFETY: as in `get`.
+            unsafe { &mut *self.slots.get() }.fill(null_mut());
+        }
+    }
+
+    #[cold]
+    fn destroy_all(&self) {
+        self.used.set(true);
+        loop {
+            let header = self.newest.get();
+            if header.is_null() || header == GONE {
+                return;
+            }
+            // SAFETY: nodes in the list are alive; this one leaves it, and its slot, before it is freed.
+            unsafe {
+                self.newest.set((*header).older);
+                self.set((*header).index, GONE);
+                // The panic hook has said why; the values that remain are destroyed all the same.
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| ((*header).drop)(header))) {
+                    std::mem::forget(payload);
+                }
+            }
+        }
+    }
+}
+
+/// The slot of the calling thread for key `index`.
+#[inline(never)]
+fn lookup(index: usize) -> *mut Header {
+    tcb::current().own.locals.get(index)
+}
+
+/// Destroys the calling thread's values; see [`Locals::destroy`].
+#[inline(never)]
+pub(crate) fn destroy() {
+    tcb::current().own.locals.destroy();
+}
+
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+/// A key of green-thread-local values; declared by [`crate::thread_local!`].
+///
+/// Each thread has a value of its own, made at the thread's first access and destroyed at its end, by the thread
+/// itself, before whoever joins it goes on. Values are destroyed in the reverse order of their making, also when a
+/// thread panics or is unwound because its runtime stops. A destructor may use other keys, and make their values;
+/// a key whose value is gone gives an [`AccessError`]. A destructor's panic ends that destructor only.
+///
+/// On a kernel thread outside a runtime the value is the kernel thread's. There the destructors run with those of
+/// `std`'s thread-locals, as far as the system runs these (not for the main thread, as a rule).
+///
+/// `std`'s own thread-locals are shared by all the green threads of a virtual processor.
+pub struct LocalKey<T: 'static> {
+    /// 0 before the first use.
+    index: AtomicU32,
+    init: fn() -> T,
+}
+
+// SAFETY: the values are per thread, what is shared is an atomic and a function.
+unsafe impl<T> Sync for LocalKey<T> {}
+
+/// The value has been destroyed, or is being, or the thread is too near to its end to have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessError;
+
+impl fmt::Display for AccessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the green-thread-local value is already destroyed")
+    }
+}
+
+impl std::error::Error for AccessError {}
+
+#[cold]
+#[track_caller]
+fn gone(error: AccessError) -> ! {
+    panic!("marcel::LocalKey: {error}; in destructors, use try_with")
+}
+
+impl<T: 'static> LocalKey<T> {
+    /// For [`crate::thread_local!`].
+    #[doc(hidden)]
+    pub const fn new(init: fn() -> T) -> Self {
+        LocalKey { index: AtomicU32::new(0), init }
+    }
+
+    #[inline]
+    fn index(&self) -> usize {
+        match self.index.load(Relaxed) {
+            0 => self.number(),
+            index => index as usize - 1,
+        }
+    }
+
+    #[cold]
+    fn number(&self) -> usize {
+        let fresh = NEXT.fetch_add(1, Relaxed);
+        assert!(fresh != 0, "four thousand million keys");
+        // Another thread may be faster: then a number is lost.
+        let index = match self.index.compare_exchange(0, fresh, Relaxed, Relaxed) {
+            Ok(_) => fresh,
+            Err(theirs) => theirs,
+        };
+        index as usize - 1
+    }
+
+    /// The calling thread's value, made by `init` at the first access.
+    #[inline]
+    fn value(&'static self, init: impl FnOnce() -> T) -> Result<*const T, AccessError> {
+        let header = lookup(self.index());
+        let header = if header.is_null() { self.make(init())? } else { header };
+        if header == GONE {
+            return Err(AccessError);
+        }
+        // SAFETY: a slot of this key holds a node of this type, alive until it is GONE.
+        Ok(unsafe { &raw const (*header.cast::<Node<T>>()).value })
+    }
+
+    /// Puts `value` into the empty slot.
+    #[cold]
+    fn make(&'static self, value: T) -> Result<*mut Header, AccessError> {
+        unsafe fn drop_node<T>(header: *mut Header) {
+            // SAFETY: made by `Box::new` below.
+            drop(unsafe { Box::from_raw(header.cast::<Node<T>>()) });
+        }
+        let locals = &tcb::current().own.locals;
+        let index = self.index();
+        let older = locals.newest.get();
+        if older == GONE {
+            return Err(AccessError);
+        }
+        let there = locals.get(index);
+        if !there.is_null() {
+            return Ok(there); // the initialiser used its own key: what it saw stays
+        }
+        let header = Header { older, index, drop: drop_node::<T> };
+        let header = Box::into_raw(Box::new(Node { header, value })).cast::<Header>();
+        locals.set(index, header);
+        locals.newest.set(header);
+        Ok(header)
+    }
+
+    /// Calls `f` with the calling thread's value.
+    ///
+    /// # Context
+    /// Green and kernel threads; not the progress path. `f` may wait: the value stays this thread's.
+    ///
+    /// # Errors
+    /// The value has been destroyed, since the thread ends.
+    #[inline]
+    pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
+        let value = self.value(self.init)?;
+        // SAFETY: the value lives until this thread destroys it, which it does not while it runs `f`.
+        Ok(f(unsafe { &*value }))
+    }
+
+    /// As [`LocalKey::try_with`].
+    ///
+    /// # Panics
+    /// Where that gives an error.
+    #[inline]
+    #[track_caller]
+    pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.try_with(f).unwrap_or_else(|error| gone(error))
+    }
+
+    /// Gives the thread `value` if it has none (without the key's initialiser), else calls `f` with it.
+    #[track_caller]
+    fn put<V>(&'static self, value: V, make: fn(V) -> T, f: impl FnOnce(&T, V)) {
+        let mut value = Some(value);
+        // The initialiser takes the value; when it did not run, the value is still here.
+        let at = self.value(|| match value.take() {
+            Some(value) => make(value),
+            None => (self.init)(),
+        });
+        match (at, value) {
+            (Err(error), _) => gone(error),
+            // SAFETY: as in `try_with`.
+            (Ok(at), Some(value)) => f(unsafe { &*at }, value),
+            (Ok(_), None) => {}
+        }
+    }
+}
+
+impl<T: 'static> LocalKey<Cell<T>> {
+    /// Sets the value; the initialiser does not run.
+    ///
+    /// # Panics
+    /// When the value has been destroyed.
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        self.put(value, Cell::new, Cell::set);
+    }
+
+    /// A copy of the value.
+    ///
+    /// # Panics
+    /// When the value has been destroyed.
+    #[inline]
+    #[track_caller]
+    pub fn get(&'static self) -> T
+    where
+        T: Copy,
+    {
+        self.with(Cell::get)
+    }
+
+    /// Takes the value, leaving the default one.
+    ///
+    /// # Panics
+    /// When the value has been destroyed.
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(Cell::take)
+    }
+
+    /// Replaces the value, and returns the old one.
+    ///
+    /// # Panics
+    /// When the value has been destroyed.
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+}
+
+impl<T: 'static> LocalKey<RefCell<T>> {
+    /// Calls `f` with the value borrowed. `f` may wait: nobody else borrows this thread's value.
+    ///
+    /// # Panics
+    /// When the value has been destroyed, or is borrowed mutably.
+    #[track_caller]
+    pub fn with_borrow<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
+        self.with(|cell| f(&cell.borrow()))
+    }
+
+    /// Calls `f` with the value borrowed mutably.
+    ///
+    /// # Panics
+    /// When the value has been destroyed, or is borrowed.
+    #[track_caller]
+    pub fn with_borrow_mut<R>(&'static self, f: impl FnOnce(&mut T) -> R) -> R {
+        self.with(|cell| f(&mut cell.borrow_mut()))
+    }
+
+    /// Sets the value; the initialiser does not run.
+    ///
+    /// # Panics
+    /// When the value has been destroyed, or is borrowed.
+    #[track_caller]
+    pub fn set(&'static self, value: T) {
+        self.put(value, RefCell::new, |cell, value| *cell.borrow_mut() = value);
+    }
+
+    /// Takes the value, leaving the default one.
+    ///
+    /// # Panics
+    /// When the value has been destroyed, or is borrowed.
+    #[track_caller]
+    pub fn take(&'static self) -> T
+    where
+        T: Default,
+    {
+        self.with(RefCell::take)
+    }
+
+    /// Replaces the value, and returns the old one.
+    ///
+    /// # Panics
+    /// When the value has been destroyed, or is borrowed.
+    #[track_caller]
+    pub fn replace(&'static self, value: T) -> T {
+        self.with(|cell| cell.replace(value))
+    }
+}
+
+impl<T: 'static> fmt::Debug for LocalKey<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalKey")
+    }
+}
+
+/// Declares keys of green-thread-local values, as `std`'s macro does for kernel threads; see [`LocalKey`].
+///
+/// ```
+/// use std::cell::Cell;
+///
+/// marcel::thread_local! {
+///     static CALLS: Cell<u32> = const { Cell::new(0) };
+///     static NAME: String = format!("made for {:?}", marcel::current());
+/// }
+///
+/// let runtime = marcel::Runtime::builder().vps(1).build()?;
+/// runtime.run(|| {
+///     CALLS.set(7);
+///     let other = marcel::spawn(|| CALLS.get()).join().unwrap();
+///     assert_eq!((CALLS.get(), other), (7, 0));
+///     assert!(NAME.with(|name| name.starts_with("made")));
+/// });
+/// # Ok::<(), marcel::Error>(())
+/// ```
+#[macro_export]
+macro_rules! thread_local {
+    () => {};
+    ($(#[$attr:meta])* $vis:vis static $name:ident: $t:ty = const $init:block $(; $($rest:tt)*)?) => {
+        $(#[$attr])*
+        $vis static $name: $crate::LocalKey<$t> = {
+            const INIT: $t = $init;
+            fn init() -> $t {
+                INIT
+            }
+            $crate::LocalKey::new(init)
+        };
+        $($crate::thread_local!($($rest)*);)?
+    };
+    ($(#[$attr:meta])* $vis:vis static $name:ident: $t:ty = $init:expr $(; $($rest:tt)*)?) => {
+        $(#[$attr])*
+        $vis static $name: $crate::LocalKey<$t> = {
+            fn init() -> $t {
+                $init
+            }
+            $crate::LocalKey::new(init)
+        };
+        $($crate::thread_local!($($rest)*);)?
+    };
+}

@@ -1,0 +1,15 @@
+//! Threads as programs use them: what a thread does to itself (`current`), how it is started (`spawn`), joined (`join`,
+//! `scope`) and asked to stop (`interrupt`), its own values (`local_key`), and the `latch` of a completion.
+
+#[cfg(not(loom))]
+pub(crate) mod current;
+pub(crate) mod interrupt;
+#[cfg(not(loom))]
+pub(crate) mod join;
+pub(crate) mod latch;
+#[cfg(not(loom))]
+pub(crate) mod local_key;
+#[cfg(not(loom))]
+pub(crate) mod scope;
+#[cfg(not(loom))]
+pub(crate) mod spawn;

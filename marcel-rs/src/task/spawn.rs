@@ -1,0 +1,267 @@
+//! Starting green threads.
+
+use std::io;
+
+use crate::sched::here;
+use crate::sched::policy::{Bubble, Priority};
+use crate::sched::shared::Shared;
+use crate::sched::vp::{Kind, Vp};
+use crate::stack::memory::MIN_SIZE;
+use crate::task::current::Thread;
+use crate::task::join::JoinHandle;
+use crate::tcb::block::{Tcb, Traits};
+use crate::topology::Object;
+use crate::trace;
+use crate::trace::event;
+
+/// Configures a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    name: Option<String>,
+    stack_size: usize,
+    reactive: bool,
+    priority: Priority,
+    bubble: Option<Bubble>,
+    place: Option<Object>,
+}
+
+impl Builder {
+    /// A compute thread without a name, on a stack of the default size.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Its name, for messages.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Size of its stack in bytes; 0 for the default.
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.stack_size = bytes;
+        self
+    }
+
+    /// A reactive thread lives on a virtual processor of its kind, whose kernel thread preempts computing
+    /// ones when it is woken: for communication, completion handlers, services.
+    pub fn reactive(mut self, yes: bool) -> Self {
+        self.reactive = yes;
+        self
+    }
+
+    /// Its priority. That of a bound thread counts once it has started.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// The bubble that it belongs to, instead of its spawner's: see [`crate::policy::Bubbles`].
+    pub fn bubble(mut self, bubble: Bubble) -> Self {
+        self.bubble = Some(bubble);
+        self
+    }
+
+    /// A part of the machine: the thread runs on a virtual processor whose core belongs to it.
+    ///
+    /// ```
+    /// let runtime = marcel::Runtime::builder().build()?;
+    /// runtime.run(|| {
+    ///     let anywhere = "machine".parse().unwrap();
+    ///     let thread = marcel::Builder::new().bind(anywhere).spawn(|| marcel::current_vp().unwrap().cpu());
+    ///     assert!(thread.unwrap().join().unwrap().is_some());
+    /// });
+    /// # Ok::<(), marcel::Error>(())
+    /// ```
+    pub fn bind(mut self, place: Object) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// Starts the thread in the runtime of the calling green thread.
+    ///
+    /// # Context
+    /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
+    ///
+    /// # Errors
+    /// The name holds a NUL; the stack is smaller than 16 KiB; there is no memory; the place does not exist, is
+    /// outside the allowed cores, or has no virtual processor; the caller is not a green thread.
+    pub fn spawn<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<JoinHandle<T>> {
+        let Some(vp) = here::vp() else {
+            return Err(io::Error::other(
+                "no runtime here: green threads are started by green threads or by Runtime::spawn",
+            ));
+        };
+        // SAFETY: everything is 'static.
+        unsafe { self.spawn_unchecked(&vp.shared, f) }
+    }
+
+    /// As [`Builder::spawn`], of a thread that nobody will join; what it returns is dropped.
+    ///
+    /// # Context, Wakes, Errors
+    /// As [`Builder::spawn`].
+    pub fn spawn_detached<T: Send + 'static>(
+        self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Thread> {
+        self.spawn(f).map(|handle| *handle.thread())
+    }
+
+    /// # Safety
+    /// What `f` borrows must outlive the thread.
+    pub(crate) unsafe fn spawn_unchecked<T: Send>(
+        self,
+        shared: &Shared,
+        f: impl FnOnce() -> T + Send,
+    ) -> io::Result<JoinHandle<T>> {
+        let invalid = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        if self.name.as_deref().is_some_and(|n| n.contains('\0')) {
+            return invalid("a thread's name must not contain NUL".into());
+        }
+        if self.stack_size != 0 && self.stack_size < MIN_SIZE {
+            return invalid(format!(
+                "a stack of {} bytes is too small; at least {MIN_SIZE}",
+                self.stack_size
+            ));
+        }
+        let bound = self.place.map(|place| node_of(shared, place, self.reactive)).transpose()?;
+        let vp = here::vp();
+        // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
+        let tcb = unsafe { load(vp, f) }?;
+        let bubble = self.bubble.unwrap_or_else(|| bubble_of(vp.and_then(Vp::current)));
+        tcb.own.traits.set(Traits { priority: self.priority, bubble, bound });
+        tcb.own.stack_size.set(self.stack_size);
+        if let Some(name) = self.name {
+            tcb.set_name(Some(name.into_boxed_str()));
+        }
+        event!("spawn", thread = tcb.info.number(), name = tcb.name());
+        let name = tcb.own.traced.get();
+        trace::often(trace::Kind::Spawn, tcb.info.number().into(), name.into());
+        let handle = JoinHandle::new(Thread::new(tcb));
+        let kind = shared.kind_for(self.reactive);
+        let usual = self.priority == Priority::Normal && bound.is_none();
+        match vp {
+            Some(vp) if usual && vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => {
+                vp.spawn(tcb)
+            }
+            _ => shared.inject(kind, tcb),
+        }
+        Ok(handle)
+    }
+}
+
+/// The bubble of the spawner.
+#[inline]
+fn bubble_of(spawner: Option<&Tcb>) -> Bubble {
+    spawner.map_or(Bubble::default(), |me| me.own.traits.get().bubble)
+}
+
+/// The node of the topology that a thread is to be bound to.
+fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+    if shared.kind_for(reactive) == Kind::Reactive {
+        return Err(invalid(
+            "a reactive thread is where the kernel puts it: it cannot be bound".into(),
+        ));
+    }
+    let node = shared.topology.node_of(place).map_err(|error| invalid(error.to_string()))?;
+    let compute = shared.vps(Kind::Compute);
+    if compute.iter().any(|vp| vp.place.path.contains(&node)) {
+        return Ok(node as u32);
+    }
+    let cores: Vec<_> = compute.iter().filter_map(|vp| vp.cpu()).collect();
+    Err(invalid(format!(
+        "this runtime has no virtual processor on {place}: they are on the cores {cores:?} \
+         (MARCEL_NVP, MARCEL_FIRSTCPU)"
+    )))
+}
+
+/// A control block that carries `f`.
+///
+/// # Safety
+/// What `f` borrows must outlive the thread.
+#[inline]
+unsafe fn load<T: Send>(
+    vp: Option<&'static Vp>,
+    f: impl FnOnce() -> T + Send,
+) -> io::Result<&'static Tcb> {
+    let tcb = Tcb::allocate_on(vp);
+    // SAFETY: a block from the pool is ours, and empty.
+    match unsafe { tcb.own.payload.load(f) } {
+        Ok(()) => Ok(tcb),
+        Err(f) => {
+            tcb.recycle_on(vp);
+            drop(f);
+            Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "no memory for what the thread is to run or to return",
+            ))
+        }
+    }
+}
+
+/// Starts a compute thread in the runtime of the calling green thread.
+///
+/// # Context
+/// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
+///
+/// # Panics
+/// Outside a runtime: use [`crate::Runtime::spawn`] there. When there is no memory.
+#[inline]
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let Some(vp) = here::vp() else { refuse("no runtime here: use Runtime::spawn") };
+    // SAFETY: everything is 'static.
+    let tcb = match unsafe { load(Some(vp), f) } {
+        Ok(tcb) => tcb,
+        Err(error) => refuse(&error),
+    };
+    let bubble = bubble_of(vp.current());
+    if bubble != Bubble::default() {
+        tcb.own.traits.set(Traits { bubble, ..Traits::default() });
+    }
+    event!("spawn", thread = tcb.info.number());
+    vp.record_often(trace::Kind::Spawn, tcb.info.number(), 0);
+    let handle = JoinHandle::new(Thread::new(tcb));
+    match vp.kind() == vp.shared.kind_for(false) {
+        true => vp.spawn(tcb),
+        false => vp.shared.inject(vp.shared.kind_for(false), tcb),
+    }
+    handle
+}
+
+#[cold]
+fn refuse(why: impl std::fmt::Display) -> ! {
+    panic!("marcel::spawn: {why}")
+}
+
+/// What a thread does from its first resume to its end, on its own stack. Does not unwind.
+pub(crate) fn body() {
+    // The virtual processor that resumes a context has made its thread the current one.
+    let Some(tcb) = here::tcb() else { return };
+    // A thread that would begin when its runtime stops only drops what it has.
+    if !tcb.own.unwinding.get() {
+        // SAFETY: a running thread owns its cargo.
+        unsafe { tcb.own.payload.run() };
+    }
+    tcb.own.locals.destroy();
+    // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
+    // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.
+    if tcb.own.unwinding.get() || tcb.join.is_detached() {
+        discard(tcb);
+    }
+    // The result's destructor may have used some.
+    tcb.own.locals.finish();
+}
+
+/// Drops the closure or the result of a thread of the caller's.
+pub(crate) fn discard(tcb: &'static Tcb) {
+    // SAFETY: the caller owns the thread.
+    let drop = || unsafe { tcb.own.payload.discard() };
+    // The panic hook has said what there is to say; the payload's destructor might panic as well.
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
+        std::mem::forget(payload);
+    }
+}

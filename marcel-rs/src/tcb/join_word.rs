@@ -1,0 +1,199 @@
+//! The word between a thread's end and whoever owns its join handle.
+//!
+//! ```text
+//!   RUNNING ──join──▶ waiter ──end──▶ DONE (and unpark)
+//!      ├──────────────end───────────▶ DONE            the owner of the handle has the control block from here
+//!      └──detach──▶ DETACHED ──end──▶ DONE            the ended thread's virtual processor has it
+//! ```
+//!
+//! **The end is the last touch**: by then the thread's stack is gone and nobody but the owner of the handle uses
+//! the block, which may already serve another thread when the virtual processor comes back from the swap. So
+//! neither a count of references nor memory of its own is needed for a thread's result: it is in the block.
+
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::*;
+
+use crate::os::AtomicPtr;
+use crate::tcb::block::Tcb;
+
+const RUNNING: *mut Tcb = null_mut();
+const DONE: *mut Tcb = std::ptr::without_provenance_mut(1);
+const DETACHED: *mut Tcb = std::ptr::without_provenance_mut(2);
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct JoinWord(AtomicPtr<Tcb>);
+
+/// What the end of a thread finds.
+pub(crate) enum End {
+    /// The owner of the handle will come.
+    Owned,
+    /// The owner of the handle waits, and is to be unparked.
+    Awaited(&'static Tcb),
+    /// There is no handle: the control block is the caller's.
+    Detached,
+}
+
+impl JoinWord {
+    /// The thread has ended, and its block is no longer used on its behalf.
+    #[inline]
+    pub(crate) fn end(&self) -> End {
+        match self.0.swap(DONE, AcqRel) {
+            RUNNING => End::Owned,
+            DETACHED => End::Detached,
+            // SAFETY: what else is in the word is a control block, and those are immortal.
+            waiter => End::Awaited(unsafe { &*waiter }),
+        }
+    }
+
+    /// Whether the thread has ended; if so, all that it did is visible.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.0.load(Acquire) == DONE
+    }
+
+    /// Whether nobody will ask for the result.
+    #[inline]
+    pub(crate) fn is_detached(&self) -> bool {
+        self.0.load(Relaxed) == DETACHED
+    }
+
+    /// The handle's owner waits from now on; false if the thread has ended.
+    #[inline]
+    pub(crate) fn register(&self, me: &'static Tcb) -> bool {
+        let me = me as *const Tcb as *mut Tcb;
+        match self.0.compare_exchange(RUNNING, me, AcqRel, Acquire) {
+            Ok(_) => true,
+            Err(now) => now != DONE,
+        }
+    }
+
+    /// The handle's owner waits no more; false if the thread has ended.
+    pub(crate) fn unregister(&self) -> bool {
+        self.leave(RUNNING)
+    }
+
+    /// The handle is dropped, by its owner; false if the thread has ended, and the block is the caller's.
+    pub(crate) fn detach(&self) -> bool {
+        self.leave(DETACHED)
+    }
+
+    fn leave(&self, to: *mut Tcb) -> bool {
+        // Only the end changes the word beside us: at most one retry.
+        let mut now = self.0.load(Relaxed);
+        while now != DONE {
+            match self.0.compare_exchange(now, to, AcqRel, Acquire) {
+                Ok(_) => return true,
+                Err(seen) => now = seen,
+            }
+        }
+        // The load alone may not have acquired.
+        self.is_done();
+        false
+    }
+
+    /// For the block's next thread. By the block's owner.
+    #[inline]
+    pub(crate) fn reset(&self) {
+        self.0.store(RUNNING, Relaxed);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use crate::tcb::block as tcb;
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// A block: its result, which the word hands over, and the word.
+    #[derive(Default)]
+    struct Block {
+        result: UnsafeCell<u32>,
+        word: JoinWord,
+        recycled: UnsafeCell<u32>,
+    }
+
+    // SAFETY: the word's protocol, which loom checks here.
+    unsafe impl Sync for Block {}
+    // SAFETY: as above.
+    unsafe impl Send for Block {}
+
+    impl Block {
+        fn run(&self) {
+            // SAFETY: the block is its thread's until the end.
+            self.result.with_mut(|r| unsafe { *r = 7 });
+            match self.word.end() {
+                End::Owned => {}
+                End::Awaited(waiter) => waiter.unpark(),
+                End::Detached => self.recycle(),
+            }
+        }
+
+        /// Exclusive access to everything: loom reports whoever else has it.
+        fn recycle(&self) {
+            // SAFETY: as the word says, the block is the caller's.
+            self.result.with_mut(|r| unsafe { assert_eq!(*r, 7) });
+            // SAFETY: as above.
+            self.recycled.with_mut(|n| unsafe { *n += 1 });
+        }
+
+        fn join(&self) {
+            if self.word.register(tcb::current()) {
+                while !self.word.is_done() {
+                    tcb::park("a model");
+                }
+            }
+            self.recycle();
+        }
+
+        fn detach(&self) {
+            if !self.word.detach() {
+                self.recycle();
+            }
+        }
+    }
+
+    fn model(owner: impl Fn(&Block) + Send + Sync + Copy + 'static) {
+        loom::model(move || {
+            let block = Arc::new(Block::default());
+            let thread = {
+                let block = block.clone();
+                thread::spawn(move || block.run())
+            };
+            owner(&block);
+            thread.join().unwrap();
+            // SAFETY: both are done.
+            block.recycled.with(|n| unsafe { assert_eq!(*n, 1) });
+        });
+    }
+
+    #[test]
+    fn a_join_gets_the_result_and_the_block() {
+        model(Block::join);
+    }
+
+    #[test]
+    fn a_detached_block_is_recycled_once() {
+        model(Block::detach);
+    }
+
+    #[test]
+    fn a_join_that_gives_up_can_be_repeated_or_detached() {
+        model(|block| {
+            if block.word.register(tcb::current()) && block.word.unregister() {
+                block.detach();
+            } else {
+                assert!(block.word.is_done());
+                block.recycle();
+            }
+        });
+        model(|block| {
+            if block.word.register(tcb::current()) {
+                block.word.unregister();
+            }
+            block.join();
+        });
+    }
+}

@@ -1,0 +1,101 @@
+//! A trace asked for by `MARCEL_TRACE`: when it begins, and when it is written.
+//!
+//! Written when the last runtime of the process ends, when the process exits, when `SIGQUIT` has every thread's state
+//! written, and by the diagnosis thread when a thread dies of a stack that overflows. Each time anew, with what has been
+//! recorded until then.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use super::{MADE, RECORDS, file, save, start};
+use crate::error::Error;
+use crate::knobs;
+use crate::os::stderr::to_stderr;
+
+/// Where it goes.
+static TARGET: Mutex<Option<PathBuf>> = Mutex::new(None);
+/// Whose it is, 0 before there is one: not that of a child that was forked off, which perhaps cannot even lock the
+/// target, for another thread held it then.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Records written when it was last saved.
+static SAVED: AtomicU64 = AtomicU64::new(0);
+
+/// Starts to record if `MARCEL_TRACE` asks for it, and has the trace written at the end. Whoever builds a runtime or an
+/// I/O manager calls this.
+///
+/// # Errors
+/// A knob holds something else; there is no memory, or the directory cannot be made.
+pub fn from_env() -> Result<(), Error> {
+    let path = knobs::TRACE.text()?;
+    let mut target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
+    if path.is_empty() || target.is_some() {
+        return Ok(());
+    }
+    let records = knobs::TRACE_RECORDS.int()?.map_or(RECORDS, |records| records as usize);
+    let os = |source| Error::Os { doing: "starting to record (MARCEL_TRACE)", source };
+    let file = file_for(&path, file::rank(), std::process::id()).map_err(os)?;
+    start(records).map_err(os)?;
+    *target = Some(file);
+    PROCESS.store(std::process::id(), Relaxed);
+    // SAFETY: a function without arguments, which may run at any time after.
+    unsafe { libc::atexit(at_exit) };
+    Ok(())
+}
+
+/// A directory gets a file per process; a file is one process's, unless there are ranks.
+fn file_for(path: &str, rank: Option<u32>, process: u32) -> io::Result<PathBuf> {
+    let name = match rank {
+        Some(rank) => format!("rank{rank}-{process}.trace"),
+        None => format!("{process}.trace"),
+    };
+    if path.ends_with('/') || Path::new(path).is_dir() {
+        std::fs::create_dir_all(path)?;
+        return std::fs::canonicalize(Path::new(path)).map(|dir| dir.join(name));
+    }
+    let path = match rank {
+        Some(rank) => format!("{path}.{rank}"),
+        None => path.to_owned(),
+    };
+    std::path::absolute(path)
+}
+
+extern "C" fn at_exit() {
+    save_now();
+}
+
+/// Writes the trace that was asked for, if there is something new. Failure is said on standard error.
+pub(crate) fn save_now() {
+    if PROCESS.load(Relaxed) != std::process::id() {
+        return;
+    }
+    let target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
+    let Some(path) = &*target else { return };
+    let written = MADE.lock().unwrap_or_else(|e| e.into_inner()).map_or(0, |rings| rings.written());
+    if SAVED.swap(written, Relaxed) == written {
+        return;
+    }
+    if let Err(error) = save(path) {
+        to_stderr(|out| {
+            writeln!(out, "marcel: the trace was not written to {}: {error}", path.display())
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_process_has_a_file_of_its_own() {
+        let name = |path: &str, rank| file_for(path, rank, 77).unwrap().display().to_string();
+        assert_eq!(name("/x/t", None), "/x/t");
+        assert_eq!(name("/x/t", Some(3)), "/x/t.3");
+        let dir = std::env::temp_dir().join("marcel-trace-dir");
+        let dir = format!("{}/", dir.display());
+        assert!(name(&dir, None).ends_with("/77.trace"));
+        assert!(name(&dir, Some(2)).ends_with("/rank2-77.trace"));
+        std::fs::remove_dir(dir).unwrap();
+    }
+}
