@@ -217,9 +217,8 @@ mod tests {
     fn a_panic_is_a_result() {
         let payload = Payload::default();
         // SAFETY: ours, empty; nothing is borrowed.
-        assert!(
-            unsafe { payload.load(|| -> () { std::panic::resume_unwind(Box::new(7)) }) }.is_ok()
-        );
+        let loaded = unsafe { payload.load(|| -> () { std::panic::resume_unwind(Box::new(7)) }) };
+        assert!(loaded.is_ok());
         // SAFETY: ours; the closure's type.
         let result = unsafe {
             payload.run();
