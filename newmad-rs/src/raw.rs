@@ -34,29 +34,37 @@ impl Memory {
         }
     }
 
-    fn send(self, to: u32, tag: u64, waits: bool) -> Request {
+    /// A request that sends this memory.
+    ///
+    /// # Safety
+    /// Until the request is over, the memory (and the list of its pieces) stays readable and unchanged.
+    unsafe fn send(self, to: u32, tag: u64, waits: bool) -> Request {
         match self {
             Memory::Whole(at, len) => {
                 let data = std::ptr::slice_from_raw_parts(at.cast_const(), len);
-                // SAFETY: what the callers of this module promise.
+                // SAFETY: the caller's promise.
                 unsafe { Request::send(to, tag, data, waits) }
             }
             Memory::Pieces { list, count, len } => {
-                // SAFETY: as above.
+                // SAFETY: the caller's promise.
                 unsafe { Request::send_scattered(to, tag, Layout::list(list, count, len), waits) }
             }
         }
     }
 
-    fn recv(self, from: u32, tag: u64, waits: bool) -> Request {
+    /// A request that receives into this memory.
+    ///
+    /// # Safety
+    /// Until the request is over, the memory stays writable and exclusive, and the list of its pieces stays as it is.
+    unsafe fn recv(self, from: u32, tag: u64, waits: bool) -> Request {
         match self {
             Memory::Whole(at, len) => {
                 let buffer = std::ptr::slice_from_raw_parts_mut(at, len);
-                // SAFETY: what the callers of this module promise.
+                // SAFETY: the caller's promise.
                 unsafe { Request::recv(from, tag, buffer, waits) }
             }
             Memory::Pieces { list, count, len } => {
-                // SAFETY: as above.
+                // SAFETY: the caller's promise.
                 unsafe { Request::recv_scattered(from, tag, Layout::list(list, count, len), waits) }
             }
         }
@@ -176,7 +184,8 @@ impl RawRequest {
         synchronous: bool,
     ) -> Result<(), Error> {
         session.check(Some(to), tag)?;
-        let mut request = data.send(to, tag, false);
+        // SAFETY: the caller's promise.
+        let mut request = unsafe { data.send(to, tag, false) };
         if synchronous {
             request = request.synchronous();
         }
@@ -255,7 +264,8 @@ impl Session {
             // SAFETY: the caller's promise.
             return self.send_unchecked(to, tag, unsafe { std::slice::from_raw_parts(at, len) });
         }
-        let mut request = data.send(to, tag, true);
+        // SAFETY: the caller's promise, and `complete` returns or unwinds only after the request is over.
+        let mut request = unsafe { data.send(to, tag, true) };
         if synchronous {
             request = request.synchronous();
         }
@@ -278,7 +288,8 @@ impl Session {
         into: Memory,
     ) -> Result<Status, Error> {
         let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
-        let mut request = into.recv(from, tag, true).masked(mask);
+        // SAFETY: the caller's promise, and `complete` returns or unwinds only after the request is over.
+        let mut request = unsafe { into.recv(from, tag, true) }.masked(mask);
         self.complete(&mut request)
     }
 
