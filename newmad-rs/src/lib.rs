@@ -99,11 +99,11 @@ mod cover;
 #[path = "net/ready.rs"]
 mod ready;
 #[cfg(loom)]
-#[path = "net/shm/ring.rs"]
+#[path = "net/segment/ring.rs"]
 mod ring;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
-#[path = "net/shm/word.rs"]
+#[path = "net/segment/word.rs"]
 mod word;
 
 #[cfg(not(loom))]
@@ -116,6 +116,8 @@ pub use api::scope::{Scope, ScopedRequest};
 pub use api::several::{Waited, test_some, wait_all, wait_any, wait_some};
 #[cfg(not(loom))]
 pub use bootstrap::Launched;
+#[cfg(not(loom))]
+pub use engine::Locking;
 #[cfg(not(loom))]
 pub use error::{Cause, Error};
 #[cfg(not(loom))]
@@ -137,7 +139,7 @@ pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, Service
 #[cfg(not(loom))]
 pub use run::run;
 #[cfg(not(loom))]
-pub use session::{ANY, Builder, Connection, Driver, Locking, Origin, Session};
+pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
 
 /// What is known of a message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Bootstrap;
+use super::manager::Bootstrap;
 use super::wire::{Wire, failed, lost, shorten};
 use crate::error::Error;
 use crate::sys;

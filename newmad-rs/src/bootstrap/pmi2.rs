@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::Bootstrap;
+use super::manager::Bootstrap;
 use super::pmi1::ROOM;
 use super::wire::{LONGEST, Wire, failed, lost, shorten, variable};
 use crate::error::Error;

@@ -1,10 +1,10 @@
 //! Collectives on bytes: the one way into the library for the typed calls, and for bindings to other languages.
 
-use crate::coll::algo::{Blocks, Task};
 use crate::coll::group::Group;
 use crate::coll::operator::Operator;
 use crate::coll::pending::Pending;
 use crate::coll::run::Memory;
+use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 
 /// Bytes of contribution and result that a task needs at one rank. In place there is no contribution, and the result's

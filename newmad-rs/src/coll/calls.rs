@@ -2,10 +2,10 @@
 //!
 //! All members give the same root, lengths of what all have, and operator. `counts` has a length for each rank.
 
-use crate::coll::algo::{Blocks, Task};
 use crate::coll::group::Group;
 use crate::coll::operator::{Element, Op, Operator, as_bytes, as_bytes_mut};
 use crate::coll::run::Memory;
+use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 
 /// Blocks of so many elements.

@@ -15,182 +15,14 @@
 //!
 //! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::coll::algo::choose::{Algorithm, Choices};
-use crate::coll::algo::{Task, record};
-use crate::coll::failure::Failure;
-use crate::coll::plan::Plan;
-use crate::coll::recorder::Recorder;
-use crate::coll::run::Run;
+use crate::coll::algo::choose::Choices;
+use crate::coll::context::{Context, GIVEN, Groups, ID_BITS};
 use crate::error::Error;
 use crate::session::{Inner, Session};
-
-/// Tags of collectives.
-const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
-const ID_BITS: u32 = 40;
-/// The bit of ids that are no hash.
-const GIVEN: u64 = 1 << (ID_BITS - 1);
-const NUMBER_BITS: u32 = 16;
-/// The last number: that of notices that the group is over. Its bits are those of numbers.
-pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
-/// Most plans that a group keeps.
-const PLANS: usize = 8;
-/// Most collectives of a group that are outstanding.
-const MOST: usize = 1 << (NUMBER_BITS - 1);
-
-/// What a session knows of its groups.
-#[derive(Debug, Default)]
-pub(crate) struct Groups(Mutex<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    /// Ids in use.
-    ids: HashSet<u64>,
-    /// Origins of groups that were made, and how often.
-    made: std::collections::HashMap<u64, u64>,
-}
-
-impl Groups {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What the handles of a group and its collectives share.
-pub(crate) struct Context {
-    pub(super) session: Arc<Inner>,
-    /// Ranks in the session.
-    pub(super) members: Box<[u32]>,
-    /// The own rank in the group.
-    pub(super) rank: u32,
-    id: u64,
-    number: AtomicU64,
-    /// How many groups were made of it.
-    children: AtomicU32,
-    pub(super) failure: OnceLock<Failure>,
-    runs: Mutex<Vec<Weak<Run>>>,
-    choices: Mutex<Choices>,
-    /// Short plans that were made last, the latest first.
-    plans: Mutex<VecDeque<(Key, Arc<Plan>)>>,
-}
-
-/// What a plan of a group hangs on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) task: Task,
-    pub(super) algorithm: Algorithm,
-    /// Bytes of an element.
-    pub(super) element: usize,
-    pub(super) in_place: bool,
-}
-
-impl Context {
-    fn make(
-        session: &Arc<Inner>,
-        members: &[u32],
-        id: u64,
-        choices: Choices,
-    ) -> Result<Group, Error> {
-        let rank = check(session, members)?;
-        if !session.groups.known().ids.insert(id) {
-            return Err(Error::BadGroup(format!(
-                "its id {id:#x} belongs to another group of this process. If it follows from members and history: make it \
-                 with Session::group_with_key and a key that all members choose"
-            )));
-        }
-        let context = Context {
-            session: session.clone(),
-            members: members.into(),
-            rank,
-            id,
-            number: AtomicU64::new(0),
-            children: AtomicU32::new(0),
-            failure: OnceLock::new(),
-            runs: Mutex::new(Vec::new()),
-            choices: Mutex::new(choices),
-            plans: Mutex::default(),
-        };
-        Ok(Group { context: Arc::new(context) })
-    }
-
-    pub(super) fn size(&self) -> u32 {
-        self.members.len() as u32
-    }
-
-    pub(super) fn tag(&self, number: u64) -> u64 {
-        COLLECTIVES | self.id << NUMBER_BITS | number
-    }
-
-    /// The tag of notices that the group is over.
-    pub(super) fn notice_tag(&self) -> u64 {
-        self.tag(LAST)
-    }
-
-    /// The tag of the next collective, and whether it listens for notices from its start.
-    pub(super) fn next(&self) -> (u64, bool) {
-        let number = self.number.fetch_add(1, Ordering::Relaxed);
-        (self.tag(number % LAST), (number + 1).is_multiple_of(64))
-    }
-
-    fn list(&self) -> MutexGuard<'_, Vec<Weak<Run>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What may be under way.
-    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
-        self.list().iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Whether one more may be under way.
-    pub(super) fn admit(&self) -> Result<(), Error> {
-        let mut runs = self.list();
-        if runs.len() >= 64 && runs.len().is_power_of_two() || runs.len() >= MOST {
-            runs.retain(|run| run.upgrade().is_some_and(|run| !run.over.is_done()));
-        }
-        if runs.len() >= MOST {
-            return Err(Error::BadGroup(format!(
-                "{MOST} collectives of it are outstanding: wait for some of them first"
-            )));
-        }
-        Ok(())
-    }
-
-    /// Another one is under way.
-    pub(super) fn add(&self, run: &Arc<Run>) {
-        self.list().push(Arc::downgrade(run));
-    }
-
-    /// The plan for that, which is kept if it is short: programs do the same again and again.
-    pub(super) fn plan(&self, key: Key) -> Arc<Plan> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == key) {
-            return plan.clone();
-        }
-        let recorder = Recorder::new(self.rank, self.size(), key.element, key.in_place);
-        let plan = Arc::new(record(recorder, &key.task, key.algorithm));
-        if plan.is_short() {
-            plans.truncate(PLANS - 1);
-            plans.push_front((key, plan.clone()));
-        }
-        plan
-    }
-
-    pub(super) fn choices(&self) -> MutexGuard<'_, Choices> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if self.failure.get().is_some() {
-            return; // the janitor goes on: nobody else may have the id
-        }
-        self.session.groups.known().ids.remove(&self.id);
-    }
-}
 
 /// The own rank in the group.
 fn check(session: &Inner, members: &[u32]) -> Result<u32, Error> {
@@ -266,6 +98,23 @@ pub struct Group {
 }
 
 impl Group {
+    fn make(
+        session: &Arc<Inner>,
+        members: &[u32],
+        id: u64,
+        choices: Choices,
+    ) -> Result<Group, Error> {
+        let rank = check(session, members)?;
+        if !Groups::of(session).known().ids.insert(id) {
+            return Err(Error::BadGroup(format!(
+                "its id {id:#x} belongs to another group of this process. If it follows from members and history: make it \
+                 with Session::group_with_key and a key that all members choose"
+            )));
+        }
+        let context = Context::new(session, members, rank, id, choices);
+        Ok(Group { context: Arc::new(context) })
+    }
+
     /// The own rank in the group.
     pub fn rank(&self) -> u32 {
         self.context.rank
@@ -284,7 +133,7 @@ impl Group {
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {
         let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
         let choices = self.context.choices().clone();
-        Context::make(&self.context.session, members, hashed(origin), choices)
+        Group::make(&self.context.session, members, hashed(origin), choices)
     }
 
     fn next_child(&self) -> u32 {
@@ -356,12 +205,12 @@ impl Session {
     pub fn group(&self, members: &[u32]) -> Result<Group, Error> {
         check(self.inner(), members)?;
         let origin = hash_members(BY_MEMBERS, members);
-        let mut known = self.inner().groups.known();
+        let mut known = Groups::of(self.inner()).known();
         let count = known.made.entry(origin).or_default();
         let origin = mix(origin, *count);
         *count += 1;
         drop(known);
-        Context::make(self.inner(), members, hashed(origin), self.inner().choices.clone())
+        Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
     }
 
     /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other group with
@@ -371,7 +220,7 @@ impl Session {
     /// As [`Session::group`].
     pub fn group_with_key(&self, members: &[u32], key: u64) -> Result<Group, Error> {
         let origin = mix(hash_members(BY_KEY, members), key);
-        Context::make(self.inner(), members, hashed(origin), self.inner().choices.clone())
+        Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
     }
 
     /// As [`Session::group`]; the members name an id below 2^39, which no other group has that shares a process with this one:
@@ -386,7 +235,7 @@ impl Session {
                 ID_BITS - 1
             )));
         }
-        Context::make(self.inner(), members, GIVEN | id, self.inner().choices.clone())
+        Group::make(self.inner(), members, GIVEN | id, Groups::of(self.inner()).choices()?)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::any::Any;
 
-use crate::coll::algo::Task;
 use crate::coll::calls::{blocks_of, even};
 use crate::coll::group::Group;
 use crate::coll::operator::{Element, Op, Operator, as_bytes, as_bytes_mut};
 use crate::coll::pending::{Pending, Take};
 use crate::coll::run::Memory;
+use crate::coll::task::Task;
 use crate::error::Error;
 
 /// What a collective keeps until it is over.

@@ -12,7 +12,6 @@
 //! | `operator` | elements, and how they are combined |
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
-//! | `knobs` | the knobs |
 //! | `run` | carrying it out; `pending`: the handle; `straight`: short ones, by the caller that waits |
 //! | `failure` | what happens when a member dies or gives up |
 //! | `simulator` | all plans in one thread, against an oracle |
@@ -23,25 +22,25 @@
 mod algo;
 mod bytes;
 mod calls;
+mod context;
 mod failure;
 mod group;
 mod icalls;
-pub(crate) mod knobs;
 mod operator;
 mod pending;
 mod plan;
 mod recorder;
+mod revoke;
 mod run;
 #[cfg(test)]
 mod simulator;
 mod straight;
+mod task;
 
-pub(crate) use algo::choose::Choices;
 pub use algo::choose::algorithms;
-pub use algo::{Blocks, Task};
 pub(crate) use failure::PATIENCE;
 pub use group::Group;
-pub(crate) use group::Groups;
 pub use operator::{Element, Integer, Number, Op, Operator};
 pub use pending::Pending;
 pub(crate) use run::Run;
+pub use task::{Blocks, Task};

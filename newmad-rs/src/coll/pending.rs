@@ -12,14 +12,15 @@ use std::time::Instant;
 use pioman::{Completion, Hint};
 
 use crate::api::several::{Awaited, Seal, Waited, What};
-use crate::coll::algo::Task;
 use crate::coll::algo::choose::choose;
+use crate::coll::context::{Key, Member as _};
 use crate::coll::failure::{Failure, PATIENCE};
-use crate::coll::group::{Group, Key};
+use crate::coll::group::Group;
 use crate::coll::operator::Operator;
 use crate::coll::plan::Plan;
 use crate::coll::run::{Memory, Run};
 use crate::coll::straight::{self, Walk};
+use crate::coll::task::Task;
 use crate::error::Error;
 
 impl Group {
@@ -85,7 +86,7 @@ impl Group {
         let context = &self.context;
         // SAFETY: the caller's promise.
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
-        context.add(&run);
+        context.add(run.clone());
         if context.failure.get().is_some() {
             run.fail(); // it came too late to be found by who revoked the group
         } else {

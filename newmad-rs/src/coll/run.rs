@@ -29,8 +29,8 @@ use pioman::plumbing::{Handover, HandoverLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
 use crate::api::errand::Errand;
+use crate::coll::context::{Context, Member};
 use crate::coll::failure::{Failure, PATIENCE};
-use crate::coll::group::Context;
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
 use crate::collect::{Link, Linked, Submissions};
@@ -164,6 +164,16 @@ fn carry_on(run: Arc<Run>) {
     }
 }
 
+impl Member for Run {
+    fn fail(&self) {
+        self.work.leave(FAIL);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.is_done()
+    }
+}
+
 impl Run {
     /// A run that has not begun; [`Run::go`] begins it. So many steps of the plan are done already, with this scratch memory.
     ///
@@ -235,11 +245,6 @@ impl Run {
     /// Begins, or goes on.
     pub(super) fn go(&self) {
         self.work.leave(GO);
-    }
-
-    /// The group is over: so is this.
-    pub(super) fn fail(&self) {
-        self.work.leave(FAIL);
     }
 
     /// From now on it hears of the failures of others.

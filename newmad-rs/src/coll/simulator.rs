@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use crate::coll::algo::choose::{Choices, algorithms, choose};
-use crate::coll::algo::{Blocks, Task, record};
+use crate::coll::algo::record;
 use crate::coll::operator::{Op, Operator, as_bytes};
 use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
 use crate::coll::recorder::Recorder;
+use crate::coll::task::{Blocks, Task};
 
 struct Rank {
     plan: Plan,

@@ -15,8 +15,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use crate::coll::context::Context;
 use crate::coll::failure::Failure;
-use crate::coll::group::Context;
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Buf, Place, Plan};
 use crate::coll::run::Memory;

@@ -12,8 +12,8 @@ use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
 use crate::fuzzing::Input;
 use crate::net::details::Details;
+use crate::net::segment::Geometry;
 use crate::net::shm::connect::Own;
-use crate::net::shm::segment::Geometry;
 use crate::sys;
 
 fn details(input: &mut Input<'_>) -> Details {

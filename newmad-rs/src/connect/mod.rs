@@ -48,7 +48,6 @@ pub(crate) use rail::Rail;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::error::{Error, os};
-use crate::knobs::Settings;
 use crate::sys;
 pub(crate) use card::Card;
 
@@ -56,6 +55,15 @@ pub(crate) use card::Card;
 const WORK: u8 = 0;
 const FINISH: u8 = 1;
 const STOP: u8 = 2;
+
+/// How long the porter tries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// To reach the others when the session opens.
+    pub(crate) connect: std::time::Duration,
+    /// To make a link again that has broken.
+    pub(crate) repair: std::time::Duration,
+}
 
 /// The porter's thread. Dropping it ends the thread at once, which the others take for a death.
 pub(crate) struct Porter {
@@ -69,13 +77,13 @@ impl Porter {
     /// engine has been told that there is a porter.
     pub(crate) fn start(
         mut boot: Box<dyn Bootstrap>,
-        settings: &Settings,
+        timeouts: Timeouts,
         rails: Vec<Rail>,
         names: String,
         threshold: usize,
         engine: &Arc<Engine>,
     ) -> Result<Porter, Error> {
-        let until = sys::deadline(settings.connect_timeout);
+        let until = sys::deadline(timeouts.connect);
         let addresses = rails.iter().map(|rail| rail.listener.address.clone()).collect();
         let card = Card::new(names, threshold, addresses)?;
         boot.publish(&card.encode(), until)?;
@@ -83,18 +91,18 @@ impl Porter {
         let order = Arc::new(AtomicU8::new(WORK));
         let (told, opened) = mpsc::channel();
         let thread =
-            porter::Thread::new(boot, settings, rails, card, engine.clone(), order.clone(), told)?;
+            porter::Thread::new(boot, timeouts, rails, card, engine.clone(), order.clone(), told)?;
         let thread = std::thread::Builder::new()
             .name("newmad-porter".into())
             .stack_size(256 * 1024)
             .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
             .map_err(|_| os("starting the porter"))?;
         let porter = Porter { engine: engine.clone(), order, thread: Some(thread) };
-        match opened.recv_timeout(settings.connect_timeout) {
+        match opened.recv_timeout(timeouts.connect) {
             Ok(result) => result.map(|()| porter),
             Err(_) => Err(Error::Bootstrap(format!(
                 "no other process could be reached within {:?} (NMAD_CONNECT_TIMEOUT_MS)",
-                settings.connect_timeout
+                timeouts.connect
             ))),
         }
     }

@@ -16,12 +16,11 @@ use super::control::Control;
 use super::half::Half;
 use super::links::{Links, State};
 use super::ring::Ring;
-use super::{FINISH, Rail, STOP, WORK};
+use super::{FINISH, Rail, STOP, Timeouts, WORK};
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::engine::core::Core;
 use crate::error::{Error, os};
-use crate::knobs::Settings;
 use crate::sys::{self, errno};
 
 /// How often the engine is told the time, while it wants to know.
@@ -92,7 +91,7 @@ pub(super) struct Thread {
 impl Thread {
     pub(super) fn new(
         boot: Box<dyn Bootstrap>,
-        settings: &Settings,
+        timeouts: Timeouts,
         rails: Vec<Rail>,
         card: Card,
         engine: Arc<Engine>,
@@ -130,8 +129,8 @@ impl Thread {
             ticked: Instant::now(),
             left: false,
             parted: false,
-            connect: settings.connect_timeout,
-            repair: settings.repair,
+            connect: timeouts.connect,
+            repair: timeouts.repair,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::driver::{self, MAX_DESCRIPTORS, Network, Reach};
 use crate::error::Error;
 use crate::net::custom::Custom;
 use crate::net::details::Details;
-use crate::net::shm::segment::Geometry;
+use crate::net::segment::Geometry;
 use crate::net::{AnyDriver, Link, shm, tcp};
 
 enum Kind {

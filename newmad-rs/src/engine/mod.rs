@@ -15,6 +15,8 @@ pub(crate) mod cover;
 mod locking;
 pub(crate) mod offload;
 
+pub use locking::Locking;
+
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};

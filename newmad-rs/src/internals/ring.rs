@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::Error;
 use crate::memory::span::Span;
 use crate::net::Peek;
-use crate::net::shm::segment::{Geometry, Segment};
-use crate::net::shm::track;
+use crate::net::segment::track;
+use crate::net::segment::{Geometry, Segment};
 
 /// A ring of so many slots of so many bytes; its two ends.
 ///

@@ -11,7 +11,7 @@ use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Post, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
-use crate::net::shm::bell::Bell;
+use crate::net::segment::bell::Bell;
 use crate::wire::{Header, Kind};
 
 /// Carries the packets of one rail. See the module.

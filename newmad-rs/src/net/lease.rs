@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::memory::span::Span;
 use crate::net::rings::Rings;
-use crate::net::shm::bell::Bell;
-use crate::net::shm::segment::Segment;
-use crate::net::shm::track::Sender;
+use crate::net::segment::Segment;
+use crate::net::segment::bell::Bell;
+use crate::net::segment::track::Sender;
 
 /// See the module. Only shared memory grants leases.
 pub(crate) struct SendLease {

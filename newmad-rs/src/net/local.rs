@@ -9,8 +9,8 @@
 
 use std::sync::Arc;
 
+use super::segment::{Geometry, Segment};
 use super::shm::loan::Loan;
-use super::shm::segment::{Geometry, Segment};
 use super::shm::{Life, Peer, Reach, Shm};
 use crate::error::{Error, os};
 use crate::sys;

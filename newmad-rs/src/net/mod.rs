@@ -6,6 +6,7 @@
 //! | `any` | the driver of a rail: one of the built-in ones without a virtual call, or one of the program's |
 //! | `shm/`, `local`, `tcp/` | the built-in drivers |
 //! | `custom` | a driver of the program's ([`crate::driver`]) |
+//! | `segment/` | memory that peers share: rings of packets, and the doorbell |
 //! | `packet`, `rings`, `lease`, `ready`, `details` | what drivers, the engine and peers tell each other |
 
 pub(crate) mod any;
@@ -17,6 +18,7 @@ pub(crate) mod local;
 pub(crate) mod packet;
 pub(crate) mod ready;
 pub(crate) mod rings;
+pub(crate) mod segment;
 pub(crate) mod shm;
 pub(crate) mod tcp;
 
@@ -26,4 +28,4 @@ pub(crate) use lease::SendLease;
 pub(crate) use packet::{MAX_PARTS, MOST_PARTS, Peek, Post, Refused};
 pub(crate) use ready::Ready;
 pub(crate) use rings::Rings;
-pub(crate) use shm::bell::Bell;
+pub(crate) use segment::bell::Bell;

@@ -53,7 +53,7 @@ impl<'a> Pack<'a> {
         }
         let apart = u32::try_from(self.apart.len())
             .map_err(|_| Error::Packing("more than 2^32 long pieces in one message".into()))?;
-        let id = self.session.inner().pack.next();
+        let id = self.session.inner().extensions.get::<super::Ids>().next();
         let (head, rest) = wire::head(id, apart, std::mem::take(&mut self.stream));
         let mut sends = vec![self.send(wire::head_tag(self.tag), head)];
         if !rest.is_empty() {

@@ -23,7 +23,7 @@
 //! their callers' too. Services that answer at once may run [`inline`](ServiceBuilder::inline), where the call is found.
 //! A call carries a [`Priority`]: an urgent one passes those that wait, a background one waits until the virtual
 //! processor has nothing else. A target that is awake is sent no wake-up, whatever the priority: that is the drivers'
-//! affair (`net/shm/bell.rs`).
+//! affair (`net/segment/bell.rs`).
 //!
 //! # Bounds
 //! `NMAD_RPC_THREADS` calls of one kind run at once, and their long arguments take at most `NMAD_RPC_MEMORY` bytes;
@@ -134,7 +134,13 @@ impl Session {
     /// # Errors
     /// A knob is wrong.
     pub fn rpc(&self) -> Result<Rpc, Error> {
-        let mut current = self.inner().rpc.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self
+            .inner()
+            .extensions
+            .get::<Slot>()
+            .current
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(handle) = current.upgrade() {
             return Ok(Rpc { handle });
         }
@@ -274,7 +280,15 @@ impl Client {
     }
 
     fn next_id(&self) -> u64 {
-        wire::id(self.shared.session.inner().rpc.ids.fetch_add(1, Ordering::Relaxed))
+        wire::id(
+            self.shared
+                .session
+                .inner()
+                .extensions
+                .get::<Slot>()
+                .ids
+                .fetch_add(1, Ordering::Relaxed),
+        )
     }
 
     fn prepare(

@@ -14,7 +14,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::curve::MOST;
-use super::{Protocol, Sampling};
+use super::table::{Protocol, Sampling};
 use crate::error::BadCache;
 
 const FIRST: &str = "newmad sampling 1";

@@ -1,8 +1,12 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
+mod extensions;
+mod learn;
 mod locking;
 mod open;
+mod sample;
 mod scattered;
+mod settings;
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -11,13 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pioman::{Manager, Point, SourceHandle};
 
-pub use locking::Locking;
 pub use open::{Builder, Driver};
+
+use self::extensions::Extensions;
 
 use crate::Status;
 use crate::api::handle::{RecvRequest, SendRequest};
 use crate::bootstrap::Bootstrap;
-use crate::coll::{Choices, Groups};
 use crate::connect::Porter;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -25,7 +29,6 @@ use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
 use crate::strategy::next::Chosen;
-use crate::{pack, rpc};
 
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
@@ -73,11 +76,7 @@ pub(crate) struct Inner {
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
     closed: AtomicBool,
-    pub(crate) rpc: rpc::Slot,
-    pub(crate) pack: pack::Ids,
-    /// What collectives know of their groups, and how they are to be done.
-    pub(crate) groups: Groups,
-    pub(crate) choices: Choices,
+    pub(crate) extensions: Extensions,
 }
 
 /// What ends after the engine.
@@ -426,10 +425,7 @@ impl Inner {
             driver: std::mem::take(&mut self.driver),
             rails: std::mem::take(&mut self.rails),
             closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
-            rpc: std::mem::take(&mut self.rpc),
-            pack: std::mem::take(&mut self.pack),
-            groups: std::mem::take(&mut self.groups),
-            choices: self.choices.clone(),
+            extensions: std::mem::take(&mut self.extensions),
         }
     }
 

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use pioman::Manager;
 
-use super::{Ending, Inner, Session};
+use super::settings::Settings;
+use super::{Ending, Inner, Session, sample};
 use crate::bootstrap::{self, Alone};
-use crate::coll::Groups;
-use crate::connect::{Porter, Rail};
+use crate::connect::{Porter, Rail, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
 use crate::engine::core::{Config, Core, Signals};
 use crate::error::{Error, os};
-use crate::knobs::Settings;
-use crate::net::shm::segment::Geometry;
+use crate::net::segment::Geometry;
 use crate::net::{AnyDriver, Driver as _, local};
-use crate::sampling::{Source, THRESHOLDS, now};
+use crate::sampling::{Source, THRESHOLDS};
 use crate::strategy::Strategy;
+use crate::strategy::next::Tuning;
 use crate::sys;
 use crate::wire::MAX_RAILS;
 
@@ -203,11 +203,12 @@ impl Builder {
             core.learn(&sampling);
         };
         let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
-        match Porter::start(boot, &settings, ends, names, threshold, &engine) {
+        let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };
+        match Porter::start(boot, timeouts, ends, names, threshold, &engine) {
             Ok(porter) => {
                 session.inner.ends_with(Ending::Porter(porter));
                 if settings.sampling == Source::Now {
-                    now::sample(&session, settings.rdv_threshold.is_some())?;
+                    sample::sample(&session, settings.rdv_threshold.is_some())?;
                 }
                 Ok(session)
             }
@@ -313,7 +314,9 @@ impl Session {
             ..Config::new(threshold, settings.unexpected_max)
         };
         let mut core = Core::new(rank, size, drivers, config, signals);
-        core.tune(settings, &manager);
+        let (reorder, chunks) = (settings.reorder, settings.chunks);
+        let strategy = settings.strategy.clone();
+        core.tune(Tuning { reorder, chunks, strategy }, &manager);
         prepare(&mut core);
         let engine = Arc::new(Engine::new(core)?);
         engine.set_locking(settings.lock)?;
@@ -331,10 +334,7 @@ impl Session {
             driver: names.join("+"),
             rails: names,
             closed: AtomicBool::new(false),
-            rpc: Default::default(),
-            pack: Default::default(),
-            groups: Groups::default(),
-            choices: settings.coll.clone(),
+            extensions: Default::default(),
         };
         Ok((Session { inner: Arc::new(inner) }, engine))
     }

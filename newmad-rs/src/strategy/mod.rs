@@ -213,7 +213,7 @@ impl std::fmt::Debug for dyn Strategy {
 }
 
 /// Names of the strategies that come with this crate.
-pub const NAMES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
+pub use crate::knobs::STRATEGIES as NAMES;
 
 /// The strategy of this name ([`NAMES`]).
 pub fn by_name(name: &str) -> Option<Arc<dyn Strategy>> {

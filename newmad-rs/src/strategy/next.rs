@@ -15,11 +15,11 @@ use super::{
 };
 use crate::engine::core::Core;
 use crate::gate::{Gate, rails};
-use crate::knobs::Settings;
 use crate::memory::span::Span;
 use crate::net::{Driver, MAX_PARTS};
 use crate::request::{Outcome, Place, Ref};
 use crate::sampling::Pace;
+use crate::strategy::Chunks;
 use crate::wire::MAX_RAILS;
 use crate::wire::entries::{self, ANNOUNCED};
 use crate::wire::{Header, Kind};
@@ -158,17 +158,27 @@ impl Stage {
     }
 }
 
+/// What was set for a session.
+pub(crate) struct Tuning {
+    /// Whether messages with different tags may overtake each other.
+    pub(crate) reorder: bool,
+    /// What the number of parts of a large message depends on.
+    pub(crate) chunks: Chunks,
+    /// The strategy for all peers; `None`: the usual one for the rails.
+    pub(crate) strategy: Option<Arc<dyn Strategy>>,
+}
+
 impl<D: Driver> Core<D> {
     /// Takes over what was set for the session.
-    pub(crate) fn tune(&mut self, settings: &Settings, manager: &Arc<Manager>) {
-        self.reorder = settings.reorder;
+    pub(crate) fn tune(&mut self, tuning: Tuning, manager: &Arc<Manager>) {
+        self.reorder = tuning.reorder;
         self.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
         let usual = match &self.rails[..] {
             [_, _, ..] => "split_balance",
             [rail] if rail.driver.calls_the_kernel() => "aggreg",
             _ => default::NAME,
         };
-        self.chunks = settings.chunks;
+        self.chunks = tuning.chunks;
         if self.rails.len() > 1 {
             // Not the manager itself: it has the engine. As long as large messages move, the session or the source's handle
             // has it, so the last owner, who would end it, is never this one.
@@ -176,7 +186,7 @@ impl<D: Driver> Core<D> {
             let idle = move || manager.upgrade().map_or(0, |manager| manager.idle_cores());
             self.idle = Some(Box::new(idle));
         }
-        if let Some(strategy) = settings.strategy.clone().or_else(|| by_name(usual)) {
+        if let Some(strategy) = tuning.strategy.or_else(|| by_name(usual)) {
             for gate in &mut self.gates {
                 gate.chosen = Chosen::new(strategy.clone());
             }

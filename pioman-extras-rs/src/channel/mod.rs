@@ -42,7 +42,7 @@
 //!
 //! It is here and not in newmad, because it is used by threads of one process and waits as everything here does: with a
 //! [`Manager`](pioman::Manager), so that a kernel thread that waits polls, and a green thread leaves its processor to
-//! others. Between processes newmad's `net/shm/ring` has the same protocol, with one producer.
+//! others. Between processes newmad's `net/segment/ring` has the same protocol, with one producer.
 //!
 //! # What is not sent
 //! * A [`Position`] that is dropped before it has sent leaves a *hole*, which the consumer steps over.

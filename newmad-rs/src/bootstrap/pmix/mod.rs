@@ -18,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use self::library::{Data, EVERYBODY, NSPACE, Proc, Value};
-use super::Bootstrap;
+use super::manager::Bootstrap;
 use super::wire::{LONGEST, MOST, variable};
 use crate::error::Error;
 

@@ -1,9 +1,9 @@
 //! From all to all, side by side. Everybody knows the lengths of all blocks, which need not be equal.
 
-use crate::coll::algo::Blocks;
-use crate::coll::algo::bcast::from_root;
+use crate::coll::algo::tree::from_root;
 use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// Puts the own contribution where it belongs.
 pub(super) fn contribute(rec: &mut Recorder, blocks: &Blocks, all: Place) {

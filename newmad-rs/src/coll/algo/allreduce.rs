@@ -1,9 +1,10 @@
 //! From all to all, combined. In each of these all ranks combine in the same way, so that all have the same bits even where
 //! the operator rounds.
 
-use crate::coll::algo::{Blocks, allgather, bcast, reduce, reduce_scatter};
+use crate::coll::algo::{allgather, bcast, reduce, reduce_scatter};
 use crate::coll::plan::{Place, Side};
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// A part of the ranks whose number is a power of two. The others have given what they had to a neighbour.
 struct Folded {
@@ -105,7 +106,7 @@ pub(super) fn halving_doubling(rec: &mut Recorder, len: usize) {
             (at, last + len - at)
         };
         let rank = |number: u32| folded.rank(number);
-        halve(rec, (me, folded.count), sum, buffer, &part, &rank);
+        reduce_scatter::halve(rec, (me, folded.count), sum, buffer, &part, &rank);
         let mut span = 1;
         while span < folded.count {
             let (mine, theirs) = (me / span * span, (me ^ span) / span * span);
@@ -118,35 +119,6 @@ pub(super) fn halving_doubling(rec: &mut Recorder, len: usize) {
         }
     }
     unfold(rec, &folded, sum);
-}
-
-/// Recursive halving: `(me, count)` of those who take part keep a smaller and smaller range of the pieces, at last their
-/// own. `part` tells where a range of pieces lies, `rank` who a number is.
-pub(super) fn halve(
-    rec: &mut Recorder,
-    (me, count): (u32, u32),
-    sum: Place,
-    buffer: Place,
-    part: &dyn Fn(u32, u32) -> (usize, usize),
-    rank: &dyn Fn(u32) -> u32,
-) {
-    let (mut low, mut high) = (0, count);
-    while high - low > 1 {
-        let half = (high - low) / 2;
-        let middle = low + half;
-        let peer = rank(me ^ half);
-        let (kept, given) = if me < middle {
-            ((low, middle), (middle, high))
-        } else {
-            ((middle, high), (low, middle))
-        };
-        let (at, len) = part(given.0, given.1);
-        rec.send(peer, sum.part(at, len));
-        let (at, len) = part(kept.0, kept.1);
-        rec.recv(peer, buffer.part(at, len));
-        rec.combine(sum.part(at, len), buffer.part(at, len), Side::Left);
-        (low, high) = kept;
-    }
 }
 
 /// Up a tree and down again. The order of ranks is kept.

@@ -1,8 +1,8 @@
 //! From each to each, always another part.
 
-use crate::coll::algo::Blocks;
 use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// What one sends; a copy if the result goes to the same place.
 fn contribution(rec: &mut Recorder, len: usize) -> Place {

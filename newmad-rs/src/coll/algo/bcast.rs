@@ -1,35 +1,12 @@
 //! From one to all. Ranks are counted from the root here (`me`), so that the root is 0.
 
-use crate::coll::algo::{Blocks, allgather};
+use crate::coll::algo::allgather;
+use crate::coll::algo::tree::{children, from_root, subtree, to_rank};
 use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
-/// The own rank counted from the root.
-pub(super) fn from_root(rec: &Recorder, root: u32) -> u32 {
-    (rec.rank + rec.size - root) % rec.size
-}
-
-/// The rank in the group of who is `relative` ranks after the root.
-pub(super) fn to_rank(rec: &Recorder, root: u32, relative: u32) -> u32 {
-    (root + relative) % rec.size
-}
-
-/// How many ranks the own subtree of a binomial tree may have: the lowest bit that is set; the root has all.
-pub(super) fn subtree(rec: &Recorder, me: u32) -> u32 {
-    if me == 0 { rec.size.next_power_of_two() } else { me & me.wrapping_neg() }
-}
-
-/// The children of `me` in a binomial tree, and the size of their subtrees; the largest first.
-pub(super) fn children(rec: &Recorder, me: u32) -> impl Iterator<Item = (u32, u32)> + use<> {
-    let (size, mut span) = (rec.size, subtree(rec, me));
-    std::iter::from_fn(move || {
-        span /= 2;
-        (span > 0).then_some((me + span, span))
-    })
-    .filter(move |(child, _)| *child < size)
-}
-
-/// Everybody who has it passes it on, to those with large subtrees first. Few rounds: for short messages.
+/// Each rank that has it passes it on, to the ranks with large subtrees first. Few rounds: for short messages.
 pub(super) fn binomial(rec: &mut Recorder, root: u32, data: Place) {
     let me = from_root(rec, root);
     if me != 0 {
@@ -56,7 +33,7 @@ pub(super) fn chain(rec: &mut Recorder, root: u32, len: usize, segment: usize) {
     }
 }
 
-/// Down a binomial tree everybody gets a piece; in a ring all get the other pieces (van de Geijn).
+/// Down a binomial tree each rank gets a piece; in a ring all get the other pieces (van de Geijn).
 pub(super) fn scatter_allgather(rec: &mut Recorder, root: u32, len: usize) {
     let me = from_root(rec, root);
     let pieces = Blocks::split(len, 1, rec.size);

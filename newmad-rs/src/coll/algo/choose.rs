@@ -7,8 +7,8 @@
 
 use marcel::plumbing::knob::{Knob, KnobError};
 
-use crate::coll::algo::Task;
-use crate::coll::knobs;
+use crate::coll::task::Task;
+use crate::knobs::coll as knobs;
 
 /// How a collective is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

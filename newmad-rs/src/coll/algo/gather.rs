@@ -1,9 +1,9 @@
 //! From all to one, side by side.
 
-use crate::coll::algo::Blocks;
-use crate::coll::algo::bcast::{children, from_root, subtree, to_rank};
+use crate::coll::algo::tree::{children, from_root, subtree, to_rank};
 use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// Everybody sends to the root, who receives from all at once.
 pub(super) fn linear(rec: &mut Recorder, root: u32, own: usize, blocks: Option<&Blocks>) {

@@ -1,9 +1,10 @@
 //! From all to one, combined.
 
-use crate::coll::algo::bcast::{children, from_root, subtree, to_rank};
-use crate::coll::algo::{Blocks, reduce_scatter};
+use crate::coll::algo::reduce_scatter;
+use crate::coll::algo::tree::{children, from_root, subtree, to_rank};
 use crate::coll::plan::{Place, Side};
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// Up a binomial tree. `ordered`: the tree's root is rank 0, so that neighbours are combined and the order of ranks
 /// is kept; who is to have the result gets it from there.

@@ -1,8 +1,8 @@
 //! Every rank gets its block of what all have, combined. The blocks need not be of one length.
 
-use crate::coll::algo::{Blocks, allreduce};
 use crate::coll::plan::{Place, Side};
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// The contribution in memory that may be written to.
 fn working_copy(rec: &mut Recorder, blocks: &Blocks) -> Place {
@@ -74,6 +74,35 @@ pub(super) fn halving(rec: &mut Recorder, blocks: &Blocks) {
         let ((at, _), (last, len)) = (blocks.get(from), blocks.get(to - 1));
         (at, last + len - at)
     };
-    allreduce::halve(rec, (rec.rank, rec.size), all, buffer, &part, &|rank| rank);
+    halve(rec, (rec.rank, rec.size), all, buffer, &part, &|rank| rank);
     finish(rec, blocks, all);
+}
+
+/// Recursive halving: `(me, count)` of those who take part keep a smaller and smaller range of the pieces, at last their
+/// own. `part` tells where a range of pieces lies, `rank` who a number is.
+pub(super) fn halve(
+    rec: &mut Recorder,
+    (me, count): (u32, u32),
+    sum: Place,
+    buffer: Place,
+    part: &dyn Fn(u32, u32) -> (usize, usize),
+    rank: &dyn Fn(u32) -> u32,
+) {
+    let (mut low, mut high) = (0, count);
+    while high - low > 1 {
+        let half = (high - low) / 2;
+        let middle = low + half;
+        let peer = rank(me ^ half);
+        let (kept, given) = if me < middle {
+            ((low, middle), (middle, high))
+        } else {
+            ((middle, high), (low, middle))
+        };
+        let (at, len) = part(given.0, given.1);
+        rec.send(peer, sum.part(at, len));
+        let (at, len) = part(kept.0, kept.1);
+        rec.recv(peer, buffer.part(at, len));
+        rec.combine(sum.part(at, len), buffer.part(at, len), Side::Left);
+        (low, high) = kept;
+    }
 }

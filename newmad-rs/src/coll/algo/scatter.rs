@@ -1,9 +1,9 @@
 //! From one to all, each another part.
 
-use crate::coll::algo::Blocks;
-use crate::coll::algo::bcast::{children, from_root, subtree, to_rank};
 use crate::coll::algo::gather::pieces;
+use crate::coll::algo::tree::{children, from_root, subtree, to_rank};
 use crate::coll::recorder::Recorder;
+use crate::coll::task::Blocks;
 
 /// The root sends to everybody, at once.
 pub(super) fn linear(rec: &mut Recorder, root: u32, own: usize, blocks: Option<&Blocks>) {

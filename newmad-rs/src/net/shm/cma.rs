@@ -1,8 +1,8 @@
 //! Cross-memory attach: copies between the address spaces of two processes, without a detour.
 
-use super::segment::PROBE_VALUE;
 use crate::memory::span::Span;
 use crate::net::packet::Refused;
+use crate::net::segment::PROBE_VALUE;
 use crate::sys::errno;
 
 fn refusal() -> Refused {

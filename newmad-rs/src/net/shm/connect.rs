@@ -7,10 +7,10 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use super::segment::{Geometry, Segment};
 use super::{Life, Peer, Reach, Shm, cma};
 use crate::error::{Error, os};
 use crate::net::details::Details;
+use crate::net::segment::{Geometry, Segment};
 use crate::sys;
 
 /// This process's side of all its links over shared memory.

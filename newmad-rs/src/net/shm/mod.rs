@@ -1,6 +1,6 @@
 //! Shared memory between processes of one machine; and, with the same rings, between the ranks of one process.
 //!
-//! Small packets go through slotted rings ([`ring`]); large messages are copied straight from one process's
+//! Small packets go through slotted rings ([`ring`](crate::net::segment::ring)); large messages are copied straight from one process's
 //! memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A receiver that
 //! sleeps is woken by its bell: it stores 1 in its segment and looks at its rings once more; a sender that has
 //! published looks at the word, and whoever swaps it back to 0 writes the event counter. The socket on which
@@ -16,22 +16,17 @@ use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Post, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
+use crate::net::segment::bell::{self, Bell};
+use crate::net::segment::track::{Receiver, Sender};
+use crate::net::segment::{Geometry, Segment};
 use crate::sys;
 use crate::wire::Header;
 
-pub(crate) mod bell;
 pub(crate) mod cma;
 pub(crate) mod connect;
 pub(crate) mod loan;
-pub(crate) mod ring;
-pub(crate) mod segment;
-pub(crate) mod track;
-pub(crate) mod word;
 
-use bell::Bell;
 use loan::Loan;
-use segment::{Geometry, Segment};
-use track::{Receiver, Sender};
 
 /// Every so many rounds the driver looks for deaths, even if nothing has woken its thread.
 const DEATH_CHECK: u32 = 256;

@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 
-use super::Peer;
+use super::peer::Peer;
 use super::socket::{is_inside, use_reno};
 use crate::error::Error;
 

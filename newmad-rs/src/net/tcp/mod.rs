@@ -1,6 +1,5 @@
 //! TCP: two sockets per gate, one for each track ([`small`], [`large`]); [`readiness`] knows which are worth reading.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -13,43 +12,16 @@ use crate::wire::Header;
 
 pub(crate) mod connect;
 mod large;
+mod peer;
 mod readiness;
 mod small;
 mod socket;
 #[cfg(test)]
 mod tests;
 
-use large::Large;
+pub(crate) use peer::Peer;
 use readiness::Readiness;
-use small::{MTU, Small};
-
-/// One gate.
-pub(crate) struct Peer {
-    small: Small,
-    large: Large,
-}
-
-impl Peer {
-    fn new(small: OwnedFd, large: OwnedFd) -> Peer {
-        Peer { small: Small::new(small), large: Large::new(large) }
-    }
-
-    fn is_connected(&self) -> bool {
-        self.small.socket.is_some()
-    }
-
-    #[inline]
-    fn readable(&mut self) {
-        self.small.ready = true;
-        self.large.ready = true;
-    }
-
-    /// Closes the sockets. The buffers stay until the session is dropped: nothing is freed here.
-    fn close(&mut self) {
-        self.small.socket = None;
-        self.large.socket = None;
-    }
-}
+use small::MTU;
 
 /// See the module.
 pub(crate) struct Tcp {

@@ -10,7 +10,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use super::Peer;
+use super::peer::Peer;
 use crate::error::Error;
 use crate::net::ready::{NO_BITS, Ready};
 use crate::sys;

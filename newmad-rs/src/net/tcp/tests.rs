@@ -4,6 +4,7 @@ use crate::wire::{Kind, LONG};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 /// A gate over local stream sockets, which have the same edges, and the other ends of its tracks.

@@ -13,8 +13,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::error::{Error, os};
 use crate::sys;
 
+pub(crate) mod bell;
+pub(crate) mod ring;
+pub(crate) mod track;
+pub(crate) mod word;
+
 /// Bytes before the first slot of a ring, and the unit of what moves between cores.
-pub(super) const LINE: usize = 64;
+const LINE: usize = 64;
 const PAGE: usize = 4096;
 const BELL: usize = 0;
 const PROBE: usize = 64;

@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ring::{Consumer, Producer, Words};
-use super::segment::{LINE, Place, Segment};
+use super::{LINE, Place, Segment};
 use crate::error::{Cause, Error};
 use crate::memory::span::Span;
 use crate::net::packet::Peek;
@@ -242,7 +242,7 @@ fn claim(slot: *const u8) {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::net::shm::segment::Geometry;
+    use crate::net::segment::Geometry;
     use crate::wire::Kind;
 
     /// Sends `data` in one packet of `kind` through `place` of a segment, and gives what arrives.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use marcel::trace::{self, Kind};
 
-use super::segment::Segment;
+use super::Segment;
 use super::word;
 use crate::net::rings::Rings;
 use crate::sys;

@@ -1,13 +1,8 @@
-//! The knobs of this crate.
+//! The declarations of this crate's knobs, and the table of them.
 
-use std::sync::Arc;
+use marcel::plumbing::knob::{Kind, Knob};
 
-use marcel::plumbing::knob::{Kind, Knob, KnobError};
-
-use crate::coll;
-use crate::sampling::Source;
-use crate::session::Locking;
-use crate::strategy::{self, Chunks, Strategy};
+pub(crate) mod coll;
 
 /// `NMAD_DRIVER`: which driver carries the messages between processes.
 pub(crate) static DRIVER: Knob = Knob {
@@ -144,10 +139,13 @@ pub(crate) static TCP_ADDRESS: Knob = Knob {
               one for each, separated by commas, or one for all",
 };
 
+/// The names of the built-in strategies.
+pub const STRATEGIES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
+
 /// `NMAD_STRATEGY`: what leaves next, and together with what.
 pub(crate) static STRATEGY: Knob = Knob {
     name: "NMAD_STRATEGY",
-    kind: Kind::Word(strategy::NAMES),
+    kind: Kind::Word(STRATEGIES),
     default: "",
     unit: "",
     meaning: "which waiting messages leave next, and together with which others; unset: split_balance over \
@@ -228,100 +226,15 @@ pub static KNOBS: &[Knob] = &[
     SAMPLING,
     OFFLOAD,
     LOCK,
-    coll::knobs::BCAST,
-    coll::knobs::REDUCE,
-    coll::knobs::ALLREDUCE,
-    coll::knobs::GATHER,
-    coll::knobs::ALLGATHER,
-    coll::knobs::ALLTOALL,
-    coll::knobs::REDUCE_SCATTER,
-    coll::knobs::SEGMENT,
+    coll::BCAST,
+    coll::REDUCE,
+    coll::ALLREDUCE,
+    coll::GATHER,
+    coll::ALLGATHER,
+    coll::ALLTOALL,
+    coll::REDUCE_SCATTER,
+    coll::SEGMENT,
 ];
-
-/// The knobs' values, read once per session.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) driver: Option<String>,
-    pub(crate) bootstrap: Option<String>,
-    pub(crate) rdv_threshold: Option<usize>,
-    pub(crate) shm_slots: usize,
-    pub(crate) shm_slot_size: usize,
-    pub(crate) cma: bool,
-    pub(crate) unexpected_max: usize,
-    pub(crate) connect_timeout: std::time::Duration,
-    pub(crate) strategy: Option<Arc<dyn Strategy>>,
-    pub(crate) chunks: Chunks,
-    pub(crate) reorder: bool,
-    pub(crate) repair: std::time::Duration,
-    pub(crate) checksum: bool,
-    pub(crate) credit: u64,
-    pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
-    pub(crate) coll: coll::Choices,
-    pub(crate) sampling: Source,
-    pub(crate) lock: Locking,
-}
-
-impl Settings {
-    /// Reads and checks all of them, so that a wrong value is found when the session opens.
-    pub(crate) fn read() -> Result<Settings, KnobError> {
-        let size = |knob: &Knob| Ok::<_, KnobError>(knob.int()?.map(|value| value as usize));
-        let must = |knob: &Knob| size(knob).map(|value| value.unwrap_or_default());
-        let shm_slots = must(&SHM_SLOTS)?;
-        if !shm_slots.is_power_of_two() {
-            return Err(refuse(&SHM_SLOTS, shm_slots, "a power of two from 2 to 4096"));
-        }
-        let shm_slot_size = must(&SHM_SLOT_SIZE)?;
-        if shm_slot_size % 64 != 0 {
-            return Err(refuse(
-                &SHM_SLOT_SIZE,
-                shm_slot_size,
-                "a multiple of 64 from 128 to 1048576",
-            ));
-        }
-        let address = TCP_ADDRESS.text()?;
-        Ok(Settings {
-            driver: DRIVER.raw()?,
-            bootstrap: Some(BOOTSTRAP.text()?).filter(|word| !word.is_empty()),
-            rdv_threshold: size(&RDV_THRESHOLD)?,
-            shm_slots,
-            shm_slot_size,
-            cma: CMA.bool()?,
-            unexpected_max: must(&UNEXPECTED_MAX)?,
-            connect_timeout: std::time::Duration::from_millis(must(&CONNECT_TIMEOUT)? as u64),
-            strategy: strategy::by_name(&STRATEGY.text()?),
-            chunks: match CHUNKS.text()?.as_str() {
-                "idle" => Chunks::Idle,
-                _ => Chunks::Rails,
-            },
-            reorder: REORDER.bool()?,
-            coll: coll::Choices::read()?,
-            checksum: CHECKSUM.bool()?,
-            credit: must(&CREDIT)? as u64,
-            repair: std::time::Duration::from_millis(must(&REPAIR)? as u64),
-            tcp_addresses: address
-                .split(',')
-                .map(|one| one.trim().parse())
-                .collect::<Result<_, _>>()
-                .map_err(|_| {
-                    refuse(
-                        &TCP_ADDRESS,
-                        &address,
-                        "IPv4 or IPv6 addresses of this machine, separated by commas",
-                    )
-                })?,
-            sampling: Source::of(&SAMPLING.text()?),
-            lock: match LOCK.text()?.as_str() {
-                "none" => Locking::None,
-                "fine" => Locking::Fine,
-                _ => Locking::Coarse,
-            },
-        })
-    }
-}
-
-fn refuse(knob: &Knob, value: impl ToString, accepts: &str) -> KnobError {
-    KnobError { name: knob.name, value: value.to_string(), accepts: accepts.to_owned() }
-}
 
 #[cfg(test)]
 mod tests {
@@ -332,7 +245,5 @@ mod tests {
         for knob in KNOBS.iter().filter(|knob| !knob.default.is_empty()) {
             knob.check(knob.default).unwrap();
         }
-        let settings = Settings::read().unwrap();
-        assert_eq!(settings.shm_slot_size % 64, 0);
     }
 }

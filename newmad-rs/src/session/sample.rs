@@ -12,10 +12,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Protocol, Sampling, rail_names};
+use super::Session;
 use crate::error::Error;
 use crate::request::tag::RESERVED;
-use crate::session::Session;
+use crate::sampling::{Protocol, Sampling, rail_names};
 use crate::strategy::next::Chosen;
 use crate::strategy::{Large, Packet, Rail, Strategy, Waiting};
 use crate::sys;

@@ -1,0 +1,112 @@
+//! What every process manager offers, and what is common to all of them.
+
+use std::time::Instant;
+
+use super::piece;
+use crate::error::Error;
+
+/// Most pieces of a card.
+pub(super) const PIECES: usize = 64;
+
+/// A process manager, or the lack of one. Used by one thread at a time, which blocks.
+pub(crate) trait Bootstrap: Send {
+    /// Rank of this process.
+    fn rank(&self) -> u32;
+
+    /// Number of processes.
+    fn size(&self) -> u32;
+
+    /// Most bytes of a value.
+    fn room(&self) -> usize;
+
+    /// Puts a value that the others can get after the next fence. Each key is put once.
+    fn put(&mut self, key: &str, value: &str, deadline: Instant) -> Result<(), Error>;
+
+    /// What others put before their fence can be got after this one. Most process managers hold a process back until all
+    /// have come to it, but some (Hydra's PMI-2) what is got afterwards.
+    fn fence(&mut self, deadline: Instant) -> Result<(), Error>;
+
+    /// The value that rank `owner` has put.
+    fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error>;
+
+    /// Nothing more will be asked.
+    fn finish(&mut self) -> Result<(), Error>;
+
+    /// Publishes this process's card; the others can have it after the next [`fence`](Bootstrap::fence).
+    fn publish(&mut self, card: &str, deadline: Instant) -> Result<(), Error> {
+        let pieces = piece::cut(card, self.room());
+        if pieces.len() > PIECES {
+            return Err(Error::Bootstrap(format!(
+                "this process's card has {} bytes, more than the process manager takes ({PIECES} values of {})",
+                card.len(),
+                self.room()
+            )));
+        }
+        let rank = self.rank();
+        for (index, piece) in pieces.iter().enumerate() {
+            self.put(&key(rank, index), piece, deadline)?;
+        }
+        Ok(())
+    }
+
+    /// The card of `rank`, which has published it before the last [`fence`](Bootstrap::fence).
+    fn card_of(&mut self, rank: u32, deadline: Instant) -> Result<String, Error> {
+        let mut whole = String::new();
+        for index in 0..PIECES {
+            let value = self.get(rank, &key(rank, index), deadline)?;
+            match value.split_at_checked(1) {
+                Some(("+", piece)) => whole.push_str(piece),
+                Some((".", piece)) => {
+                    whole.push_str(piece);
+                    return piece::decode(&whole).ok_or_else(|| unsound(rank));
+                }
+                _ => return Err(unsound(rank)),
+            }
+        }
+        Err(unsound(rank))
+    }
+}
+
+/// Under which name a piece of a card is put.
+pub(super) fn key(rank: u32, piece: usize) -> String {
+    match piece {
+        0 => format!("newmad-{rank}"),
+        piece => format!("newmad-{rank}-{piece}"),
+    }
+}
+
+fn unsound(rank: u32) -> Error {
+    Error::Bootstrap(format!("what rank {rank} has published is not a card of this library"))
+}
+
+/// A session of one.
+#[derive(Default)]
+pub(crate) struct Alone {
+    pub(super) values: Vec<(String, String)>,
+}
+
+impl Bootstrap for Alone {
+    fn rank(&self) -> u32 {
+        0
+    }
+    fn size(&self) -> u32 {
+        1
+    }
+    fn room(&self) -> usize {
+        1024
+    }
+    fn put(&mut self, key: &str, value: &str, _: Instant) -> Result<(), Error> {
+        self.values.push((key.to_owned(), value.to_owned()));
+        Ok(())
+    }
+    fn fence(&mut self, _: Instant) -> Result<(), Error> {
+        Ok(())
+    }
+    fn get(&mut self, owner: u32, key: &str, _: Instant) -> Result<String, Error> {
+        let found = self.values.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.clone()).ok_or_else(|| unsound(owner))
+    }
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+}

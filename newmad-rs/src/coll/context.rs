@@ -1,0 +1,198 @@
+//! What the handles of a group and its collectives under way share: members, tags, plans, failure.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use crate::coll::algo::choose::{Algorithm, Choices};
+use crate::coll::algo::record;
+use crate::coll::failure::Failure;
+use crate::coll::plan::Plan;
+use crate::coll::recorder::Recorder;
+use crate::coll::task::Task;
+use crate::error::Error;
+use crate::session::Inner;
+
+/// Tags of collectives.
+const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
+pub(super) const ID_BITS: u32 = 40;
+/// The bit of ids that are no hash.
+pub(super) const GIVEN: u64 = 1 << (ID_BITS - 1);
+const NUMBER_BITS: u32 = 16;
+/// The last number: that of notices that the group is over. Its bits are those of numbers.
+pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
+/// Most plans that a group keeps.
+const PLANS: usize = 8;
+/// Most collectives of a group that are outstanding.
+const MOST: usize = 1 << (NUMBER_BITS - 1);
+
+/// What a session knows of its groups.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    known: Mutex<Known>,
+    choices: OnceLock<Choices>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Ids in use.
+    pub(super) ids: HashSet<u64>,
+    /// Origins of groups that were made, and how often.
+    pub(super) made: HashMap<u64, u64>,
+}
+
+impl Groups {
+    /// Those of a session.
+    pub(super) fn of(session: &Inner) -> &Groups {
+        session.extensions.get()
+    }
+
+    /// How collectives are to be done, by the knobs.
+    pub(super) fn choices(&self) -> Result<Choices, Error> {
+        if let Some(choices) = self.choices.get() {
+            return Ok(choices.clone());
+        }
+        let choices = Choices::read()?;
+        Ok(self.choices.get_or_init(|| choices).clone())
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A collective of the group that is under way.
+pub(super) trait Member: Send + Sync {
+    /// The group has failed: so has this.
+    fn fail(&self);
+
+    /// Whether it is over, and its memory free.
+    fn is_over(&self) -> bool;
+}
+
+/// What the handles of a group and its collectives share.
+pub(crate) struct Context {
+    pub(super) session: Arc<Inner>,
+    /// Ranks in the session.
+    pub(super) members: Box<[u32]>,
+    /// The own rank in the group.
+    pub(super) rank: u32,
+    pub(super) id: u64,
+    number: AtomicU64,
+    /// How many groups were made of it.
+    pub(super) children: AtomicU32,
+    pub(super) failure: OnceLock<Failure>,
+    runs: Mutex<Vec<Weak<dyn Member>>>,
+    choices: Mutex<Choices>,
+    /// Short plans that were made last, the latest first.
+    plans: Mutex<VecDeque<(Key, Arc<Plan>)>>,
+}
+
+/// What a plan of a group hangs on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) task: Task,
+    pub(super) algorithm: Algorithm,
+    /// Bytes of an element.
+    pub(super) element: usize,
+    pub(super) in_place: bool,
+}
+
+impl Context {
+    /// A group whose id is not in use.
+    pub(super) fn new(
+        session: &Arc<Inner>,
+        members: &[u32],
+        rank: u32,
+        id: u64,
+        choices: Choices,
+    ) -> Context {
+        Context {
+            session: session.clone(),
+            members: members.into(),
+            rank,
+            id,
+            number: AtomicU64::new(0),
+            children: AtomicU32::new(0),
+            failure: OnceLock::new(),
+            runs: Mutex::new(Vec::new()),
+            choices: Mutex::new(choices),
+            plans: Mutex::default(),
+        }
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    pub(super) fn tag(&self, number: u64) -> u64 {
+        COLLECTIVES | self.id << NUMBER_BITS | number
+    }
+
+    /// The tag of notices that the group is over.
+    pub(super) fn notice_tag(&self) -> u64 {
+        self.tag(LAST)
+    }
+
+    /// The tag of the next collective, and whether it listens for notices from its start.
+    pub(super) fn next(&self) -> (u64, bool) {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        (self.tag(number % LAST), (number + 1).is_multiple_of(64))
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Weak<dyn Member>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What may be under way.
+    pub(super) fn runs(&self) -> Vec<Arc<dyn Member>> {
+        self.list().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Whether one more may be under way.
+    pub(super) fn admit(&self) -> Result<(), Error> {
+        let mut runs = self.list();
+        if runs.len() >= 64 && runs.len().is_power_of_two() || runs.len() >= MOST {
+            runs.retain(|run| run.upgrade().is_some_and(|run| !run.is_over()));
+        }
+        if runs.len() >= MOST {
+            return Err(Error::BadGroup(format!(
+                "{MOST} collectives of it are outstanding: wait for some of them first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Another one is under way.
+    pub(super) fn add(&self, run: Arc<dyn Member>) {
+        self.list().push(Arc::downgrade(&run));
+    }
+
+    /// The plan for that, which is kept if it is short: programs do the same again and again.
+    pub(super) fn plan(&self, key: Key) -> Arc<Plan> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == key) {
+            return plan.clone();
+        }
+        let recorder = Recorder::new(self.rank, self.size(), key.element, key.in_place);
+        let plan = Arc::new(record(recorder, &key.task, key.algorithm));
+        if plan.is_short() {
+            plans.truncate(PLANS - 1);
+            plans.push_front((key, plan.clone()));
+        }
+        plan
+    }
+
+    pub(super) fn choices(&self) -> MutexGuard<'_, Choices> {
+        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if self.failure.get().is_some() {
+            return; // the janitor goes on: nobody else may have the id
+        }
+        Groups::of(&self.session).known().ids.remove(&self.id);
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of a group: its members are told, and what still comes for it is received.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pioman::Manager;
+
+use crate::api::errand::Errand;
+use crate::coll::context::{Context, LAST};
+use crate::coll::failure::Failure;
+use crate::error::Error;
+use crate::request::{ANY_SOURCE, Request};
+use crate::session::Inner;
+
+impl Context {
+    /// Ends the group for this member, and tells the others.
+    pub(super) fn revoke(&self, failure: Failure) {
+        if self.failure.set(failure).is_err() {
+            return;
+        }
+        for run in self.runs() {
+            run.fail();
+        }
+        if failure == Failure::Closed {
+            return;
+        }
+        for (_, &member) in (0..).zip(self.members.iter()).filter(|&(rank, _)| rank != self.rank) {
+            // SAFETY: no byte is sent.
+            let notice = unsafe { Request::send(member, self.notice_tag(), &[], false) };
+            alone(self, notice, None);
+        }
+        // The janitor. It ends with the session, or when nobody else is left.
+        alone(self, anything(self.tag(0)), Some(self.tag(0)));
+    }
+}
+
+/// A receive of nothing, for whatever comes for the group of that tag.
+fn anything(tag: u64) -> Request {
+    let nothing = std::ptr::slice_from_raw_parts_mut(NonNull::dangling().as_ptr(), 0);
+    // SAFETY: no byte is received.
+    let receive = unsafe { Request::recv(ANY_SOURCE, tag, nothing, false) };
+    receive.masked(!LAST)
+}
+
+/// A request without memory that is nobody's: its errand frees itself at its end, or receives anything once more.
+#[repr(C)]
+struct Alone {
+    errand: Errand,
+    // Not the session itself, which could not close as long as the janitor works.
+    manager: Arc<Manager>,
+    /// The tag of the janitor's receives.
+    sweeps: Option<u64>,
+}
+
+fn alone(context: &Context, request: Request, sweeps: Option<u64>) {
+    let Inner { engine, manager, .. } = &*context.session;
+    let errand = Errand::new(engine, Request::close());
+    let boxed = Box::into_raw(Box::new(Alone { errand, manager: manager.clone(), sweeps }));
+    // SAFETY: in a box that is freed at the end only; the request has no memory.
+    unsafe {
+        let errand = NonNull::new_unchecked(boxed.cast());
+        if Errand::start(errand, &context.session.manager, request, ended) {
+            ended(errand);
+        }
+    }
+}
+
+/// The end of one that is alone.
+///
+/// # Safety
+/// It was made by [`alone`], and is over.
+unsafe fn ended(errand: NonNull<Errand>) {
+    let this: *mut Alone = errand.as_ptr().cast();
+    // SAFETY: over, so it is ours alone; the box was leaked by `alone`.
+    unsafe {
+        while let (Some(tag), Ok(_) | Err(Error::Truncated { .. })) =
+            ((*this).sweeps, (*this).errand.result())
+        {
+            let manager = (*this).manager.clone();
+            if !Errand::start(errand, &manager, anything(tag), ended) {
+                return;
+            }
+        }
+        drop(Box::from_raw(this));
+    }
+}

@@ -1,0 +1,125 @@
+//! Everything that was measured, by rail and protocol.
+
+use std::collections::BTreeMap;
+
+use super::curve::{Curve, Pace};
+
+/// How a message travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// At once, in packets of the small track.
+    Eager,
+    /// Asked for, then in pieces over the large track: sockets, or copied through shared memory.
+    Stream,
+    /// Asked for, then copied from one process's memory to the other's by the kernel.
+    Pull,
+}
+
+impl Protocol {
+    /// All of them.
+    pub const ALL: [Protocol; 3] = [Protocol::Eager, Protocol::Stream, Protocol::Pull];
+
+    /// Its name in tables and in the cache file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Eager => "eager",
+            Protocol::Stream => "stream",
+            Protocol::Pull => "pull",
+        }
+    }
+}
+
+/// Everything that was measured: a [`Curve`] for each rail and protocol. Rails have their driver's name; a second
+/// one of the same driver is `tcp.2`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sampling {
+    pub(super) curves: BTreeMap<(String, Protocol), Curve>,
+}
+
+/// Least and greatest threshold that a sampling may ask for. A ping-pong does not see what long messages that nobody has
+/// asked for cost others: the small track is taken while they pass, and who receives them late copies twice.
+pub(crate) const THRESHOLDS: (u64, u64) = (2 * 1024, 64 * 1024);
+
+impl Sampling {
+    /// Nothing measured yet.
+    pub fn new() -> Sampling {
+        Sampling::default()
+    }
+
+    /// Adds a measurement: a message of `bytes` takes `ns` nanoseconds.
+    pub fn add(&mut self, rail: &str, protocol: Protocol, bytes: u64, ns: u64) {
+        self.curves.entry((rail.to_owned(), protocol)).or_default().add(bytes, ns);
+    }
+
+    /// The measurements of a rail and protocol.
+    pub fn curve(&self, rail: &str, protocol: Protocol) -> Option<&Curve> {
+        self.curves.get(&(rail.to_owned(), protocol))
+    }
+
+    /// All measurements, by rail and protocol.
+    pub fn curves(&self) -> impl Iterator<Item = (&str, Protocol, &Curve)> {
+        self.curves.iter().map(|((rail, protocol), curve)| (rail.as_str(), *protocol, curve))
+    }
+
+    /// The size above which a message over this rail is better asked for, where both ways were measured. `pull`: large
+    /// messages may be pulled.
+    pub fn threshold(&self, rail: &str, pull: bool) -> Option<usize> {
+        let eager = self.curve(rail, Protocol::Eager)?;
+        let pulled = self.curve(rail, Protocol::Pull).filter(|_| pull);
+        let asked = pulled.or_else(|| self.curve(rail, Protocol::Stream))?;
+        let crossing = eager.crossing(asked)?.clamp(THRESHOLDS.0, THRESHOLDS.1);
+        Some((crossing / 1024 * 1024) as usize)
+    }
+
+    /// How fast large messages go over this rail.
+    pub(crate) fn pace(&self, rail: &str) -> Option<Pace> {
+        self.curve(rail, Protocol::Stream)?.pace()
+    }
+}
+
+/// The names of these drivers as rails, in their order.
+pub(crate) fn rail_names<'a>(drivers: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for driver in drivers {
+        let before = names.iter().filter(|name| name.split('.').next() == Some(driver)).count();
+        names.push(match before {
+            0 => driver.to_owned(),
+            before => format!("{driver}.{}", before + 1),
+        });
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Eager: 1 µs and 1 ns a byte; asked for: 6 µs and a half; pulled: 4 µs and a tenth.
+    fn synthetic() -> Sampling {
+        let mut sampling = Sampling::new();
+        for bytes in [64, 1024, 4096, 8192, 16384, 65536, 1 << 20] {
+            sampling.add("x", Protocol::Eager, bytes, 1_000 + bytes);
+            sampling.add("x", Protocol::Stream, bytes, 6_000 + bytes / 2);
+            sampling.add("x", Protocol::Pull, bytes, 4_000 + bytes / 10);
+        }
+        sampling
+    }
+
+    #[test]
+    fn the_threshold_is_where_the_curves_cross() {
+        let sampling = synthetic();
+        // 1000 + x = 6000 + x / 2 at 10 000; 1000 + x = 4000 + x / 10 at 3333.
+        assert_eq!(sampling.threshold("x", false), Some(9 * 1024));
+        assert_eq!(sampling.threshold("x", true), Some(3 * 1024));
+        assert_eq!(sampling.threshold("y", true), None);
+        let pace = sampling.pace("x").unwrap();
+        assert_eq!(pace.mib_ns, (1 << 20) / 2);
+        assert!((5_900..6_100).contains(&pace.latency_ns), "{pace:?}");
+    }
+
+    #[test]
+    fn rails_of_one_driver_are_numbered() {
+        let names = rail_names(["shm", "tcp", "tcp"].into_iter());
+        assert_eq!(names, ["shm", "tcp", "tcp.2"]);
+    }
+}
