@@ -1,7 +1,7 @@
 //! `mad report`: all experiments in one self-contained page.
 //!
 //! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words`,
-//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `compare`: two runs. The lines are written
+//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`: two runs. The lines are written
 //! beside the page after every round, so that what was measured is there whatever happens, and a page can be made again from
 //! them.
 
@@ -9,11 +9,13 @@ mod beside;
 mod compare;
 mod data;
 mod html;
+mod markdown;
 mod measure;
 mod page;
 mod plot;
 mod saying;
 mod sections;
+mod series;
 mod words;
 
 use std::path::PathBuf;
@@ -39,12 +41,13 @@ Examples:
   mad report --only overlap,latency           measure some experiments
   mad report --rounds 1                       a first look: two minutes
   mad report --from report.jsonl -o new.html  make the page again, without measuring
+  mad report --from report.jsonl -o new.md    the same as Markdown: tables of medians instead of plots
   mad report -o new.html --compare old.jsonl  measure, and say how far an earlier report's figures are met
 
 Exit status: 0 success, 1 an experiment failed (the page says which), 2 wrong usage, 130 interrupted (the page has what
 was measured).")]
 pub(crate) struct ReportArgs {
-    /// Where the page goes; the lines go beside it, with the ending .jsonl
+    /// Where the page goes, as Markdown if it ends in .md; the lines go beside it, with the ending .jsonl
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Lines of `mad bench --json` or of an earlier report, instead of measuring
@@ -110,7 +113,11 @@ pub(crate) fn run(args: &ReportArgs) -> Outcome {
         let names: Vec<String> = args.from.iter().map(|path| path.display().to_string()).collect();
         (from_lines(lines, wanted), format!("Made from {}.", names.join(", ")))
     };
-    std::fs::write(&args.output, page::page(&done, &conditions))
+    let text = match args.output.extension().is_some_and(|ending| ending == "md") {
+        true => markdown::page(&done, &conditions),
+        false => page::page(&done, &conditions),
+    };
+    std::fs::write(&args.output, text)
         .map_err(|e| Exit::Failed(format!("report: {}: {e}", args.output.display())))?;
     print(&format!("{} is written", args.output.display()))?;
     if let Some(old) = &args.compare {
