@@ -32,6 +32,8 @@
 #[cfg(not(loom))]
 mod api;
 #[cfg(not(loom))]
+pub mod authentication;
+#[cfg(not(loom))]
 mod bootstrap;
 #[cfg(not(loom))]
 pub mod coll;
@@ -62,8 +64,6 @@ mod memory;
 mod net;
 #[cfg(not(loom))]
 mod pack;
-#[cfg(not(loom))]
-pub mod proof;
 #[cfg(not(loom))]
 pub mod raw;
 #[cfg(not(loom))]

@@ -7,7 +7,7 @@
 //!    Proof (of the caller)                ──▶
 //!                                         ◀──  one byte: admitted
 //! ```
-//! What a proof is: [`newmad::proof`], as in newmad's own greeting. The key is in the agent's card,
+//! What a proof is: [`newmad::authentication`], as in newmad's own greeting. The key is in the agent's card,
 //! which goes through the process manager; it never travels over this connection, what was overheard serves nobody a second
 //! time, and a caller knows that it has reached the one who published the card. As with newmad's own greeting, which this one
 //! follows, what comes afterwards is neither encrypted nor signed: who can change packets on their way can take a
@@ -15,8 +15,8 @@
 //!
 //! Rejected: showing the key as a token (an eavesdropper could start workers).
 
-use newmad::proof::NONCE;
-pub(super) use newmad::proof::{CHALLENGE, KEY, PROOF, admits, answer, challenge};
+use newmad::authentication::NONCE;
+pub(super) use newmad::authentication::{CHALLENGE, KEY, PROOF, admits, answer, challenge};
 
 /// Bytes of each message.
 pub(super) const HELLO: usize = MAGIC.len() + 1 + NONCE;

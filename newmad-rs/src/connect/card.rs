@@ -1,8 +1,8 @@
 //! Business cards: what a process publishes so that the others can reach it.
 
 use super::socket::Address;
+use crate::authentication::KEY;
 use crate::error::Error;
-use crate::proof::KEY;
 use crate::sys;
 
 /// One process's card. Travels as `newmad2,rails,threshold,key,address...`, with one address for each rail.

@@ -7,7 +7,7 @@
 //!    Proof (of the caller) [descriptors]  ──▶
 //!                                         ◀──  Verdict [descriptors]
 //! ```
-//! What a proof is: [`crate::proof`]. The key is in the called's card, which only the job's processes and the process manager read.
+//! What a proof is: [`crate::authentication`]. The key is in the called's card, which only the job's processes and the process manager read.
 //! So the key never travels over this connection, what was overheard serves nobody a second time (both nonces are fresh),
 //! and a caller knows too that it has reached the one who published the card. Descriptors are shown to nobody before the proof.
 //!
@@ -19,10 +19,10 @@
 //! Rejected: sending the key (an eavesdropper joins); keys by asymmetric exchange (the process manager's space already
 //! is a common secret); TLS (encrypts what benchmarks measure, and would be the largest dependency by far).
 
+pub(crate) use crate::authentication::KEY;
+use crate::authentication::NONCE;
+pub(super) use crate::authentication::{CHALLENGE, PROOF, admits, answer, challenge};
 use crate::net::details::{Details, word};
-pub(crate) use crate::proof::KEY;
-use crate::proof::NONCE;
-pub(super) use crate::proof::{CHALLENGE, PROOF, admits, answer, challenge};
 
 /// Bytes of each message of a greeting.
 pub(super) const HELLO: usize = 72;

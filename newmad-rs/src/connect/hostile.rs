@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::greeting::{self, CHALLENGE, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict};
-use super::half::{Done, Half};
+use super::handshake::{Handshake, Outcome};
 use super::rail::Offer;
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
@@ -69,9 +69,9 @@ pub(crate) fn greet(input: &mut Input<'_>) {
     let known = if input.below(8) == 0 { [8; KEY] } else { key };
     let calls = input.below(2) == 1;
     let mine = Hello { from: 0, to: 1, ..hello(input) };
-    let mut half = match calls {
-        true => Half::call(ours.into(), until, key, &mine, 0, Offer::Shm(own.descriptors())),
-        false => Half::answer(ours.into(), until, key, 0),
+    let mut handshake = match calls {
+        true => Handshake::call(ours.into(), until, key, &mine, 0, Offer::Shm(own.descriptors())),
+        false => Handshake::answer(ours.into(), until, key, 0),
     };
     let (mut said, mut heard) = ([0; HELLO], Vec::new());
     for step in 0..8 {
@@ -124,15 +124,15 @@ pub(crate) fn greet(input: &mut Input<'_>) {
         if sent.is_err() && input.below(2) == 0 {
             return;
         }
-        let (details, given) = match half.go_on() {
+        let (details, given) = match handshake.go_on() {
             Err(_) => return,
             Ok(None) => continue,
-            Ok(Some(Done::Answer(Verdict::Accepted(details), given))) => (details, given),
-            Ok(Some(Done::Answer(..))) => return,
-            Ok(Some(Done::Asked(hello, given))) => (hello.details, given),
+            Ok(Some(Outcome::Verdict(Verdict::Accepted(details), given))) => (details, given),
+            Ok(Some(Outcome::Verdict(..))) => return,
+            Ok(Some(Outcome::Request(hello, given))) => (hello.details, given),
         };
         assert!(known == key, "somebody came in who does not know the key");
-        let _ = own.link(1, half.socket, details, given);
+        let _ = own.link(1, handshake.socket, details, given);
         return;
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets of the porter: they listen, call, and carry short messages with descriptors; nothing here blocks.
+//! Sockets of the connection manager: they listen, call, and carry short messages with descriptors; nothing here blocks.
 
 use std::io;
 use std::mem;

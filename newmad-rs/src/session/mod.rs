@@ -22,7 +22,7 @@ use self::extensions::Extensions;
 use crate::Status;
 use crate::api::handle::{RecvRequest, SendRequest};
 use crate::bootstrap::Bootstrap;
-use crate::connect::Porter;
+use crate::connect::ConnectionManager;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::request::tag::{RESERVED, Tag};
@@ -84,7 +84,7 @@ enum Ending {
     Nothing,
     /// A session of one process.
     Alone(Box<dyn Bootstrap>),
-    Porter(Porter),
+    Connected(ConnectionManager),
 }
 
 /// A link with another process that is open.
@@ -409,7 +409,7 @@ impl Inner {
         match &mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner) {
             Ending::Nothing => Ok(()),
             Ending::Alone(boot) => boot.finish(),
-            Ending::Porter(porter) => porter.finish(),
+            Ending::Connected(connections) => connections.finish(),
         }
     }
 

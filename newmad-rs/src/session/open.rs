@@ -1,4 +1,4 @@
-//! Opening a session: which rails, who the others are, and the porter that connects with them.
+//! Opening a session: which rails, which peers, and the connection manager that makes links with them.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use pioman::Manager;
 use super::settings::Settings;
 use super::{Ending, Inner, Session, sample};
 use crate::bootstrap::{self, Alone};
-use crate::connect::{Porter, Rail, Timeouts};
+use crate::connect::{ConnectionManager, Rail, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
 use crate::engine::core::{Config, Core, Signals};
@@ -204,16 +204,16 @@ impl Builder {
         };
         let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
         let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };
-        match Porter::start(boot, timeouts, ends, names, threshold, &engine) {
-            Ok(porter) => {
-                session.inner.ends_with(Ending::Porter(porter));
+        match ConnectionManager::start(boot, timeouts, ends, names, threshold, &engine) {
+            Ok(connections) => {
+                session.inner.ends_with(Ending::Connected(connections));
                 if settings.sampling == Source::Now {
                     sample::sample(&session, settings.rdv_threshold.is_some())?;
                 }
                 Ok(session)
             }
             Err(error) => {
-                // Nobody has met this process: there is nothing to wait for.
+                // No peer has met this process: there is nothing to wait for.
                 engine.with(Core::part);
                 Err(error)
             }

@@ -4,10 +4,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::{BATCH, Control, EDGES, Half, Later, PATIENCE, STRANGERS, Thread};
+use super::{BATCH, Control, EDGES, Handshake, Later, PATIENCE, STRANGERS, Thread};
 use crate::connect::card::Card;
 use crate::connect::greeting::{Hello, Purpose, Verdict};
-use crate::connect::half::Done;
+use crate::connect::handshake::Outcome;
 use crate::connect::links::{Ruling, State};
 use crate::connect::rail::Offer;
 use crate::connect::ring::Life;
@@ -69,10 +69,10 @@ impl Thread {
             Purpose::Link { .. } => self.rails[rail].offer(peer)?,
             Purpose::Control => Offer::Nothing,
         };
-        let half = Half::call(socket, until, card.key, &hello, rail, offer);
+        let handshake = Handshake::call(socket, until, card.key, &hello, rail, offer);
         self.number += 1;
-        sys::watch(&self.epoll, half.socket.as_raw_fd(), EDGES, self.number)?;
-        self.halves.insert(self.number, half);
+        sys::watch(&self.epoll, handshake.socket.as_raw_fd(), EDGES, self.number)?;
+        self.handshakes.insert(self.number, handshake);
         Ok(())
     }
 
@@ -110,11 +110,11 @@ impl Thread {
 
     /// Gives a call up, if there is one.
     pub(super) fn give_up(&mut self, rail: usize, peer: u32) {
-        let mine = |half: &Half| match half.called {
+        let mine = |handshake: &Handshake| match handshake.called {
             Some((to, Purpose::Link { rail: over, .. })) => to == peer && over as usize == rail,
             _ => false,
         };
-        self.halves.retain(|_, half| !mine(half));
+        self.handshakes.retain(|_, handshake| !mine(handshake));
         self.partial.remove(&(rail, peer));
     }
 
@@ -145,18 +145,19 @@ impl Thread {
             self.number += 1;
             if known && sys::watch(&self.epoll, socket.as_raw_fd(), EDGES, self.number).is_ok() {
                 let until = Instant::now() + PATIENCE;
-                let half = Half::answer(socket, until, self.card.key, rail);
-                self.halves.insert(self.number, half);
+                let handshake = Handshake::answer(socket, until, self.card.key, rail);
+                self.handshakes.insert(self.number, handshake);
             }
         }
     }
 
     /// Ends the oldest greetings of callers until only so many are left.
     fn turn_away(&mut self, left: usize) {
-        let callers = self.halves.values().filter(|half| half.called.is_none()).count();
+        let callers =
+            self.handshakes.values().filter(|handshake| handshake.called.is_none()).count();
         let mut over = callers.saturating_sub(left);
-        self.halves.retain(|_, half| {
-            let ends = over > 0 && half.called.is_none();
+        self.handshakes.retain(|_, handshake| {
+            let ends = over > 0 && handshake.called.is_none();
             over -= usize::from(ends);
             !ends
         });
@@ -164,15 +165,17 @@ impl Thread {
 
     /// A greeting may go on.
     pub(super) fn greet(&mut self, number: u64) {
-        let Some(half) = self.halves.get_mut(&number) else { return };
-        match half.go_on() {
+        let Some(handshake) = self.handshakes.get_mut(&number) else { return };
+        match handshake.go_on() {
             Ok(None) => {}
             Err(error) => self.failed(number, error),
             Ok(Some(done)) => {
-                let Some(half) = self.halves.remove(&number) else { return };
+                let Some(handshake) = self.handshakes.remove(&number) else { return };
                 match done {
-                    Done::Asked(hello, given) => self.admit(number, half, &hello, given),
-                    Done::Answer(verdict, given) => self.answered(number, half, verdict, given),
+                    Outcome::Request(hello, given) => self.admit(number, handshake, &hello, given),
+                    Outcome::Verdict(verdict, given) => {
+                        self.answered(number, handshake, verdict, given)
+                    }
                 }
             }
         }
@@ -180,10 +183,10 @@ impl Thread {
 
     /// A greeting has come to nothing.
     pub(super) fn failed(&mut self, number: u64, error: io::Error) {
-        let Some(half) = self.halves.remove(&number) else { return };
+        let Some(handshake) = self.handshakes.remove(&number) else { return };
         // A caller that has not proven itself is nobody.
-        if let Some((peer, purpose)) = half.called {
-            let source = match half.is_connecting() {
+        if let Some((peer, purpose)) = handshake.called {
+            let source = match handshake.is_connecting() {
                 true => error,
                 // Only a call that is refused says that nobody is there.
                 false => io::Error::other(error),
@@ -227,7 +230,7 @@ impl Thread {
     }
 
     /// Somebody who knows the key asks for something.
-    fn admit(&mut self, number: u64, half: Half, hello: &Hello, given: Vec<OwnedFd>) {
+    fn admit(&mut self, number: u64, handshake: Handshake, hello: &Hello, given: Vec<OwnedFd>) {
         let peer = hello.from;
         if hello.to != self.rank || peer >= self.size || peer == self.rank {
             return;
@@ -235,25 +238,25 @@ impl Thread {
         let expelled = self.ring.life(peer) == Life::Dead;
         let verdict = match hello.purpose {
             _ if expelled => Verdict::Expelled,
-            Purpose::Control if half.on == 0 || !self.rails[0].is_local() => {
+            Purpose::Control if handshake.on == 0 || !self.rails[0].is_local() => {
                 Verdict::Accepted(Details::default())
             }
             Purpose::Link { rail, track }
-                if half.on == rail as usize && track < self.rails[half.on].tracks() =>
+                if handshake.on == rail as usize && track < self.rails[handshake.on].tracks() =>
             {
-                return self.admit_link(half, hello, rail as usize, track, given);
+                return self.admit_link(handshake, hello, rail as usize, track, given);
             }
             _ => Verdict::Refused,
         };
-        let sent = socket::send(&half.socket, &verdict.encode(), &[]).is_ok();
+        let sent = socket::send(&handshake.socket, &verdict.encode(), &[]).is_ok();
         if sent && matches!(verdict, Verdict::Accepted(_)) {
-            self.connected(number, peer, half);
+            self.connected(number, peer, handshake);
         }
     }
 
     fn admit_link(
         &mut self,
-        half: Half,
+        handshake: Handshake,
         hello: &Hello,
         rail: usize,
         track: u8,
@@ -264,7 +267,7 @@ impl Thread {
         if let Ruling::Say(verdict) =
             self.links.called(rail, peer, track, hello.generation, breakable)
         {
-            let _ = socket::send(&half.socket, &verdict.encode(), &[]);
+            let _ = socket::send(&handshake.socket, &verdict.encode(), &[]);
             return;
         }
         if track == 0 {
@@ -272,7 +275,7 @@ impl Thread {
         }
         let held = self.partial.get(&(rail, peer)).map_or(0, Vec::len);
         if held != track as usize {
-            let _ = socket::send(&half.socket, &Verdict::Refused.encode(), &[]);
+            let _ = socket::send(&handshake.socket, &Verdict::Refused.encode(), &[]);
             return;
         }
         // The verdict has to be the first on the socket, so nothing that can fail comes after it.
@@ -281,22 +284,22 @@ impl Thread {
         let own = offer.descriptors();
         // Closed only after the peer has them.
         let _open = offer.take_descriptors();
-        let line = match half.socket.try_clone() {
+        let line = match handshake.socket.try_clone() {
             Ok(line) if track + 1 == self.rails[rail].tracks() => line,
             Ok(_) => {
-                if socket::send(&half.socket, &verdict, &own).is_ok() {
+                if socket::send(&handshake.socket, &verdict, &own).is_ok() {
                     self.links.get_mut(rail, peer).state = State::Called;
                     self.later(PATIENCE, Later::Expect(rail, peer));
-                    self.forget(&half.socket);
-                    self.partial.entry((rail, peer)).or_default().push(half.socket);
+                    self.forget(&handshake.socket);
+                    self.partial.entry((rail, peer)).or_default().push(handshake.socket);
                 }
                 return;
             }
             Err(_) => return,
         };
-        self.forget(&half.socket);
+        self.forget(&handshake.socket);
         let mut sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
-        sockets.push(half.socket);
+        sockets.push(handshake.socket);
         let link = self.rails[rail].link(peer, sockets, hello.details, (offer, given));
         let Ok(link) = link else { return };
         if socket::send(&line, &verdict, &own).is_ok() {
@@ -305,14 +308,20 @@ impl Thread {
     }
 
     /// The called has decided.
-    fn answered(&mut self, number: u64, mut half: Half, verdict: Verdict, given: Vec<OwnedFd>) {
-        let Some((peer, purpose)) = half.called else { return };
+    fn answered(
+        &mut self,
+        number: u64,
+        mut handshake: Handshake,
+        verdict: Verdict,
+        given: Vec<OwnedFd>,
+    ) {
+        let Some((peer, purpose)) = handshake.called else { return };
         if verdict == Verdict::Expelled {
             return self.ring.expelled();
         }
         let (rail, track) = match (purpose, verdict) {
             (Purpose::Control, Verdict::Accepted(_)) => {
-                return self.connected(number, peer, half);
+                return self.connected(number, peer, handshake);
             }
             (Purpose::Link { rail, track }, _) => (rail as usize, track),
             (Purpose::Control, _) => {
@@ -323,10 +332,10 @@ impl Thread {
         };
         match verdict {
             Verdict::Accepted(theirs) => {
-                self.forget(&half.socket);
-                let offer = std::mem::replace(&mut half.offer, Offer::Nothing);
+                self.forget(&handshake.socket);
+                let offer = std::mem::replace(&mut handshake.offer, Offer::Nothing);
                 let sockets = self.partial.entry((rail, peer)).or_default();
-                sockets.push(half.socket);
+                sockets.push(handshake.socket);
                 let result = if track + 1 < self.rails[rail].tracks() {
                     let next = Purpose::Link { rail: rail as u8, track: track + 1 };
                     self.dial(peer, next)
@@ -356,7 +365,7 @@ impl Thread {
         }
     }
 
-    /// The socket is not the porter's any more.
+    /// The socket is not the connection manager's any more.
     fn forget(&self, socket: &OwnedFd) {
         sys::unwatch(&self.epoll, socket.as_raw_fd());
     }
@@ -378,9 +387,10 @@ impl Thread {
     }
 
     /// There is a connection of the control ring.
-    fn connected(&mut self, number: u64, peer: u32, half: Half) {
+    fn connected(&mut self, number: u64, peer: u32, handshake: Handshake) {
         self.ringing.remove(&peer);
-        self.controls.insert(number, Control::new(half.socket, self.rails[half.on].is_local()));
+        self.controls
+            .insert(number, Control::new(handshake.socket, self.rails[handshake.on].is_local()));
         self.ring.connected(number, peer);
         // Something may have come already, and its edge is over.
         self.hear(number);

@@ -1,8 +1,8 @@
-//! A connection on which the greeting is not over: of bounded size and time, and nobody waits for it.
+//! A handshake: a connection on which the greeting is not over. Its size and time are bounded, and no thread waits for it.
 //!
 //! ```text
-//!  caller   Connecting ─▶ Challenged ─────▶ Judged ─▶ Done::Answer
-//!  called                 Helloed ─▶ Proven ─▶ Done::Asked (the porter decides, sends the verdict)
+//!  caller   Connecting ─▶ Challenged ─────▶ Judged ─▶ Outcome::Verdict
+//!  called                 Helloed ─▶ Proven ─▶ Outcome::Request (the connection manager decides, sends the verdict)
 //! ```
 //! Messages have fixed lengths and no byte beyond them is read: what follows on the socket is the link's.
 
@@ -15,12 +15,12 @@ use super::rail::Offer;
 use super::socket;
 use crate::sys;
 
-/// What the greeting came to.
-pub(super) enum Done {
-    /// Somebody who knows the key asks for what its hello says; these are the descriptors that came along.
-    Asked(Hello, Vec<OwnedFd>),
+/// What a handshake came to.
+pub(super) enum Outcome {
+    /// A caller that knows the key asks for what its hello says; these are the descriptors that came along.
+    Request(Hello, Vec<OwnedFd>),
     /// The called has decided.
-    Answer(Verdict, Vec<OwnedFd>),
+    Verdict(Verdict, Vec<OwnedFd>),
 }
 
 /// What is being waited for.
@@ -33,7 +33,7 @@ enum Step {
 }
 
 /// See the module.
-pub(super) struct Half {
+pub(super) struct Handshake {
     pub(super) socket: OwnedFd,
     pub(super) until: Instant,
     /// Of a call: whom, and what for.
@@ -51,7 +51,7 @@ pub(super) struct Half {
     descriptors: Vec<OwnedFd>,
 }
 
-impl Half {
+impl Handshake {
     /// A call that has been begun, over the rail `on`.
     pub(super) fn call(
         socket: OwnedFd,
@@ -60,18 +60,18 @@ impl Half {
         hello: &Hello,
         on: usize,
         offer: Offer,
-    ) -> Half {
-        Half {
+    ) -> Handshake {
+        Handshake {
             offer,
             called: Some((hello.to, hello.purpose)),
             on,
-            ..Half::new(socket, until, key, hello.encode(), Step::Connecting)
+            ..Handshake::new(socket, until, key, hello.encode(), Step::Connecting)
         }
     }
 
-    /// Somebody calls.
-    pub(super) fn answer(socket: OwnedFd, until: Instant, key: [u8; KEY], on: usize) -> Half {
-        Half { on, ..Half::new(socket, until, key, [0; HELLO], Step::Helloed) }
+    /// A caller has connected.
+    pub(super) fn answer(socket: OwnedFd, until: Instant, key: [u8; KEY], on: usize) -> Handshake {
+        Handshake { on, ..Handshake::new(socket, until, key, [0; HELLO], Step::Helloed) }
     }
 
     fn new(
@@ -80,8 +80,8 @@ impl Half {
         key: [u8; KEY],
         hello: [u8; HELLO],
         step: Step,
-    ) -> Half {
-        Half {
+    ) -> Handshake {
+        Handshake {
             socket,
             until,
             called: None,
@@ -102,7 +102,7 @@ impl Half {
     }
 
     /// Goes on as far as it can.
-    pub(super) fn go_on(&mut self) -> io::Result<Option<Done>> {
+    pub(super) fn go_on(&mut self) -> io::Result<Option<Outcome>> {
         if self.is_connecting() {
             socket::outcome(&self.socket)?;
             socket::send(&self.socket, &self.hello, &[])?;
@@ -136,7 +136,7 @@ impl Half {
     }
 
     /// A message is complete.
-    fn treat(&mut self) -> io::Result<Option<Done>> {
+    fn treat(&mut self) -> io::Result<Option<Outcome>> {
         match self.step {
             Step::Connecting => {}
             Step::Helloed => {
@@ -151,7 +151,7 @@ impl Half {
             Step::Challenged => {
                 let challenge: [u8; CHALLENGE] = self.message()?;
                 let proof = greeting::answer(&self.key, &self.hello, &challenge)
-                    .ok_or_else(|| io::Error::other("somebody else answered"))?;
+                    .ok_or_else(|| io::Error::other("another process answered"))?;
                 socket::send(&self.socket, &proof, &self.offer.descriptors())?;
                 self.step = Step::Judged;
             }
@@ -160,11 +160,11 @@ impl Half {
                     return Err(stranger());
                 }
                 let hello = Hello::decode(&hello).ok_or_else(stranger)?;
-                return Ok(Some(Done::Asked(hello, std::mem::take(&mut self.descriptors))));
+                return Ok(Some(Outcome::Request(hello, std::mem::take(&mut self.descriptors))));
             }
             Step::Judged => {
                 let verdict = Verdict::decode(&self.message()?).ok_or_else(stranger)?;
-                return Ok(Some(Done::Answer(verdict, std::mem::take(&mut self.descriptors))));
+                return Ok(Some(Outcome::Verdict(verdict, std::mem::take(&mut self.descriptors))));
             }
         }
         Ok(None)

@@ -136,7 +136,8 @@ impl Thread {
     /// A peer is dead. What it has sent before is there, or comes soon.
     fn died(&mut self, peer: u32) {
         self.ringing.remove(&peer);
-        self.halves.retain(|_, half| half.called.is_none_or(|(called, _)| called != peer));
+        self.handshakes
+            .retain(|_, handshake| handshake.called.is_none_or(|(called, _)| called != peer));
         self.partial.retain(|&(_, from), _| from != peer);
         let open = self.links.with(peer).any(|state| state == State::Open);
         for rail in 0..self.rails.len() {

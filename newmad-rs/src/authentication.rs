@@ -1,4 +1,4 @@
-//! How two processes prove to each other that they know a key, over a connection on which it is never shown.
+//! How two processes prove to each other that they know a key, over a connection on which the key is never shown.
 //!
 //! ```text
 //!  caller                                          called
@@ -6,12 +6,12 @@
 //!                                                ◀─  challenge: a fresh nonce, proof of the called
 //!    proof of the caller                         ─▶  admitted or not
 //! ```
-//! A proof is the HMAC-SHA256, under the key, of a word for the role, the hello and the nonce of the called. So what was overheard
-//! serves nobody a second time, a proof cannot be sent back to who has made it, and the caller knows whom it has reached. What
-//! follows on the connection is neither encrypted nor signed.
+//! A proof is the HMAC-SHA256, under the key, of a word for the role, the hello and the nonce of the called. So an
+//! eavesdropper cannot use a proof a second time, a proof cannot be reflected to its maker, and the caller knows which process
+//! it has reached. What follows on the connection is neither encrypted nor signed.
 //!
 //! newmad's own connections begin so. For a program's own ones a key can go to the others with [`crate::Launched::gather`].
-//! The bytes that these functions are given may come from anybody.
+//! The bytes that these functions are given may come from any process.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -25,7 +25,7 @@ pub const PROOF: usize = 32;
 /// Bytes of a challenge.
 pub const CHALLENGE: usize = NONCE + PROOF;
 
-/// Who proves that it knows the key.
+/// The role of the process that proves that it knows the key.
 #[derive(Clone, Copy)]
 enum Role {
     Caller = 1,
@@ -59,7 +59,7 @@ pub fn challenge(key: &[u8; KEY], hello: &[u8], nonce: [u8; NONCE]) -> Option<[u
     Some(bytes)
 }
 
-/// The caller's answer to a challenge: its proof. `None`: whoever is there does not know the key.
+/// The caller's answer to a challenge: its proof. `None`: the called does not know the key.
 #[must_use]
 pub fn answer(key: &[u8; KEY], hello: &[u8], challenge: &[u8; CHALLENGE]) -> Option<[u8; PROOF]> {
     let (nonce, proof) = challenge.split_at(NONCE);

@@ -1,5 +1,5 @@
-//! The porter's thread: its loop, and what it does when something happens. What it decides with is in `links`, `ring`
-//! and `half`, without sockets or time.
+//! The connection manager's thread: its loop, and what it does when something happens. What it decides with is in `links`, `ring`
+//! and `handshake`, without sockets or time.
 
 mod calls;
 mod ends;
@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use super::card::Card;
 use super::control::Control;
-use super::half::Half;
+use super::handshake::Handshake;
 use super::links::{Links, State};
+use super::order::{FINISH, STOP, Timeouts, WORK};
+use super::rail::Rail;
 use super::ring::Ring;
-use super::{FINISH, Rail, STOP, Timeouts, WORK};
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::engine::core::Core;
@@ -70,7 +71,7 @@ pub(super) struct Thread {
     told: Option<Sender<Result<(), Error>>>,
     epoll: OwnedFd,
     /// Greetings that go on, by number: so the oldest are the first.
-    halves: BTreeMap<u64, Half>,
+    handshakes: BTreeMap<u64, Handshake>,
     controls: HashMap<u64, Control>,
     /// Sockets of links of which further ones are to come, by rail and peer.
     partial: HashMap<(usize, u32), Vec<OwnedFd>>,
@@ -118,7 +119,7 @@ impl Thread {
             order,
             told: Some(told),
             epoll,
-            halves: BTreeMap::new(),
+            handshakes: BTreeMap::new(),
             controls: HashMap::new(),
             partial: HashMap::new(),
             ringing: HashMap::new(),
@@ -161,10 +162,10 @@ impl Thread {
     /// Sleeps until something happens, and treats it.
     fn wait(&mut self, until: Option<Instant>) -> Result<(), Error> {
         let next = self.later.first_key_value().map(|(&(at, _), _)| at);
-        let half = self.halves.values().map(|half| half.until).min();
+        let handshake = self.handshakes.values().map(|handshake| handshake.until).min();
         let restless = self.engine.signals().restless.load(Ordering::Relaxed);
         let tick = restless.then(|| self.ticked + TICK);
-        let until = [until, next, half, tick].into_iter().flatten().min();
+        let until = [until, next, handshake, tick].into_iter().flatten().min();
         let timeout = until.map_or(-1, |at| {
             // Rounded up: to wake up before the time would be to spin until it has come.
             let left = at.saturating_duration_since(Instant::now());
@@ -229,7 +230,7 @@ impl Thread {
 
     /// Something happened on a connection.
     fn happened(&mut self, number: u64) {
-        if self.halves.contains_key(&number) {
+        if self.handshakes.contains_key(&number) {
             self.greet(number);
         } else if self.controls.contains_key(&number) {
             self.hear(number);
@@ -253,8 +254,9 @@ impl Thread {
                 }
             }
         }
-        let over = |(&number, half): (&u64, &Half)| (half.until <= now).then_some(number);
-        let late: Vec<u64> = self.halves.iter().filter_map(over).collect();
+        let over =
+            |(&number, handshake): (&u64, &Handshake)| (handshake.until <= now).then_some(number);
+        let late: Vec<u64> = self.handshakes.iter().filter_map(over).collect();
         for number in late {
             self.failed(number, std::io::ErrorKind::TimedOut.into());
         }
@@ -272,7 +274,7 @@ impl Thread {
     /// The session is open, or cannot be.
     fn opened(&mut self, result: Result<(), Error>) {
         if let Some(told) = self.told.take() {
-            // Who has given up waiting drops the porter.
+            // Who has given up waiting drops the connection manager.
             let _ = told.send(result);
         }
     }
