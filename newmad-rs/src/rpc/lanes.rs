@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use marcel::sync::Semaphore;
 
-use super::Priority;
+use super::priority::Priority;
 
 /// Most levels of handlers that call services.
 pub(super) const LEVELS: u32 = 8;

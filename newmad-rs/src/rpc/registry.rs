@@ -3,17 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::Context;
 use super::error::CallError;
-use super::wire::{NAME, Service, Status};
-
-/// What a handler is: arguments to result, or how the call ends instead and what is said of it.
-pub(super) type Handler =
-    Box<dyn Fn(&Context, Vec<u8>) -> Result<Vec<u8>, (Status, String)> + Send + Sync>;
+use super::wire::{NAME, Service};
 
 /// A service.
-pub(super) struct Entry {
-    pub(super) handler: Handler,
+pub(super) struct Entry<H> {
+    pub(super) handler: H,
     /// Runs where the call is found, before anything else of its kind is looked at.
     pub(super) inline: bool,
     /// Its threads are compute threads.
@@ -23,17 +18,27 @@ pub(super) struct Entry {
 }
 
 /// See the module.
-#[derive(Default)]
-pub(super) struct Registry(RwLock<Tables>);
+pub(super) struct Registry<H>(RwLock<Tables<H>>);
 
-#[derive(Default)]
-struct Tables {
-    names: HashMap<Box<str>, Arc<Entry>>,
-    numbers: HashMap<u64, Arc<Entry>>,
+struct Tables<H> {
+    names: HashMap<Box<str>, Arc<Entry<H>>>,
+    numbers: HashMap<u64, Arc<Entry<H>>>,
 }
 
-impl Registry {
-    pub(super) fn add(&self, service: &Service<'_>, entry: Entry) -> Result<(), CallError> {
+impl<H> Default for Tables<H> {
+    fn default() -> Tables<H> {
+        Tables { names: HashMap::new(), numbers: HashMap::new() }
+    }
+}
+
+impl<H> Default for Registry<H> {
+    fn default() -> Registry<H> {
+        Registry(RwLock::default())
+    }
+}
+
+impl<H> Registry<H> {
+    pub(super) fn add(&self, service: &Service<'_>, entry: Entry<H>) -> Result<(), CallError> {
         check(service)?;
         let mut tables = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let taken = match service {
@@ -50,7 +55,7 @@ impl Registry {
         Ok(())
     }
 
-    pub(super) fn find(&self, service: &Service<'_>) -> Option<Arc<Entry>> {
+    pub(super) fn find(&self, service: &Service<'_>) -> Option<Arc<Entry<H>>> {
         let tables = self.0.read().unwrap_or_else(PoisonError::into_inner);
         match service {
             Service::Name(name) => tables.names.get(&**name),

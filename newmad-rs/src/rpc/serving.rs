@@ -4,30 +4,21 @@
 //! waited for by that call's thread, or by nobody (`detached`). It is reactive, as the threads of calls are unless the
 //! service says otherwise: when every compute virtual processor computes, the kernel lets it preempt one.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::client::{Context, Handler, Shared};
+use super::depth;
 use super::lanes::{LANES, Place, depth_of, priority_of};
+use super::priority::Priority;
 use super::registry::Entry;
 use super::wire::{
     CALL, Content, Incoming, Status, answer_tag, arguments_tag, encode_answer, lane_tag, result_tag,
 };
-use super::{Context, Priority, Shared};
 use crate::api::detached;
 use crate::error::Error;
 use crate::session::{ANY, Origin};
-
-marcel::thread_local! {
-    /// Depth of the calls that this thread makes.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
-}
-
-/// Depth of the calls that the calling thread makes.
-pub(super) fn depth() -> u32 {
-    DEPTH.get()
-}
 
 /// Starts a thread: a green one where the caller is one, otherwise a kernel thread.
 fn start(
@@ -200,7 +191,7 @@ fn admit(job: Job, service: &super::Service<'_>, arguments: Content<'_>) {
 }
 
 /// As [`run`], when the arguments are still to come.
-fn receive_and_run(mut job: Job, entry: Arc<Entry>, len: u64) {
+fn receive_and_run(mut job: Job, entry: Arc<Entry<Handler>>, len: u64) {
     if !job.place.as_mut().is_some_and(|place| place.reserve(len)) {
         return;
     }
@@ -217,23 +208,14 @@ fn receive_and_run(mut job: Job, entry: Arc<Entry>, len: u64) {
     }
 }
 
-/// Puts the thread's depth back as it was.
-struct Level(u32);
-
-impl Drop for Level {
-    fn drop(&mut self) {
-        DEPTH.set(self.0);
-    }
-}
-
 /// Calls the handler and answers. The call lets go of the handler before it answers: its client may rely on that.
-fn run(job: Job, entry: Arc<Entry>, arguments: Vec<u8>) {
+fn run(job: Job, entry: Arc<Entry<Handler>>, arguments: Vec<u8>) {
     let lane = job.place.as_ref().map_or(0, Place::lane);
     let depth = depth_of(lane) + 1;
     let context = Context::new(&job.shared, job.source, priority_of(lane), depth);
-    let level = Level(DEPTH.replace(depth));
+    let inside = depth::enter(depth);
     let result = catch_unwind(AssertUnwindSafe(|| (entry.handler)(&context, arguments)));
-    drop(level);
+    drop(inside);
     drop(entry);
     match result {
         Ok(Ok(result)) => job.answer(Status::Done, result),

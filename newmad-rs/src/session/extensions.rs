@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::OnceLock;
 
 /// How many layers keep something.
-const LAYERS: usize = 3;
+const LAYERS: usize = 4;
 
 /// One value of each of a few types, made at its first use.
 #[derive(Default)]

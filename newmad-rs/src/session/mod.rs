@@ -106,11 +106,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// A builder.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     #[inline]
     pub(crate) fn inner(&self) -> &Arc<Inner> {
         &self.inner

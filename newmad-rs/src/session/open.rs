@@ -267,6 +267,11 @@ struct Place {
 }
 
 impl Session {
+    /// A builder, which opens a session.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
     /// `size` sessions of one process that talk to each other: for tests, and for programs that are written for
     /// several ranks but started as one. Each is to be used by threads of its own.
     ///
