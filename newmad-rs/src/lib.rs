@@ -65,6 +65,8 @@ mod net;
 #[cfg(not(loom))]
 mod pack;
 #[cfg(not(loom))]
+mod proto;
+#[cfg(not(loom))]
 pub mod raw;
 #[cfg(not(loom))]
 mod request;
@@ -85,8 +87,6 @@ mod sync;
 mod sys;
 #[cfg(not(loom))]
 mod trace;
-#[cfg(not(loom))]
-mod transfer;
 #[cfg(not(loom))]
 mod wire;
 // Under loom only what is modelled is built.
@@ -109,6 +109,8 @@ mod word;
 #[cfg(not(loom))]
 pub use api::handle::{RecvRequest, SendRequest};
 #[cfg(not(loom))]
+pub use api::message::Message;
+#[cfg(not(loom))]
 pub use api::persistent::{PersistentRequest, ScopedPersistent};
 #[cfg(not(loom))]
 pub use api::scope::{Scope, ScopedRequest};
@@ -122,8 +124,6 @@ pub use engine::Locking;
 pub use error::{Cause, Error};
 #[cfg(not(loom))]
 pub use knobs::KNOBS;
-#[cfg(not(loom))]
-pub use matching::Message;
 #[cfg(not(loom))]
 pub use memory::layout::Strided;
 #[cfg(not(loom))]

@@ -2,10 +2,10 @@
 //! themselves. The rules that the owned and scoped requests of this crate keep for a program are the caller's here.
 
 use crate::api::handle::Owned;
+use crate::api::message::Message;
 pub use crate::api::several::Awaited;
 use crate::api::several::{Seal, Waited, What};
 use crate::error::Error;
-use crate::matching::Message;
 use crate::memory::layout::Layout;
 use crate::request::Request;
 use crate::session::Session;

@@ -3,6 +3,7 @@
 pub(crate) mod detached;
 pub(crate) mod errand;
 pub(crate) mod handle;
+pub(crate) mod message;
 pub(crate) mod persistent;
 pub(crate) mod scope;
 pub(crate) mod several;

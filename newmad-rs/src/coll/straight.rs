@@ -21,8 +21,8 @@ use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Buf, Place, Plan};
 use crate::coll::run::Memory;
 use crate::engine::Engine;
+use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
-use crate::transfer::straight::Found;
 
 /// How long the caller looks for one message: a few times what it takes to come from a peer that is here already.
 const BUDGET: Duration = Duration::from_micros(20);

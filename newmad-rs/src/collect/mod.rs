@@ -10,7 +10,7 @@
 //! nobody would watch.
 
 #[cfg_attr(loom, allow(dead_code))]
-pub(crate) mod lane;
+pub(crate) mod lease;
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use pioman::plumbing::hold_wakers;
 
 use super::{Engine, LANE};
-use crate::collect::lane::Lane;
+use crate::collect::lease::Lane;
 use crate::error::Error;
+use crate::gate::lease::InlineLease;
 use crate::memory::span::Span;
-use crate::transfer::lane::Way;
 
 /// How the engine of a session is locked. Every choice is sound, whoever uses the session; they differ in what they cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Engine {
         let Some(mut core) = self.try_lock() else { return false };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
-        let sent = core.recall(to) && core.send_straight(to, tag, span);
+        let sent = core.gates.recall(to) && core.send_inline(to, tag, span);
         core.lend(to);
         sent
     }
@@ -77,7 +77,11 @@ impl Engine {
     /// Uses a way that is lent. If the engine wants it back, it gets it, and does what waited for it, at once or when its
     /// holder lets go. `None`: nothing is lent, or another uses it.
     #[inline]
-    fn beside<R>(&self, lane: &Lane<Way>, f: impl FnOnce(&mut Way) -> R) -> Option<R> {
+    fn beside<R>(
+        &self,
+        lane: &Lane<InlineLease>,
+        f: impl FnOnce(&mut InlineLease) -> R,
+    ) -> Option<R> {
         let (done, wanted) = lane.with(f)?;
         if wanted {
             let _held = hold_wakers();
@@ -93,7 +97,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::engine::tests::close;
-    use crate::gate::links::ACK;
+    use crate::gate::reliability::ACK;
     use crate::{Cause, Error, Locking, Session};
     use pioman::Manager;
 
@@ -108,7 +112,7 @@ mod tests {
             a.send(1, 0, &[0]).unwrap();
             b.recv(0, 0, &mut [1]).unwrap();
         }
-        a.inner().engine.with(|core| assert!(core.gates[1].lane.is_lent()));
+        a.inner().engine.with(|core| assert!(core.gates[1].lease.is_lent()));
         (a, b)
     }
 
@@ -138,11 +142,11 @@ mod tests {
         let engine = &a.inner().engine;
         let send = engine.beside(&engine.lanes[1], |_| {
             let send = a.isend(1, 2, vec![2; 20_000]).unwrap();
-            engine.with(|core| assert!(core.gates[1].lane.is_lent() && core.backlog > 0));
+            engine.with(|core| assert!(core.gates[1].lease.is_lent() && core.gates.backlog > 0));
             send
         });
         // At once: nobody else looks.
-        engine.with(|core| assert!(!core.gates[1].lane.is_lent() && core.backlog == 0));
+        engine.with(|core| assert!(!core.gates[1].lease.is_lent() && core.gates.backlog == 0));
         let mut buffer = [0; 20_000];
         b.recv(0, 2, &mut buffer).unwrap();
         send.unwrap().wait().unwrap();
@@ -154,9 +158,9 @@ mod tests {
     fn a_word_that_is_owed_recalls_the_way() {
         let (a, b) = lent();
         a.inner().engine.with(|core| {
-            core.owe_word(1, ACK);
-            core.flush_care(1);
-            assert_eq!(core.gates[1].care.due, 0);
+            core.gates.owe_word(1, ACK);
+            core.gates.flush_words(1);
+            assert_eq!(core.gates[1].reliability.due, 0);
         });
         close(a, b);
     }
@@ -173,9 +177,9 @@ mod tests {
                 sends.push(a.isend(1, 4, vec![4]).unwrap());
             }
             engine.with(|core| {
-                core.consider(1);
+                core.gates.consider(1);
                 core.lend(1);
-                assert!(!core.gates[1].lane.is_lent());
+                assert!(!core.gates[1].lease.is_lent());
             });
         });
         for send in sends {
@@ -189,11 +193,11 @@ mod tests {
     fn credit_that_was_lent_and_not_used_comes_back() {
         let (a, b) = lent();
         a.inner().engine.with(|core| {
-            assert!(core.recall(1));
+            assert!(core.gates.recall(1));
             let out = core.gates[1].credit.out();
             for _ in 0..100 {
                 core.lend(1);
-                assert!(core.gates[1].lane.is_lent() && core.recall(1));
+                assert!(core.gates[1].lease.is_lent() && core.gates.recall(1));
             }
             assert_eq!(core.gates[1].credit.out(), out);
         });
@@ -203,7 +207,7 @@ mod tests {
     #[test]
     fn nothing_is_sent_beside_the_engine_to_the_dead() {
         let (a, b) = lent();
-        a.inner().engine.with(|core| core.bury(1, Cause::Vanished));
+        a.inner().engine.with(|core| core.fail_peer(1, Cause::Vanished));
         assert!(matches!(a.send(1, 5, &[5]), Err(Error::PeerDied { rank: 1, .. })));
         close(a, b);
     }
@@ -214,8 +218,8 @@ mod tests {
         a.set_locking(Locking::Coarse).unwrap();
         a.send(1, 3, &[3]).unwrap();
         a.inner().engine.with(|core| {
-            assert!(!core.gates[1].lane.is_lent());
-            assert!(core.gates[1].straight > 0);
+            assert!(!core.gates[1].lease.is_lent());
+            assert!(core.gates[1].inline > 0);
         });
         b.recv(0, 3, &mut [0]).unwrap();
         close(a, b);

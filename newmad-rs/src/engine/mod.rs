@@ -10,10 +10,10 @@
 //! Wakers and callbacks of requests that end may use the engine. So they are held back while a caller has the lock (from
 //! the first request on that has one); when the I/O manager polls, it holds them back.
 
-pub(crate) mod core;
 pub(crate) mod cover;
 mod locking;
 pub(crate) mod offload;
+mod progress;
 
 pub use locking::Locking;
 
@@ -26,17 +26,18 @@ use std::time::{Duration, Instant};
 use pioman::plumbing::{BiasedGuard, BiasedLock, Handover, WakersHeld, hold_wakers};
 use pioman::{Hint, Looking, Manager, Source, SourceId};
 
-use crate::collect::lane::Lane;
-use crate::engine::core::{Core, Signals};
+use crate::collect::lease::Lane;
 use crate::engine::cover::Covered;
 use crate::engine::offload::Offload;
 use crate::error::Error;
+use crate::gate::lease::InlineLease;
+use crate::gate::signals::Signals;
 use crate::memory::span::Span;
 use crate::net::{AnyDriver, Bell, Driver, Ready};
+use crate::proto::core::Core;
+use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::sys::{self, KeepErrno};
-use crate::transfer::lane::Way;
-use crate::transfer::straight::Found;
 
 /// Requests were left on the submission list.
 pub(crate) const WORK: u64 = 1;
@@ -70,7 +71,7 @@ impl<D: Driver> Handover for Core<D> {
     fn work(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
         if bits & LANE != 0 {
-            self.way_is_back();
+            self.lease_is_back();
         }
         if bits & ARM != 0 {
             if !self.settle(SETTLE) {
@@ -91,7 +92,7 @@ pub(crate) struct Engine {
     lock: BiasedLock<Core<AnyDriver>>,
     signals: Arc<Signals>,
     /// By rank: what short messages need, for who sends them beside the engine.
-    lanes: Box<[Arc<Lane<Way>>]>,
+    lanes: Box<[Arc<Lane<InlineLease>>]>,
     /// Those of the rails that have one.
     bells: Box<[Arc<Bell>]>,
     /// Those of the rails.
@@ -109,10 +110,11 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
-        let bells = core.rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
+        let bells =
+            core.gates.rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
         let mut fd = None;
         let mut epoll = None;
-        let ready = core.rails.iter().filter_map(|rail| rail.driver.ready().cloned());
+        let ready = core.gates.rails.iter().filter_map(|rail| rail.driver.ready().cloned());
         let ready: Box<[_]> = ready.collect();
         for (index, own) in ready.iter().map(|ready| ready.fd()).enumerate() {
             let Some(first) = fd else {
@@ -130,8 +132,8 @@ impl Engine {
             }
         }
         let signals = core.signals.clone();
-        let lanes = core.gates.iter().map(|gate| gate.lane.lane()).collect();
-        let offload = Offload::read(core.rails.iter().all(|rail| !rail.driver.can_break()))?;
+        let lanes = core.gates.iter().map(|gate| gate.lease.lane()).collect();
+        let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
         let _epoll = epoll; // the field keeps it open
@@ -179,7 +181,7 @@ impl Engine {
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
         // SAFETY: borrowed; the driver copies it.
-        core.send_straight(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
+        core.send_inline(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
     }
 
     /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon: how
@@ -196,14 +198,14 @@ impl Engine {
         let mut core = self.try_lock()?;
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
-        match core.recv_straight(from, tag, buffer) {
+        match core.recv_inline(from, tag, buffer) {
             Found::Message(len) => return Some(len),
             Found::Other => return None,
             Found::Nothing => {}
         }
-        let luck = core.luck(from);
+        let luck = core.hits(from);
         if luck == 0
-            || core.outstanding() > 0
+            || core.pending.count() > 0
             || marcel::plumbing::others_runnable()
             || manager.is_loaded()
         {
@@ -212,14 +214,14 @@ impl Engine {
         let bells = self.silence();
         let mut looks = 1;
         let found = loop {
-            let found = core.recv_straight(from, tag, buffer);
+            let found = core.recv_inline(from, tag, buffer);
             if found != Found::Nothing || looks == LOOKS * luck || core.is_wanted() {
                 break found;
             }
             looks += 1;
         };
         if found == Found::Nothing {
-            core.unlucky(from);
+            core.miss(from);
         }
         drop(core);
         if matches!(bells, Bells::Silenced) {
@@ -237,9 +239,9 @@ impl Engine {
         let Some(mut core) = self.try_lock() else { return Found::Nothing };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
-        if core.outstanding() > 0 {
+        if core.pending.count() > 0 {
             // Others are to be looked after, too.
-            return match core.recv_straight(from, tag, buffer) {
+            return match core.recv_inline(from, tag, buffer) {
                 Found::Nothing => Found::Other,
                 found => found,
             };
@@ -248,7 +250,7 @@ impl Engine {
             self.disarm();
         }
         for _ in 0..LOOKS {
-            let found = core.recv_straight(from, tag, buffer);
+            let found = core.recv_inline(from, tag, buffer);
             if found != Found::Nothing || core.is_wanted() {
                 return found;
             }
@@ -283,7 +285,8 @@ impl Engine {
             unsafe { self.signals.submissions.push(request) };
         // SAFETY: the caller's promise.
         } else if let Some(mut started) = unsafe { self.start(request) } {
-            let spell = started.core.spell();
+            let backlog = started.core.gates.backlog > 0;
+            let spell = started.core.pending.spell(backlog);
             // SAFETY: the owner keeps it alive.
             if self.covered.is(spell) || unsafe { request.as_ref() }.is_finished() {
                 return;
@@ -340,20 +343,20 @@ impl Engine {
             return unsafe { self.leave(request) };
         };
         let (core, before) = (&mut started.core, started.before);
-        if core.outstanding() <= before {
+        if core.pending.count() <= before {
             return;
         }
         core.progress();
         // Where every core computes, the peer may need the one on which this would look in vain.
         if short
-            && core.outstanding() > before
+            && core.pending.count() > before
             && !marcel::plumbing::others_runnable()
             && !manager.is_loaded()
         {
             let bells = self.silence();
             let mut looks = 0;
-            while looks < LOOKS && core.outstanding() > before && !core.is_wanted() {
-                core.glance(peer);
+            while looks < LOOKS && core.pending.count() > before && !core.is_wanted() {
+                core.poll_once(peer);
                 looks += 1;
             }
             drop(started);
@@ -372,7 +375,7 @@ impl Engine {
         if self.signals.starved.load(Ordering::Relaxed) {
             core.grow();
         }
-        let before = core.outstanding();
+        let before = core.pending.count();
         // SAFETY: the caller's promise.
         core.start(unsafe { Ref::new(request) });
         Some(Started { core, before, _held })
@@ -531,7 +534,7 @@ impl Engine {
                 // SAFETY: its owner is here, and keeps it alive.
                 let request = unsafe { Ref::new(NonNull::from(request)) };
                 if !request.is_finished() {
-                    core.unattend(request);
+                    core.pending.unattend(request);
                 }
             });
         }
@@ -751,9 +754,9 @@ mod tests {
 
     use super::Engine;
     use crate::Session;
-    use crate::engine::core::Core;
     use crate::net::AnyDriver;
     use crate::net::Rings;
+    use crate::proto::core::Core;
     use crate::raw::{Memory, RawRequest};
     use crate::request::Request;
 

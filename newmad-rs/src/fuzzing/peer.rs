@@ -8,11 +8,13 @@ use std::sync::atomic::Ordering;
 
 use super::Input;
 use crate::Cause;
-use crate::engine::core::{Config, Core, Signals};
+use crate::gate::config::Config;
+use crate::gate::signals::Signals;
 use crate::memory::span::Span;
 use crate::net::shm::Shm;
 use crate::net::tcp::{self, Tcp};
 use crate::net::{Driver, Peek, Post, local};
+use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::wire::entries;
 use crate::wire::{Header, Kind, LONG, SHORT, TO_RECEIVER};
@@ -182,7 +184,7 @@ impl Talk {
 
 /// Every request ends when the peer is gone.
 fn end<D: Driver>(mut core: Core<D>, asked: Vec<Asked>) {
-    core.bury(1, Cause::Vanished);
+    core.fail_peer(1, Cause::Vanished);
     for asked in &asked {
         // SAFETY: freed below.
         let request = unsafe { asked.request.as_ref() };
@@ -192,7 +194,7 @@ fn end<D: Driver>(mut core: Core<D>, asked: Vec<Asked>) {
             assert!(core.cancel(unsafe { Ref::new(asked.request) }), "a request that never ends");
         }
     }
-    assert_eq!((core.outstanding(), core.backlog), (0, 0));
+    assert_eq!((core.pending.count(), core.gates.backlog), (0, 0));
     for asked in asked {
         // SAFETY: boxed by `ask`, finished.
         let request = unsafe { Box::from_raw(asked.request.as_ptr()) };

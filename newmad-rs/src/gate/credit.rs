@@ -4,18 +4,14 @@
 //! the receiver when a receive gets it. While the difference is below the session's credit, short messages leave at once;
 //! beyond, they are announced, and wait with their sender as large ones do. So a flood costs its receiver the credit and a
 //! small cell for each announcement, which `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up.
-//! The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` when it owes word for half of the credit, or
-//! for so much that the longest short message would not go. The counts only grow, so a word that is lost is made good by
+//! The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once half the credit is unreported, or too
+//! little is left for the largest eager message. The counts only grow, so a word that is lost is made good by
 //! the next.
 //!
 //! *Whoever has received everything is sent more*, also when one thread plays both sides, and looks for events on neither:
 //! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left looks for it
 //! before each message. (A quarter, and not nothing: the look also makes room for a word that found the track full.)
 
-use crate::engine::core::Core;
-use crate::gate::links::ACK;
-use crate::gate::rails;
-use crate::net::Driver;
 use crate::wire::{Header, Malformed};
 
 /// What a message counts beside its bytes.
@@ -51,13 +47,13 @@ impl Credit {
     }
 
     /// Whether there is credit in plenty for such a message, by what is known now.
-    fn has_plenty(&mut self, len: usize, credit: u64) -> bool {
+    pub(crate) fn has_plenty(&mut self, len: usize, credit: u64) -> bool {
         self.plenty = self.returned + (credit - credit / 4);
         self.sent + len as u64 + EACH <= self.plenty
     }
 
     /// Counts an eager message to the peer. False: it goes beyond the credit, and is not counted.
-    fn spend(&mut self, len: usize, credit: u64) -> bool {
+    pub(crate) fn spend(&mut self, len: usize, credit: u64) -> bool {
         let sent = self.sent + len as u64 + EACH;
         let goes = sent - self.returned <= credit;
         if goes {
@@ -113,58 +109,28 @@ impl Credit {
         self.returned = self.returned.max(header.tag);
         Ok(())
     }
-}
 
-impl<D: Driver> Core<D> {
-    /// Looks whether the peer has returned credit, if there is not plenty for a message of that length. Its gate may be
-    /// dead afterwards.
-    pub(crate) fn seek_credit(&mut self, to: u32, len: usize) {
-        if !self.gates[to as usize].credit.has_plenty(len, self.config.credit) {
-            self.look_for_word(to);
-        }
-    }
-
-    #[cold]
-    fn look_for_word(&mut self, to: u32) {
-        for rail in rails(self.gates[to as usize].open) {
-            self.rails[rail].driver.begin();
-            // Unless it was closed by what came before.
-            if self.gates[to as usize].open & 1 << rail != 0 {
-                self.take_from(rail, to);
-            }
-        }
-    }
-
-    /// Counts an eager message to the peer. False: it goes beyond the credit, and is to be announced.
-    pub(crate) fn spend_credit(&mut self, to: u32, len: usize) -> bool {
-        self.gates[to as usize].credit.spend(len, self.config.credit)
-    }
-
-    /// A receive has got an eager message of that length.
+    /// A receive has got an eager message of that length. True: the peer may have to be told.
     #[inline]
-    pub(crate) fn count_received(&mut self, from: u32, len: usize) {
-        let credit = &mut self.gates[from as usize].credit;
-        credit.received += len as u64 + EACH;
-        if credit.received >= credit.tell_at {
-            self.return_credit(from);
-        }
+    pub(crate) fn count_received(&mut self, len: usize) -> bool {
+        self.received += len as u64 + EACH;
+        self.received >= self.tell_at
     }
 
-    #[cold]
-    fn return_credit(&mut self, from: u32) {
-        let whole = self.config.credit;
-        let longest = self.threshold as u64 + EACH;
-        let owed = (whole / 2).min(whole.saturating_sub(longest));
-        let gate = &mut self.gates[from as usize];
-        let credit = &mut gate.credit;
-        if credit.received - credit.told < owed {
-            credit.tell_at = credit.told + owed;
-        } else if from == self.rank {
-            credit.returned = credit.received;
-            credit.told(credit.received);
-        } else if gate.is_open() {
-            self.owe_word(from, ACK);
-            self.flush_care(from);
+    /// Whether the peer is to be told now: half of the credit is unreported, or so much of it that a message of the
+    /// `longest` eager cost would not go.
+    pub(crate) fn owes_word(&mut self, credit: u64, longest: u64) -> bool {
+        let owed = (credit / 2).min(credit.saturating_sub(longest));
+        if self.received - self.told < owed {
+            self.tell_at = self.told + owed;
+            return false;
         }
+        true
+    }
+
+    /// The peer is this rank itself.
+    pub(crate) fn return_to_oneself(&mut self) {
+        self.returned = self.received;
+        self.told(self.received);
     }
 }

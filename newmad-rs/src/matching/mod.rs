@@ -12,12 +12,9 @@
 //! constant time up to some thousands of envelopes (tables do not grow), but for masks; nothing allocated. Measured by
 //! `cargo bench --bench match`.
 
-mod message;
 pub(crate) mod pool;
 #[cfg(test)]
 mod tests;
-
-pub use message::Message;
 
 use crate::matching::pool::{Cell, NONE, Pool};
 use crate::request::queue::Queue;
@@ -48,7 +45,7 @@ pub(crate) struct Matching {
     /// Receives in the last two.
     wild: usize,
     order: u64,
-    probes: Queue,
+    pub(crate) probes: Queue,
     unexpected: [Box<[Ends]>; 3],
     arrivals: u64,
     count: usize,
@@ -185,7 +182,7 @@ impl Matching {
     }
 
     /// Adds an unexpected message again, where it was.
-    fn readd_unexpected(&mut self, index: u32) {
+    pub(crate) fn readd_unexpected(&mut self, index: u32) {
         let arrival = self.pool.get(index).arrival;
         self.insert(index, |(pool, list), ends| {
             let (mut before, mut after) = (NONE, ends.head);
@@ -277,7 +274,7 @@ fn is_wild(request: Ref) -> bool {
 
 /// Whether a message from `source` with `tag` is one that the request asks for.
 #[inline]
-fn takes(request: Ref, source: u32, tag: u64) -> bool {
+pub(crate) fn takes(request: Ref, source: u32, tag: u64) -> bool {
     tag & request.mask == request.tag && (request.peer == ANY_SOURCE || request.peer == source)
 }
 

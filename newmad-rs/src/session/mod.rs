@@ -1,7 +1,6 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
 mod extensions;
-mod learn;
 mod locking;
 mod open;
 mod sample;
@@ -28,7 +27,7 @@ use crate::error::Error;
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
-use crate::strategy::next::Chosen;
+use crate::strategy::selection::Selection;
 
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
@@ -315,7 +314,7 @@ impl Session {
     pub fn set_strategy(&self, peer: u32, strategy: Arc<dyn Strategy>) -> Result<(), Error> {
         self.check(Some(peer), 0)?;
         // Asked what it is before the engine is taken, and the other dropped after: both run the program's code.
-        let chosen = Chosen::new(strategy);
+        let chosen = Selection::new(strategy);
         drop(self.inner.engine.with(|core| core.choose(peer, chosen)));
         Ok(())
     }

@@ -11,13 +11,15 @@ use crate::bootstrap::{self, Alone};
 use crate::connect::{ConnectionManager, Rail, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
-use crate::engine::core::{Config, Core, Signals};
 use crate::error::{Error, os};
+use crate::gate::config::Config;
+use crate::gate::signals::Signals;
 use crate::net::segment::Geometry;
 use crate::net::{AnyDriver, Driver as _, local};
+use crate::proto::core::Core;
+use crate::proto::next::Tuning;
 use crate::sampling::{Source, THRESHOLDS};
 use crate::strategy::Strategy;
-use crate::strategy::next::Tuning;
 use crate::sys;
 use crate::wire::MAX_RAILS;
 
@@ -200,7 +202,7 @@ impl Builder {
         }
         let expects = |core: &mut Core<AnyDriver>| {
             core.parted = false;
-            core.learn(&sampling);
+            core.gates.learn(|rail| sampling.pace(rail));
         };
         let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
         let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };

@@ -16,7 +16,7 @@ use super::Session;
 use crate::error::Error;
 use crate::request::tag::RESERVED;
 use crate::sampling::{Protocol, Sampling, rail_names};
-use crate::strategy::next::Chosen;
+use crate::strategy::selection::Selection;
 use crate::strategy::{Large, Packet, Rail, Strategy, Waiting};
 use crate::sys;
 use crate::wire::MAX_RAILS;
@@ -83,11 +83,11 @@ pub(crate) fn sample(session: &Session, fixed: bool) -> Result<(), Error> {
         sampling = told.map_err(|why| Error::Bootstrap(format!("rank 0's sampling: {why}")))?;
     }
     session.inner().engine.with(|core| {
-        core.learn(&sampling);
-        let names = rail_names(core.rails.iter().map(|rail| rail.driver_name()));
+        core.gates.learn(|rail| sampling.pace(rail));
+        let names = rail_names(core.gates.rails.iter().map(|rail| rail.driver_name()));
         let threshold = names.first().and_then(|name| sampling.threshold(name, true));
         if let Some(threshold) = threshold.filter(|_| !fixed) {
-            core.threshold = threshold;
+            core.gates.threshold = threshold;
         }
     });
     Ok(())
@@ -98,14 +98,14 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let engine = &session.inner().engine;
     let common = common_links(session, peer)?;
     let (threshold, small, pulls, names) = engine.with(|core| {
-        let names = rail_names(core.rails.iter().map(|rail| rail.driver_name()));
-        (core.threshold, core.gates[peer as usize].small, core.reach(peer), names)
+        let names = rail_names(core.gates.rails.iter().map(|rail| rail.driver_name()));
+        (core.gates.threshold, core.gates[peer as usize].small, core.gates.reach(peer), names)
     });
     let mut sampling = Sampling::new();
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
         let before = engine.with(|core| {
-            core.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
-            core.choose(peer, Chosen::new(Arc::new(OneRail(rail))))
+            core.gates.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
+            core.choose(peer, Selection::new(Arc::new(OneRail(rail))))
         });
         let done = match session.rank() {
             0 => throw(session, peer, sizes, |bytes, ns| {
@@ -114,7 +114,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
             _ => bounce(session, peer),
         };
         engine.with(|core| {
-            core.threshold = threshold;
+            core.gates.threshold = threshold;
             before.and_then(|before| core.choose(peer, before))
         });
         done
@@ -134,8 +134,9 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
 
 /// Waits for links over all rails; those that both sides have, bit by rail.
 fn common_links(session: &Session, peer: u32) -> Result<u8, Error> {
-    let links =
-        || session.inner().engine.with(|core| (core.gates[peer as usize].open, core.rails.len()));
+    let links = || {
+        session.inner().engine.with(|core| (core.gates[peer as usize].open, core.gates.rails.len()))
+    };
     let swap = |mine: u8| -> Result<u8, Error> {
         let mut theirs = [0];
         if session.rank() == 0 {

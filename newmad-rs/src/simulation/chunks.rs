@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::sampling::Pace;
-use crate::strategy::next::Chosen;
+use crate::strategy::selection::Selection;
 use crate::strategy::{Chunks, by_name};
 
 const RAILS: usize = 3;
@@ -25,7 +25,7 @@ fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
             core
         })
         .collect();
-    for rail in &mut cores[0].rails {
+    for rail in &mut cores[0].gates.rails {
         rail.pace = Pace { latency_ns: 1_000, mib_ns: 8_388_608 };
         rail.copies = false;
     }
@@ -33,7 +33,7 @@ fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
     let fake = load.clone();
     cores[0].idle = Some(Box::new(move || fake.load(Ordering::Relaxed)));
     cores[0].chunks = chunks;
-    cores[0].choose(1, Chosen::new(by_name("split_balance").unwrap()));
+    cores[0].choose(1, Selection::new(by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..LEN).map(|at| content(0, 0, at)).collect();
     let carry = |&idle: &usize| {
         load.store(idle, Ordering::Relaxed);

@@ -107,7 +107,7 @@ fn the_sender_of_what_was_lost_asks_and_sends_the_gaps() {
     }
     assert_eq!(at, LEN);
     side.hear(1, Header { id: 1, ..Header::new(Kind::Fin) }, &[]);
-    assert_eq!(side.core.backlog, 0);
+    assert_eq!(side.core.gates.backlog, 0);
     Side::end(request);
 }
 
@@ -169,7 +169,7 @@ fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
     side.hear(1, ask, &[]);
     assert_eq!(side.said(Kind::Fin).len(), 1);
     assert_eq!(buffer, [7; LEN]);
-    assert_eq!((side.core.backlog, side.core.gates[1].large_expected), (0, 0));
+    assert_eq!((side.core.gates.backlog, side.core.gates[1].large_expected), (0, 0));
     // It is over, and the sender may still ask.
     side.hear(1, ask, &[]);
     assert!(side.core.gates[1].is_open());

@@ -22,7 +22,7 @@ fn arrives(rail: usize) -> usize {
     header.encode(&mut raw);
     let packet = (raw[..Kind::Eager.header_len()].to_vec(), vec![7]);
     wires.lock().unwrap().entry((rail, 1, 0)).or_default().small.push_back(packet);
-    let found = (1..100).find(|_| core.glance(1)).unwrap();
+    let found = (1..100).find(|_| core.poll_once(1)).unwrap();
     // SAFETY: boxed by `ask`; finished, as is asserted.
     let request = unsafe { Box::from_raw(request.as_ptr()) };
     assert!(request.is_finished() && request.result().is_ok());

@@ -19,7 +19,7 @@ fn a_copy_that_is_not_far_becomes_a_stream() {
             }
         }
         assert_eq!(buffer, data);
-        let copies = cores[1].rails[0].driver.copies;
+        let copies = cores[1].gates.rails[0].driver.copies;
         assert_eq!(copies == 1, streams, "{copies} pieces were copied");
     }
 }
@@ -39,5 +39,5 @@ fn a_copy_that_is_far_goes_on() {
         }
     }
     assert_eq!(buffer, data);
-    assert!(cores[1].rails[0].driver.copies > 1);
+    assert!(cores[1].gates.rails[0].driver.copies > 1);
 }

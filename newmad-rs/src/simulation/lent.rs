@@ -26,7 +26,10 @@ fn after_its_goodbye_a_rank_reads_nothing_from_a_peers_memory() {
             ask(&mut cores[1], unsafe { Request::recv(0, 0, &raw mut buffer[..], true) })
         });
         settle(&mut cores);
-        assert_eq!(cores[1].rails[0].driver.copies, 0, "a copy from memory that was given back");
+        assert_eq!(
+            cores[1].gates.rails[0].driver.copies, 0,
+            "a copy from memory that was given back"
+        );
         let over = ask(&mut cores[0], Request::close());
         settle(&mut cores);
         for request in [receive, close, send, over] {

@@ -20,11 +20,13 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
-use crate::engine::core::{Config, Core, Signals};
+use crate::gate::config::Config;
+use crate::gate::signals::Signals;
 use crate::memory::layout::Layout;
 use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Post, Refused, Rings};
+use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::wire::{Header, LONG};
 
@@ -81,7 +83,7 @@ fn driver(rank: u32, rail: usize, wires: &Wires, world: World) -> Virtual {
 }
 
 fn config(world: World) -> Config {
-    Config { repairs: world.fragile, kept: 1000, ..Config::new(THRESHOLD, 1 << 20) }
+    Config { repairs: world.fragile, retransmit: 1000, ..Config::new(THRESHOLD, 1 << 20) }
 }
 
 /// The porter: opens the links that somebody wants.
@@ -488,8 +490,8 @@ fn run(world: World, steps: Vec<Step>) {
         }
     }
     for core in &cores {
-        assert_eq!(core.outstanding(), 0);
-        assert_eq!(core.backlog, 0);
+        assert_eq!(core.pending.count(), 0);
+        assert_eq!(core.gates.backlog, 0);
     }
 }
 
@@ -559,13 +561,13 @@ proptest! {
                 .small.push_back((raw[..kind.header_len()].to_vec(), payload));
             core.progress();
         }
-        core.bury(1, crate::Cause::Vanished);
+        core.fail_peer(1, crate::Cause::Vanished);
         for request in asked {
             // SAFETY: boxed by `ask`; finished, by a message or by the gate's end.
             let request = unsafe { Box::from_raw(request.as_ptr()) };
             prop_assert!(request.is_finished());
         }
-        prop_assert_eq!(core.outstanding(), 0);
+        prop_assert_eq!(core.pending.count(), 0);
     }
 }
 
@@ -637,12 +639,12 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
     let over = |core: &Core<Virtual>| {
         // SAFETY: freed below.
         let over = asked.map(|request| unsafe { request.as_ref() }.is_finished());
-        (over, core.outstanding())
+        (over, core.pending.count())
     };
     assert_eq!(over(&core), ([true, true, false, false], 2));
     core.unreachable(2, crate::Cause::Vanished);
     assert_eq!(over(&core), ([true; 4], 0));
-    assert_eq!(core.backlog, 0);
+    assert_eq!(core.gates.backlog, 0);
     for request in asked {
         // SAFETY: boxed by `ask`, finished.
         let request = unsafe { Box::from_raw(request.as_ptr()) };
@@ -656,7 +658,7 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
 fn a_flood_stays_with_its_sender_and_holds_up_nobody() {
     const CREDIT: u64 = 2000;
     let (mut cores, _) = pair();
-    cores.iter_mut().for_each(|core| core.config.credit = CREDIT);
+    cores.iter_mut().for_each(|core| core.gates.config.credit = CREDIT);
     let flood: Vec<Vec<u8>> = (0..2000).map(|number| vec![number as u8; 40]).collect();
     let ask_all = |cores: &mut [Core<Virtual>], tag: u64, data: &Vec<u8>| {
         // SAFETY: the buffers outlive the requests, which end below.

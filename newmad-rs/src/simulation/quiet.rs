@@ -6,7 +6,7 @@ use pioman::plumbing::Handover;
 
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
-use crate::gate::links::PATIENCE_MS;
+use crate::gate::reliability::PATIENCE_MS;
 use crate::wire::Kind;
 
 /// Milliseconds between two ticks.
@@ -80,7 +80,7 @@ impl Pair {
     fn is_quiet(&self) -> bool {
         self.cores.iter().all(|core| {
             !core.signals.restless.load(Ordering::Relaxed)
-                && core.gates.iter().all(|gate| gate.care.is_settled())
+                && core.gates.iter().all(|gate| gate.reliability.is_settled())
         })
     }
 }
@@ -140,7 +140,7 @@ fn a_peer_that_computes_outlives_the_repair_of_its_link() {
     }
     pair.pass(3 * PATIENCE_MS as usize, &[]);
     assert!(pair.is_quiet());
-    assert!(pair.cores.iter().all(|core| core.casualty.is_none()));
+    assert!(pair.cores.iter().all(|core| core.gates.last_failed.is_none()));
 }
 
 #[test]

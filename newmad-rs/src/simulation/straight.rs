@@ -1,8 +1,8 @@
-//! Receives without a request ([`crate::transfer::straight`]): which message one gets, and when it gets none.
+//! Receives without a request ([`crate::proto::inline`]): which message one gets, and when it gets none.
 
 use super::*;
+use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
-use crate::transfer::straight::Found;
 use crate::wire::Kind;
 
 /// Sends `data` from rank 0 to rank 1.
@@ -18,7 +18,7 @@ fn send(cores: &mut [Core<Virtual>], tag: u64, data: &[u8]) {
 /// Looks for a message at rank 1; what it found.
 fn look(cores: &mut [Core<Virtual>], tag: u64, room: usize) -> (Found, Vec<u8>) {
     let mut buffer = vec![0; room];
-    let found = cores[1].recv_straight(0, (tag, EXACT), &mut buffer);
+    let found = cores[1].recv_inline(0, (tag, EXACT), &mut buffer);
     if let Found::Message(len) = found {
         buffer.truncate(len);
     }
@@ -53,7 +53,7 @@ fn what_is_there_is_received_once() {
     assert_eq!(look(&mut cores, 0, 3), (Found::Message(3), b"one".to_vec()));
     assert_eq!(look(&mut cores, 0, 0).0, Found::Message(0));
     assert_eq!(look(&mut cores, 0, 50).0, Found::Nothing);
-    assert_eq!(cores[1].outstanding(), 0);
+    assert_eq!(cores[1].pending.count(), 0);
 }
 
 #[test]
@@ -137,22 +137,22 @@ fn a_message_with_another_number_is_not_received() {
 #[test]
 fn luck_runs_out_and_comes_back() {
     let (mut cores, _) = pair();
-    assert_eq!(cores[1].luck(0), 0);
+    assert_eq!(cores[1].hits(0), 0);
     send(&mut cores, 0, b"one");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert_eq!(cores[1].luck(0), 1);
-    (0..10).for_each(|_| cores[1].unlucky(0));
-    assert_eq!(cores[1].luck(0), 0);
+    assert_eq!(cores[1].hits(0), 1);
+    (0..10).for_each(|_| cores[1].miss(0));
+    assert_eq!(cores[1].hits(0), 0);
     send(&mut cores, 0, b"two");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert_eq!(cores[1].luck(0), 1);
+    assert_eq!(cores[1].hits(0), 1);
 }
 
 /// Neither side ever looks for events otherwise.
 #[test]
 fn credit_comes_back_with_what_is_received_straight() {
     let (mut cores, _) = pair();
-    cores.iter_mut().for_each(|core| core.config.credit = 1024);
+    cores.iter_mut().for_each(|core| core.gates.config.credit = 1024);
     for _ in 0..500 {
         send(&mut cores, 0, b"word");
         assert_eq!(look(&mut cores, 0, 4).0, Found::Message(4));

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::{MTU, Virtual, Wires, World, ask, content, driver, pair, settle};
-use crate::engine::core::{Core, Signals};
+use crate::gate::signals::Signals;
 use crate::net::Driver;
+use crate::proto::core::Core;
 use crate::request::Request;
 use crate::sampling::Pace;
-use crate::strategy::next::Chosen;
+use crate::strategy::selection::Selection;
 use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
 use crate::wire::{Header, Kind, LONG};
 
@@ -19,7 +20,7 @@ use crate::wire::{Header, Kind, LONG};
 struct Whims(AtomicU64, bool);
 
 impl Whims {
-    fn next(&self, below: u64) -> u64 {
+    fn on_next(&self, below: u64) -> u64 {
         let mut state = self.0.load(Ordering::Relaxed);
         state ^= state << 13;
         state ^= state >> 7;
@@ -34,25 +35,25 @@ impl Strategy for Whims {
         "default"
     }
     fn fill(&self, waiting: &Waiting<'_>, packet: &mut Packet<'_>) {
-        for _ in 0..self.next(8) {
-            packet.take(self.next(waiting.len() as u64 + 2) as usize);
+        for _ in 0..self.on_next(8) {
+            packet.take(self.on_next(waiting.len() as u64 + 2) as usize);
         }
-        assert!(!self.1 || self.next(50) > 0, "a strategy of the simulation that panics");
+        assert!(!self.1 || self.on_next(50) > 0, "a strategy of the simulation that panics");
     }
     fn may_hold(&self) -> bool {
         true
     }
     fn hold(&self, _: &Lone) -> bool {
-        self.next(2) == 0
+        self.on_next(2) == 0
     }
     fn share(&self, large: &Large, rails: &[Rail], shares: &mut [usize]) {
         let mut left = large.len;
         for share in shares.iter_mut() {
-            *share = self.next(left as u64 + 1) as usize;
+            *share = self.on_next(left as u64 + 1) as usize;
             left -= *share;
         }
         // Sometimes too little, sometimes more than there is.
-        shares[0] += if self.next(4) > 0 { left } else { self.next(9) as usize };
+        shares[0] += if self.on_next(4) > 0 { left } else { self.on_next(9) as usize };
         assert_eq!(shares.len(), rails.len());
     }
 }
@@ -65,7 +66,7 @@ pub(super) fn whims<D: Driver>(core: &mut Core<D>, seed: u64, panics: bool) {
             let seed = seed * 1000 + u64::from(core.rank * 10 + peer) + 1;
             core.choose(
                 peer,
-                Chosen::new(Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics))),
+                Selection::new(Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics))),
             );
         }
     }
@@ -106,7 +107,7 @@ fn receive(core: &mut Core<Virtual>, tag: u64, buffer: &mut [u8]) -> NonNull<Req
 #[test]
 fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
     let (mut cores, _) = pair();
-    cores[0].choose(1, Chosen::new(strategy::by_name("aggreg").unwrap()));
+    cores[0].choose(1, Selection::new(strategy::by_name("aggreg").unwrap()));
     let buffers: Vec<Vec<u8>> =
         (0..2000).map(|number| (0..4).map(|at| content(0, number, at)).collect()).collect();
     let sent = gather(&mut cores[0], &buffers, |_| 7);
@@ -134,7 +135,7 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
 #[test]
 fn urgent_messages_leave_first() {
     let (mut cores, wires) = pair();
-    cores[0].choose(1, Chosen::new(strategy::by_name("prio").unwrap()));
+    cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..6u8).map(|number| vec![number; 30]).collect();
     // Numbers are priorities; 5 has the tag of 0, and waits for it.
     let sent = gather(&mut cores[0], &buffers, |number| number as u64 % 5);
@@ -157,7 +158,7 @@ fn urgent_messages_leave_first() {
 #[test]
 fn the_oldest_message_does_not_wait_for_ever() {
     let (mut cores, wires) = pair();
-    cores[0].choose(1, Chosen::new(strategy::by_name("prio").unwrap()));
+    cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![(number > 0) as u8; 30]).collect();
     cores[0].gathering = true;
     let mut sent = Vec::new();
@@ -204,7 +205,7 @@ fn held_messages_leave_together_at_the_next_look() {
     }
     let (mut cores, wires) = pair();
     cores[0].patient = true;
-    cores[0].choose(1, Chosen::new(Arc::new(Holds)));
+    cores[0].choose(1, Selection::new(Arc::new(Holds)));
     let on_the_way = || wires.lock().unwrap().get(&(0, 0, 1)).map_or(0, |wire| wire.small.len());
     let data = [1u8; 4];
     let send = |core: &mut Core<Virtual>, waits| {
@@ -244,11 +245,11 @@ fn a_large_message_is_divided_as_the_rails_were_sampled() {
             core
         })
         .collect();
-    for (rail, mib_ns) in cores[0].rails.iter_mut().zip([8_388_608, 20_971_520]) {
+    for (rail, mib_ns) in cores[0].gates.rails.iter_mut().zip([8_388_608, 20_971_520]) {
         rail.pace = Pace { latency_ns: 1_000, mib_ns };
         rail.copies = false;
     }
-    cores[0].choose(1, Chosen::new(strategy::by_name("split_balance").unwrap()));
+    cores[0].choose(1, Selection::new(strategy::by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..1 << 20).map(|at| content(0, 0, at)).collect();
     let mut got = vec![0; data.len()];
     // SAFETY: the data outlives the request.
@@ -292,8 +293,8 @@ proptest! {
                 .small.push_back((raw[..Kind::Pack.header_len()].to_vec(), pack));
             core.progress();
         }
-        core.bury(0, crate::Cause::Vanished);
-        prop_assert_eq!(core.outstanding(), 0);
+        core.fail_peer(0, crate::Cause::Vanished);
+        prop_assert_eq!(core.pending.count(), 0);
         free(asked);
     }
 }

@@ -1,8 +1,8 @@
 //! What comes twice, over two links at once, because its sender gave one of them up before the receiver did.
 
 use super::*;
-use crate::transfer::careful::checksum;
-use crate::transfer::stream::seal;
+use crate::gate::gates::checksum;
+use crate::proto::fragments::seal;
 use crate::wire::{CHECKED, CHECKSUM, Kind};
 
 /// Rank 0, over two links that can break, with a peer that the test plays.
@@ -71,7 +71,7 @@ impl Receiver {
     /// More of the piece arrives, if the link is still there.
     fn go_on(&mut self, rail: usize, came: &[u8]) {
         if self.core.gates[1].open & 1 << rail != 0 {
-            self.core.rails[rail].driver.piece.get_mut(&1).unwrap().extend(came);
+            self.core.gates.rails[rail].driver.piece.get_mut(&1).unwrap().extend(came);
             self.core.progress();
         }
     }
@@ -103,20 +103,20 @@ fn a_message_that_comes_twice_has_one_end() {
     let request = peer.receive(&mut buffer);
     assert_eq!(peer.sent(Kind::Cts), 1);
     peer.begin(0, 0, &data, &data[..50]);
-    for rail in &mut peer.core.rails {
+    for rail in &mut peer.core.gates.rails {
         rail.driver.world.capacity = 0;
     }
     peer.begin(1, 0, &data, &data);
     peer.go_on(0, &data[50..]);
     assert!(!Receiver::is_finished(request));
-    for rail in &mut peer.core.rails {
+    for rail in &mut peer.core.gates.rails {
         rail.driver.world.capacity = 9;
     }
     peer.core.progress();
     assert!(Receiver::is_finished(request));
     assert_eq!(buffer, data);
     assert_eq!(peer.sent(Kind::Fin), 1);
-    assert_eq!((peer.core.backlog, peer.core.gates[1].large_expected), (0, 0));
+    assert_eq!((peer.core.gates.backlog, peer.core.gates[1].large_expected), (0, 0));
     Receiver::end(request);
 }
 

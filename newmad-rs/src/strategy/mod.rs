@@ -27,17 +27,15 @@
 pub(crate) mod aggreg;
 pub(crate) mod chosen;
 pub(crate) mod default;
-pub(crate) mod next;
 pub(crate) mod prio;
+pub(crate) mod selection;
 pub(crate) mod split_balance;
-mod wrap;
 
 use std::sync::Arc;
 
 pub use crate::wire::MAX_RAILS;
 use crate::wire::entries;
 pub use chosen::{Packet, Waiting};
-pub(crate) use wrap::{Limits, Wrapper, wrap};
 
 /// Most waiting messages that a strategy is shown at once.
 pub const WINDOW: usize = 64;
@@ -201,7 +199,7 @@ pub trait Strategy: Send + Sync {
 }
 
 /// Lets nobody else say that a strategy is one of this crate.
-mod seal {
+pub(crate) mod seal {
     #[derive(Debug)]
     pub struct Seal;
 }

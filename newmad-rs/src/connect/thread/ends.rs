@@ -6,8 +6,8 @@ use super::{Later, Thread};
 use crate::connect::greeting::Purpose;
 use crate::connect::links::State;
 use crate::connect::ring::{Action, Life};
-use crate::engine::core::Core;
 use crate::error::{Cause, Error};
+use crate::proto::core::Core;
 
 /// How long what a dead peer has sent may take to be seen over links that are open.
 const GRACE: Duration = Duration::from_millis(500);
@@ -179,7 +179,7 @@ impl Thread {
         if self.leaving.contains(&peer) && self.links.with(peer).all(|state| state == State::Closed)
         {
             self.leaving.retain(|&left| left != peer);
-            self.engine.with(|core| core.goodbye(peer));
+            self.engine.with(|core| core.on_bye(peer));
         }
     }
 }

@@ -20,8 +20,8 @@ use super::rail::Rail;
 use super::ring::Ring;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
-use crate::engine::core::Core;
 use crate::error::{Error, os};
+use crate::proto::core::Core;
 use crate::sys::{self, errno};
 
 /// How often the engine is told the time, while it wants to know.

@@ -8,7 +8,7 @@ use crate::error::Cause;
 use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Post, Refused, Rings};
-use crate::transfer::stream::CHECKED_PIECE;
+use crate::proto::fragments::CHECKED_PIECE;
 use crate::wire::{CHECKED, Header, LONG};
 
 /// What a rail is like.

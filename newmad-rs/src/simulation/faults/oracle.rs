@@ -5,8 +5,8 @@ use super::asked::{Asked, Tally};
 use super::network::Virtual;
 use super::program::{Program, RANKS, Step};
 use super::world::World;
-use crate::engine::core::Core;
 use crate::error::{Cause, Error};
+use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref};
 use crate::simulation::content;
 
@@ -51,8 +51,8 @@ fn stuck(world: &World, asked: &Asked) -> String {
     let request = asked.get();
     let gate = world.cores[asked.rank as usize].as_ref().and_then(|core| {
         let gate = core.gates.get(request.source.get() as usize)?;
-        let (open, small, late) = (gate.open, gate.small, gate.care.late);
-        Some((gate.life, open, small, late, gate.halves, gate.large_expected, gate.careful))
+        let (open, small, late) = (gate.open, gate.small, gate.reliability.late);
+        Some((gate.life, open, small, late, gate.halves, gate.large_expected, gate.reliable))
     });
     format!(
         "{:?} of {} with {} over {:?}: {:?}, {:?}, {} of {} bytes, {:?}",
@@ -193,19 +193,19 @@ fn close(world: &mut World, program: &Program) {
 }
 
 fn nothing_is_left(core: &Core<Virtual>) {
-    assert_eq!((core.outstanding(), core.backlog), (0, 0));
+    assert_eq!((core.pending.count(), core.gates.backlog), (0, 0));
     assert!(core.table.find(|_| true).is_none() && core.copies.is_empty());
-    assert!(core.matching.find_posted(|_| true).is_none() && core.connected.is_empty());
+    assert!(core.matching.find_posted(|_| true).is_none() && core.gates.connected.is_empty());
     for (peer, gate) in core.gates.iter().enumerate() {
         let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
         let idle =
             gate.halves.iter().all(Option::is_none) && gate.arrivals.iter().all(Option::is_none);
-        assert!(empty && idle && gate.care.is_settled() && gate.open == 0, "gate to {peer}");
+        assert!(empty && idle && gate.reliability.is_settled() && gate.open == 0, "gate to {peer}");
         assert!(gate.large_expected == 0);
     }
     assert!(
-        core.casualty.is_none_or(|(_, cause)| cause != Cause::Malformed),
+        core.gates.last_failed.is_none_or(|(_, cause)| cause != Cause::Malformed),
         "{:?}",
-        core.casualty
+        core.gates.last_failed
     );
 }

@@ -27,7 +27,7 @@ impl World {
             let at = now + self.random.below(30);
             return self.at(at, Event::Refused { rank: one, peer: other, cause });
         }
-        if core.rails[rail].breaks
+        if core.gates.rails[rail].breaks
             && self.apart.iter().any(|(apart, until)| same(*apart, ends) && *until > now)
         {
             return self.at(now + 40, Event::Meet { rail, ends });
@@ -37,7 +37,7 @@ impl World {
         let is_whole = |id: &u64| network.lock().unwrap().is_whole(*id);
         // Now and then two porters meet twice.
         if self.links.get(&key).is_some_and(is_whole)
-            && !(core.rails[rail].breaks && self.random.chance(100))
+            && !(core.gates.rails[rail].breaks && self.random.chance(100))
         {
             return;
         }

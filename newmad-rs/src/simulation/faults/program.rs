@@ -2,7 +2,7 @@
 
 use super::Random;
 use super::network::Nature;
-use crate::engine::core::Config;
+use crate::gate::config::Config;
 
 pub(super) const RANKS: u32 = 3;
 /// A parting that is shorter than this must not end a gate.
@@ -115,7 +115,7 @@ impl Program {
         let threshold = [120, 120, 0, 30, 400, 1500][random.below(6) as usize];
         let tight = random.chance(200);
         let config = Config {
-            kept: [600, 1000, 4000][random.below(3) as usize],
+            retransmit: [600, 1000, 4000][random.below(3) as usize],
             repairs: true,
             checksum,
             credit: [100, 1500, 4 << 20][random.below(3) as usize],

@@ -9,12 +9,13 @@ use super::Random;
 use super::asked::{Asked, Tally};
 use super::network::{Network, Virtual};
 use super::program::{Program, RANKS, Step};
-use crate::engine::core::{Core, Signals};
 use crate::error::Cause;
 use crate::gate::Life;
+use crate::gate::signals::Signals;
+use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::simulation::{Pieces, content, strategies};
-use crate::strategy::next::Chosen;
+use crate::strategy::selection::Selection;
 
 pub(super) enum Event {
     /// A parting is over.
@@ -94,11 +95,11 @@ impl World {
                     Some(name) => {
                         let strategy = crate::strategy::by_name(name).unwrap();
                         (0..RANKS).for_each(|peer| {
-                            drop(core.choose(peer, Chosen::new(strategy.clone())))
+                            drop(core.choose(peer, Selection::new(strategy.clone())))
                         });
                     }
                 }
-                for gate in &mut core.gates {
+                for gate in core.gates.iter_mut() {
                     (gate.tx_seq, gate.rx_seq) = (program.start, program.start);
                 }
                 Some(core)
@@ -248,7 +249,7 @@ impl World {
                 }
             }
             Step::Cut { rail, ends } => {
-                let breaks = self.cores.iter().flatten().any(|core| core.rails[rail].breaks);
+                let breaks = self.cores.iter().flatten().any(|core| core.gates.rails[rail].breaks);
                 if breaks {
                     let which = |it, between| it == rail && same(between, ends);
                     self.tally.cuts += self.network.lock().unwrap().cut(which);
@@ -257,7 +258,7 @@ impl World {
             Step::Part { ends, span, silent } => {
                 let until = self.now() + span;
                 let breaks: Vec<bool> = match self.cores.iter().flatten().next() {
-                    Some(core) => core.rails.iter().map(|rail| rail.breaks).collect(),
+                    Some(core) => core.gates.rails.iter().map(|rail| rail.breaks).collect(),
                     None => return,
                 };
                 let which = |rail: usize, between| breaks[rail] && same(between, ends);
@@ -280,7 +281,7 @@ impl World {
             }
             Step::Crash { rank } => {
                 if let Some(mut core) = self.cores[rank as usize].take() {
-                    core.rails.iter_mut().for_each(|rail| rail.driver.die());
+                    core.gates.rails.iter_mut().for_each(|rail| rail.driver.die());
                     self.crashed.push(rank);
                     self.tally.crashes += 1;
                 }

@@ -16,14 +16,14 @@
 //! that belong to the same place and come at the same time the link of the one that began first is broken here, too.
 //! (Mostly that is the link which the sender has given up; otherwise it sends once more.)
 
-use crate::engine::core::Core;
 use crate::error::Cause;
+use crate::gate::gates::checksum;
 use crate::gate::{Arrival, rails};
 use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
+use crate::proto::core::Core;
 use crate::request::{Op, Owes, Place, Ref};
 use crate::trace;
-use crate::transfer::careful::checksum;
 use crate::wire::{CHECKED, Header, Kind, Malformed};
 
 /// Pieces read from the large track of one link in one round.
@@ -40,8 +40,8 @@ impl<D: Driver> Core<D> {
         let shares = self.shares(peer, total);
         request.parts.divide(&shares, total);
         self.gates[peer as usize].streams.push(request, Place::Streams);
-        self.backlog += 1;
-        if self.fragile {
+        self.gates.backlog += 1;
+        if self.gates.fragile {
             self.signals.unrest();
         }
         self.flush(peer);
@@ -65,22 +65,23 @@ impl<D: Driver> Core<D> {
                 break;
             };
             let Some((index, part)) = request.parts.next_for(rail as u8) else { break };
-            let driver = &self.rails[rail].driver;
+            let driver = &self.gates.rails[rail].driver;
             // A piece that has begun is finished: nothing more when the receiver has everything, and, where there are
             // checksums, nothing more under the same header.
-            let only = request.over.get() || (self.rails[rail].checked && half.is_some());
+            let only = request.over.get() || (self.gates.rails[rail].checked && half.is_some());
             let most = if only { driver.mid_piece(to) } else { usize::MAX };
-            let mut data = request.together(part.at, most.min(part.to - part.at), &mut self.waste);
+            let mut data =
+                request.together(part.at, most.min(part.to - part.at), &mut self.discard);
             let mut header = Header {
                 id: request.remote_id.get(),
                 len: part.at as u64,
                 ..Header::new(Kind::Data)
             };
-            if self.rails[rail].checked && half.is_none() {
+            if self.gates.rails[rail].checked && half.is_none() {
                 data = data.part(0, CHECKED_PIECE.min(driver.longest_piece(to)));
                 seal(&mut header, data);
             }
-            let driver = &mut self.rails[rail].driver;
+            let driver = &mut self.gates.rails[rail].driver;
             let sent = driver.post_large(to, &header, data).min(data.len());
             let half = driver.mid_piece(to) > 0;
             any |= sent > 0;
@@ -92,8 +93,8 @@ impl<D: Driver> Core<D> {
                 }
             } else if all {
                 self.gates[to as usize].streams.remove(request);
-                self.backlog -= 1;
-                if !self.fragile {
+                self.gates.backlog -= 1;
+                if !self.gates.fragile {
                     self.end_rendezvous(request);
                 }
             }
@@ -108,13 +109,13 @@ impl<D: Driver> Core<D> {
     pub(crate) fn streamed(&mut self, to: u32, request: Ref) {
         if request.place.get() == Place::Streams {
             self.gates[to as usize].streams.remove(request);
-            self.backlog -= 1;
+            self.gates.backlog -= 1;
         }
         trace::sent(self.rank, request);
         self.table.remove(request);
         if self.gates[to as usize].halves.contains(&Some(request)) {
             request.over.set(true);
-            self.backlog += 1;
+            self.gates.backlog += 1;
         } else {
             self.end_rendezvous(request);
         }
@@ -123,7 +124,7 @@ impl<D: Driver> Core<D> {
     /// Ends a send that is over but for pieces that links hold in part, if none does any more.
     pub(crate) fn end_if_whole(&mut self, to: u32, request: Ref) {
         if !self.gates[to as usize].halves.contains(&Some(request)) {
-            self.backlog -= 1;
+            self.gates.backlog -= 1;
             self.end_rendezvous(request);
         }
     }
@@ -134,7 +135,7 @@ impl<D: Driver> Core<D> {
         for _ in 0..BATCH {
             let mut arrival = match self.gates[from as usize].arrivals[rail].take() {
                 Some(arrival) => arrival,
-                None => match self.rails[rail].driver.peek_large(from) {
+                None => match self.gates.rails[rail].driver.peek_large(from) {
                     Peek::Empty => return any,
                     Peek::Gone(cause) => {
                         self.ended(rail, from, cause);
@@ -163,17 +164,18 @@ impl<D: Driver> Core<D> {
             let left = run.min(arrival.len - arrival.got);
             let (to, room) = match arrival.request {
                 Some(request) if !has && !request.is_scattered() => (request.at(at), left),
-                _ => (self.waste.as_mut_ptr(), left.min(self.waste.len())),
+                _ => (self.discard.as_mut_ptr(), left.min(self.discard.len())),
             };
             // SAFETY: `piece` checked that all of it fits at `start`, and the buffer is the engine's until the
             // request is finished, when `end_rendezvous` takes it out of the arrivals; or it is our own memory.
-            let read = unsafe { self.rails[rail].driver.read_large(from, to, room) }.min(room);
+            let read =
+                unsafe { self.gates.rails[rail].driver.read_large(from, to, room) }.min(room);
             if let Some(request) = arrival.request
                 && !has
                 && request.is_scattered()
             {
                 // SAFETY: just read there.
-                let data = unsafe { Span::new(self.waste.as_ptr(), read) };
+                let data = unsafe { Span::new(self.discard.as_ptr(), read) };
                 request.store(at, data);
             }
             arrival.got += read;
@@ -198,13 +200,13 @@ impl<D: Driver> Core<D> {
             let Some(request) = arrival.request else { continue };
             match request.parts.have(arrival.start, arrival.start + arrival.len) {
                 None => {
-                    self.bury(from, Cause::Malformed);
+                    self.fail_peer(from, Cause::Malformed);
                     return true;
                 }
                 Some(have) if have == request.total.get() => {
                     self.whole(request);
                     let gate = &self.gates[from as usize];
-                    if gate.large_expected == 0 && !gate.care.late {
+                    if gate.large_expected == 0 && !gate.reliability.late {
                         return true;
                     }
                 }
@@ -216,7 +218,7 @@ impl<D: Driver> Core<D> {
 
     /// All of a message is here.
     pub(crate) fn whole(&mut self, request: Ref) {
-        if !self.fragile {
+        if !self.gates.fragile {
             return self.end_rendezvous(request);
         }
         self.ignore_arrivals(request);
@@ -232,7 +234,7 @@ impl<D: Driver> Core<D> {
     /// The link that has to go before this piece can be read.
     fn in_the_way(&self, rail: usize, from: u32, new: &Arrival) -> Option<usize> {
         let arrivals = &self.gates[from as usize].arrivals;
-        let stale = (0..self.rails.len()).find(|&other| {
+        let stale = (0..self.gates.rails.len()).find(|&other| {
             arrivals[other].is_some_and(|old| {
                 new.request.is_some()
                     && old.request == new.request
@@ -242,7 +244,7 @@ impl<D: Driver> Core<D> {
             })
         })?;
         // What cannot break cannot have been given up.
-        Some(if self.rails[stale].breaks { stale } else { rail })
+        Some(if self.gates.rails[stale].breaks { stale } else { rail })
     }
 
     /// What still comes of a message that is here is thrown away: it was sent twice.
@@ -258,7 +260,7 @@ impl<D: Driver> Core<D> {
     /// Checks the header of a piece.
     fn piece(&mut self, rail: usize, from: u32, header: &Header) -> Result<Arrival, Malformed> {
         let (start, len) = (header.len as usize, header.payload as usize);
-        let checked = self.rails[rail].checked;
+        let checked = self.gates.rails[rail].checked;
         let sums = checked.then_some((0, header.addr as u32));
         let arrival = Arrival { request: None, start, got: 0, len, sums };
         if header.kind != Kind::Data || (checked && !is_sealed(header)) {

@@ -16,9 +16,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::engine::core::Core;
 use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
+use crate::proto::core::Core;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
 use crate::wire::{Header, Malformed, PUSH, TO_RECEIVER};
@@ -27,85 +27,6 @@ use crate::wire::{Header, Malformed, PUSH, TO_RECEIVER};
 const PIECE: usize = 256 * 1024;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
-/// Chains of the table.
-const CHAINS: usize = 256;
-
-/// Requests that a peer knows by a number: sends that were announced and receives that were asked for.
-pub(crate) struct Table {
-    chains: Box<[Option<Ref>]>,
-    last: u64,
-}
-
-impl Table {
-    pub(crate) fn new() -> Table {
-        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0 }
-    }
-
-    /// Gives the request a number.
-    pub(crate) fn insert(&mut self, request: Ref) {
-        self.last += 1;
-        request.id.set(self.last);
-        let chain = &mut self.chains[self.last as usize % CHAINS];
-        request.chain.set(chain.replace(request));
-    }
-
-    /// The request with that number, if it is of that kind and with that peer.
-    fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
-        let request = self.find_id(id).ok_or(Malformed)?;
-        let fits = request.op == op && request.source.get() == peer;
-        if fits { Ok(request) } else { Err(Malformed) }
-    }
-
-    /// The request with that number.
-    pub(crate) fn find_id(&self, id: u64) -> Option<Ref> {
-        let mut at = self.chains[id as usize % CHAINS];
-        while let Some(request) = at.filter(|request| request.id.get() != id) {
-            at = request.chain.get();
-        }
-        at
-    }
-
-    /// Whether there ever was a request with that number.
-    pub(crate) fn was_given(&self, id: u64) -> bool {
-        (1..=self.last).contains(&id)
-    }
-
-    /// Forgets a request, if it is there.
-    pub(crate) fn remove(&mut self, request: Ref) {
-        let id = request.id.replace(0);
-        if id == 0 {
-            return;
-        }
-        let chain = &mut self.chains[id as usize % CHAINS];
-        if *chain == Some(request) {
-            *chain = request.chain.take();
-            return;
-        }
-        let mut at = *chain;
-        while let Some(before) = at {
-            if before.chain.get() == Some(request) {
-                before.chain.set(request.chain.take());
-                return;
-            }
-            at = before.chain.get();
-        }
-    }
-
-    /// A request that `which` points at. Walks everything: for rare events.
-    pub(crate) fn find(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        for chain in &self.chains {
-            let mut at = *chain;
-            while let Some(request) = at {
-                if which(request) {
-                    return at;
-                }
-                at = request.chain.get();
-            }
-        }
-        None
-    }
-}
-
 /// How a message moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -125,7 +46,7 @@ impl<D: Driver> Core<D> {
         if from == self.rank {
             return Way::Pull;
         }
-        let Some(rail) = self.reach(from).and_then(|rail| self.rails.get(rail)) else {
+        let Some(rail) = self.gates.reach(from).and_then(|rail| self.gates.rails.get(rail)) else {
             return Way::Stream;
         };
         let waits = request.is_waiting();
@@ -148,7 +69,7 @@ impl<D: Driver> Core<D> {
         if request.moved.get() > request.total.get() / 4 || !self.is_waited_for(request) {
             return false;
         }
-        let rail = self.reach(peer).and_then(|rail| self.rails.get(rail));
+        let rail = self.gates.reach(peer).and_then(|rail| self.gates.rails.get(rail));
         rail.is_some_and(|rail| rail.driver.copies_too(peer, false))
     }
 
@@ -215,7 +136,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// `Cts`: a receiver asks for a message that was announced.
-    pub(crate) fn asked(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+    pub(crate) fn on_cts(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let request = self.table.get(header.id, Op::Send, from)?;
         if request.place.get() != Place::Nowhere
             || header.len == 0
@@ -227,7 +148,7 @@ impl<D: Driver> Core<D> {
         request.moved.set(0);
         request.remote.set(header.addr);
         request.remote_id.set(header.tag);
-        if header.flags & PUSH != 0 && self.reach(from).is_some() {
+        if header.flags & PUSH != 0 && self.gates.reach(from).is_some() {
             self.copies.push(request, Place::Copies);
         } else {
             self.stream(from, request);
@@ -236,11 +157,11 @@ impl<D: Driver> Core<D> {
     }
 
     /// `Fin`: the other side has copied everything.
-    pub(crate) fn told(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+    pub(crate) fn on_fin(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let op = if header.flags & TO_RECEIVER != 0 { Op::Recv } else { Op::Send };
         let request = self.table.get(header.id, op, from)?;
         let place = request.place.get();
-        if place != Place::Nowhere && !(self.fragile && place == Place::Streams) {
+        if place != Place::Nowhere && !(self.gates.fragile && place == Place::Streams) {
             return Err(Malformed);
         }
         // A sender that was asked to push may stream instead, but not both.
@@ -270,7 +191,7 @@ impl<D: Driver> Core<D> {
                 self.unexpect_data(request);
                 self.ignore_arrivals(request);
                 let number = trace::announced(request.remote_id.get());
-                self.delivered(request, request.source.get(), request.message.get(), number);
+                self.received(request, request.source.get(), request.message.get(), number);
             }
             _ => self.finish(request, Outcome::Done),
         }
@@ -305,7 +226,7 @@ impl<D: Driver> Core<D> {
                 unsafe { core::ptr::copy_nonoverlapping(from.cast_const(), at, piece) };
                 Ok(piece)
             }
-            op => match self.reach(peer).and_then(|rail| self.rails.get_mut(rail)) {
+            op => match self.gates.reach(peer).and_then(|rail| self.gates.rails.get_mut(rail)) {
                 None => Err(Refused::Unable),
                 // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
                 Some(rail) if op == Op::Recv => unsafe {

@@ -1,106 +1,25 @@
-//! The core's side: asks a gate's strategy, checks the answer, makes the packet and posts it.
+//! What leaves next: asks a gate's strategy, checks the answer, makes the packet and posts it.
 
-use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use marcel::trace::When;
 use pioman::Manager;
 
-use super::chosen::{COPIED, STAGE};
-use super::seal::Seal;
-use super::{
-    Large, Limits, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, Wrapper,
-    by_name, default, wrap,
-};
-use crate::engine::core::Core;
-use crate::gate::{Gate, rails};
+use crate::gate::Gate;
 use crate::memory::span::Span;
 use crate::net::{Driver, MAX_PARTS};
+use crate::proto::core::Core;
+use crate::proto::wrap::{Limits, Wrapper, wrap};
 use crate::request::{Outcome, Place, Ref};
-use crate::sampling::Pace;
-use crate::strategy::Chunks;
-use crate::wire::MAX_RAILS;
+use crate::strategy::chosen::COPIED;
+use crate::strategy::selection::Selection;
+use crate::strategy::{
+    Chunks, Large, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, by_name,
+    default,
+};
 use crate::wire::entries::{self, ANNOUNCED};
-use crate::wire::{Header, Kind};
+use crate::wire::{Header, Kind, MAX_RAILS};
 use crate::{sys, trace};
-
-/// What a packet is taken to cost before the first one has been posted, and at most.
-const PACKET_NS: (u64, u64) = (2_000, 20_000);
-
-/// The strategy of a gate, and what is known of its track.
-pub(crate) struct Chosen {
-    strategy: Arc<dyn Strategy>,
-    /// It comes with this crate: may be asked in a signal handler.
-    ours: bool,
-    /// It sends the messages one by one, in order: need not be asked.
-    pub(crate) plain: bool,
-    /// It is to be asked whether a lone message stays for a moment.
-    pub(crate) holds: bool,
-    /// Packets by which the oldest message has been overtaken.
-    overtaken: u32,
-    /// When the last packet was posted or the last message held. Kept up only if `holds`, as is the next one.
-    last_ns: u64,
-    /// What it cost to post one, on average.
-    packet_ns: u64,
-}
-
-impl Chosen {
-    pub(crate) fn new(strategy: Arc<dyn Strategy>) -> Chosen {
-        Chosen {
-            ours: strategy.is_ours(Seal),
-            plain: strategy.is_ours(Seal) && strategy.name() == default::NAME,
-            holds: strategy.may_hold(),
-            strategy,
-            overtaken: 0,
-            last_ns: 0,
-            packet_ns: PACKET_NS.0,
-        }
-    }
-
-    /// It has no say in how a message leaves for which the track is free.
-    pub(crate) fn is_simple(&self) -> bool {
-        self.plain && !self.holds
-    }
-
-    /// Calls the strategy. A user's is safe code: it may panic, and may not run in a signal handler.
-    fn ask<T>(&mut self, f: impl FnOnce(&dyn Strategy) -> T) -> Option<T> {
-        if self.ours {
-            return Some(f(&*self.strategy));
-        }
-        if marcel::in_tick() {
-            return None;
-        }
-        match catch_unwind(AssertUnwindSafe(|| f(&*self.strategy))) {
-            Ok(answer) => Some(answer),
-            Err(payload) => {
-                // Dropping it would run the program's code again.
-                std::mem::forget(payload);
-                self.broke();
-                None
-            }
-        }
-    }
-
-    #[cold]
-    fn broke(&mut self) {
-        self.plain = true;
-        self.holds = false;
-        // Nobody reads it: no reason to panic here.
-        let _ = writeln!(
-            std::io::stderr(),
-            "newmad: a strategy panicked; \"{}\" takes its place",
-            default::NAME
-        );
-    }
-
-    /// A packet was posted, in this time.
-    pub(crate) fn posted(&mut self, from_ns: u64, to_ns: u64) {
-        let cost = to_ns.saturating_sub(from_ns).min(PACKET_NS.1);
-        self.packet_ns = (7 * self.packet_ns + cost) / 8;
-        self.last_ns = to_ns;
-    }
-}
 
 /// The messages that a strategy is shown.
 struct Window {
@@ -128,36 +47,6 @@ impl Window {
     }
 }
 
-/// A request as strategies see it.
-fn message(request: Ref, threshold: usize) -> Message {
-    let len = request.capacity;
-    let announced = request.is_announced(threshold);
-    Message { tag: request.tag, len, priority: request.priority, announced }
-}
-
-/// The heads and copied messages of the packet that is being made.
-pub(crate) struct Stage(Box<[u8]>);
-
-impl Stage {
-    pub(crate) fn new() -> Stage {
-        Stage(vec![0; STAGE].into_boxed_slice())
-    }
-
-    /// Copies `data` to `at`, as far as there is room. The place behind it.
-    fn add(&mut self, at: usize, data: Span) -> usize {
-        let data = data.part(0, self.0.len().saturating_sub(at));
-        // SAFETY: inside the stage, which no request's memory overlaps.
-        unsafe { data.copy_to(self.0.as_mut_ptr().add(at)) };
-        at + data.len()
-    }
-
-    fn span(&self, from: usize, to: usize) -> Span {
-        let run = &self.0[from..to];
-        // SAFETY: the stage lives as long as the core, and is written again only after the packet has been posted.
-        unsafe { Span::new(run.as_ptr(), run.len()) }
-    }
-}
-
 /// What was set for a session.
 pub(crate) struct Tuning {
     /// Whether messages with different tags may overtake each other.
@@ -168,18 +57,25 @@ pub(crate) struct Tuning {
     pub(crate) strategy: Option<Arc<dyn Strategy>>,
 }
 
+/// A request as strategies see it.
+fn message(request: Ref, threshold: usize) -> Message {
+    let len = request.capacity;
+    let announced = request.is_announced(threshold);
+    Message { tag: request.tag, len, priority: request.priority, announced }
+}
+
 impl<D: Driver> Core<D> {
     /// Takes over what was set for the session.
     pub(crate) fn tune(&mut self, tuning: Tuning, manager: &Arc<Manager>) {
         self.reorder = tuning.reorder;
         self.patient = manager.mode() == marcel::Mode::Smp && manager.points().block;
-        let usual = match &self.rails[..] {
+        let usual = match &self.gates.rails[..] {
             [_, _, ..] => "split_balance",
             [rail] if rail.driver.calls_the_kernel() => "aggreg",
             _ => default::NAME,
         };
         self.chunks = tuning.chunks;
-        if self.rails.len() > 1 {
+        if self.gates.rails.len() > 1 {
             // Not the manager itself: it has the engine. As long as large messages move, the session or the source's handle
             // has it, so the last owner, who would end it, is never this one.
             let manager = Arc::downgrade(manager);
@@ -187,27 +83,28 @@ impl<D: Driver> Core<D> {
             self.idle = Some(Box::new(idle));
         }
         if let Some(strategy) = tuning.strategy.or_else(|| by_name(usual)) {
-            for gate in &mut self.gates {
-                gate.chosen = Chosen::new(strategy.clone());
+            for gate in self.gates.iter_mut() {
+                gate.strategy = Selection::new(strategy.clone());
             }
         }
     }
 
     /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
-    pub(crate) fn choose(&mut self, peer: u32, chosen: Chosen) -> Option<Chosen> {
+    pub(crate) fn choose(&mut self, peer: u32, chosen: Selection) -> Option<Selection> {
         let gate = self.gates.get_mut(peer as usize)?;
-        let before = std::mem::replace(&mut gate.chosen, chosen);
-        self.consider(peer);
+        let before = std::mem::replace(&mut gate.strategy, chosen);
+        self.gates.consider(peer);
         Some(before)
     }
 
     /// Whether this message, for which the track is free, stays until the next look.
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
-        let chosen = &mut self.gates[to as usize].chosen;
+        let threshold = self.gates.threshold;
+        let chosen = &mut self.gates[to as usize].strategy;
         if !chosen.holds || !self.patient || request.is_waiting() || to == self.rank {
             return false;
         }
-        let message = message(request, self.threshold);
+        let message = message(request, threshold);
         let now = sys::now_ns();
         let quiet_ns = now.saturating_sub(chosen.last_ns);
         let lone = Lone { message, quiet_ns, packet_ns: chosen.packet_ns };
@@ -221,7 +118,7 @@ impl<D: Driver> Core<D> {
     /// How many bytes of a large message go over each rail. Only open links have a share; a link that breaks loses its
     /// share to whichever link has nothing to send. Progress path.
     pub(crate) fn shares(&mut self, peer: u32, len: usize) -> [usize; MAX_RAILS] {
-        let gate = &mut self.gates[peer as usize];
+        let gate = &self.gates[peer as usize];
         let mut shares = [0; MAX_RAILS];
         if gate.open.count_ones() < 2 {
             if let Some(share) = shares.get_mut(gate.small) {
@@ -230,26 +127,15 @@ impl<D: Driver> Core<D> {
             return shares;
         }
         let now = sys::now_ns();
-        let quiet = self.connected.iter().all(|&to| self.gates[to as usize].streams.is_empty());
-        let nothing = Rail { number: 0, latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
-        let (mut shown, mut numbers, mut count) = ([nothing; MAX_RAILS], [0; MAX_RAILS], 0);
-        for number in rails(self.gates[peer as usize].open) {
-            let rail = &mut self.rails[number];
-            if quiet {
-                rail.free_ns = now;
-            }
-            let Pace { latency_ns, mib_ns } = rail.pace;
-            let busy_ns = rail.free_ns.saturating_sub(now);
-            shown[count] = Rail { number, latency_ns, mib_ns, busy_ns, copies: rail.copies };
-            numbers[count] = number;
-            count += 1;
-        }
-        let (shown, numbers) = (&shown[..count], &numbers[..count]);
+        let mut connected = self.gates.connected.iter();
+        let quiet = connected.all(|&to| self.gates[to as usize].streams.is_empty());
+        let (shown, count) = self.gates.view(peer, now, quiet);
+        let shown = &shown[..count];
         let idle = self.idle.as_ref().map_or(0, |idle| idle());
         let large = Large { len, idle, chunks: self.chunks };
         let mut answer = [0; MAX_RAILS];
-        let chosen = &mut self.gates[peer as usize].chosen;
-        let _ = chosen.ask(|strategy| strategy.share(&large, shown, &mut answer[..count]));
+        let selection = &mut self.gates[peer as usize].strategy;
+        let _ = selection.ask(|strategy| strategy.share(&large, shown, &mut answer[..count]));
         let sum = answer.iter().try_fold(0usize, |sum, &share| sum.checked_add(share));
         if sum != Some(len) {
             answer = [0; MAX_RAILS];
@@ -257,12 +143,12 @@ impl<D: Driver> Core<D> {
             let fastest = (0..count).min_by_key(|&index| alone(&shown[index]));
             answer[fastest.unwrap_or(0)] = len;
         }
-        for (index, &number) in numbers.iter().enumerate() {
-            shares[number] = answer[index];
-            if answer[index] > 0 {
+        for (rail, &share) in shown.iter().zip(&answer) {
+            shares[rail.number] = share;
+            if share > 0 {
                 // Its latency is no work: the next message's may run meanwhile.
-                let work = Rail { latency_ns: 0, ..shown[index] };
-                self.rails[number].free_ns = now.saturating_add(work.end_ns(answer[index]));
+                let work = Rail { latency_ns: 0, ..*rail };
+                self.gates.rails[rail.number].free_ns = now.saturating_add(work.end_ns(share));
             }
         }
         shares
@@ -272,11 +158,11 @@ impl<D: Driver> Core<D> {
     pub(crate) fn send_next(&mut self, to: u32, limits: &Limits) -> bool {
         let gate = &mut self.gates[to as usize];
         let Some(oldest) = gate.sends.front() else { return false };
-        let decided = gate.chosen.plain
+        let decided = gate.strategy.plain
             || oldest.next.get().is_none()
             || oldest.moved.get() > 0
             || oldest.is_scattered()
-            || gate.chosen.overtaken >= PATIENCE
+            || gate.strategy.overtaken >= PATIENCE
             || to == self.rank;
         if decided {
             return self.send_one(to, oldest, limits);
@@ -287,7 +173,7 @@ impl<D: Driver> Core<D> {
         }
         let waiting = Waiting::new(&window.messages[..window.len]);
         let mut packet = Packet::new(&waiting, limits.mtu, self.reorder);
-        let _ = gate.chosen.ask(|strategy| strategy.fill(&waiting, &mut packet));
+        let _ = gate.strategy.ask(|strategy| strategy.fill(&waiting, &mut packet));
         let mut order =
             packet.order().iter().filter_map(|&index| window.requests[usize::from(index)]);
         match packet.len() {
@@ -326,6 +212,39 @@ impl<D: Driver> Core<D> {
             sends.push_front(request, Place::Sends);
         }
         true
+    }
+
+    /// Sends the next part of a message that is gathered from several pieces: as many of them as a packet may have.
+    /// The number of bytes; `None`: there is no room now.
+    pub(crate) fn send_gathered(
+        &mut self,
+        to: u32,
+        request: Ref,
+        limits: &Limits,
+    ) -> Option<usize> {
+        let mut parts = [Span::EMPTY; MAX_PARTS];
+        // A packet to oneself arrives from where it is.
+        let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
+        let moved = request.moved.get();
+        let (count, bytes) = request.gather(moved, limits.mtu, places);
+        let whole = Header { tag: request.tag, payload: bytes as u32, ..Header::new(Kind::Eager) };
+        let len = request.capacity as u64;
+        let mut header = match moved {
+            0 if bytes == request.capacity => Header { len, ..whole },
+            0 => Header { kind: Kind::First, len, ..whole },
+            moved => Header { kind: Kind::Next, len: moved as u64, ..whole },
+        };
+        let moment = trace::moment();
+        let posted = self.post(to, &mut header, &parts[..count]);
+        if posted && moved == 0 {
+            trace::left(
+                moment,
+                (self.rank, to),
+                header.seq.into(),
+                (request.tag, request.capacity),
+            );
+        }
+        posted.then_some(bytes)
     }
 
     /// Sends several messages in one packet.
@@ -371,7 +290,7 @@ impl<D: Driver> Core<D> {
             overtaken &= Some(request) != oldest;
             self.gone(to, request, request.is_announced(limits.threshold));
         }
-        let chosen = &mut self.gates[to as usize].chosen;
+        let chosen = &mut self.gates[to as usize].strategy;
         chosen.overtaken = if overtaken { chosen.overtaken + 1 } else { 0 };
         true
     }
@@ -387,7 +306,7 @@ impl<D: Driver> Core<D> {
     ) {
         let mut at = 0;
         for request in order {
-            let (number, len) = match request.is_announced(self.threshold) {
+            let (number, len) = match request.is_announced(self.gates.threshold) {
                 true => (trace::announced(request.id.get()), ANNOUNCED),
                 false => (trace::packed(seq, at), entries::SHORT + request.capacity),
             };
@@ -399,7 +318,7 @@ impl<D: Driver> Core<D> {
     /// This message has left, whole or announced.
     fn gone(&mut self, to: u32, request: Ref, announced: bool) {
         self.gates[to as usize].sends.remove(request);
-        self.backlog -= 1;
+        self.gates.backlog -= 1;
         if !announced {
             self.finish(request, Outcome::Done);
         }
@@ -408,6 +327,6 @@ impl<D: Driver> Core<D> {
     fn overtaken_by(&mut self, to: u32, request: Ref) {
         let gate = &mut self.gates[to as usize];
         let oldest = gate.sends.front() == Some(request);
-        gate.chosen.overtaken = if oldest { 0 } else { gate.chosen.overtaken + 1 };
+        gate.strategy.overtaken = if oldest { 0 } else { gate.strategy.overtaken + 1 };
     }
 }

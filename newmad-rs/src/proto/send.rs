@@ -1,64 +1,28 @@
-//! Transfer: gives packets to the driver while its tracks have room.
-
-pub(crate) mod careful;
-pub(crate) mod gaps;
-pub(crate) mod incoming;
-pub(crate) mod lane;
-pub(crate) mod rendezvous;
-pub(crate) mod straight;
-pub(crate) mod stream;
+//! Sends: how a message begins, waits and leaves, and the control packets that requests owe.
 
 use std::sync::atomic::Ordering;
 
-use crate::engine::core::Core;
-use crate::gate::NO_RAIL;
+use crate::gate::{NO_RAIL, rails};
 use crate::memory::span::Span;
-use crate::net::{Driver, MAX_PARTS, Post};
+use crate::net::Driver;
+use crate::proto::core::Core;
+use crate::proto::wrap::{Limits, wrap};
 use crate::request::{Op, Outcome, Owes, Place, Ref};
-use crate::strategy::{Limits, WINDOW, wrap};
-use crate::wire::MAX_RAILS;
-use crate::wire::{Header, Kind, PUSH, TO_RECEIVER};
-use crate::{sys, trace};
+use crate::strategy::WINDOW;
+use crate::trace;
+use crate::wire::{Header, Kind, MAX_RAILS, PUSH, TO_RECEIVER};
 
 impl<D: Driver> Core<D> {
     #[inline]
     fn limits(&self, to: u32) -> Limits {
-        Limits { mtu: self.gates[to as usize].mtu, threshold: self.threshold }
-    }
-
-    /// Gives a short message to the driver, if nothing is before it and nothing else is to be done. False: it is still to
-    /// be sent. This is the path of most messages: everything that can be decided beforehand is in `Gate::straight`.
-    #[inline(always)]
-    pub(crate) fn send_straight(&mut self, to: u32, tag: u64, data: Span) -> bool {
-        let gate = &mut self.gates[to as usize];
-        let len = data.len();
-        if len >= gate.straight
-            || len > self.threshold
-            || !gate.sends.is_empty()
-            || !gate.credit.spend_of_plenty(len)
-        {
-            return false;
-        }
-        let numbers = (gate.tx_seq, gate.rx_seq);
-        let moment = trace::moment();
-        let posted = match self.rails.get_mut(gate.small) {
-            Some(rail) => rail.driver.post_eager(to, numbers, tag, data) == Post::Posted,
-            None => false,
-        };
-        if posted {
-            gate.tx_seq = gate.tx_seq.wrapping_add(1);
-            trace::left(moment, (self.rank, to), numbers.0.into(), (tag, len));
-        } else {
-            gate.credit.take_back(len);
-        }
-        posted
+        Limits { mtu: self.gates[to as usize].mtu, threshold: self.gates.threshold }
     }
 
     /// Begins a send. A short one goes straight to the driver when nothing is before it.
     #[inline]
     pub(crate) fn start_send(&mut self, request: Ref) {
         let to = request.peer;
-        if request.is_whole() && self.send_straight(to, request.tag, request.span()) {
+        if request.is_whole() && self.send_inline(to, request.tag, request.span()) {
             return self.finish(request, Outcome::Done);
         }
         self.start_slowly(request);
@@ -66,23 +30,20 @@ impl<D: Driver> Core<D> {
 
     fn start_slowly(&mut self, request: Ref) {
         let to = request.peer;
-        if self.gates[to as usize].lane.is_lent()
-            && self.recall(to)
-            && request.is_whole()
-            && self.send_straight(to, request.tag, request.span())
-        {
-            return self.finish(request, Outcome::Done);
-        }
-        let mut announced = request.is_announced(self.threshold);
+        // First of all, so that no thread overtakes this message by its lease: see `gate/lease.rs`.
+        self.gates.recall(to);
+        let mut announced = request.is_announced(self.gates.threshold);
         if !announced {
-            self.seek_credit(to, request.capacity);
+            if self.gates.lacks_credit(to, request.capacity) {
+                self.look_for_credit(to);
+            }
         }
         let gate = &self.gates[to as usize];
         if let Some(cause) = gate.refusal() {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        if !announced && !self.spend_credit(to, request.capacity) {
+        if !announced && !self.gates.spend_credit(to, request.capacity) {
             request.announce();
             announced = true;
         }
@@ -92,7 +53,7 @@ impl<D: Driver> Core<D> {
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()
         {
-            if !gate.chosen.plain
+            if !gate.strategy.plain
                 && gate.small != NO_RAIL
                 && (self.gathering || self.holds(to, request))
             {
@@ -109,14 +70,26 @@ impl<D: Driver> Core<D> {
         self.queue_send(request);
     }
 
+    /// Looks whether the peer has returned credit. Its gate may be dead afterwards.
+    #[cold]
+    fn look_for_credit(&mut self, to: u32) {
+        for rail in rails(self.gates[to as usize].open) {
+            self.gates.rails[rail].driver.begin();
+            // Unless it was closed by what came before.
+            if self.gates[to as usize].open & 1 << rail != 0 {
+                self.take_from(rail, to);
+            }
+        }
+    }
+
     fn queue_send(&mut self, request: Ref) {
         trace::queued(self.rank, request);
-        if request.is_announced(self.threshold) {
+        if request.is_announced(self.gates.threshold) {
             self.table.insert(request);
         }
         let to = request.peer;
         self.gates[to as usize].sends.push(request, Place::Sends);
-        self.backlog += 1;
+        self.gates.backlog += 1;
         let gate = &self.gates[to as usize];
         let (held, linked) = (gate.held, gate.small != NO_RAIL);
         if held > 0 && (held as usize) < WINDOW && self.holds(to, request) {
@@ -132,82 +105,35 @@ impl<D: Driver> Core<D> {
         let gate = &mut self.gates[request.peer as usize];
         gate.sends.push(request, Place::Sends);
         gate.held = 1;
-        self.backlog += 1;
+        self.gates.backlog += 1;
         self.signals.held.store(true, Ordering::Relaxed);
-    }
-
-    /// Sends the next part of a message that is gathered from several pieces: as many of them as a packet may have.
-    /// The number of bytes; `None`: there is no room now.
-    pub(crate) fn send_gathered(
-        &mut self,
-        to: u32,
-        request: Ref,
-        limits: &Limits,
-    ) -> Option<usize> {
-        let mut parts = [Span::EMPTY; MAX_PARTS];
-        // A packet to oneself arrives from where it is.
-        let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
-        let moved = request.moved.get();
-        let (count, bytes) = request.gather(moved, limits.mtu, places);
-        let whole = Header { tag: request.tag, payload: bytes as u32, ..Header::new(Kind::Eager) };
-        let len = request.capacity as u64;
-        let mut header = match moved {
-            0 if bytes == request.capacity => Header { len, ..whole },
-            0 => Header { kind: Kind::First, len, ..whole },
-            moved => Header { kind: Kind::Next, len: moved as u64, ..whole },
-        };
-        let moment = trace::moment();
-        let posted = self.post(to, &mut header, &parts[..count]);
-        if posted && moved == 0 {
-            trace::left(
-                moment,
-                (self.rank, to),
-                header.seq.into(),
-                (request.tag, request.capacity),
-            );
-        }
-        posted.then_some(bytes)
     }
 
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
-        if !self.recall(to) {
-            return false;
-        }
-        let gate = &self.gates[to as usize];
-        header.seq = gate.tx_seq;
-        header.ack = gate.rx_seq;
-        let clocked = gate.chosen.holds;
-        let before = if clocked { sys::now_ns() } else { 0 };
-        let posted = if to == self.rank {
-            self.loop_back(header, parts.first().copied().unwrap_or(Span::EMPTY))
-        } else if self.gates[to as usize].careful {
-            self.post_careful(to, header, parts)
+        if to == self.rank {
+            self.loop_back(header, parts)
         } else {
-            match self.rails.get_mut(self.gates[to as usize].small) {
-                Some(rail) => rail.driver.post_small(to, header, parts) == Post::Posted,
-                None => false,
-            }
-        };
-        if posted {
-            let gate = &mut self.gates[to as usize];
-            gate.tx_seq = gate.tx_seq.wrapping_add(1);
-            if clocked {
-                gate.chosen.posted(before, sys::now_ns());
-            }
+            self.gates.post(to, header, parts)
         }
-        posted
     }
 
     /// A packet to oneself arrives at once; it is as if the track were full when no cell is left for it.
-    fn loop_back(&mut self, header: &Header, payload: Span) -> bool {
-        let taken = self.incoming(self.rank, header, payload);
+    fn loop_back(&mut self, header: &mut Header, parts: &[Span]) -> bool {
+        let gate = &self.gates[self.rank as usize];
+        header.seq = gate.tx_seq;
+        header.ack = gate.rx_seq;
+        let payload = parts.first().copied().unwrap_or(Span::EMPTY);
+        let taken = self.on_packet(self.rank, header, payload);
         debug_assert!(taken.is_ok(), "a packet of our own was malformed: {header:?}");
         if taken == Ok(false) {
             self.starve();
+            return false;
         }
-        taken != Ok(false)
+        let gate = &mut self.gates[self.rank as usize];
+        gate.tx_seq = gate.tx_seq.wrapping_add(1);
+        true
     }
 
     /// The request owes its peer a control packet.
@@ -215,7 +141,7 @@ impl<D: Driver> Core<D> {
         let peer = request.source.get();
         request.owes.set(owes);
         self.gates[peer as usize].control.push(request, Place::Control);
-        self.backlog += 1;
+        self.gates.backlog += 1;
         if peer != self.rank {
             // To oneself it waits for the next round: this may run inside another packet's arrival.
             self.flush(peer);
@@ -226,8 +152,8 @@ impl<D: Driver> Core<D> {
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
         self.signals.held.store(false, Ordering::Relaxed);
-        for at in 0..self.connected.len() {
-            if let Some(&peer) = self.connected.get(at) {
+        for at in 0..self.gates.connected.len() {
+            if let Some(&peer) = self.gates.connected.get(at) {
                 any |= self.flush(peer);
             }
         }
@@ -242,11 +168,11 @@ impl<D: Driver> Core<D> {
             return false;
         }
         if gate.small == NO_RAIL && to != self.rank {
-            self.want(to);
+            self.gates.want(to);
             return false;
         }
-        if gate.care.due != 0 || gate.care.resending {
-            self.flush_care(to);
+        if gate.reliability.due != 0 || gate.reliability.resending {
+            self.gates.flush_words(to);
         }
         self.gates[to as usize].held = 0;
         let limits = self.limits(to);
@@ -261,7 +187,7 @@ impl<D: Driver> Core<D> {
             any = true;
         }
         let gate = &self.gates[to as usize];
-        if gate.care.asks {
+        if gate.reliability.asks {
             self.ask_for_gaps(to);
         }
         let gate = &self.gates[to as usize];
@@ -270,20 +196,18 @@ impl<D: Driver> Core<D> {
         }
         any
     }
-}
 
-impl<D: Driver> Core<D> {
     /// Sends the control packet that a request owes. False: there is no room now.
     pub(crate) fn post_control(&mut self, to: u32, request: Ref) -> bool {
         if request.owes.get() == Owes::Have {
-            return self.answer(to, request);
+            return self.send_have(to, request);
         }
         let mut header = control(request);
         if !self.post(to, &mut header, &[]) {
             return false;
         }
         self.gates[to as usize].control.remove(request);
-        self.backlog -= 1;
+        self.gates.backlog -= 1;
         if header.kind == Kind::Fin {
             self.end_rendezvous(request);
         }

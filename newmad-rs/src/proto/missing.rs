@@ -17,9 +17,9 @@
 //! to know which link of several in a row is meant); gaps for each lost part of their own (what the receiver has of a part is
 //! its beginning: the part's hull says the same).
 
-use crate::engine::core::Core;
 use crate::memory::span::Span;
 use crate::net::Driver;
+use crate::proto::core::Core;
 use crate::request::parts::MAX_PARTS;
 use crate::request::{Op, Owes, Place, Ref};
 use crate::wire::{Header, Kind, Malformed, RANGE};
@@ -28,10 +28,10 @@ impl<D: Driver> Core<D> {
     /// A link is closed over which parts of this message went.
     pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
         let peer = request.source.get() as usize;
-        self.gates[peer].care.asks |= request.parts.lose(rail as u8);
+        self.gates[peer].reliability.asks |= request.parts.lose(rail as u8);
         if request.place.get() == Place::Nowhere {
             self.gates[peer].streams.push(request, Place::Streams);
-            self.backlog += 1;
+            self.gates.backlog += 1;
         }
     }
 
@@ -49,16 +49,16 @@ impl<D: Driver> Core<D> {
             }
             at = request.next.get();
         }
-        self.gates[to as usize].care.asks = false;
+        self.gates[to as usize].reliability.asks = false;
     }
 
     /// `Ask`: what is here of this message? Answered when what has come on all links is read.
-    pub(crate) fn questioned(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+    pub(crate) fn on_ask(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let Some(request) = self.table.find_id(header.id) else {
             // It is over: its sender knows already, or will.
             return if self.table.was_given(header.id) { Ok(()) } else { Err(Malformed) };
         };
-        if !self.fragile || request.op != Op::Recv || request.source.get() != from {
+        if !self.gates.fragile || request.op != Op::Recv || request.source.get() != from {
             return Err(Malformed);
         }
         match (request.owes.get(), request.place.get()) {
@@ -67,7 +67,7 @@ impl<D: Driver> Core<D> {
             (Owes::CtsData | Owes::CtsPush, Place::Nowhere) => {
                 request.owes.set(Owes::Have);
                 self.gates[from as usize].control.push(request, Place::Control);
-                self.backlog += 1;
+                self.gates.backlog += 1;
                 Ok(())
             }
             _ => Err(Malformed),
@@ -75,9 +75,9 @@ impl<D: Driver> Core<D> {
     }
 
     /// Sends the answer, or what there is to say instead. False: there is no room now.
-    pub(crate) fn answer(&mut self, to: u32, request: Ref) -> bool {
-        for rail in 0..self.rails.len() {
-            self.keep_what_came(rail, to);
+    pub(crate) fn send_have(&mut self, to: u32, request: Ref) -> bool {
+        for rail in 0..self.gates.rails.len() {
+            self.note_arrival(rail, to);
         }
         let total = request.total.get();
         if request.parts.ranges().eq([(0, total)]) {
@@ -99,14 +99,14 @@ impl<D: Driver> Core<D> {
         let posted = self.post(to, &mut header, &[ranges]);
         if posted {
             self.gates[to as usize].control.remove(request);
-            self.backlog -= 1;
+            self.gates.backlog -= 1;
             request.owes.set(Owes::CtsData);
         }
         posted
     }
 
     /// Notes what has come of the piece that is coming in over a link.
-    pub(crate) fn keep_what_came(&mut self, rail: usize, from: u32) {
+    pub(crate) fn note_arrival(&mut self, rail: usize, from: u32) {
         if let Some(arrival) = self.gates[from as usize].arrivals[rail]
             && let Some(request) = arrival.request
             && arrival.sums.is_none()
@@ -118,7 +118,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// `Have`: what the peer has of a message that has lost something.
-    pub(crate) fn answered(
+    pub(crate) fn on_have(
         &mut self,
         from: u32,
         header: &Header,
@@ -131,7 +131,8 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         let mut raw = [0; MAX_PARTS * RANGE];
-        if !self.fragile || payload.len() > raw.len() || !payload.len().is_multiple_of(RANGE) {
+        if !self.gates.fragile || payload.len() > raw.len() || !payload.len().is_multiple_of(RANGE)
+        {
             return Err(Malformed);
         }
         // SAFETY: at most as long as the local.
@@ -153,7 +154,7 @@ impl<D: Driver> Core<D> {
         }
         if request.parts.found() {
             self.gates[from as usize].streams.remove(request);
-            self.backlog -= 1;
+            self.gates.backlog -= 1;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::memory::span::Span;
 use crate::wire::{Header, LONG, Malformed};
 
 /// See the module. Positions only grow; a byte lies at its position modulo the size.
-pub(crate) struct Kept {
+pub(crate) struct Retransmit {
     bytes: Box<[u8]>,
     head: usize,
     /// The first packet that has not been given to the link in use.
@@ -18,11 +18,11 @@ pub(crate) struct Kept {
     longest: usize,
 }
 
-impl Kept {
+impl Retransmit {
     /// Room for `size` bytes, of which packets up to a quarter are to be kept. Allocates.
-    pub(crate) fn new(size: usize) -> Kept {
+    pub(crate) fn new(size: usize) -> Retransmit {
         let bytes = vec![0; size].into_boxed_slice();
-        Kept { bytes, head: 0, cursor: 0, tail: 0, first: 0, count: 0, longest: 0 }
+        Retransmit { bytes, head: 0, cursor: 0, tail: 0, first: 0, count: 0, longest: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -44,7 +44,7 @@ impl Kept {
         self.bytes.len() - (self.tail - self.head) >= LONG + payload
     }
 
-    /// Keeps a packet that the link has taken. Everything before it was taken, and it [`fits`](Kept::fits).
+    /// Keeps a packet that the link has taken. Everything before it was taken, and it [`fits`](Retransmit::fits).
     pub(crate) fn push(&mut self, header: &Header, parts: &[Span]) {
         if self.count == 0 {
             self.first = header.seq;
@@ -168,7 +168,7 @@ mod tests {
     proptest! {
         #[test]
         fn keeps_what_is_not_acknowledged(start: u32, steps in proptest::collection::vec((0u8..4, 0usize..60), 1..200)) {
-            let mut kept = Kept::new(400);
+            let mut kept = Retransmit::new(400);
             let mut model = VecDeque::new();
             let mut next = start;
             for (what, number) in steps {

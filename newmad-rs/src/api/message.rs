@@ -1,135 +1,13 @@
-//! Probes, and messages that a probe has taken hold of.
-//!
-//! ```text
-//!   unexpected ──mprobe──▶ held (in no list) ──recv──▶ received
-//!        ▲                   │
-//!        └──────dropped──────┘  at its old place; a receive posted meanwhile gets it
-//! ```
-//! A probe waits in a list of its own and is served when a message becomes unexpected, so after all posted receives.
+//! Probes, and a handle to a message that a probe has taken hold of.
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::takes;
 use crate::Status;
 use crate::api::handle::RecvRequest;
-use crate::engine::core::Core;
 use crate::error::Error;
-use crate::matching::pool::Content;
-use crate::net::Driver;
-use crate::request::{Op, Outcome, Ref, Request};
+use crate::request::Request;
 use crate::session::{Inner, Session};
-
-impl<D: Driver> Core<D> {
-    /// Begins to wait for a message.
-    pub(crate) fn start_probe(&mut self, probe: Ref) {
-        match self.matching.find_unexpected(probe.peer, probe.tag, probe.mask) {
-            Some(cell) => drop(self.found(probe, cell)),
-            None => match self.hopeless(probe.peer) {
-                Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
-                None => {
-                    self.matching.post(probe);
-                    self.want_source(probe.peer);
-                }
-            },
-        }
-    }
-
-    /// Looks for a message, and takes hold of it if `take`.
-    pub(crate) fn look_for(
-        &mut self,
-        from: u32,
-        (tag, mask): (u64, u64),
-        take: bool,
-    ) -> Result<Option<(u32, Status)>, Error> {
-        if self.closed {
-            return Err(Error::Closed);
-        }
-        let Some(index) = self.matching.find_unexpected(from, tag, mask) else {
-            return match self.hopeless(from) {
-                Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
-                None => {
-                    self.want_source(from);
-                    Ok(None)
-                }
-            };
-        };
-        if take {
-            self.matching.remove_unexpected(index);
-        }
-        let cell = self.matching.pool.get(index);
-        Ok(Some((index, Status { source: cell.source, tag: cell.tag, len: cell.len })))
-    }
-
-    /// A message has become unexpected: tells those who wait for it.
-    #[cold]
-    pub(crate) fn serve_probes(&mut self, index: u32) {
-        let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        let mut at = self.matching.probes.front();
-        while let Some(probe) = at {
-            at = probe.next.get();
-            if takes(probe, source, tag) {
-                self.matching.unpost(probe);
-                if self.found(probe, index) {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Ends a probe; whether it has taken hold of the message.
-    fn found(&mut self, probe: Ref, index: u32) -> bool {
-        let take = matches!(probe.op, Op::Probe { take: true });
-        if take {
-            self.matching.remove_unexpected(index);
-            probe.held.set(Some(index));
-        }
-        let cell = self.matching.pool.get(index);
-        probe.source.set(cell.source);
-        probe.matched.set(cell.tag);
-        probe.message.set(cell.len);
-        self.finish(probe, Outcome::Done);
-        take
-    }
-
-    /// The message is on its way here no more.
-    fn lost(&self, index: u32) -> Option<Outcome> {
-        let cell = self.matching.pool.get(index);
-        let whole = cell.content == Content::Eager && cell.got == cell.len;
-        let gate = &self.gates[cell.source as usize];
-        let cause = gate.refusal().filter(|_| !whole && !gate.is_open())?;
-        Some(Outcome::Died(cell.source, cause))
-    }
-
-    /// Receives a message that is held.
-    pub(crate) fn receive_held(&mut self, request: Ref, index: u32) {
-        request.matched.set(self.matching.pool.get(index).tag);
-        match self.lost(index) {
-            Some(outcome) => {
-                self.matching.pool.put(index);
-                self.finish(request, outcome);
-            }
-            None => self.take_cell(index, request),
-        }
-    }
-
-    /// A message that is held goes back where it was.
-    pub(crate) fn put_back(&mut self, index: u32) {
-        if self.closed || self.lost(index).is_some() {
-            return self.matching.pool.put(index);
-        }
-        let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        if let Some(request) = self.matching.take_posted(source, tag) {
-            return self.take_cell(index, request);
-        }
-        self.matching.readd_unexpected(index);
-        if self.matching.has_probes() {
-            self.serve_probes(index);
-        }
-    }
-}
 
 /// A message that a probe has taken hold of ([`Session::mprobe`]): nobody else can receive it. Any thread may, once.
 ///

@@ -7,12 +7,13 @@
 //! *Luck* counts those: up when a message was there or came, down when none did. Who posts receives long before their
 //! messages looks for a few of them, and for no more until messages are there first again.
 
-use crate::engine::core::Core;
+use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
+use crate::proto::core::Core;
+use crate::proto::receive::Taken;
 use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;
 use crate::trace;
-use crate::transfer::careful::Taken;
 use crate::wire::Kind;
 
 /// Most packets that are treated before the message.
@@ -32,9 +33,21 @@ pub(crate) enum Found {
 }
 
 impl<D: Driver> Core<D> {
+    /// Sends a short message at once, if nothing is before it and the driver has room. False: it is still to be sent.
+    #[inline(always)]
+    pub(crate) fn send_inline(&mut self, to: u32, tag: u64, data: Span) -> bool {
+        self.gates.post_inline(to, tag, data)
+            || (self.gates[to as usize].lease.is_lent() && self.send_after_recall(to, tag, data))
+    }
+
+    #[cold]
+    fn send_after_recall(&mut self, to: u32, tag: u64, data: Span) -> bool {
+        self.gates.recall(to) && self.gates.post_inline(to, tag, data)
+    }
+
     /// Receives a short message into `buffer` if it comes next, and no other receive is before.
     #[inline]
-    pub(crate) fn recv_straight(
+    pub(crate) fn recv_inline(
         &mut self,
         from: u32,
         (tag, mask): (u64, u64),
@@ -44,7 +57,7 @@ impl<D: Driver> Core<D> {
             return Found::Other;
         }
         let gate = &self.gates[from as usize];
-        if gate.careful {
+        if gate.reliable {
             return Found::Other;
         }
         let rail = gate.small;
@@ -52,13 +65,12 @@ impl<D: Driver> Core<D> {
             if self.matching.has_more(from, tag) {
                 return Found::Other;
             }
-            let Some(way) = self.rails.get_mut(rail) else { return Found::Other };
+            let Some((way, gate)) = self.gates.pair(rail, from) else { return Found::Other };
             let (header, payload) = match way.driver.peek_small(from) {
                 Peek::Packet(header, payload) => (header, payload),
                 Peek::Empty => return Found::Nothing,
                 Peek::Gone(_) => return Found::Other,
             };
-            let gate = &mut self.gates[from as usize];
             let len = payload.len();
             let ours = header.tag == tag
                 && header.kind == Kind::Eager
@@ -70,11 +82,11 @@ impl<D: Driver> Core<D> {
                     return Found::Other;
                 }
                 gate.rx_seq = gate.rx_seq.wrapping_add(1);
-                gate.luck = (gate.luck + 1).min(LUCKY);
+                gate.hits = (gate.hits + 1).min(LUCKY);
                 // SAFETY: it fits; packets never lie in user buffers.
                 unsafe { payload.copy_to(buffer.as_mut_ptr()) };
                 way.driver.release(from);
-                self.count_received(from, len);
+                self.gates.count_received(from, len);
                 trace::received((self.rank, from), header.seq.into(), (tag, len));
                 return Found::Message(len);
             }
@@ -82,7 +94,7 @@ impl<D: Driver> Core<D> {
             if !matches!(self.take(rail, from, &header, payload), Ok(Taken::Yes)) {
                 return Found::Other;
             }
-            if let Some(way) = self.rails.get_mut(rail) {
+            if let Some(way) = self.gates.rails.get_mut(rail) {
                 way.driver.release(from);
             }
         }
@@ -91,13 +103,13 @@ impl<D: Driver> Core<D> {
 
     /// How much it is worth while to look for a message from there more than once.
     #[inline]
-    pub(crate) fn luck(&self, from: u32) -> u32 {
-        u32::from(self.gates[from as usize].luck)
+    pub(crate) fn hits(&self, from: u32) -> u32 {
+        u32::from(self.gates[from as usize].hits)
     }
 
     /// That was in vain.
-    pub(crate) fn unlucky(&mut self, from: u32) {
-        let luck = &mut self.gates[from as usize].luck;
+    pub(crate) fn miss(&mut self, from: u32) {
+        let luck = &mut self.gates[from as usize].hits;
         *luck = luck.saturating_sub(1);
     }
 }
@@ -116,7 +128,7 @@ impl<D: Driver> Core<D> {
             let buffer =
                 unsafe { core::slice::from_raw_parts_mut(request.at(0), request.capacity) };
             let tag = (request.tag, request.mask);
-            if let Found::Message(len) = self.recv_straight(request.peer, tag, buffer) {
+            if let Found::Message(len) = self.recv_inline(request.peer, tag, buffer) {
                 request.message.set(len);
                 return request.finish(Outcome::Done);
             }

@@ -1,0 +1,223 @@
+//! Progress: begins requests, polls the rails, and says whether a thread may sleep. The lock holder runs it.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Cause;
+use crate::gate::gates::Verdict;
+use crate::gate::{NO_RAIL, rails};
+use crate::net::Driver;
+use crate::proto::core::Core;
+use crate::request::{Op, Outcome, Ref};
+
+/// Most rounds of one call of [`Core::progress`]; more than one only while large copies go on.
+const ROUNDS: usize = 256;
+/// Every so many polls for one peer's message look at everything.
+const SELDOM: u8 = 8;
+
+impl<D: Driver> Core<D> {
+    /// Treats what others left on the submission list.
+    #[inline]
+    pub(crate) fn drain(&mut self) -> bool {
+        if self.signals.submissions.is_empty() {
+            return false;
+        }
+        self.drain_slowly();
+        true
+    }
+
+    #[cold]
+    fn drain_slowly(&mut self) {
+        self.gathering = true;
+        let mut to = None;
+        for request in self.signals.submissions.take() {
+            // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
+            let request = unsafe { Ref::new(request) };
+            to = (request.op == Op::Send).then_some(request.peer).or(to);
+            self.start(request);
+        }
+        self.signals.submissions.arrived();
+        self.gathering = false;
+        if self.gates.backlog > 0 {
+            self.flush_all();
+        }
+        if self.signals.fine.load(Ordering::Relaxed)
+            && let Some(to) = to
+        {
+            // Its sender found the engine held.
+            self.lend(to);
+        }
+    }
+
+    /// Begins a request. It may be finished, and gone, when this returns.
+    #[inline]
+    pub(crate) fn start(&mut self, request: Ref) {
+        self.pending.begin(request);
+        if self.closed {
+            return self.finish(request, Outcome::Closed);
+        }
+        match request.op {
+            Op::Send => self.start_send(request),
+            Op::Recv => self.start_recv(request),
+            Op::Probe { .. } => self.start_probe(request),
+            Op::Close => self.start_close(request),
+        }
+    }
+
+    /// Finds and treats events until none is left, or enough is done for one call. True: state has changed that may let a
+    /// thread go on. A message that only waits for its peer is no such change.
+    pub(crate) fn progress(&mut self) -> bool {
+        let mut any = self.drain();
+        for _ in 0..ROUNDS {
+            let did = self.round();
+            any |= did;
+            let goes_on = did || self.grace > 0;
+            if !goes_on || self.copies.is_empty() {
+                break;
+            }
+        }
+        any
+    }
+
+    /// As `progress`, by somebody who waits for a message from there and looks again at once: where there are several links,
+    /// mostly at the one over which it has to come. To ask a second network each time costs as much as the first.
+    #[inline]
+    pub(crate) fn poll_once(&mut self, from: u32) -> bool {
+        match self.gates.rails.len() {
+            0 | 1 => self.progress(),
+            _ => self.poll_one(from),
+        }
+    }
+
+    fn poll_one(&mut self, from: u32) -> bool {
+        let any = self.drain();
+        self.polls = self.polls.wrapping_add(1);
+        let gate = self.gates.get(from as usize);
+        let several = gate.filter(|gate| gate.open.count_ones() > 1 && gate.large_expected == 0);
+        let small = several.map_or(NO_RAIL, |gate| gate.small);
+        let everything = self.polls.is_multiple_of(SELDOM) || !self.copies.is_empty();
+        let Some(rail) = self.gates.rails.get_mut(small).filter(|_| !everything) else {
+            return self.progress() || any;
+        };
+        self.called = false;
+        let mut any = rail.driver.begin() || any;
+        any |= self.take_from(small, from);
+        if self.gates.backlog > 0 {
+            any |= self.flush_all();
+        }
+        any
+    }
+
+    /// Asks the peers to ring. True: the caller must look for packets that came before.
+    pub(crate) fn arm(&mut self) -> bool {
+        let rings = self.pending.watch(self.gates.backlog > 0);
+        self.gates.arm(rings)
+    }
+
+    /// Arms, then looks until a look finds nothing or no request is outstanding, at most `most` times: packets that a look
+    /// leaves to be sent may need a ring, too. Messages for which peers would not ring stay in the driver until their
+    /// receiver calls, which then copies them once. False: more is to be done.
+    pub(crate) fn settle(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            self.drain();
+            if !self.arm() && self.copies.is_empty() {
+                return true;
+            }
+            self.gates.rails.iter_mut().for_each(|rail| rail.driver.look_at_all());
+            let more = self.progress();
+            if !more && !self.signals.starved.load(Ordering::Relaxed) {
+                return true;
+            }
+            self.gates.rails.iter_mut().for_each(|rail| rail.driver.leave_some());
+            if !more || self.pending.count() == 0 {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Ends the sleep of whoever armed.
+    pub(crate) fn wake_oneself(&mut self) {
+        self.signals.self_wakes.fetch_add(1, Ordering::Relaxed);
+        marcel::trace::record(marcel::trace::Kind::SelfWake, 0, 0);
+        if let Some(rail) = self.gates.rails.first_mut() {
+            rail.driver.wake_oneself();
+        }
+    }
+
+    /// When messages are held: instead of a look, which would send them one by one, ends the sleep for which the
+    /// caller has armed. False: nothing is held.
+    pub(crate) fn call_for_held(&mut self) -> bool {
+        if !self.signals.held.load(Ordering::Relaxed) {
+            return false;
+        }
+        if !self.called {
+            self.called = true;
+            self.arm();
+            self.wake_oneself();
+        }
+        true
+    }
+
+    /// One look at everything.
+    pub(crate) fn round(&mut self) -> bool {
+        self.called = false;
+        let mut any = false;
+        for rail in &mut self.gates.rails {
+            any |= rail.driver.begin();
+        }
+        let mut at = 0;
+        while let Some(&peer) = self.gates.connected.get(at) {
+            for rail in rails(self.gates[peer as usize].open) {
+                any |= self.take_from(rail, peer);
+            }
+            // Unless it was buried, and another is in its place.
+            at += usize::from(self.gates.connected.get(at) == Some(&peer));
+        }
+        if !self.copies.is_empty() {
+            any |= self.copy_some();
+        }
+        if self.gates.backlog > 0 {
+            any |= self.flush_all();
+        }
+        if self.closing.is_some() {
+            self.try_close();
+        }
+        any
+    }
+
+    /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
+    /// To be called every 50 ms or so while `Signals::restless` is set. Callers' context.
+    pub(crate) fn tick(&mut self, now: u64) {
+        self.progress();
+        self.signals.restless.store(false, Ordering::Relaxed);
+        // Pieces may be on their way.
+        let mut restless = self.table.find(|request| request.parts.are_there()).is_some();
+        for peer in 0..self.gates.len() as u32 {
+            let gate = &self.gates[peer as usize];
+            if !gate.is_open() || peer == self.rank {
+                continue;
+            }
+            restless |= gate.reliability.broken != 0;
+            for rail in rails(gate.open) {
+                let way = &self.gates.rails[rail];
+                if way.breaks && way.driver.is_silent(peer) {
+                    self.broke(rail, peer, Cause::Broken(libc::ETIMEDOUT));
+                }
+            }
+            if !self.gates[peer as usize].is_open() {
+                continue;
+            }
+            let (goes_on, verdict) = self.gates.tick(peer, now);
+            restless |= goes_on;
+            match verdict {
+                Verdict::Rest => {}
+                Verdict::Ask => drop(self.flush(peer)),
+                Verdict::Broken(rail, cause) => self.broke(rail, peer, cause),
+                Verdict::Dead(cause) => self.fail_peer(peer, cause),
+            }
+        }
+        if restless {
+            self.signals.restless.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What a session tells its protocol when it is made.
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config {
+    /// Longer messages use rendezvous.
+    pub(crate) threshold: usize,
+    /// Bound of the memory for unexpected messages.
+    pub(crate) unexpected_max: usize,
+    /// Bytes of unacknowledged packets that are kept for each peer; at least four times the longest packet.
+    pub(crate) retransmit: usize,
+    /// The connection manager repairs links that break, and calls `tick`; otherwise a link's end is the peer's.
+    pub(crate) repairs: bool,
+    /// How long a gate may be without any link, in milliseconds.
+    pub(crate) repair_ms: u64,
+    /// Packets over rails that can break have checksums.
+    pub(crate) checksum: bool,
+    /// Bytes of eager messages that a peer may send before they are received.
+    pub(crate) credit: u64,
+}
+
+impl Config {
+    /// With these; otherwise what is usual, and no repairs.
+    pub(crate) fn new(threshold: usize, unexpected_max: usize) -> Config {
+        Config {
+            threshold,
+            unexpected_max,
+            retransmit: 512 * 1024,
+            repairs: false,
+            repair_ms: 1500,
+            checksum: false,
+            credit: 64 << 20,
+        }
+    }
+}

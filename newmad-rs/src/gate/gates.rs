@@ -1,0 +1,724 @@
+//! All gates of a session and the rails under them: packets that arrive once and in order, over links that may break.
+//!
+//! The layer between the protocol, which knows messages, and the drivers, which know links. It numbers packets, keeps
+//! what a reliable rail may lose until it is acknowledged, counts credit, leases the sending ends, and chooses the
+//! link of each gate's small track. It ends no request: what a broken link or a dead peer means for messages is told to
+//! the caller.
+
+use core::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use crate::error::Cause;
+use crate::gate::config::Config;
+use crate::gate::credit::EACH;
+use crate::gate::lease::InlineLease;
+use crate::gate::rail::Rail;
+use crate::gate::reliability::{ACK, PATIENCE_MS, PROBE};
+use crate::gate::retransmit::Retransmit;
+use crate::gate::signals::Signals;
+use crate::gate::{Gate, Life, NO_RAIL, rails};
+use crate::memory::span::Span;
+use crate::net::{Driver, MOST_PARTS, Post, Rings};
+use crate::request::ANY_SOURCE;
+use crate::strategy::Rail as RailView;
+use crate::wire::{CHECKED, CHECKSUM, Header, Kind, LONG, MAX_RAILS, Malformed};
+use crate::{sys, trace};
+
+/// What a packet of a reliable gate is to its receiver.
+pub(crate) enum Admitted {
+    /// The next one: the protocol takes it, without its checksum.
+    Next(Header, Span),
+    /// A word between the gates, or here already. Nothing is left to be done with it.
+    Done,
+    /// It shows that its link has lost something.
+    Broken(Cause),
+}
+
+/// What time has brought for a gate.
+pub(crate) enum Verdict {
+    /// Nothing is to be done.
+    Rest,
+    /// The peer is asked for news.
+    Ask,
+    /// No news came over this rail for too long.
+    Broken(usize, Cause),
+    /// No link could be made again in time.
+    Dead(Cause),
+}
+
+/// See the module.
+pub(crate) struct Gates<D> {
+    pub(crate) rank: u32,
+    pub(crate) rails: Box<[Rail<D>]>,
+    all: Box<[Gate]>,
+    /// Ranks with an open link: those that a round looks at. As long as the number of ranks from the start.
+    pub(crate) connected: Vec<u32>,
+    pub(crate) config: Config,
+    /// Longer messages use rendezvous.
+    pub(crate) threshold: usize,
+    /// Whether a link of any rail can break although the peer lives.
+    pub(crate) fragile: bool,
+    /// Whatever waits to be sent: requests in the gates' queues, and words that are due.
+    pub(crate) backlog: usize,
+    /// Ranks that are neither dead nor gone, this one included.
+    pub(crate) living: usize,
+    /// The rank that failed last, if any did.
+    pub(crate) last_failed: Option<(u32, Cause)>,
+    signals: Arc<Signals>,
+}
+
+impl<D> Index<usize> for Gates<D> {
+    type Output = Gate;
+    #[inline(always)]
+    fn index(&self, peer: usize) -> &Gate {
+        &self.all[peer]
+    }
+}
+
+impl<D> IndexMut<usize> for Gates<D> {
+    #[inline(always)]
+    fn index_mut(&mut self, peer: usize) -> &mut Gate {
+        &mut self.all[peer]
+    }
+}
+
+impl<D: Driver> Gates<D> {
+    /// Gates without any link for rank `rank` of `size`, over at most [`MAX_RAILS`] drivers.
+    pub(crate) fn new(
+        rank: u32,
+        size: u32,
+        drivers: Vec<D>,
+        config: Config,
+        signals: Arc<Signals>,
+    ) -> Gates<D> {
+        let rail = |driver| Rail::new(driver, &config);
+        Gates {
+            rank,
+            fragile: config.repairs && drivers.iter().any(|driver| driver.can_break()),
+            rails: drivers.into_iter().take(MAX_RAILS).map(rail).collect(),
+            all: (0..size).map(|_| Gate::new()).collect(),
+            connected: Vec::with_capacity(size as usize),
+            config,
+            threshold: config.threshold,
+            backlog: 0,
+            living: size as usize,
+            last_failed: None,
+            signals,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn iter(&self) -> core::slice::Iter<'_, Gate> {
+        self.all.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> core::slice::IterMut<'_, Gate> {
+        self.all.iter_mut()
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, peer: usize) -> Option<&Gate> {
+        self.all.get(peer)
+    }
+
+    pub(crate) fn get_mut(&mut self, peer: usize) -> Option<&mut Gate> {
+        self.all.get_mut(peer)
+    }
+
+    /// A rail and a gate.
+    #[inline(always)]
+    pub(crate) fn pair(&mut self, rail: usize, peer: u32) -> Option<(&mut Rail<D>, &mut Gate)> {
+        Some((self.rails.get_mut(rail)?, &mut self.all[peer as usize]))
+    }
+
+    // Links.
+
+    /// Asks the connection manager for links to `peer`. Progress path.
+    #[cold]
+    pub(crate) fn want(&mut self, peer: u32) {
+        let gate = &mut self.all[peer as usize];
+        if peer == self.rank
+            || gate.life != Life::Alive
+            || core::mem::replace(&mut gate.wanted, true)
+        {
+            return;
+        }
+        for rail in 0..self.rails.len() {
+            self.signals.want(rail, peer);
+        }
+    }
+
+    /// A receive, or a probe, waits for a message from there.
+    #[inline]
+    pub(crate) fn want_source(&mut self, from: u32) {
+        if from != ANY_SOURCE && self.all[from as usize].open == 0 {
+            self.want(from);
+        }
+    }
+
+    /// A link to `peer` is there: `install` gives its connection to the rail's driver. False: its gate is over
+    /// (`closed`: the session is), and the connection is closed again. Callers' context: allocates.
+    pub(crate) fn open_link(
+        &mut self,
+        rail: usize,
+        peer: u32,
+        install: impl FnOnce(&mut D),
+        closed: bool,
+    ) -> bool {
+        let Some(way) = self.rails.get_mut(rail) else { return false };
+        install(&mut way.driver);
+        let gate = &mut self.all[peer as usize];
+        if closed || !gate.is_open() {
+            way.driver.bury(peer);
+            return false;
+        }
+        if way.breaks && gate.reliability.retransmit.is_none() {
+            gate.reliability.retransmit = Some(Box::new(Retransmit::new(self.config.retransmit)));
+        }
+        if gate.open == 0 {
+            self.connected.push(peer);
+        }
+        gate.open |= 1 << rail;
+        gate.reliability.broken &= !(1 << rail);
+        if !way.breaks {
+            gate.reliability.heard();
+        }
+        self.choose_small(peer);
+        let gate = &mut self.all[peer as usize];
+        if gate.reliability.late && self.rails.get(gate.small).is_some_and(|way| way.breaks) {
+            gate.reliability.unheard = true;
+            self.signals.unrest();
+            self.owe_word(peer, PROBE);
+        }
+        true
+    }
+
+    /// Closes a link; false if it is closed. Once the caller has seen to what went over it, it calls
+    /// [`Gates::link_is_closed`].
+    pub(crate) fn close_link(&mut self, rail: usize, peer: u32) -> bool {
+        let gate = &mut self.all[peer as usize];
+        if gate.open & 1 << rail == 0 {
+            return false;
+        }
+        self.rails[rail].driver.bury(peer);
+        gate.open &= !(1 << rail);
+        gate.reliability.broken |= 1 << rail;
+        gate.reliability.late = true;
+        if gate.small == rail {
+            gate.small = NO_RAIL;
+        }
+        true
+    }
+
+    /// The small track goes over another link, if there is one.
+    pub(crate) fn link_is_closed(&mut self, peer: u32) {
+        if self.all[peer as usize].open == 0 {
+            self.disconnected(peer);
+        }
+        self.choose_small(peer);
+    }
+
+    /// Closes every link to `peer`.
+    pub(crate) fn hang_up(&mut self, peer: u32) {
+        self.fetch(peer);
+        let gate = &mut self.all[peer as usize];
+        for rail in rails(core::mem::take(&mut gate.open)) {
+            self.rails[rail].driver.bury(peer);
+        }
+        gate.small = NO_RAIL;
+        gate.inline = 0;
+        gate.reliability.broken = 0;
+        self.disconnected(peer);
+    }
+
+    /// The peer has failed: its gate ends, and every link to it. The cause; `None`: it had ended before.
+    pub(crate) fn fail(&mut self, peer: u32, cause: Cause) -> Option<Cause> {
+        let gate = &mut self.all[peer as usize];
+        let cause = match gate.life {
+            Life::Dead(_) => return None,
+            Life::Left => Cause::Left,
+            Life::Alive => {
+                self.living -= 1;
+                self.last_failed = Some((peer, cause));
+                cause
+            }
+        };
+        gate.life = Life::Dead(cause);
+        self.hang_up(peer);
+        Some(cause)
+    }
+
+    /// Nothing is sent to the peer again, and no word.
+    pub(crate) fn forget_packets(&mut self, peer: u32) {
+        let reliability = &mut self.all[peer as usize].reliability;
+        self.backlog -= usize::from(core::mem::replace(&mut reliability.due, 0) != 0);
+        self.backlog -= usize::from(core::mem::replace(&mut reliability.resending, false));
+        if let Some(buffer) = &mut reliability.retransmit {
+            buffer.clear();
+        }
+    }
+
+    /// Takes a gate without links from those that rounds look at.
+    fn disconnected(&mut self, peer: u32) {
+        if let Some(at) = self.connected.iter().position(|&other| other == peer) {
+            self.connected.swap_remove(at);
+        }
+    }
+
+    /// Moves the small track to the best link. What is not acknowledged is sent again over it.
+    fn choose_small(&mut self, peer: u32) {
+        let gate = &mut self.all[peer as usize];
+        let mtu = |rail: usize| {
+            self.rails.get(rail).map_or(0, |way| way.driver.mtu(peer) - way.trailer())
+        };
+        gate.mtu = rails(gate.open).map(mtu).min().unwrap_or(usize::MAX);
+        let unacknowledged =
+            gate.reliability.retransmit.as_ref().filter(|buffer| !buffer.is_empty());
+        let longest = unacknowledged.map_or(0, |buffer| buffer.longest());
+        let stays = self.rails.get(gate.small).is_some_and(|way| !way.breaks);
+        let best = rails(gate.open).find(|&rail| mtu(rail) >= longest).unwrap_or(NO_RAIL);
+        if !stays && best != gate.small {
+            gate.small = best;
+            let buffer = gate.reliability.retransmit.as_mut();
+            if let Some(buffer) = buffer.filter(|buffer| !buffer.is_empty()) {
+                buffer.rewind();
+                if !core::mem::replace(&mut gate.reliability.resending, true) {
+                    self.backlog += 1;
+                }
+            }
+        }
+        self.consider(peer);
+    }
+
+    /// Decides whether the gate's packets, and its messages, need more than to be posted.
+    pub(crate) fn consider(&mut self, peer: u32) {
+        let here = self.fetch(peer);
+        let gate = &mut self.all[peer as usize];
+        let plain = self.rails.get(gate.small).is_some_and(|way| !way.reliable);
+        gate.reliable = !(plain && gate.reliability.is_settled());
+        let inline =
+            here && !gate.reliable && gate.life == Life::Alive && gate.strategy.is_simple();
+        gate.inline = if inline { gate.mtu.saturating_add(1) } else { 0 };
+    }
+
+    /// The rail over which the memory of `peer` can be reached, if there is one.
+    pub(crate) fn reach(&self, peer: u32) -> Option<usize> {
+        rails(self.all[peer as usize].open).find(|&rail| self.rails[rail].driver.can_copy(peer))
+    }
+
+    /// Whether nothing can come from `peer` any more: which rank has failed, and why.
+    pub(crate) fn hopeless(&self, peer: u32) -> Option<(u32, Cause)> {
+        if peer == ANY_SOURCE {
+            // Another thread of this rank could still send, but when every peer is gone and one of them
+            // crashed, an error serves better than a wait that only this rank could end.
+            return self.last_failed.filter(|_| self.living == 1);
+        }
+        self.all[peer as usize].refusal().map(|cause| (peer, cause))
+    }
+
+    /// What strategies are shown of the open rails, at `now`: so many, and their numbers. `quiet`: no large message is
+    /// on its way.
+    pub(crate) fn view(
+        &mut self,
+        peer: u32,
+        now: u64,
+        quiet: bool,
+    ) -> ([RailView; MAX_RAILS], usize) {
+        let nothing = RailView { number: 0, latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
+        let (mut shown, mut count) = ([nothing; MAX_RAILS], 0);
+        for number in rails(self.all[peer as usize].open) {
+            let rail = &mut self.rails[number];
+            if quiet {
+                rail.free_ns = now;
+            }
+            shown[count] = RailView {
+                number,
+                latency_ns: rail.pace.latency_ns,
+                mib_ns: rail.pace.mib_ns,
+                busy_ns: rail.free_ns.saturating_sub(now),
+                copies: rail.copies,
+            };
+            count += 1;
+        }
+        (shown, count)
+    }
+
+    /// Takes over what is known of the rails: the pace of each by its name, where it was sampled.
+    pub(crate) fn learn(&mut self, pace: impl Fn(&str) -> Option<crate::sampling::Pace>) {
+        let names = crate::sampling::rail_names(self.rails.iter().map(|rail| rail.driver.name()));
+        for (rail, name) in self.rails.iter_mut().zip(names) {
+            if let Some(pace) = pace(&name) {
+                rail.pace = pace;
+                rail.copies =
+                    !rail.driver.calls_the_kernel() || pace.mib_ns < crate::sampling::FED_NS;
+            }
+        }
+    }
+
+    // Packets out.
+
+    /// Gives a short message to the driver, if nothing is before it and nothing else is to be done. False: it is still to
+    /// be sent. This is the path of most messages: everything that can be decided beforehand is in `Gate::inline`.
+    #[inline(always)]
+    pub(crate) fn post_inline(&mut self, to: u32, tag: u64, data: Span) -> bool {
+        let gate = &mut self.all[to as usize];
+        let len = data.len();
+        if len >= gate.inline
+            || len > self.threshold
+            || !gate.sends.is_empty()
+            || !gate.credit.spend_of_plenty(len)
+        {
+            return false;
+        }
+        let numbers = (gate.tx_seq, gate.rx_seq);
+        let moment = trace::moment();
+        let posted = match self.rails.get_mut(gate.small) {
+            Some(rail) => rail.driver.post_eager(to, numbers, tag, data) == Post::Posted,
+            None => false,
+        };
+        if posted {
+            gate.tx_seq = gate.tx_seq.wrapping_add(1);
+            trace::left(moment, (self.rank, to), numbers.0.into(), (tag, len));
+        } else {
+            gate.credit.take_back(len);
+        }
+        posted
+    }
+
+    /// Sends one packet to another rank on the small track. False: there is no room now.
+    #[inline]
+    pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
+        if !self.recall(to) {
+            return false;
+        }
+        let gate = &self.all[to as usize];
+        header.seq = gate.tx_seq;
+        header.ack = gate.rx_seq;
+        let clocked = gate.strategy.holds;
+        let before = if clocked { sys::now_ns() } else { 0 };
+        let posted = if gate.reliable {
+            self.post_reliable(to, header, parts)
+        } else {
+            match self.rails.get_mut(gate.small) {
+                Some(rail) => rail.driver.post_small(to, header, parts) == Post::Posted,
+                None => false,
+            }
+        };
+        if posted {
+            let gate = &mut self.all[to as usize];
+            gate.tx_seq = gate.tx_seq.wrapping_add(1);
+            if clocked {
+                gate.strategy.posted(before, sys::now_ns());
+            }
+        }
+        posted
+    }
+
+    /// As `post`, where more is to be done than to post.
+    #[cold]
+    fn post_reliable(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        if !self.resend(to) {
+            return false;
+        }
+        let gate = &self.all[to as usize];
+        let rail = gate.small;
+        let Some(breaks) = self.rails.get(rail).map(|way| way.breaks) else { return false };
+        let buffer = gate.reliability.retransmit.as_ref();
+        let fits = buffer.is_some_and(|buffer| buffer.fits(header.payload as usize));
+        if (breaks && !fits) || !self.give(rail, to, header, parts) {
+            return false;
+        }
+        let reliability = &mut self.all[to as usize].reliability;
+        reliability.unacknowledged = 0;
+        if breaks && let Some(buffer) = &mut reliability.retransmit {
+            buffer.push(header, parts);
+            self.signals.unrest();
+        }
+        true
+    }
+
+    /// Gives a packet to a rail, with its checksum where there is one.
+    fn give(&mut self, rail: usize, to: u32, header: &Header, parts: &[Span]) -> bool {
+        let Some(way) = self.rails.get_mut(rail) else { return false };
+        if !way.checked {
+            return way.driver.post_small(to, header, parts) == Post::Posted;
+        }
+        let header = Header {
+            flags: header.flags | CHECKED,
+            payload: header.payload + CHECKSUM as u32,
+            ..*header
+        };
+        let sum = checksum(&header, parts).to_le_bytes();
+        let mut with = [Span::EMPTY; MOST_PARTS];
+        let count = parts.len().min(MOST_PARTS - 1);
+        with[..count].copy_from_slice(&parts[..count]);
+        // SAFETY: a local, which outlives the call.
+        with[count] = unsafe { Span::new(sum.as_ptr(), CHECKSUM) };
+        way.driver.post_small(to, &header, &with[..=count]) == Post::Posted
+    }
+
+    /// Sends again what is not acknowledged and not yet given to the link in use. True: nothing of that is left.
+    fn resend(&mut self, to: u32) -> bool {
+        if !self.all[to as usize].reliability.resending {
+            return true;
+        }
+        let gate = &self.all[to as usize];
+        let (rail, expected) = (gate.small, gate.rx_seq);
+        let Some(surely) = self.rails.get(rail).map(|way| !way.breaks) else { return false };
+        loop {
+            let buffer = &self.all[to as usize].reliability.retransmit;
+            let unsent = buffer.as_ref().and_then(|buffer| buffer.unsent());
+            let Some((header, parts)) = unsent else { break };
+            if !self.give(rail, to, &Header { ack: expected, ..header }, &parts) {
+                return false;
+            }
+            if let Some(buffer) = &mut self.all[to as usize].reliability.retransmit {
+                buffer.taken(surely);
+            }
+        }
+        self.all[to as usize].reliability.resending = false;
+        self.backlog -= 1;
+        self.consider(to);
+        true
+    }
+
+    /// A word is owed to the peer; it goes with the next flush.
+    pub(crate) fn owe_word(&mut self, peer: u32, word: u8) {
+        let reliability = &mut self.all[peer as usize].reliability;
+        self.backlog += usize::from(reliability.due == 0);
+        reliability.due |= word;
+    }
+
+    /// Sends what is to be sent again, and the word that is owed.
+    pub(crate) fn flush_words(&mut self, to: u32) {
+        let due = self.all[to as usize].reliability.due;
+        // The word needs the small track: a thread that uses its lease leaves it soon, and has the engine look.
+        if !self.recall(to) || !self.resend(to) || due == 0 {
+            return;
+        }
+        let gate = &self.all[to as usize];
+        let kind = if due & PROBE != 0 { Kind::Probe } else { Kind::Ack };
+        let tag = gate.credit.received();
+        let header = Header { seq: gate.tx_seq, ack: gate.rx_seq, tag, ..Header::new(kind) };
+        if self.give(gate.small, to, &header, &[]) {
+            let gate = &mut self.all[to as usize];
+            gate.credit.told(tag);
+            gate.reliability.due = 0;
+            gate.reliability.unacknowledged = 0;
+            self.backlog -= 1;
+        }
+    }
+
+    // Packets in.
+
+    /// Looks at a packet that came over a rail that can break, or to a gate where something is unacknowledged.
+    pub(crate) fn admit(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Admitted, Malformed> {
+        let Some((header, payload)) = self.check(rail, header, payload) else {
+            return Ok(Admitted::Broken(Cause::Broken(libc::EBADMSG)));
+        };
+        if let Some(buffer) = &mut self.all[from as usize].reliability.retransmit
+            && buffer.acknowledged(header.ack)?
+        {
+            self.consider(from);
+        }
+        let gate = &mut self.all[from as usize];
+        gate.reliability.heard();
+        let ahead = header.seq.wrapping_sub(gate.rx_seq) as i32;
+        if ahead > 0 {
+            if !self.rails[rail].breaks {
+                return Err(Malformed);
+            }
+            return Ok(Admitted::Broken(Cause::Broken(libc::EPROTO)));
+        }
+        if matches!(header.kind, Kind::Ack | Kind::Probe) {
+            gate.credit.hear(&header)?;
+        }
+        if header.kind == Kind::Ack {
+            return Ok(Admitted::Done);
+        }
+        if ahead < 0 || header.kind == Kind::Probe {
+            // Its sender may not know what is here.
+            self.owe_word(from, ACK);
+            return Ok(Admitted::Done);
+        }
+        Ok(Admitted::Next(header, payload))
+    }
+
+    /// The protocol has taken an admitted packet: acknowledges it if it is time to.
+    pub(crate) fn acknowledge(&mut self, rail: usize, from: u32, kind: Kind, payload: usize) {
+        if !self.rails[rail].breaks {
+            return;
+        }
+        let reliability = &mut self.all[from as usize].reliability;
+        reliability.unacknowledged += LONG + payload;
+        if kind == Kind::Bye || reliability.unacknowledged >= self.config.retransmit / 4 {
+            self.owe_word(from, ACK);
+        }
+    }
+
+    /// The packet without its checksum, if that is right.
+    fn check(&self, rail: usize, header: &Header, payload: Span) -> Option<(Header, Span)> {
+        if !self.rails[rail].checked {
+            return (header.flags & CHECKED == 0).then_some((*header, payload));
+        }
+        let len = payload.len().checked_sub(CHECKSUM)?;
+        let mut sum = [0; CHECKSUM];
+        // SAFETY: the local has the length of the part.
+        unsafe { payload.part(len, CHECKSUM).copy_to(sum.as_mut_ptr()) };
+        let payload = payload.part(0, len);
+        let right =
+            header.flags & CHECKED != 0 && checksum(header, &[payload]) == u32::from_le_bytes(sum);
+        let plain = Header { flags: header.flags & !CHECKED, payload: len as u32, ..*header };
+        right.then_some((plain, payload))
+    }
+
+    // Credit.
+
+    /// Whether the peer may have returned credit that is needed for a message of that length: there is not plenty.
+    pub(crate) fn lacks_credit(&mut self, to: u32, len: usize) -> bool {
+        !self.all[to as usize].credit.has_plenty(len, self.config.credit)
+    }
+
+    /// Counts an eager message to the peer. False: it goes beyond the credit, and is to be announced.
+    pub(crate) fn spend_credit(&mut self, to: u32, len: usize) -> bool {
+        self.all[to as usize].credit.spend(len, self.config.credit)
+    }
+
+    /// A receive has got an eager message of that length.
+    #[inline]
+    pub(crate) fn count_received(&mut self, from: u32, len: usize) {
+        if self.all[from as usize].credit.count_received(len) {
+            self.return_credit(from);
+        }
+    }
+
+    #[cold]
+    fn return_credit(&mut self, from: u32) {
+        let gate = &mut self.all[from as usize];
+        let longest = self.threshold as u64 + EACH;
+        if !gate.credit.owes_word(self.config.credit, longest) {
+            return;
+        }
+        if from == self.rank {
+            gate.credit.return_to_oneself();
+        } else if gate.is_open() {
+            self.owe_word(from, ACK);
+            self.flush_words(from);
+        }
+    }
+
+    // Leases.
+
+    /// Leases the sending end to this rank, if nothing is before the next short message.
+    pub(crate) fn lend(&mut self, to: u32) {
+        let gate = &mut self.all[to as usize];
+        let free = gate.inline > 0
+            && gate.sends.is_empty()
+            && gate.control.is_empty()
+            && !gate.bye_sent
+            && !gate.lease.is_lent();
+        if !free || self.rails.iter().any(|rail| rail.reliable) {
+            return;
+        }
+        let rail = gate.small;
+        let Some(driver) = self.rails.get_mut(rail).map(|rail| &mut rail.driver) else { return };
+        let Some(send) = driver.lend(to) else { return };
+        gate.lease.lend(InlineLease {
+            send,
+            ranks: (self.rank, to),
+            rail,
+            numbers: (gate.tx_seq, gate.rx_seq),
+            credit: gate.credit.lend(),
+            bound: gate.inline.min(self.threshold.saturating_add(1)),
+        });
+        gate.inline = 0;
+    }
+
+    /// The sending end to this rank is here, or is fetched. False: a thread uses its lease, and will have the engine look.
+    #[inline]
+    pub(crate) fn recall(&mut self, to: u32) -> bool {
+        if self.all[to as usize].lease.is_lent() {
+            self.consider(to);
+        }
+        !self.all[to as usize].lease.is_lent()
+    }
+
+    /// As `recall`, for a caller that then says whether messages can go inline.
+    fn fetch(&mut self, to: u32) -> bool {
+        let gate = &mut self.all[to as usize];
+        if let Some(lease) = gate.lease.claim() {
+            gate.tx_seq = lease.numbers.0;
+            gate.credit.take_back_lent(lease.credit);
+            if let Some(rail) = self.rails.get_mut(lease.rail) {
+                rail.driver.take_back(to, lease.send);
+            }
+        }
+        !gate.lease.is_lent()
+    }
+
+    // Time.
+
+    /// What is to be done for a gate as time goes on (`now` in milliseconds), and whether time is to go on for it.
+    pub(crate) fn tick(&mut self, peer: u32, now: u64) -> (bool, Verdict) {
+        let gate = &mut self.all[peer as usize];
+        let broken = gate.reliability.broken != 0;
+        if gate.open == 0 && broken {
+            let since = *gate.reliability.alone_since.get_or_insert(now);
+            return match now.saturating_sub(since) >= self.config.repair_ms {
+                true => (broken, Verdict::Dead(gate.reliability.cause)),
+                false => (broken, Verdict::Rest),
+            };
+        }
+        let buffer = gate.reliability.retransmit.as_ref().filter(|buffer| !buffer.is_empty());
+        // After a repair, too, something has to come back: so both sides ask, and look for the other's word.
+        let asked = gate.reliability.unheard.then_some(gate.tx_seq);
+        let Some(oldest) = buffer.map(|buffer| buffer.first()).or(asked) else {
+            gate.reliability.news = None;
+            return (broken, Verdict::Rest);
+        };
+        match gate.reliability.news {
+            Some((before, since)) if before == oldest => {
+                if now.saturating_sub(since) >= PATIENCE_MS && gate.small != NO_RAIL {
+                    gate.reliability.news = None;
+                    return (true, Verdict::Broken(gate.small, Cause::Broken(libc::ETIMEDOUT)));
+                }
+            }
+            _ => gate.reliability.wait_for_news(oldest, now),
+        }
+        if !gate.reliability.asks_at(now) {
+            return (true, Verdict::Rest);
+        }
+        self.owe_word(peer, PROBE);
+        (true, Verdict::Ask)
+    }
+
+    // Sleep.
+
+    /// Asks the peers to ring for these packets. True: the caller must look for packets that came before.
+    pub(crate) fn arm(&mut self, rings: Rings) -> bool {
+        self.rails.iter_mut().fold(false, |looks, rail| rail.driver.arm(rings) | looks)
+    }
+}
+
+/// The checksum of a packet: of its header as it is sent, and of its payload.
+pub(crate) fn checksum(header: &Header, parts: &[Span]) -> u32 {
+    let mut raw = [0; LONG];
+    header.encode(&mut raw);
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&raw[..header.kind.header_len()]);
+    for part in parts {
+        // SAFETY: a span is readable, and over the rails that have checksums it is the sender's buffer, which stays as it
+        // is, or memory of this process.
+        sum.update(unsafe { core::slice::from_raw_parts(part.as_ptr(), part.len()) });
+    }
+    sum.finalize()
+}

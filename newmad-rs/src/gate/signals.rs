@@ -1,0 +1,118 @@
+//! What the engine shares with threads that do not hold its lock: what they submit, what they want to know without the
+//! lock, and what it asks the connection manager for.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::collect::Submissions;
+use crate::error::Error;
+use crate::request::Request;
+use crate::sys;
+
+/// What the engine shares with threads that do not hold its lock.
+pub(crate) struct Signals {
+    /// Where requests are left for the lock's holder.
+    pub(crate) submissions: Submissions<Request>,
+    /// Requests that are not over. The lock's holder alone writes it.
+    pub(crate) outstanding: AtomicUsize,
+    /// Whether peers are to ring while no thread polls: not if the owners of all requests ask for their ends, and no peer
+    /// needs an answer before. The lock's holder alone writes it.
+    pub(crate) unattended: AtomicBool,
+    /// How often a sleep was ended because there was more to do than one call may.
+    pub(crate) self_wakes: AtomicU64,
+    /// Threads that wait for a large message.
+    pub(crate) waiters: AtomicUsize,
+    /// Messages stay with the senders for lack of cells: a caller, which may allocate, is to help.
+    pub(crate) starved: AtomicBool,
+    /// Links that the connection manager should open or repair: bit `rail * size + peer`.
+    wanted: Box<[AtomicU64]>,
+    /// Something is unacknowledged or broken: the connection manager is to call `tick`.
+    pub(crate) restless: AtomicBool,
+    size: usize,
+    /// Written when something is wanted.
+    bell: OwnedFd,
+    /// Messages are held until the next look.
+    pub(crate) held: AtomicBool,
+    /// Short messages may be sent beside the engine.
+    pub(crate) fine: AtomicBool,
+    /// This process will want nothing more: the others may be told.
+    leaves: AtomicBool,
+}
+
+impl Signals {
+    pub(crate) fn new(size: u32, rails: usize) -> Result<Arc<Signals>, Error> {
+        let size = size as usize;
+        Ok(Arc::new(Signals {
+            submissions: Submissions::new(),
+            outstanding: AtomicUsize::new(0),
+            unattended: AtomicBool::new(false),
+            self_wakes: AtomicU64::new(0),
+            waiters: AtomicUsize::new(0),
+            starved: AtomicBool::new(false),
+            wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            restless: AtomicBool::new(false),
+            size,
+            bell: sys::eventfd()?,
+            held: AtomicBool::new(false),
+            fine: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
+        }))
+    }
+
+    /// Whether something is outstanding whose event has to be found while nobody polls.
+    #[inline]
+    pub(crate) fn is_unattended(&self) -> bool {
+        self.unattended.load(Ordering::Relaxed)
+    }
+
+    /// Asks the connection manager for a link. Progress path.
+    #[cold]
+    pub(crate) fn want(&self, rail: usize, peer: u32) {
+        let bit = rail * self.size + peer as usize;
+        if let Some(word) = self.wanted.get(bit / 64) {
+            word.fetch_or(1 << (bit % 64), Ordering::Release);
+        }
+        sys::ring(self.bell.as_raw_fd());
+    }
+
+    /// Something is unacknowledged: the connection manager, unless it knows, is told to call `tick`. Progress path.
+    #[inline]
+    pub(crate) fn unrest(&self) {
+        if !self.restless.load(Ordering::Relaxed) {
+            self.restless.store(true, Ordering::Relaxed);
+            sys::ring(self.bell.as_raw_fd());
+        }
+    }
+
+    /// Readable when [`Signals::restless`] was set, or when there is something for the connection manager in [`Signals::take_wanted`].
+    pub(crate) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+
+    /// Everything has been sent, and the session closes. Progress path.
+    #[cold]
+    pub(crate) fn leave(&self) {
+        if !self.leaves.swap(true, Ordering::Relaxed) {
+            sys::ring(self.bell.as_raw_fd());
+        }
+    }
+
+    /// Whether this process will want nothing more.
+    pub(crate) fn leaves(&self) -> bool {
+        self.leaves.load(Ordering::Relaxed)
+    }
+
+    /// Gives every link that was wanted since the last call to `each`, as (rail, peer). For the connection manager, which
+    /// empties the bell first.
+    pub(crate) fn take_wanted(&self, mut each: impl FnMut(usize, u32)) {
+        for (index, word) in self.wanted.iter().enumerate() {
+            let mut bits = word.swap(0, Ordering::Acquire);
+            while bits != 0 {
+                let bit = index * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                each(bit / self.size, (bit % self.size) as u32);
+            }
+        }
+    }
+}

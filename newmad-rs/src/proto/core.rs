@@ -1,0 +1,109 @@
+//! All protocol state of a session, which one thread at a time runs: the holder of the engine's lock.
+//!
+//! No locks, no system calls but the driver's, nothing allocated or freed: so it runs inside a signal handler, and under
+//! proptest with a virtual driver.
+
+use std::sync::Arc;
+
+use crate::gate::config::Config;
+use crate::gate::gates::Gates;
+use crate::gate::signals::Signals;
+use crate::matching::Matching;
+use crate::net::Driver;
+use crate::proto::pending::Pending;
+use crate::proto::stage::Stage;
+use crate::proto::table::Table;
+use crate::request::queue::Queue;
+use crate::request::{Outcome, Place, Ref};
+use crate::strategy::Chunks;
+
+/// Bytes that are thrown away at once.
+const DISCARD: usize = 16 * 1024;
+
+/// See the module.
+pub(crate) struct Core<D> {
+    pub(crate) rank: u32,
+    /// The packets' side: gates and rails.
+    pub(crate) gates: Gates<D>,
+    /// Which receive gets which message.
+    pub(crate) matching: Matching,
+    /// Requests that peers know by a number.
+    pub(crate) table: Table,
+    /// Copies from or to a peer's memory, the oldest first.
+    pub(crate) copies: Queue,
+    /// Rounds to pass before the next piece is copied.
+    pub(crate) grace: u32,
+    /// Whether messages with different tags may overtake each other.
+    pub(crate) reorder: bool,
+    /// Where packets of several messages are made.
+    pub(crate) stage: Stage,
+    /// Sends are only queued: what was left on the submission list is to leave together.
+    pub(crate) gathering: bool,
+    /// Whether a kernel thread sleeps on behalf of the session, and so looks after messages that are held.
+    pub(crate) patient: bool,
+    /// The sleeper was woken because messages are held.
+    pub(crate) called: bool,
+    /// How many cores are idle, where strategies want to know: with several rails.
+    pub(crate) idle: Option<Box<dyn Fn() -> usize + Send>>,
+    /// How many parts of a large message are wanted.
+    pub(crate) chunks: Chunks,
+    /// Polls for one peer's message so far.
+    pub(crate) polls: u8,
+    /// How often the lock holder still polls for other threads.
+    pub(crate) favours: u32,
+    pub(crate) closing: Option<Ref>,
+    pub(crate) closed: bool,
+    /// Every other rank has left or is dead, as far as the connection manager knows; where there is none, always.
+    pub(crate) parted: bool,
+    pub(crate) signals: Arc<Signals>,
+    /// Where pieces go that are not needed any more.
+    pub(crate) discard: Box<[u8]>,
+    /// Requests that are not over.
+    pub(crate) pending: Pending,
+}
+
+// SAFETY: the pointers lead to requests, which are `Sync`, and to memory of the core's own.
+unsafe impl<D: Send> Send for Core<D> {}
+
+impl<D: Driver> Core<D> {
+    /// The state for rank `rank` of `size` over these drivers, without any link.
+    pub(crate) fn new(
+        rank: u32,
+        size: u32,
+        drivers: Vec<D>,
+        config: Config,
+        signals: Arc<Signals>,
+    ) -> Core<D> {
+        let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
+        Core {
+            rank,
+            gates: Gates::new(rank, size, drivers, config, signals.clone()),
+            matching: Matching::new(config.threshold, config.unexpected_max),
+            table: Table::new(),
+            copies: Queue::default(),
+            grace: 0,
+            reorder: true,
+            stage: Stage::new(),
+            gathering: false,
+            patient: false,
+            called: false,
+            idle: None,
+            chunks: Chunks::Rails,
+            polls: 0,
+            favours: 0,
+            closing: None,
+            closed: false,
+            parted: true,
+            pending: Pending::new(signals.clone(), tells_apart),
+            signals,
+            discard: vec![0; DISCARD].into_boxed_slice(),
+        }
+    }
+
+    /// Ends a request: the last touch.
+    #[inline]
+    pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
+        debug_assert_eq!(request.place.get(), Place::Nowhere);
+        self.pending.finish(request, outcome);
+    }
+}

@@ -1,0 +1,290 @@
+//! How links, gates and the session live and end, as messages see it: what needs a peer that has failed ends, what was
+//! on a broken link goes over another, and a session that closes sends everything first.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Cause;
+use crate::gate::{Assembly, Life, rails};
+use crate::matching::pool::Content;
+use crate::net::Driver;
+use crate::proto::core::Core;
+use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
+use crate::wire::{Header, Kind, MAX_RAILS};
+
+impl<D: Driver> Core<D> {
+    /// A link to `peer` is there: `install` gives its connection to the rail's driver. What waited for it is sent.
+    /// Callers' context: allocates. After the gate's or the session's end the connection is closed again.
+    pub(crate) fn attach(&mut self, rail: usize, peer: u32, install: impl FnOnce(&mut D)) {
+        self.detach(rail, peer);
+        if self.gates.open_link(rail, peer, install, self.closed) {
+            self.flush(peer);
+        }
+    }
+
+    /// There is no way to `peer`. Ends what needs it.
+    pub(crate) fn unreachable(&mut self, peer: u32, cause: Cause) {
+        self.fail_peer(peer, cause);
+    }
+
+    /// A link ended, or what came over it shows that it lost something. Progress path.
+    #[cold]
+    pub(crate) fn broke(&mut self, rail: usize, peer: u32, cause: Cause) {
+        let gate = &self.gates[peer as usize];
+        if !self.gates.rails[rail].breaks
+            || (gate.life == Life::Left && gate.bye_sent && gate.reliability.is_settled())
+        {
+            return self.fail_peer(peer, cause);
+        }
+        self.detach(rail, peer);
+        self.gates[peer as usize].reliability.cause = cause;
+        self.signals.want(rail, peer);
+        self.signals.restless.store(true, Ordering::Relaxed);
+        self.flush(peer);
+    }
+
+    /// Closes a link, if it is open. What went over it goes over others, or waits.
+    fn detach(&mut self, rail: usize, peer: u32) {
+        if !self.gates.close_link(rail, peer) {
+            return;
+        }
+        self.note_arrival(rail, peer);
+        self.gates[peer as usize].arrivals[rail] = None;
+        self.drop_half(rail, peer);
+        // The parts that went over it.
+        while let Some(request) = self.table.find(|request| {
+            request.op == Op::Send
+                && request.source.get() == peer
+                && request.parts.went_by(rail as u8)
+        }) {
+            self.lose(request, rail);
+        }
+        self.gates.link_is_closed(peer);
+    }
+
+    /// Leases the sending end to this rank, if nothing is before the next short message.
+    pub(crate) fn lend(&mut self, to: u32) {
+        if self.closing.is_none() {
+            self.gates.lend(to);
+        }
+    }
+
+    /// A sending end that was wanted is back: what waited for it goes on.
+    #[cold]
+    pub(crate) fn lease_is_back(&mut self) {
+        if self.gates.backlog > 0 {
+            self.flush_all();
+        }
+        if self.closing.is_some() {
+            self.try_close();
+        }
+    }
+
+    /// `peer` said goodbye: ends what it will never take part in.
+    pub(crate) fn on_bye(&mut self, peer: u32) {
+        if self.gates[peer as usize].life != Life::Alive {
+            return;
+        }
+        self.gates[peer as usize].life = Life::Left;
+        self.gates.consider(peer);
+        self.gates.living -= 1;
+        let outcome = Outcome::Died(peer, Cause::Left);
+        self.fail_posted(|request| request.peer == peer, outcome);
+        while let Some(request) = self.gates[peer as usize].sends.pop() {
+            self.gates.backlog -= 1;
+            self.fail(request, outcome);
+        }
+        self.fail_numbered(
+            |request| {
+                request.source.get() == peer
+                    && request.op == Op::Send
+                    && request.place.get() == Place::Nowhere
+            },
+            outcome,
+        );
+        self.fail_any_if_alone();
+    }
+
+    /// Ends the gate and everything that needs it.
+    pub(crate) fn fail_peer(&mut self, peer: u32, cause: Cause) {
+        let Some(cause) = self.gates.fail(peer, cause) else { return };
+        self.clear(peer, Outcome::Died(peer, cause));
+        self.fail_any_if_alone();
+        if self.closing.is_some() {
+            self.try_close();
+        }
+    }
+
+    /// Ends everything that needs `peer`.
+    fn clear(&mut self, peer: u32, outcome: Outcome) {
+        let gate = &mut self.gates[peer as usize];
+        gate.arrivals = [None; MAX_RAILS];
+        // The links are closed: nothing is read from these buffers any more.
+        for rail in 0..MAX_RAILS {
+            self.drop_half(rail, peer);
+        }
+        self.gates.forget_packets(peer);
+        let gate = &mut self.gates[peer as usize];
+        gate.large_expected = 0;
+        match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
+            Assembly::Nothing => {}
+            Assembly::Request { request, .. } => self.fail(request, outcome),
+            Assembly::Cell(cell) => {
+                if let Some(request) = self.matching.pool.get_mut(cell).claimed.take() {
+                    self.matching.pool.put(cell);
+                    self.fail(request, outcome);
+                }
+            }
+        }
+        self.matching.drop_unexpected(|cell| {
+            cell.source == peer && (cell.content != Content::Eager || cell.got < cell.len)
+        });
+        loop {
+            let gate = &mut self.gates[peer as usize];
+            let queued =
+                gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.streams.pop());
+            let Some(request) = queued else { break };
+            self.gates.backlog -= 1;
+            if request.op == Op::Recv && request.owes.get() == Owes::FinToSender {
+                // Everything is here; only the sender was not told.
+                self.end_rendezvous(request);
+            } else {
+                self.fail(request, outcome);
+            }
+        }
+        let mut copies = core::mem::take(&mut self.copies);
+        while let Some(request) = copies.pop() {
+            if request.source.get() == peer {
+                self.fail(request, outcome);
+            } else {
+                self.copies.push(request, Place::Copies);
+            }
+        }
+        self.fail_numbered(|request| request.source.get() == peer, outcome);
+        self.fail_posted(|request| request.peer == peer, outcome);
+    }
+
+    /// A link is closed: what is left of the piece that it held is not sent any more.
+    fn drop_half(&mut self, rail: usize, peer: u32) {
+        if let Some(request) = self.gates[peer as usize].halves[rail].take()
+            && request.over.get()
+        {
+            self.end_if_whole(peer, request);
+        }
+    }
+
+    /// Ends a request that is in no queue.
+    fn fail(&mut self, request: Ref, outcome: Outcome) {
+        self.table.remove(request);
+        self.finish(request, outcome);
+    }
+
+    fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+        while let Some(request) = self.matching.find_posted(&which) {
+            self.matching.unpost(request);
+            self.finish(request, outcome);
+        }
+    }
+
+    fn fail_numbered(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+        while let Some(request) = self.table.find(&which) {
+            debug_assert_eq!(request.place.get(), Place::Nowhere);
+            self.fail(request, outcome);
+        }
+    }
+
+    fn fail_any_if_alone(&mut self) {
+        if let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) {
+            self.fail_posted(|request| request.peer == ANY_SOURCE, Outcome::Died(rank, cause));
+        }
+    }
+
+    /// The porter knows that every other rank has left or is dead. Callers' context.
+    pub(crate) fn part(&mut self) {
+        if !core::mem::replace(&mut self.parted, true) && self.closing.is_some() {
+            self.try_close();
+        }
+    }
+
+    pub(crate) fn start_close(&mut self, request: Ref) {
+        self.closing = Some(request);
+        self.try_close();
+    }
+
+    /// Says goodbye where everything has been sent; ends the session when everybody has.
+    pub(crate) fn try_close(&mut self) {
+        let mut open = !self.parted;
+        let mut silent = true;
+        for peer in 0..self.gates.len() as u32 {
+            let gate = &self.gates[peer as usize];
+            if peer == self.rank || !gate.is_open() {
+                continue;
+            }
+            let idle = gate.sends.is_empty()
+                && gate.control.is_empty()
+                && gate.streams.is_empty()
+                && gate.halves == [None; MAX_RAILS]
+                // The peer ends what waits for our word when it hears goodbye.
+                && !(self.gates.fragile && gate.large_expected > 0);
+            silent &= idle && !self.copies_with(peer);
+            let left = gate.life == Life::Left;
+            if gate.open == 0 {
+                // Nothing was ever sent here, or a link is being repaired. What waits to be sent waits for the link.
+                let over = left && gate.bye_sent && gate.reliability.is_settled();
+                open |= !idle || (gate.reliability.broken != 0 && !over);
+                continue;
+            }
+            if !gate.bye_sent && idle && !self.copies_with(peer) {
+                let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
+                self.gates[peer as usize].bye_sent = sent;
+            }
+            let mut heard = true;
+            let mut flushed = true;
+            for rail in rails(self.gates[peer as usize].open) {
+                let driver = &self.gates.rails[rail].driver;
+                heard &= left || !driver.waits_for_goodbye();
+                flushed &= driver.is_flushed(peer);
+            }
+            // A peer that was given the address of a buffer may be writing to it: the buffer is not its owner's
+            // again before it has told its end, or its connection has ended.
+            let lent = self.gates[peer as usize].large_expected > 0;
+            let care = &self.gates[peer as usize].reliability;
+            let settled = care.is_settled() && care.due == 0;
+            open |= lent || !settled || !(self.gates[peer as usize].bye_sent && heard && flushed);
+        }
+        if silent {
+            self.signals.leave();
+        }
+        if open {
+            return;
+        }
+        let mut alone = true;
+        for rail in &mut self.gates.rails {
+            alone &= rail.driver.withdraw();
+        }
+        if !alone {
+            return;
+        }
+        let Some(request) = self.closing.take() else { return };
+        self.closed = true;
+        for peer in 0..self.gates.len() as u32 {
+            if peer != self.rank && self.gates[peer as usize].is_open() {
+                self.gates[peer as usize].life = Life::Dead(Cause::Left);
+                self.gates.hang_up(peer);
+            }
+            self.clear(peer, Outcome::Closed);
+        }
+        self.fail_posted(|_| true, Outcome::Closed);
+        self.finish(request, Outcome::Done);
+    }
+
+    fn copies_with(&self, peer: u32) -> bool {
+        let mut at = self.copies.front();
+        while let Some(request) = at {
+            if request.source.get() == peer {
+                return true;
+            }
+            at = request.next.get();
+        }
+        false
+    }
+}

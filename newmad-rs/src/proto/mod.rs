@@ -1,0 +1,27 @@
+//! The protocol: how messages become packets, and packets messages again.
+//!
+//! ```text
+//!   start_send ──▶ inline ──────────────────────────────┐
+//!        │   ──▶ next (the strategy) ──▶ wrap, stage ───┤──▶ gates ──▶ driver
+//!        │                  send: flush, control ───────┤
+//!   receive: the table of packet kinds ──▶ eager        │
+//!            rendezvous ──▶ copies, fragments ──────────┘
+//!   life: links, peers and the session end; what needs them ends with an error
+//! ```
+//! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]: nothing here
+//! calls the engine. One path turns back: a packet to oneself is received where it is sent (`send.rs::loop_back`).
+
+pub(crate) mod core;
+pub(crate) mod fragments;
+pub(crate) mod inline;
+pub(crate) mod life;
+pub(crate) mod missing;
+pub(crate) mod next;
+pub(crate) mod pending;
+pub(crate) mod probe;
+pub(crate) mod receive;
+pub(crate) mod rendezvous;
+pub(crate) mod send;
+pub(crate) mod stage;
+pub(crate) mod table;
+pub(crate) mod wrap;

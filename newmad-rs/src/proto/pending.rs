@@ -1,0 +1,118 @@
+//! The requests that are not over: how many there are, of which kinds, and for what peers are to ring on their behalf.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::gate::signals::Signals;
+use crate::net::Rings;
+use crate::request::{Outcome, Ref};
+
+/// See the module.
+pub(crate) struct Pending {
+    signals: Arc<Signals>,
+    outstanding: usize,
+    /// Of these, those whose owners ask for their ends, and of those the receives of short messages.
+    attended: usize,
+    short: usize,
+    /// Whether the peers of a rail tell apart for what they ring.
+    tells_apart: bool,
+    spell: u64,
+    /// For what peers ring, or will once the watcher of this spell sleeps.
+    watched_for: Rings,
+}
+
+impl Pending {
+    pub(crate) fn new(signals: Arc<Signals>, tells_apart: bool) -> Pending {
+        Pending {
+            signals,
+            outstanding: 0,
+            attended: 0,
+            short: 0,
+            tells_apart,
+            spell: 0,
+            watched_for: Rings::NONE,
+        }
+    }
+
+    /// Requests that are not over.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.outstanding
+    }
+
+    /// A request begins.
+    #[inline]
+    pub(crate) fn begin(&mut self, request: Ref) {
+        if self.outstanding == 0 {
+            self.spell += 1;
+            self.watched_for = Rings::NONE;
+        }
+        self.tally(request, true);
+    }
+
+    /// Ends a request: the last touch.
+    #[inline]
+    pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
+        self.tally(request, false);
+        request.finish(outcome);
+    }
+
+    /// Its owner does not ask for the end of this request any more, which is not over: the owner is to be woken.
+    pub(crate) fn unattend(&mut self, request: Ref) {
+        if request.attended.replace(false) {
+            self.attended -= 1;
+            self.short -= usize::from(request.is_short_receive());
+            self.publish();
+        }
+    }
+
+    /// The number of this spell (`engine/cover.rs`): a new one begins with a request while no other is outstanding, and when
+    /// peers are to ring for more than before.
+    pub(crate) fn spell(&mut self, backlog: bool) -> u64 {
+        let rings = self.rings(backlog);
+        if !self.watched_for.has(rings) {
+            self.spell += 1;
+            self.watched_for = self.watched_for.and(rings);
+        }
+        self.spell
+    }
+
+    /// For what peers are to ring from now on.
+    pub(crate) fn watch(&mut self, backlog: bool) -> Rings {
+        self.watched_for = self.rings(backlog);
+        self.watched_for
+    }
+
+    /// For what peers are to ring while no thread polls. Where all owners ask for the ends of their requests, that is only
+    /// what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find it later.
+    fn rings(&self, backlog: bool) -> Rings {
+        if self.outstanding > self.attended {
+            return Rings::ALL;
+        }
+        if self.outstanding == 0 || self.outstanding == self.short && !self.tells_apart {
+            return Rings::NONE;
+        }
+        if backlog { Rings::CONTROL.and(Rings::ROOM) } else { Rings::CONTROL }
+    }
+
+    #[inline]
+    fn tally(&mut self, request: Ref, begins: bool) {
+        let by = |number: usize, counts: bool| match begins {
+            true => number + usize::from(counts),
+            false => number - usize::from(counts),
+        };
+        let attended = request.attended.get();
+        let short = attended && request.is_short_receive();
+        self.outstanding = by(self.outstanding, true);
+        self.attended = by(self.attended, attended);
+        self.short = by(self.short, short);
+        self.publish();
+    }
+
+    #[inline]
+    fn publish(&self) {
+        self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
+        let ignorable = if self.tells_apart { 0 } else { self.short };
+        self.signals.unattended.store(self.outstanding > ignorable, Ordering::Relaxed);
+    }
+}

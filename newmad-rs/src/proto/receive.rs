@@ -1,0 +1,450 @@
+//! What arrives on the small track: the table of packet kinds, and eager messages.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::Cause;
+use crate::gate::Assembly;
+use crate::gate::gates::Admitted;
+use crate::gate::reliability::ACK;
+use crate::matching::pool::Content;
+use crate::memory::span::Span;
+use crate::net::{Driver, Peek};
+use crate::proto::core::Core;
+use crate::request::{Op, Outcome, Place, Ref};
+use crate::trace;
+use crate::wire::{Header, Kind, Malformed, SENDER_WAITS, entries};
+
+/// Most packets taken from one gate before the others have their turn.
+const BATCH: usize = 64;
+
+/// What became of a packet that came.
+pub(crate) enum Taken {
+    /// It is treated.
+    Yes,
+    /// There is no cell for it.
+    No,
+    /// Its link is broken, and gone with it.
+    Lost,
+}
+
+impl<D: Driver> Core<D> {
+    /// Takes what has come from a peer over one rail.
+    #[inline(always)]
+    pub(crate) fn take_from(&mut self, rail: usize, from: u32) -> bool {
+        let mut any = false;
+        let waited = self.pending.count() > 0;
+        for _ in 0..BATCH {
+            match self.gates.rails[rail].driver.peek_small(from) {
+                Peek::Empty => break,
+                Peek::Packet(header, payload) => match self.take(rail, from, &header, payload) {
+                    Ok(Taken::Lost) => return true,
+                    Ok(Taken::Yes) => {
+                        self.gates.rails[rail].driver.release(from);
+                        any = true;
+                        if waited && self.pending.count() == 0 {
+                            // That was what somebody waited for; what else has come can stay where it is.
+                            break;
+                        }
+                    }
+                    Ok(Taken::No) => {
+                        self.starve();
+                        break;
+                    }
+                    Err(_) => {
+                        self.fail_peer(from, Cause::Malformed);
+                        return true;
+                    }
+                },
+                Peek::Gone(cause) => {
+                    // What it sent on the large track before may still be there.
+                    let expected = self.gates[from as usize].large_expected > 0;
+                    if !(expected && self.take_large(rail, from)) {
+                        self.ended(rail, from, cause);
+                    }
+                    return true;
+                }
+            }
+        }
+        let gate = &self.gates[from as usize];
+        if gate.large_expected > 0 || gate.reliability.late {
+            any |= self.take_large(rail, from);
+        }
+        any
+    }
+
+    /// Takes a packet of the small track.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Taken, Malformed> {
+        let reliable = self.gates.rails[rail].reliable;
+        let gate = &mut self.gates[from as usize];
+        // What was sent again may come over a rail that never breaks.
+        if reliable || gate.reliable || header.seq != gate.rx_seq {
+            return self.take_reliable(rail, from, header, payload);
+        }
+        if header.kind == Kind::Eager
+            && payload.len() == header.payload as usize
+            && let Some(request) = self.matching.take_posted(from, header.tag)
+        {
+            // Most packets, in short.
+            gate.rx_seq = gate.rx_seq.wrapping_add(1);
+            self.deliver(request, from, payload, header.seq.into());
+            return Ok(Taken::Yes);
+        }
+        let taken = self.on_packet(from, header, payload)?;
+        Ok(if taken { Taken::Yes } else { Taken::No })
+    }
+
+    /// As `take`, over a rail that can break, or to a gate where something is unacknowledged.
+    fn take_reliable(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Taken, Malformed> {
+        let (header, payload) = match self.gates.admit(rail, from, header, payload)? {
+            Admitted::Next(header, payload) => (header, payload),
+            Admitted::Done => return Ok(Taken::Yes),
+            Admitted::Broken(cause) => {
+                self.broke(rail, from, cause);
+                return Ok(Taken::Lost);
+            }
+        };
+        if !self.on_packet(from, &header, payload)? {
+            return Ok(Taken::No);
+        }
+        self.gates.acknowledge(rail, from, header.kind, payload.len());
+        Ok(Taken::Yes)
+    }
+
+    /// The driver says that a link has ended.
+    pub(crate) fn ended(&mut self, rail: usize, peer: u32, cause: Cause) {
+        match cause {
+            Cause::Malformed if self.gates.rails[rail].checked => {
+                self.broke(rail, peer, Cause::Broken(libc::EBADMSG));
+            }
+            Cause::Malformed => self.fail_peer(peer, cause),
+            _ => self.broke(rail, peer, cause),
+        }
+    }
+
+    /// Treats a packet. `Ok(false)`: there is no cell for it, it must stay where it is.
+    #[inline]
+    pub(crate) fn on_packet(
+        &mut self,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<bool, Malformed> {
+        let gate = &mut self.gates[from as usize];
+        if header.seq != gate.rx_seq || payload.len() != header.payload as usize {
+            return Err(Malformed);
+        }
+        let taken = match header.kind {
+            Kind::Eager => self.on_eager(from, header, payload, header.seq.into())?,
+            Kind::First => self.on_first(from, header, payload)?,
+            Kind::Next => self.on_next(from, header, payload).map(|()| true)?,
+            Kind::Rts => self.on_rts(from, header)?,
+            Kind::Pack => self.on_pack(from, header.seq, payload)?,
+            Kind::Cts => self.on_cts(from, header).map(|()| true)?,
+            Kind::Fin => self.on_fin(from, header).map(|()| true)?,
+            Kind::Ask => self.on_ask(from, header).map(|()| true)?,
+            Kind::Have => self.on_have(from, header, payload).map(|()| true)?,
+            Kind::Bye => {
+                self.on_bye(from);
+                true
+            }
+            Kind::Ack => {
+                gate.credit.hear(header)?;
+                return Ok(true);
+            }
+            Kind::Probe => {
+                gate.credit.hear(header)?;
+                self.gates.owe_word(from, ACK);
+                return Ok(true);
+            }
+            Kind::Data => return Err(Malformed),
+        };
+        if taken {
+            let gate = &mut self.gates[from as usize];
+            gate.rx_seq = gate.rx_seq.wrapping_add(1);
+        }
+        Ok(taken)
+    }
+
+    /// A receive gets a whole message.
+    #[inline(always)]
+    pub(crate) fn deliver(&mut self, request: Ref, from: u32, payload: Span, number: u64) {
+        request.store(0, payload);
+        self.gates.count_received(from, payload.len());
+        self.received(request, from, payload.len(), number);
+    }
+
+    /// A whole message, which the trace calls `number`.
+    fn on_eager(
+        &mut self,
+        from: u32,
+        header: &Header,
+        payload: Span,
+        number: u64,
+    ) -> Result<bool, Malformed> {
+        if let Some(request) = self.matching.take_posted(from, header.tag) {
+            self.deliver(request, from, payload, number);
+            return Ok(true);
+        }
+        let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+            return Ok(false);
+        };
+        self.matching.pool.append(cell, payload);
+        Ok(true)
+    }
+
+    /// Takes several messages out of a packet. When there is no cell for one of them, the packet stays where it is, and
+    /// those before are not taken again.
+    fn on_pack(&mut self, from: u32, seq: u32, pack: Span) -> Result<bool, Malformed> {
+        let mut at = core::mem::take(&mut self.gates[from as usize].unpacked);
+        while let Some((header, payload, next)) = entries::decode(pack, at)? {
+            let taken = match header.kind {
+                Kind::Rts => self.on_rts(from, &header)?,
+                _ => self.on_eager(from, &header, payload, trace::packed(seq, at))?,
+            };
+            if !taken {
+                self.gates[from as usize].unpacked = at;
+                return Ok(false);
+            }
+            at = next;
+        }
+        Ok(true)
+    }
+
+    fn on_first(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+        if !matches!(self.gates[from as usize].assembly, Assembly::Nothing) {
+            return Err(Malformed);
+        }
+        let total = header.len as usize;
+        let assembly = match self.matching.take_posted(from, header.tag) {
+            Some(request) => {
+                request.store(0, payload);
+                self.gates.count_received(from, total);
+                request.remote_id.set(header.seq.into()); // for the trace
+                Assembly::Request { request, got: payload.len(), total }
+            }
+            None => {
+                let number = header.seq.into();
+                let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+                    return Ok(false);
+                };
+                self.matching.pool.append(cell, payload);
+                Assembly::Cell(cell)
+            }
+        };
+        self.gates[from as usize].assembly = assembly;
+        Ok(true)
+    }
+
+    fn on_next(&mut self, from: u32, header: &Header, payload: Span) -> Result<(), Malformed> {
+        let offset = header.len as usize;
+        match self.gates[from as usize].assembly {
+            Assembly::Nothing => Err(Malformed),
+            Assembly::Request { request, got, total } => {
+                let now = got + payload.len();
+                if offset != got || now > total {
+                    return Err(Malformed);
+                }
+                request.store(offset, payload);
+                let gate = &mut self.gates[from as usize];
+                if now < total {
+                    gate.assembly = Assembly::Request { request, got: now, total };
+                } else {
+                    gate.assembly = Assembly::Nothing;
+                    self.received(request, from, total, request.remote_id.get());
+                }
+                Ok(())
+            }
+            Assembly::Cell(cell) => {
+                let kept = self.matching.pool.get(cell);
+                let now = kept.got + payload.len();
+                if offset != kept.got || now > kept.len {
+                    return Err(Malformed);
+                }
+                let (claimed, complete) = (kept.claimed, now == kept.len);
+                self.matching.pool.append(cell, payload);
+                if complete {
+                    self.gates[from as usize].assembly = Assembly::Nothing;
+                    if let Some(request) = claimed {
+                        self.empty(cell, request);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn on_rts(&mut self, from: u32, header: &Header) -> Result<bool, Malformed> {
+        let sender_waits = header.flags & SENDER_WAITS != 0;
+        let number = trace::announced(header.id);
+        if let Some(request) = self.matching.take_posted(from, header.tag) {
+            trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
+            self.begin_rendezvous(
+                request,
+                from,
+                header.len as usize,
+                header.id,
+                header.addr,
+                sender_waits,
+            );
+            return Ok(true);
+        }
+        let content = Content::Announced { id: header.id, addr: header.addr, sender_waits };
+        Ok(self.keep(from, header, content, number)?.is_some())
+    }
+
+    /// Puts a message into a cell and among the unexpected ones.
+    fn keep(
+        &mut self,
+        from: u32,
+        header: &Header,
+        content: Content,
+        number: u64,
+    ) -> Result<Option<u32>, Malformed> {
+        let bytes = if content == Content::Eager { header.len as usize } else { 0 };
+        if !self.matching.pool.can_hold(bytes) {
+            return Err(Malformed);
+        }
+        let Some(index) = self.matching.pool.take(bytes) else { return Ok(None) };
+        let cell = self.matching.pool.get_mut(index);
+        cell.source = from;
+        cell.tag = header.tag;
+        cell.len = header.len as usize;
+        cell.got = 0;
+        cell.content = content;
+        cell.claimed = None;
+        cell.number = number;
+        trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
+        self.matching.add_unexpected(index);
+        if self.matching.has_probes() {
+            self.serve_probes(index);
+        }
+        Ok(Some(index))
+    }
+
+    /// A receive finds its message among the unexpected ones.
+    pub(crate) fn take_unexpected(&mut self, index: u32, request: Ref) {
+        self.matching.remove_unexpected(index);
+        request.matched.set(self.matching.pool.get(index).tag);
+        self.take_cell(index, request);
+    }
+
+    /// A receive gets the message of a cell that is in no list.
+    pub(crate) fn take_cell(&mut self, index: u32, request: Ref) {
+        let cell = self.matching.pool.get_mut(index);
+        let (from, len) = (cell.source, cell.len);
+        if cell.content == Content::Eager {
+            self.gates.count_received(from, len);
+        }
+        let cell = self.matching.pool.get_mut(index);
+        match cell.content {
+            Content::Announced { id, addr, sender_waits } => {
+                self.matching.pool.put(index);
+                self.begin_rendezvous(request, from, len, id, addr, sender_waits);
+            }
+            Content::Eager if cell.got < len => {
+                request.source.set(from);
+                cell.claimed = Some(request);
+            }
+            Content::Eager => self.empty(index, request),
+        }
+    }
+
+    /// Moves a complete message from its cell to the receive that has it.
+    fn empty(&mut self, index: u32, request: Ref) {
+        let kept = self.matching.pool.get(index);
+        let (from, number) = (kept.source, kept.number);
+        let payload = self.matching.pool.payload(index);
+        request.store(0, payload);
+        self.matching.pool.put(index);
+        self.received(request, from, payload.len(), number);
+    }
+
+    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`: what
+    /// the trace calls it.
+    #[inline]
+    pub(crate) fn received(&mut self, request: Ref, from: u32, len: usize, number: u64) {
+        debug_assert_eq!(request.op, Op::Recv);
+        request.source.set(from);
+        request.message.set(len);
+        trace::received((self.rank, from), number, (request.matched.get(), len));
+        let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
+        self.finish(request, outcome);
+    }
+
+    /// A message stays where it is because no cell is left: makes one blocked caller come and allocate.
+    #[cold]
+    pub(crate) fn starve(&mut self) {
+        if self.signals.starved.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if self.matching.find_posted(|request| request.nudge()).is_some() {
+            return;
+        }
+        if self.table.find(|request| request.nudge()).is_some() {
+            return;
+        }
+        for gate in self.gates.iter() {
+            let mut at = gate.sends.front();
+            while let Some(request) = at {
+                if request.nudge() {
+                    return;
+                }
+                at = request.next.get();
+            }
+        }
+        if let Some(request) = self.closing {
+            request.nudge();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn start_recv(&mut self, request: Ref) {
+        if let Some(cell) = request.held.take() {
+            return self.receive_held(request, cell);
+        }
+        match self.matching.find_unexpected(request.peer, request.tag, request.mask) {
+            None => {
+                if let Some((rank, cause)) = self.gates.hopeless(request.peer) {
+                    return self.finish(request, Outcome::Died(rank, cause));
+                }
+                self.matching.post(request);
+                self.gates.want_source(request.peer);
+            }
+            Some(cell) => self.take_unexpected(cell, request),
+        }
+    }
+
+    /// Takes a receive or a probe back if no message has matched it; whether that was so.
+    ///
+    /// Only for a request that is not finished.
+    pub(crate) fn cancel(&mut self, request: Ref) -> bool {
+        let waits = matches!(request.place.get(), Place::Posted | Place::Probes);
+        if waits {
+            self.matching.unpost(request);
+            self.finish(request, Outcome::Cancelled);
+        }
+        waits
+    }
+
+    /// Makes room for unexpected messages. Callers' context only: allocates. False: the bound is reached.
+    pub(crate) fn grow(&mut self) -> bool {
+        if self.matching.pool.grow() {
+            self.signals.starved.store(false, Ordering::SeqCst);
+            return true;
+        }
+        false
+    }
+}

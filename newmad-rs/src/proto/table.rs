@@ -1,0 +1,83 @@
+//! Requests that a peer knows by a number: sends that were announced and receives that were asked for.
+
+use crate::request::{Op, Ref};
+use crate::wire::Malformed;
+
+/// Chains of the table.
+const CHAINS: usize = 256;
+
+/// See the module.
+pub(crate) struct Table {
+    chains: Box<[Option<Ref>]>,
+    last: u64,
+}
+
+impl Table {
+    pub(crate) fn new() -> Table {
+        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0 }
+    }
+
+    /// Gives the request a number.
+    pub(crate) fn insert(&mut self, request: Ref) {
+        self.last += 1;
+        request.id.set(self.last);
+        let chain = &mut self.chains[self.last as usize % CHAINS];
+        request.chain.set(chain.replace(request));
+    }
+
+    /// The request with that number, if it is of that kind and with that peer.
+    pub(crate) fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
+        let request = self.find_id(id).ok_or(Malformed)?;
+        let fits = request.op == op && request.source.get() == peer;
+        if fits { Ok(request) } else { Err(Malformed) }
+    }
+
+    /// The request with that number.
+    pub(crate) fn find_id(&self, id: u64) -> Option<Ref> {
+        let mut at = self.chains[id as usize % CHAINS];
+        while let Some(request) = at.filter(|request| request.id.get() != id) {
+            at = request.chain.get();
+        }
+        at
+    }
+
+    /// Whether there ever was a request with that number.
+    pub(crate) fn was_given(&self, id: u64) -> bool {
+        (1..=self.last).contains(&id)
+    }
+
+    /// Forgets a request, if it is there.
+    pub(crate) fn remove(&mut self, request: Ref) {
+        let id = request.id.replace(0);
+        if id == 0 {
+            return;
+        }
+        let chain = &mut self.chains[id as usize % CHAINS];
+        if *chain == Some(request) {
+            *chain = request.chain.take();
+            return;
+        }
+        let mut at = *chain;
+        while let Some(before) = at {
+            if before.chain.get() == Some(request) {
+                before.chain.set(request.chain.take());
+                return;
+            }
+            at = before.chain.get();
+        }
+    }
+
+    /// A request that `which` points at. Walks everything: for rare events.
+    pub(crate) fn find(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
+        for chain in &self.chains {
+            let mut at = *chain;
+            while let Some(request) = at {
+                if which(request) {
+                    return at;
+                }
+                at = request.chain.get();
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,85 @@
+//! The strategy that a gate has, how it is asked, and what is known of the gate's track.
+
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use super::seal::Seal;
+use super::{Strategy, default};
+
+/// What a packet is taken to cost before the first one has been posted, and at most.
+const PACKET_NS: (u64, u64) = (2_000, 20_000);
+
+/// The strategy of a gate, and what is known of its track.
+pub(crate) struct Selection {
+    strategy: Arc<dyn Strategy>,
+    /// It comes with this crate: may be asked in a signal handler.
+    ours: bool,
+    /// It sends the messages one by one, in order: need not be asked.
+    pub(crate) plain: bool,
+    /// It is to be asked whether a lone message stays for a moment.
+    pub(crate) holds: bool,
+    /// Packets by which the oldest message has been overtaken.
+    pub(crate) overtaken: u32,
+    /// When the last packet was posted or the last message held. Kept up only if `holds`, as is the next one.
+    pub(crate) last_ns: u64,
+    /// What it cost to post one, on average.
+    pub(crate) packet_ns: u64,
+}
+
+impl Selection {
+    pub(crate) fn new(strategy: Arc<dyn Strategy>) -> Selection {
+        Selection {
+            ours: strategy.is_ours(Seal),
+            plain: strategy.is_ours(Seal) && strategy.name() == default::NAME,
+            holds: strategy.may_hold(),
+            strategy,
+            overtaken: 0,
+            last_ns: 0,
+            packet_ns: PACKET_NS.0,
+        }
+    }
+
+    /// Whether it has no say in how a message leaves for which the track is free.
+    pub(crate) fn is_simple(&self) -> bool {
+        self.plain && !self.holds
+    }
+
+    /// Calls the strategy. A user's is safe code: it may panic, and may not run in a signal handler.
+    pub(crate) fn ask<T>(&mut self, f: impl FnOnce(&dyn Strategy) -> T) -> Option<T> {
+        if self.ours {
+            return Some(f(&*self.strategy));
+        }
+        if marcel::in_tick() {
+            return None;
+        }
+        match catch_unwind(AssertUnwindSafe(|| f(&*self.strategy))) {
+            Ok(answer) => Some(answer),
+            Err(payload) => {
+                // Dropping it would run the program's code again.
+                std::mem::forget(payload);
+                self.broke();
+                None
+            }
+        }
+    }
+
+    #[cold]
+    fn broke(&mut self) {
+        self.plain = true;
+        self.holds = false;
+        // Nobody reads it: no reason to panic here.
+        let _ = writeln!(
+            std::io::stderr(),
+            "newmad: a strategy panicked; \"{}\" takes its place",
+            default::NAME
+        );
+    }
+
+    /// A packet was posted, in this time.
+    pub(crate) fn posted(&mut self, from_ns: u64, to_ns: u64) {
+        let cost = to_ns.saturating_sub(from_ns).min(PACKET_NS.1);
+        self.packet_ns = (7 * self.packet_ns + cost) / 8;
+        self.last_ns = to_ns;
+    }
+}
