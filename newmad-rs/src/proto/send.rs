@@ -33,10 +33,8 @@ impl<D: Driver> Core<D> {
         // First of all, so that no thread overtakes this message by its lease: see `gate/lease.rs`.
         self.gates.recall(to);
         let mut announced = request.is_announced(self.gates.threshold);
-        if !announced {
-            if self.gates.lacks_credit(to, request.capacity) {
-                self.look_for_credit(to);
-            }
+        if !announced && self.gates.lacks_credit(to, request.capacity) {
+            self.look_for_credit(to);
         }
         let gate = &self.gates[to as usize];
         if let Some(cause) = gate.refusal() {
