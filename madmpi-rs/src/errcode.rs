@@ -2,15 +2,12 @@
 //!
 //! Numbers of added ones are given out once: a code that was removed stays unknown.
 
-use core::ffi::{c_char, c_int};
+use core::ffi::c_int;
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
-use crate::call::mpi;
-use crate::env::text_out;
-use crate::error::{Fault, last, out};
+use crate::error::Fault;
 
 /// What the program added.
 struct Added {
@@ -151,14 +148,14 @@ pub(crate) fn describe(code: c_int) -> String {
 }
 
 #[cold]
-fn unknown(name: &str, code: c_int, why: &str) -> Fault {
+pub(crate) fn unknown(name: &str, code: c_int, why: &str) -> Fault {
     Fault::argument(MPI_ERR_ARG, name, code, why)
 }
 
-const NOT_ADDED: &str =
+pub(crate) const NOT_ADDED: &str =
     "it was not added by MPI_Add_error_class or MPI_Add_error_code, or was removed";
 
-fn add(class: Option<c_int>) -> c_int {
+pub(crate) fn add(class: Option<c_int>) -> c_int {
     let mut added = added();
     added.last += 1;
     let code = added.last;
@@ -167,7 +164,7 @@ fn add(class: Option<c_int>) -> c_int {
 }
 
 /// Removes a code, or a class if `classes`.
-fn remove(code: c_int, name: &str, classes: bool) -> Result<(), Fault> {
+pub(crate) fn remove(code: c_int, name: &str, classes: bool) -> Result<(), Fault> {
     let mut added = added();
     let Some(found) = added.codes.get(&code).filter(|found| (found.class == code) == classes)
     else {
@@ -184,65 +181,18 @@ fn remove(code: c_int, name: &str, classes: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-mpi! {
-    anytime fn MPI_Error_class(errorcode: c_int, errorclass: *mut c_int) {
-        let class = class(errorcode);
-        let class = class.ok_or_else(|| unknown("errorcode", errorcode, "there is no such error code"))?;
-        out(errorclass, "errorclass", class)
+/// Sets or removes the text of a code that the program added.
+///
+/// # Errors
+/// The program did not add the code; the text is removed and the code has none.
+pub(crate) fn set_text(code: c_int, text: Option<&[u8]>) -> Result<(), Fault> {
+    let mut added = added();
+    let Some(known) = added.codes.get_mut(&code) else {
+        return Err(unknown("errorcode", code, NOT_ADDED));
+    };
+    if text.is_none() && known.text.is_none() {
+        return Err(unknown("errorcode", code, "it has no string"));
     }
-
-    anytime fn MPI_Error_string(errorcode: c_int, string: *mut c_char, resultlen: *mut c_int) {
-        if class(errorcode).is_none() {
-            return Err(unknown("errorcode", errorcode, "there is no such error code"));
-        }
-        let mut text = describe(errorcode);
-        if let Some(last) = last(errorcode) {
-            text = format!("{text}; the last such error of this thread: {last}");
-        }
-        text_out(text.as_bytes(), string, MPI_MAX_ERROR_STRING, resultlen)
-    }
-
-    anytime fn MPI_Add_error_class(errorclass: *mut c_int) {
-        out(errorclass, "errorclass", MPI_SUCCESS)?;
-        out(errorclass, "errorclass", add(None))
-    }
-
-    anytime fn MPI_Add_error_code(errorclass: c_int, errorcode: *mut c_int) {
-        if class(errorclass) != Some(errorclass) {
-            return Err(unknown("errorclass", errorclass, "there is no such error class"));
-        }
-        out(errorcode, "errorcode", MPI_SUCCESS)?;
-        out(errorcode, "errorcode", add(Some(errorclass)))
-    }
-
-    anytime fn MPI_Add_error_string(errorcode: c_int, string: *const c_char) {
-        if string.is_null() {
-            return Err(Fault::argument(MPI_ERR_ARG, "string", "null", "a string is needed"));
-        }
-        // SAFETY: the program's promise that it is a string.
-        let text = unsafe { CStr::from_ptr(string) }.to_bytes();
-        if text.len() >= MPI_MAX_ERROR_STRING as usize {
-            let why = format!("it has at most {} characters", MPI_MAX_ERROR_STRING - 1);
-            return Err(Fault::argument(MPI_ERR_ARG, "string", text.len(), &why));
-        }
-        match added().codes.get_mut(&errorcode) {
-            Some(code) => code.text = Some(text.into()),
-            None => return Err(unknown("errorcode", errorcode, NOT_ADDED)),
-        }
-        Ok(())
-    }
-
-    anytime fn MPI_Remove_error_class(errorclass: c_int) { remove(errorclass, "errorclass", true) }
-
-    anytime fn MPI_Remove_error_code(errorcode: c_int) { remove(errorcode, "errorcode", false) }
-
-    anytime fn MPI_Remove_error_string(errorcode: c_int) {
-        match added().codes.get_mut(&errorcode) {
-            Some(code) => {
-                let why = "it has no string";
-                code.text.take().map(drop).ok_or_else(|| unknown("errorcode", errorcode, why))
-            }
-            None => Err(unknown("errorcode", errorcode, NOT_ADDED)),
-        }
-    }
+    known.text = text.map(Into::into);
+    Ok(())
 }

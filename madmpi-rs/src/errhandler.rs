@@ -7,10 +7,9 @@ use core::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi::*;
-use crate::call::mpi;
-use crate::error::{Fault, On, out, read};
+use crate::error::{Fault, HandlesErrors};
 use crate::handle::Table;
-use crate::{comm, process, session};
+use crate::job;
 
 static USERS: Table<User> = Table::new();
 /// What files have that are not given another one.
@@ -72,10 +71,10 @@ pub(crate) fn get(errhandler: MPI_Errhandler, kind: Kind) -> Result<Errhandler, 
 
 #[cold]
 fn bad(errhandler: MPI_Errhandler, why: &str) -> Fault {
-    Fault::argument(MPI_ERR_ERRHANDLER, "errhandler", format_args!("{:#x}", errhandler.0), why)
+    Fault::handle(MPI_ERR_ERRHANDLER, "errhandler", errhandler.0, why)
 }
 
-fn create(kind: Kind, function: Option<Function>) -> Result<MPI_Errhandler, Fault> {
+pub(crate) fn create(kind: Kind, function: Option<Function>) -> Result<MPI_Errhandler, Fault> {
     let Some(function) = function else {
         return Err(Fault::argument(MPI_ERR_ARG, "function", "null", "a function is needed"));
     };
@@ -110,32 +109,16 @@ impl Errhandler {
     }
 }
 
-fn files() -> Errhandler {
+pub(crate) fn files() -> Errhandler {
     FILES.lock().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
-/// Tells the handler in charge; what the call returns.
-#[cold]
-pub(crate) fn tell(on: &On, class: c_int, text: &str) -> c_int {
-    let (handler, handle) = match on {
-        On::Comm(comm) => (comm.errhandler(), comm.handle().0),
-        On::Session(session) => (session.errhandler(), session.handle().0),
-        On::Making(handler) => (handler.clone(), MPI_COMM_NULL.0),
-        On::File => (files(), MPI_FILE_NULL.0),
-        On::Nobody => match process::comm_self() {
-            Some(own) => (own.errhandler(), MPI_COMM_SELF.0),
-            None => (Errhandler::Fatal, 0),
-        },
-    };
-    invoke(&handler, handle, class, text)
 }
 
 /// Does what the handler is for; what the call returns.
 pub(crate) fn invoke(handler: &Errhandler, mut handle: usize, class: c_int, text: &str) -> c_int {
     match handler {
         Errhandler::Return => {}
-        Errhandler::Fatal => process::fatal(class, text, "MPI_ERRORS_ARE_FATAL"),
-        Errhandler::Abort => process::fatal(class, text, "MPI_ERRORS_ABORT"),
+        Errhandler::Fatal => job::fatal(class, text, "MPI_ERRORS_ARE_FATAL"),
+        Errhandler::Abort => job::fatal(class, text, "MPI_ERRORS_ABORT"),
         Errhandler::User(user) => {
             let mut code = class;
             // SAFETY: the program gave it as such a function.
@@ -145,98 +128,34 @@ pub(crate) fn invoke(handler: &Errhandler, mut handle: usize, class: c_int, text
     class
 }
 
-/// What a handler is told that the program itself calls.
-fn called(code: c_int) -> String {
-    format!("the program reports error {code}: {}", crate::errcode::describe(code))
-}
-
-mpi! {
-    fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<Function>, errhandler: *mut MPI_Errhandler) {
-        out(errhandler, "errhandler", create(Kind::Comm, comm_errhandler_fn)?)
-    }
-
-    fn MPI_File_create_errhandler(file_errhandler_fn: Option<Function>, errhandler: *mut MPI_Errhandler) {
-        out(errhandler, "errhandler", create(Kind::File, file_errhandler_fn)?)
-    }
-
-    fn MPI_Win_create_errhandler(win_errhandler_fn: Option<Function>, errhandler: *mut MPI_Errhandler) {
-        out(errhandler, "errhandler", create(Kind::Win, win_errhandler_fn)?)
-    }
-
-    anytime fn MPI_Session_create_errhandler(
-        session_errhandler_fn: Option<Function>, errhandler: *mut MPI_Errhandler,
-    ) {
-        out(errhandler, "errhandler", create(Kind::Session, session_errhandler_fn)?)
-    }
-
-    anytime fn MPI_Errhandler_free(errhandler: *mut MPI_Errhandler) {
-        let handle = read(errhandler, "errhandler")?;
-        if !matches!(handle, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
-            let user = USERS.get(handle.0);
-            let user = user.ok_or_else(|| bad(handle, "it is not an error handler, or was freed"))?;
-            let mut held = user.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.1 = held.1.saturating_sub(1);
-            if held.1 == 0 {
-                USERS.remove(handle.0);
-            }
-        }
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)
-    }
-
-    fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
-        comm.set_errhandler(get(errhandler, Kind::Comm)?);
-        Ok(())
-    }
-
-    fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: *mut MPI_Errhandler) on comm {
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", comm.errhandler().handle()?)
-    }
-
-    fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) {
-        let comm = comm::get(comm)?;
-        invoke(&comm.errhandler(), comm.handle().0, errorcode, &called(errorcode));
-        Ok(())
-    }
-
-    anytime fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) {
-        let session = session::get(session)?;
-        let errhandler = get(errhandler, Kind::Session).map_err(|fault| fault.on_session(&session))?;
-        session.set_errhandler(errhandler);
-        Ok(())
-    }
-
-    anytime fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: *mut MPI_Errhandler) {
-        let session = session::get(session)?;
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", session.errhandler().handle()?)
-    }
-
-    anytime fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) {
-        let session = session::get(session)?;
-        invoke(&session.errhandler(), session.handle().0, errorcode, &called(errorcode));
-        Ok(())
-    }
-
-    /// There are no files yet, so `MPI_FILE_NULL` alone has a handler: the one that files will have at first.
-    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
-        only_null(file)?;
-        let errhandler = get(errhandler, Kind::File).map_err(Fault::on_file)?;
-        *FILES.lock().unwrap_or_else(PoisonError::into_inner) = errhandler;
-        Ok(())
-    }
-
-    fn MPI_File_get_errhandler(file: MPI_File, errhandler: *mut MPI_Errhandler) {
-        only_null(file)?;
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", files().handle()?)
-    }
-}
-
-fn only_null(file: MPI_File) -> Result<(), Fault> {
-    if file == MPI_FILE_NULL {
+/// Frees one of the handles that the program has of an error handler.
+///
+/// # Errors
+/// The handle stands for none.
+pub(crate) fn free(errhandler: MPI_Errhandler) -> Result<(), Fault> {
+    if matches!(errhandler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN) {
         return Ok(());
     }
-    let why = "there are no files yet, only MPI_FILE_NULL";
-    Err(Fault::argument(MPI_ERR_FILE, "file", format_args!("{:#x}", file.0), why).on_file())
+    let user = USERS.get(errhandler.0);
+    let user = user.ok_or_else(|| bad(errhandler, "it is not an error handler, or was freed"))?;
+    let mut held = user.held.lock().unwrap_or_else(PoisonError::into_inner);
+    held.1 = held.1.saturating_sub(1);
+    if held.1 == 0 {
+        USERS.remove(errhandler.0);
+    }
+    Ok(())
+}
+
+/// Sets the error handler that files have until they are given another one.
+pub(crate) fn set_files(errhandler: Errhandler) {
+    *FILES.lock().unwrap_or_else(PoisonError::into_inner) = errhandler;
+}
+
+/// The object that faults of files concern.
+pub(crate) struct Files;
+
+impl HandlesErrors for Files {
+    fn handle_error(&self, class: c_int, text: &str) -> c_int {
+        invoke(&files(), MPI_FILE_NULL.0, class, text)
+    }
 }

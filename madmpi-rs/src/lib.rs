@@ -27,25 +27,24 @@
 #![allow(non_camel_case_types, non_snake_case)] // names are the standard's
 
 mod abi;
+mod args;
 mod attribute;
-mod call;
+mod buffer;
+mod calls;
 mod coll;
 mod comm;
-mod convert;
 mod datatype;
-mod env;
 mod errcode;
 mod errhandler;
 mod error;
 mod group;
 mod handle;
 mod info;
+mod job;
+mod message;
 mod op;
 mod p2p;
 mod process;
 mod request;
 mod session;
-mod status;
-mod tool;
 mod topology;
-mod unsupported;

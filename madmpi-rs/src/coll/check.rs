@@ -9,13 +9,14 @@ use newmad::raw::Awaited;
 
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::datatype::{self, Choice};
 use crate::error::Fault;
 use crate::handle::Held;
 use crate::request::{Operation, Outcome};
 
 /// What is to be the same at all members.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(crate) struct Call {
     function: &'static str,
     root: i64,
     op: usize,
@@ -26,23 +27,23 @@ pub(super) struct Call {
 const SIGNATURE: usize = 96;
 
 impl Call {
-    pub(super) fn new(function: &'static str) -> Call {
+    pub(crate) fn new(function: &'static str) -> Call {
         Call { function, root: -1, op: 0, bytes: -1 }
     }
 
-    pub(super) fn rooted(self, root: i32) -> Call {
+    pub(crate) fn rooted(self, root: i32) -> Call {
         Call { root: i64::from(root), ..self }
     }
 
-    pub(super) fn combining(self, op: MPI_Op) -> Call {
+    pub(crate) fn combining(self, op: MPI_Op) -> Call {
         // Handles of operators that programs make differ between processes.
         Call { op: if op.0 < 4096 { op.0 } else { 4096 }, ..self }
     }
 
     /// All members have as many bytes.
-    pub(super) fn of_bytes(self, count: i64, datatype: MPI_Datatype) -> Call {
-        let size = crate::datatype::get(datatype).map_or(0, |datatype| datatype.size as i64);
-        Call { bytes: count.saturating_mul(size), ..self }
+    pub(crate) fn of_bytes(self, buffer: Choice) -> Call {
+        let size = datatype::get(buffer.datatype).map_or(0, |datatype| datatype.size as i64);
+        Call { bytes: buffer.count.saturating_mul(size), ..self }
     }
 
     fn words(&self) -> String {
@@ -107,7 +108,7 @@ impl Exchanged {
                         self.own
                     ),
                 );
-                return Err(fault.on_comm(&self.comm));
+                return Err(fault.on(self.comm.share()));
             }
         }
         Ok(())

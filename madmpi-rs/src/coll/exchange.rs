@@ -4,9 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use newmad::raw::{Awaited, RawRequest};
 
-use super::side::Block;
 use crate::comm::Comm;
-use crate::datatype::Data;
+use crate::datatype::{Data, Elements};
 use crate::error::Fault;
 use crate::handle::Held;
 use crate::request::{Operation, Outcome};
@@ -21,7 +20,7 @@ pub(super) const NEIGHBOURS: u32 = 1024;
 pub(super) struct Message {
     pub(super) process: u32,
     pub(super) tag: u64,
-    pub(super) block: Block,
+    pub(super) elements: Elements,
 }
 
 /// See the module. Messages between the same two ranks and with the same tag meet in the order of the lists.
@@ -32,7 +31,7 @@ pub(crate) struct Exchange {
 }
 
 /// An exchange under way.
-struct Going {
+struct Running {
     comm: Held<Comm>,
     // Before the data, which they use: dropped first.
     receives: Vec<(RawRequest, Data)>,
@@ -44,27 +43,24 @@ impl Exchange {
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         let session = &self.comm.session;
         let (mut receives, mut sends) = (Vec::new(), Vec::new());
-        for Message { process, tag, block } in &self.receives {
-            let data = block.data()?;
+        for Message { process, tag, elements } in &self.receives {
+            let data = elements.data()?;
             // SAFETY: the program leaves its buffers to the collective until that is over; the list of pieces is kept.
             let request = unsafe { session.irecv_raw(*process, *tag, data.memory())? };
             receives.push((request, data));
         }
-        for Message { process, tag, block } in &self.sends {
-            let mut data = block.data()?;
+        for Message { process, tag, elements } in &self.sends {
+            let data = elements.outgoing()?;
             // SAFETY: as above.
-            let request = unsafe {
-                data.pack();
-                session.isend_raw(*process, *tag, data.memory(), false)?
-            };
+            let request = unsafe { session.isend_raw(*process, *tag, data.memory(), false)? };
             sends.push((request, data));
         }
         let comm = self.comm.clone();
-        Ok(Arc::new(Going { comm, receives, sends, known: OnceLock::new() }))
+        Ok(Arc::new(Running { comm, receives, sends, known: OnceLock::new() }))
     }
 }
 
-impl Going {
+impl Running {
     fn requests(&self) -> impl Iterator<Item = &RawRequest> {
         self.receives.iter().chain(&self.sends).map(|(request, _)| request)
     }
@@ -82,7 +78,7 @@ impl Going {
     }
 }
 
-impl Operation for Going {
+impl Operation for Running {
     fn awaited(&self) -> Awaited<'_> {
         let pending = self.requests().find(|request| !request.is_over());
         pending.map_or(Awaited::OVER, RawRequest::awaited)
@@ -91,7 +87,7 @@ impl Operation for Going {
     fn outcome(&self) -> Outcome {
         let outcome = || match self.finish() {
             Ok(()) => Outcome::EMPTY,
-            Err(fault) => Outcome::failed(fault.on_comm(&self.comm)),
+            Err(fault) => Outcome::failed(fault.on(self.comm.share())),
         };
         self.known.get_or_init(outcome).clone()
     }

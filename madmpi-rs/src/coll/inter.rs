@@ -6,22 +6,19 @@
 //! | broadcast | the root sends to the other side's leader (its rank 0), which broadcasts there |
 //! | reductions | to the own leader; leaders exchange; the result goes to those who are to have it |
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Operator, Task};
 
-use super::Plan;
+use super::buffers::{self, Buffer};
 use super::exchange::{Exchange, Message};
+use super::plan::{Plan, Stages};
 use super::recipe::Recipe;
-use super::side::{self, Block};
-use super::stages::Stages;
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype;
+use crate::datatype::{self, Choice, Elements};
 use crate::error::Fault;
 use crate::handle::Held;
-
-type Elements<P> = (P, i64, MPI_Datatype);
 
 /// What a rank is in a rooted collective.
 enum Part {
@@ -54,58 +51,62 @@ fn tag(comm: &Comm) -> u64 {
     comm.internal_tag(super::exchange::TAG)
 }
 
-fn message(comm: &Comm, rank: u32, block: Block) -> Result<Message, Fault> {
+fn message(comm: &Comm, rank: u32, elements: Elements) -> Result<Message, Fault> {
     let process = comm.peers().process(rank);
     let process = process.ok_or_else(|| comm.bad_rank("rank", rank as c_int))?;
-    Ok(Message { process, tag: tag(comm), block })
+    Ok(Message { process, tag: tag(comm), elements })
 }
 
-fn messages(comm: &Comm, blocks: Vec<Block>) -> Result<Vec<Message>, Fault> {
+fn messages(comm: &Comm, blocks: Vec<Elements>) -> Result<Vec<Message>, Fault> {
     (0..).zip(blocks).map(|(rank, block)| message(comm, rank, block)).collect()
 }
 
-/// Blocks of `count` elements, one after the other.
-pub(super) fn spread(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    ranks: u32,
-) -> Result<Vec<Block>, Fault> {
-    let datatype = datatype::get(datatype)?;
-    let step = datatype.extent.wrapping_mul(count as isize);
-    let at = |rank: u32| buf.wrapping_byte_offset(step.wrapping_mul(rank as isize));
-    (0..ranks).map(|rank| Block::new(at(rank), count, &datatype)).collect()
+/// The elements of a buffer, if they are acceptable.
+fn block(buffer: Choice) -> Result<Elements, Fault> {
+    let elements = buffer.elements()?;
+    elements.data()?;
+    Ok(elements)
 }
 
-/// The same elements for each.
-pub(super) fn repeated(
-    buf: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    ranks: u32,
-) -> Result<Vec<Block>, Fault> {
-    let block = Block::new(buf, count, &datatype::get(datatype)?)?;
-    Ok(vec![block; ranks as usize])
+/// Memory for packed elements, which goes with the stages that use it.
+struct Room(Box<[u8]>);
+
+impl Room {
+    fn of(buffer: Choice) -> Result<Room, Fault> {
+        if buffer.count < 0 {
+            let why = "it is not negative";
+            return Err(Fault::argument(MPI_ERR_COUNT, "count", buffer.count, why));
+        }
+        let len = datatype::get(buffer.datatype)?.size * buffer.count as usize;
+        Ok(Room(vec![0; len].into_boxed_slice()))
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn elements(&mut self) -> Result<Elements, Fault> {
+        // SAFETY: the memory is on the heap, and the stages keep it until they are over.
+        unsafe { Elements::bytes(&raw mut *self.0) }
+    }
+
+    fn buffer(&mut self) -> Result<Buffer, Fault> {
+        Ok(Buffer::of_bytes(&raw mut *self.0))
+    }
 }
 
 /// A block for, and one of, each rank of the other side.
 pub(super) fn all(
     comm: &Held<Comm>,
-    sends: Vec<Block>,
-    receives: Vec<Block>,
+    sends: Vec<Elements>,
+    receives: Vec<Elements>,
 ) -> Result<Plan, Fault> {
     let (receives, sends) = (messages(comm, receives)?, messages(comm, sends)?);
     Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
 }
 
-/// Bytes of our own.
-fn bytes(at: &mut [u8]) -> Result<Block, Fault> {
-    Block::new(at.as_mut_ptr().cast_const().cast(), at.len() as i64, &datatype::get(MPI_BYTE)?)
-}
-
 pub(super) fn barrier(comm: &Held<Comm>) -> Result<Plan, Fault> {
-    let nothing = Block::new(std::ptr::dangling::<u8>().cast(), 0, &datatype::get(MPI_BYTE)?)?;
-    let each = vec![nothing; comm.peers().size() as usize];
+    let each = vec![Elements::none()?; comm.peers().size() as usize];
     all(comm, each.clone(), each)
 }
 
@@ -113,92 +114,82 @@ fn one_way(comm: &Held<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Pl
     Plan::Exchange(Exchange { comm: comm.clone(), receives, sends })
 }
 
-pub(super) fn bcast(
-    comm: &Held<Comm>,
-    (buf, count, datatype): Elements<*mut c_void>,
-    root: c_int,
-) -> Result<Plan, Fault> {
-    let block = || Block::new(buf, count, &datatype::get(datatype)?);
+pub(super) fn bcast(comm: &Held<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
     match part(comm, root)? {
         Part::Beside => Ok(Plan::Nothing),
-        Part::Root => Ok(one_way(comm, Vec::new(), vec![message(comm, 0, block()?)?])),
+        Part::Root => Ok(one_way(comm, Vec::new(), vec![message(comm, 0, block(buffer)?)?])),
         Part::Opposite(root) => {
-            let output = side::one(buf, count, datatype)?;
+            let output = buffers::one(buffer)?;
             let reads = comm.rank() == 0;
             let recipe = Recipe::new(comm, Task::Bcast { root: 0, len: output.len() });
             let spread = Plan::Group(Recipe { output, reads, ..recipe });
             if !reads {
                 return Ok(spread);
             }
-            let from_root = one_way(comm, vec![message(comm, root, block()?)?], Vec::new());
+            let from_root = one_way(comm, vec![message(comm, root, block(buffer)?)?], Vec::new());
             Ok(Plan::Stages(Stages::new(vec![from_root, spread], Vec::new())))
         }
     }
 }
 
+/// `receives` describes the blocks of as many ranks as it is called with.
 pub(super) fn gather(
     comm: &Held<Comm>,
-    send: Elements<*const c_void>,
+    send: Choice,
     root: c_int,
-    receives: impl FnOnce() -> Result<Vec<Block>, Fault>,
+    receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
     match part(comm, root)? {
         Part::Beside => Ok(Plan::Nothing),
-        Part::Root => Ok(one_way(comm, messages(comm, receives()?)?, Vec::new())),
+        Part::Root => {
+            let receives = receives(comm.peers().size())?;
+            Ok(one_way(comm, messages(comm, receives)?, Vec::new()))
+        }
         Part::Opposite(root) => {
-            let block = Block::new(send.0, send.1, &datatype::get(send.2)?)?;
-            Ok(one_way(comm, Vec::new(), vec![message(comm, root, block)?]))
+            Ok(one_way(comm, Vec::new(), vec![message(comm, root, block(send)?)?]))
         }
     }
 }
 
+/// `sends` describes the blocks of as many ranks as it is called with.
 pub(super) fn scatter(
     comm: &Held<Comm>,
-    recv: Elements<*mut c_void>,
+    recv: Choice,
     root: c_int,
-    sends: impl FnOnce() -> Result<Vec<Block>, Fault>,
+    sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
     match part(comm, root)? {
         Part::Beside => Ok(Plan::Nothing),
-        Part::Root => Ok(one_way(comm, Vec::new(), messages(comm, sends()?)?)),
+        Part::Root => {
+            let sends = sends(comm.peers().size())?;
+            Ok(one_way(comm, Vec::new(), messages(comm, sends)?))
+        }
         Part::Opposite(root) => {
-            let block = Block::new(recv.0, recv.1, &datatype::get(recv.2)?)?;
-            Ok(one_way(comm, vec![message(comm, root, block)?], Vec::new()))
+            Ok(one_way(comm, vec![message(comm, root, block(recv)?)?], Vec::new()))
         }
     }
 }
 
-/// The own side's contributions, combined, in `room` of the own leader.
+/// Combines the own side's contributions in `room` of the own leader.
 fn to_leader(
     comm: &Held<Comm>,
-    send: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
+    send: Choice,
     operator: Operator,
-    room: &mut [u8],
-) -> Result<Recipe, Fault> {
-    let input = side::one(send, count, datatype)?;
+    room: &mut Room,
+) -> Result<Plan, Fault> {
+    let input = buffers::one(send)?;
     let len = input.len();
     let output = match comm.rank() {
-        0 => side::one(room.as_mut_ptr().cast(), len as i64, MPI_BYTE)?,
-        _ => side::Side::Nothing,
+        0 => room.buffer()?,
+        _ => Buffer::Nothing,
     };
     let recipe = Recipe::new(comm, Task::Reduce { root: 0, len });
-    Ok(Recipe { operator: Some(operator), input, output, ..recipe })
-}
-
-fn packed_len(count: i64, datatype: MPI_Datatype) -> Result<usize, Fault> {
-    if count < 0 {
-        return Err(Fault::argument(MPI_ERR_COUNT, "count", count, "it is not negative"));
-    }
-    Ok(datatype::get(datatype)?.size * count as usize)
+    Ok(Plan::Group(Recipe { operator: Some(operator), input, output, ..recipe }))
 }
 
 pub(super) fn reduce(
     comm: &Held<Comm>,
-    (send, recv): (*const c_void, *mut c_void),
-    count: i64,
-    datatype: MPI_Datatype,
+    (send, recv): (Choice, Choice),
     operator: impl FnOnce() -> Result<Operator, Fault>,
     root: c_int,
 ) -> Result<Plan, Fault> {
@@ -207,94 +198,74 @@ pub(super) fn reduce(
         Part::Root => {
             operator()?;
             // What comes is packed as a message of these elements is.
-            let block = Block::new(recv, count, &datatype::get(datatype)?)?;
-            Ok(one_way(comm, vec![message(comm, 0, block)?], Vec::new()))
+            Ok(one_way(comm, vec![message(comm, 0, block(recv)?)?], Vec::new()))
         }
         Part::Opposite(root) => {
-            let mut room = vec![0; packed_len(count, datatype)?].into_boxed_slice();
-            let combine = to_leader(comm, send, count, datatype, operator()?, &mut room)?;
+            let mut room = Room::of(send)?;
+            let combine = to_leader(comm, send, operator()?, &mut room)?;
             if comm.rank() != 0 {
-                return Ok(Plan::Group(combine));
+                return Ok(combine);
             }
-            let to_root = one_way(comm, Vec::new(), vec![message(comm, root, bytes(&mut room)?)?]);
-            Ok(Plan::Stages(Stages::new(vec![Plan::Group(combine), to_root], vec![room])))
+            let to_root = one_way(comm, Vec::new(), vec![message(comm, root, room.elements()?)?]);
+            Ok(Plan::Stages(Stages::new(vec![combine, to_root], vec![room.0])))
         }
     }
 }
 
 /// The plans so far, what is combined here, and what the other side has.
-type Crossed = (Vec<Plan>, Box<[u8]>, Box<[u8]>);
+type Crossed = (Vec<Plan>, Room, Room);
 
-/// Both sides' contributions combined, each side's at the other's leader: the plans so far, and the memory.
-fn crossed(
-    comm: &Held<Comm>,
-    send: *const c_void,
-    count: i64,
-    datatype: MPI_Datatype,
-    operator: Operator,
-    theirs: usize,
-) -> Result<Crossed, Fault> {
-    let mut ours = vec![0; packed_len(count, datatype)?].into_boxed_slice();
-    let mut other = vec![0; theirs].into_boxed_slice();
-    let mut plans = vec![Plan::Group(to_leader(comm, send, count, datatype, operator, &mut ours)?)];
+/// Combines both sides' contributions, each side's at the other's leader.
+fn crossed(comm: &Held<Comm>, send: Choice, operator: Operator) -> Result<Crossed, Fault> {
+    let (mut ours, mut theirs) = (Room::of(send)?, Room::of(send)?);
+    let mut plans = vec![to_leader(comm, send, operator, &mut ours)?];
     if comm.rank() == 0 {
-        let receives = vec![message(comm, 0, bytes(&mut other)?)?];
-        plans.push(one_way(comm, receives, vec![message(comm, 0, bytes(&mut ours)?)?]));
+        let receives = vec![message(comm, 0, theirs.elements()?)?];
+        plans.push(one_way(comm, receives, vec![message(comm, 0, ours.elements()?)?]));
     }
-    Ok((plans, ours, other))
+    Ok((plans, ours, theirs))
 }
 
 pub(super) fn allreduce(
     comm: &Held<Comm>,
-    (send, recv): (*const c_void, *mut c_void),
-    count: i64,
-    datatype: MPI_Datatype,
+    (send, recv): (Choice, Choice),
     operator: Operator,
 ) -> Result<Plan, Fault> {
-    let len = packed_len(count, datatype)?;
-    let (mut plans, ours, mut other) = crossed(comm, send, count, datatype, operator, len)?;
+    let (mut plans, ours, mut theirs) = crossed(comm, send, operator)?;
     // From the leader to all of this side, each into its own buffer: a scatter of equal blocks would need copies, so a
     // broadcast into the memory here, and then a message to oneself unpacks it.
-    let output = side::one(other.as_mut_ptr().cast(), len as i64, MPI_BYTE)?;
-    let share = Recipe::new(comm, Task::Bcast { root: 0, len });
+    let share = Recipe::new(comm, Task::Bcast { root: 0, len: theirs.len() });
+    let output = theirs.buffer()?;
     plans.push(Plan::Group(Recipe { output, reads: comm.rank() == 0, ..share }));
-    plans.push(to_oneself(
-        comm,
-        bytes(&mut other)?,
-        Block::new(recv, count, &datatype::get(datatype)?)?,
-    )?);
-    Ok(Plan::Stages(Stages::new(plans, vec![ours, other])))
+    plans.push(to_oneself(comm, theirs.elements()?, block(recv)?)?);
+    Ok(Plan::Stages(Stages::new(plans, vec![ours.0, theirs.0])))
 }
 
-/// Unpacks.
-fn to_oneself(comm: &Held<Comm>, from: Block, into: Block) -> Result<Plan, Fault> {
+/// Unpacks by a message to oneself.
+fn to_oneself(comm: &Held<Comm>, from: Elements, into: Elements) -> Result<Plan, Fault> {
     let process = comm.session.rank();
     let tag = comm.internal_tag(super::exchange::OWN_TAG);
-    let message = |block| Message { process, tag, block };
+    let message = |elements| Message { process, tag, elements };
     Ok(one_way(comm, vec![message(into)], vec![message(from)]))
 }
 
+/// Both sides contribute as many elements as each side's counts say: the same sum, which `send` has. `recv` has the own ones.
 pub(super) fn reduce_scatter(
     comm: &Held<Comm>,
-    (send, recv): (*const c_void, *mut c_void),
+    (send, recv): (Choice, Choice),
     counts: &[i64],
-    datatype: MPI_Datatype,
     operator: Operator,
 ) -> Result<Plan, Fault> {
-    // Both sides contribute as many elements as each side's counts say: the same sum.
-    let size = datatype::get(datatype)?.size;
-    let total: i64 = counts.iter().sum();
-    let len = packed_len(total, datatype)?;
-    let (mut plans, ours, mut other) = crossed(comm, send, total, datatype, operator, len)?;
-    let own = counts[comm.rank() as usize];
-    let output = side::one(recv, own, datatype)?;
+    let size = datatype::get(send.datatype)?.size;
+    let (mut plans, ours, mut theirs) = crossed(comm, send, operator)?;
+    let output = buffers::one(recv)?;
     let input = match comm.rank() {
-        0 => side::one(other.as_mut_ptr().cast(), len as i64, MPI_BYTE)?,
-        _ => side::Side::Nothing,
+        0 => theirs.buffer()?,
+        _ => Buffer::Nothing,
     };
     let blocks = Blocks::of_lengths(counts.iter().map(|&count| size * count as usize));
     let blocks = (comm.rank() == 0).then_some(blocks);
-    let task = Task::Scatter { root: 0, own: size * own as usize, blocks };
+    let task = Task::Scatter { root: 0, own: output.len(), blocks };
     plans.push(Plan::Group(Recipe { input, output, ..Recipe::new(comm, task) }));
-    Ok(Plan::Stages(Stages::new(plans, vec![ours, other])))
+    Ok(Plan::Stages(Stages::new(plans, vec![ours.0, theirs.0])))
 }

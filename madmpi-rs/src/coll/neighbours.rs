@@ -1,52 +1,53 @@
 //! Collectives of neighbours in a topology: `MPI_Neighbor_allgather(v)`, `MPI_Neighbor_alltoall(v,w)`.
 //!
-//! Between two processes there may be several edges. In a graph, messages of one pair meet in the order in which both list them.
-//! In a grid, what goes in a direction comes from that direction: with two processes round a ring, what was sent to the
-//! left comes from the right. So messages there have a tag for each direction.
+//! Between two processes there may be several edges. In a graph, messages of one pair match in the order in which both list
+//! them. In a grid, what goes in a direction comes from that direction: with two processes round a ring, what was sent to the
+//! left comes from the right. So messages in a grid have a tag for each direction.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
-use super::check::Call;
+use super::buffers;
 use super::exchange::{Exchange, Message, NEIGHBOURS};
-use super::inter::{repeated, spread};
-use super::side::{self, Block, Whole};
-use super::{Plan, collective};
+use super::plan::Plan;
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
 use crate::handle::Held;
 use crate::topology::{Neighbours, Topology};
 
-type Elements<P> = (P, i64, MPI_Datatype);
-type Blocks = Result<Vec<Block>, Fault>;
-
-/// Messages to or from those neighbours that there are.
+/// Messages to or from the neighbours that exist.
 fn messages(
     comm: &Comm,
     neighbours: &[c_int],
-    blocks: Vec<Block>,
+    blocks: Vec<Elements>,
     tag: impl Fn(u32) -> u32,
 ) -> Result<Vec<Message>, Fault> {
     let mut all = Vec::with_capacity(blocks.len());
-    for (index, (&rank, block)) in neighbours.iter().zip(blocks).enumerate() {
+    for (index, (&rank, elements)) in neighbours.iter().zip(blocks).enumerate() {
         if rank == MPI_PROC_NULL {
             continue;
         }
         let process = u32::try_from(rank).ok().and_then(|rank| comm.group.process(rank));
         let process = process.ok_or_else(|| comm.bad_rank("neighbour", rank))?;
         let tag = comm.internal_tag(NEIGHBOURS + tag(index as u32));
-        all.push(Message { process, tag, block });
+        all.push(Message { process, tag, elements });
     }
     Ok(all)
 }
 
-fn plan(
+/// `sends` and `receives` describe the blocks of as many neighbours as they are called with.
+pub(crate) fn neighbours(
     comm: &Held<Comm>,
-    sends: impl FnOnce(u32) -> Blocks,
-    receives: impl FnOnce(u32) -> Blocks,
+    sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
+    receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
-    let Neighbours { sources, destinations } = comm.neighbours()?;
-    let grid = matches!(comm.topology(), Some(Topology::Cart(_)));
+    let Some(topology) = comm.topology() else {
+        let why = "argument comm has no topology of this kind (any)";
+        return Err(Fault::new(MPI_ERR_TOPOLOGY, why));
+    };
+    let Neighbours { sources, destinations } = topology.neighbours(comm.rank());
+    let grid = matches!(topology, Topology::Cart(_));
     // Directions are numbered in pairs: what leaves in one arrives from the other.
     let leaving = |index: u32| if grid { index ^ 1 } else { 0 };
     let arriving = |index: u32| if grid { index } else { 0 };
@@ -55,77 +56,12 @@ fn plan(
     Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
 }
 
-fn to_all(buf: Elements<*const c_void>) -> impl FnOnce(u32) -> Blocks {
-    move |count| repeated(buf.0, buf.1, buf.2, count)
+/// The same elements for each neighbour.
+pub(crate) fn repeated(buffer: Choice) -> impl FnOnce(u32) -> Result<Vec<Elements>, Fault> {
+    move |count| buffers::repeated(buffer, count)
 }
 
-fn apart<P: Into<*const c_void>>(
-    (buf, count, datatype): Elements<P>,
-) -> impl FnOnce(u32) -> Blocks {
-    let buf = buf.into();
-    move |neighbours| spread(buf, count, datatype, neighbours)
-}
-
-fn described<N: Whole, D: Whole>(
-    buf: *const c_void,
-    counts: *const N,
-    displs: *const D,
-    datatype: MPI_Datatype,
-) -> impl FnOnce(u32) -> Blocks {
-    move |neighbours| side::described(buf, counts, displs, neighbours, datatype)
-}
-
-collective! {
-    MPI_Neighbor_allgather MPI_Neighbor_allgather_c MPI_Ineighbor_allgather MPI_Ineighbor_allgather_c
-    MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let sends = to_all((sendbuf, sendcount.wide(), sendtype));
-        let receives = apart((recvbuf.cast_const(), recvcount.wide(), recvtype));
-        (Call::new("MPI_Neighbor_allgather"), plan(&comm, sends, receives))
-    }
-}
-
-collective! {
-    MPI_Neighbor_allgatherv MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv MPI_Ineighbor_allgatherv_c
-    MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcounts: *const N, displs: *const D, recvtype: MPI_Datatype) comm {
-        let sends = to_all((sendbuf, sendcount.wide(), sendtype));
-        let receives = described(recvbuf, recvcounts, displs, recvtype);
-        (Call::new("MPI_Neighbor_allgatherv"), plan(&comm, sends, receives))
-    }
-}
-
-collective! {
-    MPI_Neighbor_alltoall MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall MPI_Ineighbor_alltoall_c
-    MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let sends = apart((sendbuf, sendcount.wide(), sendtype));
-        let receives = apart((recvbuf.cast_const(), recvcount.wide(), recvtype));
-        (Call::new("MPI_Neighbor_alltoall"), plan(&comm, sends, receives))
-    }
-}
-
-collective! {
-    MPI_Neighbor_alltoallv MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv MPI_Ineighbor_alltoallv_c
-    MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c
-    (sendbuf: *const c_void, sendcounts: *const N, sdispls: *const D, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcounts: *const N, rdispls: *const D, recvtype: MPI_Datatype) comm {
-        let sends = described(sendbuf, sendcounts, sdispls, sendtype);
-        let receives = described(recvbuf, recvcounts, rdispls, recvtype);
-        (Call::new("MPI_Neighbor_alltoallv"), plan(&comm, sends, receives))
-    }
-}
-
-collective! {
-    MPI_Neighbor_alltoallw MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw MPI_Ineighbor_alltoallw_c
-    MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c
-    (sendbuf: *const c_void, sendcounts: *const N, sdispls: *const MPI_Aint, sendtypes: *const MPI_Datatype,
-     recvbuf: *mut c_void, recvcounts: *const N, rdispls: *const MPI_Aint, recvtypes: *const MPI_Datatype) comm {
-        let sends = |count| side::described_apart(sendbuf, sendcounts, sdispls, sendtypes, count);
-        let receives = |count| side::described_apart(recvbuf, recvcounts, rdispls, recvtypes, count);
-        (Call::new("MPI_Neighbor_alltoallw"), plan(&comm, sends, receives))
-    }
+/// A block for each neighbour, one after the other.
+pub(crate) fn even(buffer: Choice) -> impl FnOnce(u32) -> Result<Vec<Elements>, Fault> {
+    move |count| buffers::spread(buffer, count)
 }

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use newmad::coll::{Operator, Pending, Task};
 
-use super::side::{Block, Lent, Side};
+use super::buffers::{Buffer, Memory};
 use crate::comm::Comm;
+use crate::datatype::Elements;
 use crate::error::Fault;
 use crate::handle::Held;
 use crate::request::Operation;
@@ -16,8 +17,8 @@ pub(crate) struct Recipe {
     pub(super) comm: Held<Comm>,
     pub(super) task: Task,
     pub(super) operator: Option<Operator>,
-    pub(super) input: Side,
-    pub(super) output: Side,
+    pub(super) input: Buffer,
+    pub(super) output: Buffer,
     /// The contribution is where the result goes.
     pub(super) in_place: bool,
     /// The memory of the result is only read: the root of a broadcast, or what it scatters in place.
@@ -32,8 +33,8 @@ impl Recipe {
             comm: comm.clone(),
             task,
             operator: None,
-            input: Side::Nothing,
-            output: Side::Nothing,
+            input: Buffer::Nothing,
+            output: Buffer::Nothing,
             in_place: false,
             reads: false,
             keeps: false,
@@ -41,7 +42,7 @@ impl Recipe {
     }
 
     /// The memory of both sides.
-    fn lend(&self) -> Result<(Lent, Lent), Fault> {
+    fn lend(&self) -> Result<(Memory, Memory), Fault> {
         // SAFETY: the program leaves its buffers to the collective until that is over.
         unsafe {
             let input = self.input.lend(true)?;
@@ -49,7 +50,7 @@ impl Recipe {
         }
     }
 
-    fn begin(&self) -> Result<(Pending<()>, Lent, Lent), Fault> {
+    fn begin(&self) -> Result<(Pending<()>, Memory, Memory), Fault> {
         let group = self.comm.coll_group()?;
         let (input, output) = self.lend()?;
         // SAFETY: as in `lend`.
@@ -66,9 +67,9 @@ impl Recipe {
     }
 
     /// The blocks that are to be filled from a stage.
-    fn results(&self) -> &[Block] {
+    fn results(&self) -> &[Elements] {
         match &self.output {
-            Side::Staged { blocks, .. } if !self.reads => blocks,
+            Buffer::Staged { blocks, .. } if !self.reads => blocks,
             _ => &[],
         }
     }
@@ -90,7 +91,7 @@ impl Recipe {
         drop(input);
         over?;
         // SAFETY: it is over; the program's buffer is still ours.
-        unsafe { Side::take_back(self.results(), &output) };
+        unsafe { Buffer::take_back(self.results(), &output) };
         Ok(())
     }
 
@@ -101,7 +102,7 @@ impl Recipe {
         let finish: Finish = Box::new(move || {
             drop(input);
             // SAFETY: it is over; the program leaves its buffer alone until it has been told.
-            unsafe { Side::take_back(&blocks, &output) };
+            unsafe { Buffer::take_back(&blocks, &output) };
             Ok(())
         });
         Ok(operation(&self.comm, pending, Some(finish)))

@@ -1,156 +1,155 @@
-//! One has, or gets, what is of all: `MPI_Bcast`, `MPI_Gather(v)`, `MPI_Scatter(v)`.
+//! Collectives with a root: `MPI_Bcast`, `MPI_Gather(v)`, `MPI_Scatter(v)`.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Task};
 
-use super::check::Call;
+use super::buffers::{self, Buffer, spread};
+use super::inter;
+use super::plan::Plan;
 use super::recipe::Recipe;
-use super::side::{self, Whole};
-use super::{Plan, collective, inter, root as checked};
 use crate::abi::*;
 use crate::comm::Comm;
+use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
 use crate::handle::Held;
 
-type Elements<P> = (P, i64, MPI_Datatype);
-
-fn bcast(
-    comm: &Held<Comm>,
-    (buf, count, datatype): Elements<*mut c_void>,
-    root: c_int,
-) -> Result<Plan, Fault> {
-    if comm.remote.is_some() {
-        return inter::bcast(comm, (buf, count, datatype), root);
-    }
-    let root = checked(comm, root)?;
-    let output = side::one(buf, count, datatype)?;
-    let recipe = Recipe::new(comm, Task::Bcast { root, len: output.len() });
-    Ok(Plan::Group(Recipe { output, reads: comm.rank() == root, ..recipe }))
+/// The root of a collective of one group.
+///
+/// # Errors
+/// There is no such rank.
+pub(super) fn checked(comm: &Comm, root: c_int) -> Result<u32, Fault> {
+    let found = u32::try_from(root).ok().filter(|&root| root < comm.group.size());
+    found.ok_or_else(|| {
+        let why = format!("the communicator has ranks 0 to {}", comm.group.size() - 1);
+        Fault::argument(MPI_ERR_ROOT, "root", root, &why)
+    })
 }
 
-pub(super) fn is_in_place(buf: *const c_void) -> bool {
-    buf.addr() == MPI_IN_PLACE
-}
-
-/// The own contribution or result is not to be given apart here.
+/// The fault of `MPI_IN_PLACE` where the contribution, or the result, has no place of its own.
 pub(super) fn not_in_place(name: &str) -> Fault {
     let why = "only the root, of a communicator with one group, may have its data in place";
     Fault::argument(MPI_ERR_BUFFER, name, "MPI_IN_PLACE", why)
 }
 
-/// Who has, or gets, what is of all.
-struct Roles {
+pub(crate) fn bcast(comm: &Held<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
+    if comm.remote.is_some() {
+        return inter::bcast(comm, buffer, root);
+    }
+    let root = checked(comm, root)?;
+    let output = buffers::one(buffer)?;
+    let recipe = Recipe::new(comm, Task::Bcast { root, len: output.len() });
+    Ok(Plan::Group(Recipe { output, reads: comm.rank() == root, ..recipe }))
+}
+
+/// The part that a rank has in a gather or a scatter.
+struct Role {
     root: u32,
     at_root: bool,
-    /// This is the root, and its own part is with all the others.
+    /// This is the root, and its own block is with all the others.
     in_place: bool,
 }
 
-fn roles(comm: &Comm, root: c_int, own: *const c_void, name: &str) -> Result<Roles, Fault> {
+fn role(comm: &Comm, root: c_int, own: Choice, name: &str) -> Result<Role, Fault> {
     let root = checked(comm, root)?;
     let at_root = comm.rank() == root;
-    let in_place = is_in_place(own);
+    let in_place = own.is_in_place();
     match in_place && !at_root {
         true => Err(not_in_place(name)),
-        false => Ok(Roles { root, at_root, in_place }),
+        false => Ok(Role { root, at_root, in_place }),
     }
 }
 
-fn gather(
+pub(crate) fn gather(
     comm: &Held<Comm>,
-    send: Elements<*const c_void>,
-    recv: Elements<*mut c_void>,
+    send: Choice,
+    recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
-        return inter::gather(comm, send, root, || {
-            inter::spread(recv.0, recv.1, recv.2, comm.peers().size())
-        });
+        return inter::gather(comm, send, root, |ranks| spread(recv, ranks));
     }
-    let Roles { root, at_root, in_place } = roles(comm, root, send.0, "sendbuf")?;
+    let Role { root, at_root, in_place } = role(comm, root, send, "sendbuf")?;
     let (output, blocks) = match at_root {
-        true => side::even(recv.0, recv.1, comm.group.size(), recv.2)?,
-        false => (side::Side::Nothing, Blocks::Even(0)),
+        true => buffers::even(recv, comm.group.size())?,
+        false => (Buffer::Nothing, Blocks::Even(0)),
     };
-    let input = if in_place { side::Side::Nothing } else { side::one(send.0, send.1, send.2)? };
+    let input = if in_place { Buffer::Nothing } else { buffers::one(send)? };
     let own = if in_place { blocks.own(0) } else { input.len() };
     let blocks = Some(if at_root { blocks } else { Blocks::Even(own) });
     let recipe = Recipe::new(comm, Task::Gather { root, own, blocks });
     Ok(Plan::Group(Recipe { input, output, in_place, ..recipe }))
 }
 
-fn gatherv<N: Whole, D: Whole>(
+/// `recv` describes the blocks of as many ranks as it is called with, at the root.
+pub(crate) fn gatherv(
     comm: &Held<Comm>,
-    send: Elements<*const c_void>,
-    (buf, counts, displs, recvtype): (*mut c_void, *const N, *const D, MPI_Datatype),
+    send: Choice,
+    recv: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
     root: c_int,
 ) -> Result<Plan, Fault> {
-    let described = |ranks| side::described(buf, counts, displs, ranks, recvtype);
     if comm.remote.is_some() {
-        return inter::gather(comm, send, root, || described(comm.peers().size()));
+        return inter::gather(comm, send, root, recv);
     }
-    let Roles { root, at_root, in_place } = roles(comm, root, send.0, "sendbuf")?;
-    let input = if in_place { side::Side::Nothing } else { side::one(send.0, send.1, send.2)? };
+    let Role { root, at_root, in_place } = role(comm, root, send, "sendbuf")?;
+    let input = if in_place { Buffer::Nothing } else { buffers::one(send)? };
     let (output, blocks, own) = match at_root {
         true => {
-            let (output, blocks) = side::of_blocks(described(comm.group.size())?)?;
+            let (output, blocks) = buffers::of_blocks(recv(comm.group.size())?)?;
             let own = if in_place { blocks.own(root) } else { input.len() };
             (output, Some(blocks), own)
         }
-        false => (side::Side::Nothing, None, input.len()),
+        false => (Buffer::Nothing, None, input.len()),
     };
     let recipe = Recipe::new(comm, Task::Gather { root, own, blocks });
     Ok(Plan::Group(Recipe { input, output, in_place, keeps: true, ..recipe }))
 }
 
-fn scatter(
+pub(crate) fn scatter(
     comm: &Held<Comm>,
-    send: Elements<*const c_void>,
-    recv: Elements<*mut c_void>,
+    send: Choice,
+    recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
-        return inter::scatter(comm, recv, root, || {
-            inter::spread(send.0, send.1, send.2, comm.peers().size())
-        });
+        return inter::scatter(comm, recv, root, |ranks| spread(send, ranks));
     }
-    let Roles { root, at_root, in_place } = roles(comm, root, recv.0, "recvbuf")?;
-    let (input, blocks) = match at_root {
-        true => side::even(send.0, send.1, comm.group.size(), send.2)?,
-        false => (side::Side::Nothing, Blocks::Even(0)),
+    let role = role(comm, root, recv, "recvbuf")?;
+    let (input, blocks) = match role.at_root {
+        true => buffers::even(send, comm.group.size()).map(|(input, all)| (input, Some(all)))?,
+        false => (Buffer::Nothing, None),
     };
-    scattering(comm, root, input, Some(blocks).filter(|_| at_root), recv, in_place, true)
+    scattering(comm, role, input, blocks, recv, true)
 }
 
-fn scatterv<N: Whole, D: Whole>(
+/// `send` describes the blocks of as many ranks as it is called with, at the root.
+pub(crate) fn scatterv(
     comm: &Held<Comm>,
-    (buf, counts, displs, sendtype): (*const c_void, *const N, *const D, MPI_Datatype),
-    recv: Elements<*mut c_void>,
+    send: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
+    recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
-    let described = |ranks| side::described(buf, counts, displs, ranks, sendtype);
     if comm.remote.is_some() {
-        return inter::scatter(comm, recv, root, || described(comm.peers().size()));
+        return inter::scatter(comm, recv, root, send);
     }
-    let Roles { root, at_root, in_place } = roles(comm, root, recv.0, "recvbuf")?;
-    let (input, blocks) = match at_root {
+    let role = role(comm, root, recv, "recvbuf")?;
+    let (input, blocks) = match role.at_root {
         true => {
-            let (input, blocks) = side::of_blocks(described(comm.group.size())?)?;
+            let (input, blocks) = buffers::of_blocks(send(comm.group.size())?)?;
             (input, Some(blocks))
         }
-        false => (side::Side::Nothing, None),
+        false => (Buffer::Nothing, None),
     };
-    scattering(comm, root, input, blocks, recv, in_place, false)
+    scattering(comm, role, input, blocks, recv, false)
 }
 
+/// `even`: all blocks are as long as the own one.
 fn scattering(
     comm: &Held<Comm>,
-    root: u32,
-    input: side::Side,
+    Role { root, in_place, .. }: Role,
+    input: Buffer,
     blocks: Option<Blocks>,
-    recv: Elements<*mut c_void>,
-    in_place: bool,
+    recv: Choice,
     even: bool,
 ) -> Result<Plan, Fault> {
     if in_place {
@@ -159,53 +158,9 @@ fn scattering(
         let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
         return Ok(Plan::Group(Recipe { output: input, in_place, reads: true, ..recipe }));
     }
-    let output = side::one(recv.0, recv.1, recv.2)?;
+    let output = buffers::one(recv)?;
     let own = output.len();
     let blocks = blocks.or(even.then_some(Blocks::Even(own)));
     let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
     Ok(Plan::Group(Recipe { input, output, ..recipe }))
-}
-
-collective! {
-    MPI_Bcast MPI_Bcast_c MPI_Ibcast MPI_Ibcast_c MPI_Bcast_init MPI_Bcast_init_c
-    (buffer: *mut c_void, count: N, datatype: MPI_Datatype, root: c_int) comm {
-        let call = Call::new("MPI_Bcast").rooted(root).of_bytes(count.wide(), datatype);
-        (call, bcast(&comm, (buffer, count.wide(), datatype), root))
-    }
-}
-
-collective! {
-    MPI_Gather MPI_Gather_c MPI_Igather MPI_Igather_c MPI_Gather_init MPI_Gather_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = gather(&comm, (sendbuf, sendcount.wide(), sendtype), (recvbuf, recvcount.wide(), recvtype), root);
-        (Call::new("MPI_Gather").rooted(root), plan)
-    }
-}
-
-collective! {
-    MPI_Gatherv MPI_Gatherv_c MPI_Igatherv MPI_Igatherv_c MPI_Gatherv_init MPI_Gatherv_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcounts: *const N, displs: *const D, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = gatherv(&comm, (sendbuf, sendcount.wide(), sendtype), (recvbuf, recvcounts, displs, recvtype), root);
-        (Call::new("MPI_Gatherv").rooted(root), plan)
-    }
-}
-
-collective! {
-    MPI_Scatter MPI_Scatter_c MPI_Iscatter MPI_Iscatter_c MPI_Scatter_init MPI_Scatter_init_c
-    (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = scatter(&comm, (sendbuf, sendcount.wide(), sendtype), (recvbuf, recvcount.wide(), recvtype), root);
-        (Call::new("MPI_Scatter").rooted(root), plan)
-    }
-}
-
-collective! {
-    MPI_Scatterv MPI_Scatterv_c MPI_Iscatterv MPI_Iscatterv_c MPI_Scatterv_init MPI_Scatterv_init_c
-    (sendbuf: *const c_void, sendcounts: *const N, displs: *const D, sendtype: MPI_Datatype,
-     recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = scatterv(&comm, (sendbuf, sendcounts, displs, sendtype), (recvbuf, recvcount.wide(), recvtype), root);
-        (Call::new("MPI_Scatterv").rooted(root), plan)
-    }
 }

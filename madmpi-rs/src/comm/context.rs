@@ -5,16 +5,17 @@
 //!
 //! One that was given back is given out again once 1024 others wait for that too, or no fresh ones are left. Another member may
 //! not be as far yet: freeing is not synchronised, and requests keep a communicator that was freed. So members are asked before
-//! one is used again ([`super::meeting`]).
+//! one is used again ([`super::agreement`]).
 //!
 //! Rejected: giving a context back when all members have freed theirs (a barrier that goes on behind the program's back); asking
 //! for fresh ones too (a second round for each new communicator).
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
+use crate::job;
 
 const BITS: u32 = 31;
 /// So many wait before the first of them is given out again.
@@ -50,8 +51,18 @@ pub(crate) struct Offer {
     pub(crate) again: bool,
 }
 
+/// The contexts of this process.
+///
+/// # Errors
+/// MPI is not initialised.
+pub(crate) fn all() -> Result<&'static Contexts, Fault> {
+    static ALL: OnceLock<Contexts> = OnceLock::new();
+    let session = job::session()?;
+    Ok(ALL.get_or_init(|| Contexts::new(session.rank(), session.size())))
+}
+
 impl Contexts {
-    pub(crate) fn new(process: u32, size: u32) -> Contexts {
+    fn new(process: u32, size: u32) -> Contexts {
         let bits = BITS - size.next_power_of_two().ilog2();
         let fresh = if process == 0 { 2 } else { 0 };
         let (unused, back, used) = (Vec::new(), VecDeque::new(), HashSet::from([WORLD, OWN]));

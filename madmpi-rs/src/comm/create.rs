@@ -3,12 +3,11 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use super::meeting::Meeting;
-use super::{Comm, Parts};
+use super::agreement::Agreement;
+use super::{Comm, Parts, context};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
-use crate::process;
 
 /// Part of a split.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +29,7 @@ impl Comm {
     /// # Errors
     /// Those of groups that failed; there are too many.
     pub(crate) fn twin(&self) -> Result<Arc<Comm>, Fault> {
-        let context = Meeting::of_comm(self)?.agree()?;
+        let context = Agreement::of_comm(self)?.agree()?;
         Comm::new(self.parts_of_twin(context))
     }
 
@@ -49,8 +48,8 @@ impl Comm {
     /// As [`Comm::twin`]; a function says no.
     pub(crate) fn duplicate(&self) -> Result<Arc<Comm>, Fault> {
         let new = self.twin()?;
-        if let Some(topology) = self.topology.get() {
-            new.set_topology(topology.clone());
+        if let Some(topology) = self.share_topology() {
+            new.set_topology(topology);
         }
         match self.attributes.copy_to(self.handle().0, &new.attributes) {
             Ok(()) => Ok(new),
@@ -67,8 +66,8 @@ impl Comm {
     /// # Errors
     /// As [`Comm::twin`].
     pub(crate) fn split(&self, own: Place) -> Result<Option<Arc<Comm>>, Fault> {
-        let meeting = Meeting::of_comm(self)?;
-        let contexts = &process::get()?.contexts;
+        let agreement = Agreement::of_comm(self)?;
+        let contexts = context::all()?;
         loop {
             // Everybody offers a context; that of the part's leader is taken.
             let offer = if own.colour == 0 { None } else { Some(contexts.offer()) };
@@ -79,7 +78,7 @@ impl Comm {
                 None => (0, FRESH),
             };
             let key = i64::from(own.key) - i64::from(i32::MIN);
-            let [here, there] = meeting.gather([own.colour, key as u64, context.into(), kind])?;
+            let [here, there] = agreement.gather([own.colour, key as u64, context.into(), kind])?;
             let offer = offer.transpose()?;
             let all = || here.iter().chain(&there);
             if all().any(|says| says[3] == NONE_LEFT) {
@@ -101,7 +100,7 @@ impl Comm {
             // One that was used before: all look, as all see that there is one.
             let again = all().any(|says| says[3] == AGAIN);
             let known = taken.is_some_and(|context| contexts.is_used(context));
-            if again && meeting.any(known)? {
+            if again && agreement.any(known)? {
                 if let Some(offer) = offer.filter(|offer| Some(offer.context) == taken) {
                     contexts.withdraw(offer);
                 }
@@ -142,7 +141,7 @@ impl Comm {
     pub(crate) fn create_alone(&self, group: &Arc<Group>, tag: c_int) -> Result<Arc<Comm>, Fault> {
         let key = u64::from(self.context) << 32 | tag as u64;
         let members = self.session.group_with_key(group.members(), key)?;
-        let context = Meeting::of_group(&members).agree()?;
+        let context = Agreement::of_group(&members).agree()?;
         let errhandler = self.errhandler();
         Comm::new(Parts { context, group: group.clone(), remote: None, errhandler })
     }

@@ -6,12 +6,10 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use super::Comm;
-use super::calls::give;
 use super::create::Place;
 use crate::abi::*;
-use crate::call::mpi;
 use crate::error::Fault;
-use crate::{info, process};
+use crate::{info, job};
 
 const RESOURCE: &[u8] = b"mpi_hw_resource_type";
 const SHARED: &[u8] = b"mpi_shared_memory";
@@ -19,16 +17,16 @@ const SET: &[u8] = b"mpi_pset_name";
 
 /// A number that processes have in common that can share memory: those of one system that has not been started again since,
 /// and of one name space of such memory.
-fn memory() -> u64 {
+pub(crate) fn memory() -> u64 {
     let mut hasher = DefaultHasher::new();
-    process::host().hash(&mut hasher);
+    job::host().hash(&mut hasher);
     std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
     std::fs::metadata("/proc/self/ns/ipc").map(|space| space.ino()).ok().hash(&mut hasher);
     hasher.finish() | 1 // 0 is the colour of nobody
 }
 
 /// The colour that the value of a key stands for.
-fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
+pub(crate) fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     if info == MPI_INFO_NULL {
         return Ok(0);
     }
@@ -40,13 +38,17 @@ fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     let set = entries.get(SET).filter(|_| sets && entries.get(RESOURCE).is_none());
     Ok(match set {
         Some(b"mpi://WORLD") => 1,
-        Some(b"mpi://SELF") => u64::from(process::get()?.session.rank()) + 1,
+        Some(b"mpi://SELF") => u64::from(job::session()?.rank()) + 1,
         _ => 0,
     })
 }
 
 /// The part in which memory is shared, if that is not all of it.
-fn unguided(comm: &Comm, key: c_int, info: MPI_Info) -> Result<Option<Arc<Comm>>, Fault> {
+pub(crate) fn unguided(
+    comm: &Comm,
+    key: c_int,
+    info: MPI_Info,
+) -> Result<Option<Arc<Comm>>, Fault> {
     info::check(info)?;
     let Some(part) = comm.split(Place { colour: memory(), key })? else { return Ok(None) };
     if part.group.size() == comm.group.size() {
@@ -57,25 +59,4 @@ fn unguided(comm: &Comm, key: c_int, info: MPI_Info) -> Result<Option<Arc<Comm>>
         info::get(info)?.entries().set(RESOURCE, SHARED);
     }
     Ok(Some(part))
-}
-
-mpi! {
-    fn MPI_Comm_split_type(
-        comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: *mut MPI_Comm,
-    ) on comm {
-        give(newcomm, None)?;
-        info::check(info)?;
-        let colour = match split_type {
-            MPI_UNDEFINED => 0,
-            MPI_COMM_TYPE_SHARED => memory(),
-            MPI_COMM_TYPE_HW_GUIDED => guided(info, false)?,
-            MPI_COMM_TYPE_RESOURCE_GUIDED => guided(info, true)?,
-            MPI_COMM_TYPE_HW_UNGUIDED => return give(newcomm, unguided(&comm, key, info)?),
-            _ => {
-                let why = "it is one of MPI_COMM_TYPE_..., or MPI_UNDEFINED";
-                return Err(Fault::argument(MPI_ERR_ARG, "split_type", split_type, why));
-            }
-        };
-        give(newcomm, comm.split(Place { colour, key })?)
-    }
 }

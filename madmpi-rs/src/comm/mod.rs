@@ -13,28 +13,27 @@
 //! | `kinds` | parts by what processes share |
 //! | `calls` | the functions of communicators as such |
 
-mod calls;
+mod agreement;
 pub(crate) mod context;
 mod create;
-mod idup;
-mod inter;
-mod kinds;
-mod meeting;
+pub(crate) mod inter;
+pub(crate) mod kinds;
 
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::abi::*;
 use crate::attribute::Attributes;
+use crate::buffer::Buffer;
+use crate::errhandler;
 use crate::errhandler::Errhandler;
-use crate::error::Fault;
+use crate::error::{Fault, HandlesErrors};
 use crate::group::Group;
 use crate::handle::{Held, Table};
-use crate::p2p::buffer::Buffer;
-use crate::process;
+use crate::job;
 use crate::topology::Topology;
 
-pub(crate) use calls::{give, intra};
+pub(crate) use agreement::Agreement;
 pub(crate) use create::Place;
 
 static COMMS: Table<Comm> = Table::new();
@@ -43,7 +42,7 @@ static COMMS: Table<Comm> = Table::new();
 pub(crate) const TAG_UB: c_int = (1 << 30) - 1;
 const INTERNAL: u64 = 1 << 31;
 /// Internal tags, beside those that have a tag of the program's.
-const MEETING: u32 = 0;
+pub(crate) const AGREEMENT: u32 = 0;
 /// Announcements of partitioned messages; their units have the numbers from `1 << 29` on.
 pub(crate) const PARTITIONED: u32 = 1;
 
@@ -80,13 +79,53 @@ pub(crate) struct Parts {
     pub(crate) errhandler: Errhandler,
 }
 
+/// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+static PREDEFINED: OnceLock<[Arc<Comm>; 2]> = OnceLock::new();
+
+/// Makes the predefined communicators.
+///
+/// # Errors
+/// None that are known.
+pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
+    let world = Group::new((0..session.size()).collect());
+    let own = Group::new(vec![session.rank()]);
+    let world = Comm::predefined(MPI_COMM_WORLD, session, world)?;
+    let own = Comm::predefined(MPI_COMM_SELF, session, own)?;
+    PREDEFINED.get_or_init(|| [world, own]);
+    Ok(())
+}
+
+#[inline]
+fn predefined(comm: MPI_Comm) -> Option<Held<Comm>> {
+    let [world, own] = PREDEFINED.get().filter(|_| job::is_world_up())?;
+    match comm {
+        MPI_COMM_WORLD => Some(Held::Fixed(world)),
+        MPI_COMM_SELF => Some(Held::Fixed(own)),
+        _ => None,
+    }
+}
+
+/// `MPI_COMM_SELF`, whose error handler is invoked for faults that concern no object.
+pub(crate) fn own() -> Option<&'static Arc<Comm>> {
+    PREDEFINED.get().filter(|_| !job::is_over()).map(|[_, own]| own)
+}
+
+/// The group of `MPI_COMM_WORLD` (0) or `MPI_COMM_SELF` (1), which sessions have too.
+///
+/// # Errors
+/// MPI is not initialised.
+pub(crate) fn predefined_group(number: usize) -> Result<&'static Arc<Group>, Fault> {
+    let comm = PREDEFINED.get().and_then(|all| all.get(number));
+    comm.map(|comm| &comm.group).ok_or_else(|| Fault::new(MPI_ERR_OTHER, "MPI is not initialised"))
+}
+
 /// The communicator that a handle stands for.
 ///
 /// # Errors
 /// None.
 #[inline]
 pub(crate) fn get(comm: MPI_Comm) -> Result<Held<Comm>, Fault> {
-    if let Some(comm) = process::predefined(comm) {
+    if let Some(comm) = predefined(comm) {
         return Ok(comm);
     }
     COMMS.get(comm.0).map(Held::Shared).ok_or_else(|| bad(comm))
@@ -104,7 +143,7 @@ fn bad(comm: MPI_Comm) -> Fault {
         MPI_COMM_WORLD | MPI_COMM_SELF => "it exists between MPI_Init and MPI_Finalize only",
         _ => "it is not a communicator, or was freed",
     };
-    Fault::argument(MPI_ERR_COMM, "comm", format_args!("{:#x}", comm.0), why)
+    Fault::handle(MPI_ERR_COMM, "comm", comm.0, why)
 }
 
 #[cold]
@@ -112,8 +151,14 @@ pub(crate) fn bad_tag(tag: c_int, or: &str) -> Fault {
     Fault::argument(MPI_ERR_TAG, "tag", tag, &format!("tags are 0 to {TAG_UB}{or}"))
 }
 
+impl HandlesErrors for Comm {
+    fn handle_error(&self, class: c_int, text: &str) -> c_int {
+        errhandler::invoke(&self.errhandler(), self.handle().0, class, text)
+    }
+}
+
 impl Comm {
-    pub(crate) fn predefined(
+    fn predefined(
         handle: MPI_Comm,
         session: &newmad::Session,
         group: Arc<Group>,
@@ -157,13 +202,12 @@ impl Comm {
     /// # Errors
     /// There are too many.
     pub(crate) fn new(parts: Parts) -> Result<Arc<Comm>, Fault> {
-        let process = process::get()?;
         let context = parts.context;
-        if !process.contexts.take(context) {
+        if !context::all()?.take(context) {
             return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
         }
         // From here on the context goes back when the communicator does.
-        let comm = Arc::new(Comm::of(&process.session, parts)?);
+        let comm = Arc::new(Comm::of(job::session()?, parts)?);
         let handle = COMMS.insert(comm.clone());
         let handle =
             handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators exist"))?;
@@ -179,12 +223,7 @@ impl Comm {
         let handle = self.handle();
         if matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) {
             let why = "MPI_COMM_WORLD and MPI_COMM_SELF are there until MPI_Finalize";
-            return Err(Fault::argument(
-                MPI_ERR_COMM,
-                "comm",
-                format_args!("{:#x}", handle.0),
-                why,
-            ));
+            return Err(Fault::handle(MPI_ERR_COMM, "comm", handle.0, why));
         }
         self.attributes.delete_all(handle.0)?;
         COMMS.remove(handle.0);
@@ -210,6 +249,11 @@ impl Comm {
 
     pub(crate) fn topology(&self) -> Option<&Topology> {
         self.topology.get().map(|topology| &**topology)
+    }
+
+    /// The topology, to give it to another communicator.
+    pub(crate) fn share_topology(&self) -> Option<Arc<Topology>> {
+        self.topology.get().cloned()
     }
 
     /// Once, before the program has it.
@@ -278,6 +322,15 @@ impl Comm {
     /// As [`Comm::internal_tag`], for what the program gives a tag to.
     pub(crate) fn internal_tag_of(&self, tag: c_int) -> u64 {
         self.internal_tag(1 << 30 | tag as u32)
+    }
+
+    /// # Errors
+    /// It is an intercommunicator.
+    pub(crate) fn check_intra(&self) -> Result<(), Fault> {
+        match self.remote {
+            None => Ok(()),
+            Some(_) => Err(Fault::new(MPI_ERR_COMM, "argument comm is an intercommunicator")),
+        }
     }
 
     #[inline]
@@ -356,8 +409,8 @@ impl Drop for Comm {
         self.collectives.take();
         self.checking.take();
         self.both.take();
-        if let Ok(process) = process::get() {
-            process.contexts.release(self.context);
+        if let Ok(contexts) = context::all() {
+            contexts.release(self.context);
         }
     }
 }

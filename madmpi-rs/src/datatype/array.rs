@@ -6,11 +6,9 @@
 use core::ffi::c_int;
 
 use super::construct::number;
-use super::shape::{Join, Made, Part, Shape};
-use super::{get, give};
+use super::shape::{Join, Part, Shape};
 use crate::abi::*;
-use crate::call::mpi;
-use crate::error::{Fault, array};
+use crate::error::Fault;
 
 /// An array that is being put together.
 struct Pieces {
@@ -89,7 +87,7 @@ fn inwards(dimensions: usize, order: c_int) -> Result<Vec<usize>, Fault> {
     }
 }
 
-fn dimensions(ndims: c_int) -> Result<usize, Fault> {
+pub(crate) fn dimensions(ndims: c_int) -> Result<usize, Fault> {
     match number(ndims.into(), "ndims")? {
         0 => Err(Fault::argument(MPI_ERR_ARG, "ndims", 0, "an array has dimensions")),
         ndims => Ok(ndims),
@@ -141,7 +139,7 @@ fn places(rank: c_int, grid: &[c_int]) -> Vec<i64> {
 }
 
 /// The part of an array that is a subarray.
-pub(super) fn subarray(
+pub(crate) fn subarray(
     old: &Shape,
     sizes: &[i64],
     lens: &[i64],
@@ -167,15 +165,15 @@ pub(super) fn subarray(
 
 /// One dimension of a distributed array: its size, its distribution with its argument, and the processes along it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Dimension {
-    pub(super) size: i64,
-    pub(super) distribution: c_int,
-    pub(super) argument: c_int,
-    pub(super) processes: c_int,
+pub(crate) struct Dimension {
+    pub(crate) size: i64,
+    pub(crate) distribution: c_int,
+    pub(crate) argument: c_int,
+    pub(crate) processes: c_int,
 }
 
 /// The part of a distributed array that a process has.
-pub(super) fn darray(
+pub(crate) fn darray(
     old: &Shape,
     size: c_int,
     rank: c_int,
@@ -210,52 +208,9 @@ pub(super) fn darray(
     pieces.finish()
 }
 
-mpi! {
-    fn MPI_Type_create_subarray / MPI_Type_create_subarray_c (
-        ndims: c_int, array_of_sizes: *const N, array_of_subsizes: *const N, array_of_starts: *const N,
-        order: c_int, oldtype: MPI_Datatype, newtype: *mut MPI_Datatype,
-    ) {
-        let (old, count) = (get(oldtype)?, dimensions(ndims)? as i64);
-        let wide = |place: *const N, name| -> Result<Vec<i64>, Fault> {
-            Ok(array(place, count, name)?.iter().map(|&value| value.into()).collect())
-        };
-        let sizes = wide(array_of_sizes, "array_of_sizes")?;
-        let lens = wide(array_of_subsizes, "array_of_subsizes")?;
-        let starts = wide(array_of_starts, "array_of_starts")?;
-        let part = subarray(old.shape(), &sizes, &lens, &starts, order)?;
-        let made = Made::by(MPI_COMBINER_SUBARRAY, size_of::<N>() == 8).integer(ndims);
-        let made = made.numbers(sizes).numbers(lens).numbers(starts).integer(order);
-        give(newtype, Shape::new(made.of(old.shape()), part)?, false)
-    }
-
-    fn MPI_Type_create_darray / MPI_Type_create_darray_c (
-        size: c_int, rank: c_int, ndims: c_int, array_of_gsizes: *const N, array_of_distribs: *const c_int,
-        array_of_dargs: *const c_int, array_of_psizes: *const c_int, order: c_int, oldtype: MPI_Datatype,
-        newtype: *mut MPI_Datatype,
-    ) {
-        let (old, count) = (get(oldtype)?, dimensions(ndims)? as i64);
-        let sizes = array(array_of_gsizes, count, "array_of_gsizes")?;
-        let distributions = array(array_of_distribs, count, "array_of_distribs")?;
-        let arguments = array(array_of_dargs, count, "array_of_dargs")?;
-        let processes = array(array_of_psizes, count, "array_of_psizes")?;
-        let all: Vec<Dimension> = (0..count as usize)
-            .map(|at| Dimension {
-                size: sizes[at].into(),
-                distribution: distributions[at],
-                argument: arguments[at],
-                processes: processes[at],
-            })
-            .collect();
-        let part = darray(old.shape(), size, rank, &all, order)?;
-        let made = Made::by(MPI_COMBINER_DARRAY, size_of::<N>() == 8);
-        let made = made.integers(&[size, rank, ndims]).numbers(all.iter().map(|one| one.size));
-        let made = made.integers(distributions).integers(arguments).integers(processes);
-        give(newtype, Shape::new(made.integer(order).of(old.shape()), part)?, false)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::get;
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;

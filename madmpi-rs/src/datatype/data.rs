@@ -18,8 +18,9 @@ use std::sync::Arc;
 
 use newmad::raw::Memory;
 
+use super::copy;
+use super::object::Datatype;
 use super::shape::Shape;
-use super::{Datatype, copy};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -191,7 +192,7 @@ impl Data {
 }
 
 /// Addresses relative to null are right if the type has absolute ones.
-pub(super) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
+pub(crate) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
     // No program has data in its first page.
     if at.is_null() && (0..4096).contains(&shape.part.true_bounds().0) {
         return Err(Fault::argument(

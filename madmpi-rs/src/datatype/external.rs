@@ -3,18 +3,11 @@
 //! Numbers are big-endian, of the sizes in the table of `basic`; `long double` is IEEE's number of 128 bits. Where a type is
 //! shorter there than here (`long`, wide characters), values that do not fit are an error.
 
-use core::ffi::{c_char, c_void};
-
-use super::basic::{Basic, ROWS, Row};
 use super::construct::number;
-use super::data::check;
-use super::get;
-use super::packing::{room, size_out};
+use super::rows::{Basic, ROWS, Row};
 use super::shape::Shape;
 use crate::abi::*;
-use crate::call::mpi;
-use crate::env::text_in;
-use crate::error::{Fault, out, read};
+use crate::error::Fault;
 
 /// How the numbers that elements consist of are converted.
 #[derive(Clone, Copy)]
@@ -149,7 +142,7 @@ fn external(shape: &Shape) -> usize {
 
 /// # Errors
 /// So much memory does not exist.
-fn external_size(count: i64, shape: &Shape) -> Result<usize, Fault> {
+pub(crate) fn size(count: i64, shape: &Shape) -> Result<usize, Fault> {
     let bytes = number(count, "count")?.checked_mul(external(shape));
     bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
         Fault::argument(MPI_ERR_COUNT, "count", count, "so much memory does not exist")
@@ -172,7 +165,12 @@ fn each(shape: &Shape, count: usize, mut show: impl FnMut(isize, &Row, (Way, usi
 
 /// # Safety
 /// The elements are readable; `to` has room for them in `external32`.
-unsafe fn pack(shape: &Shape, from: *const u8, count: usize, to: *mut u8) -> Result<(), Fault> {
+pub(crate) unsafe fn pack(
+    shape: &Shape,
+    from: *const u8,
+    count: usize,
+    to: *mut u8,
+) -> Result<(), Fault> {
     let (mut to, mut result) = (to, Ok(()));
     each(shape, count, |at, row, (way, here, there)| {
         // SAFETY: the caller's promise.
@@ -194,7 +192,7 @@ unsafe fn pack(shape: &Shape, from: *const u8, count: usize, to: *mut u8) -> Res
 
 /// # Safety
 /// The elements are writable; `from` has them in `external32`.
-unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
+pub(crate) unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
     let mut from = from;
     each(shape, count, |at, _, (way, here, there)| {
         // SAFETY: the caller's promise.
@@ -209,65 +207,9 @@ unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
     });
 }
 
-/// # Errors
-/// It is not the one that there is.
-fn known(datarep: *const c_char) -> Result<(), Fault> {
-    match text_in(datarep, "datarep")? {
-        name if name == "external32" => Ok(()),
-        name => Err(Fault::argument(
-            MPI_ERR_UNSUPPORTED_DATAREP,
-            "datarep",
-            name,
-            "only external32 is known",
-        )),
-    }
-}
-
-mpi! {
-    fn MPI_Pack_external / MPI_Pack_external_c (
-        datarep: *const c_char, inbuf: *const c_void, incount: N, datatype: MPI_Datatype,
-        outbuf: *mut c_void, outsize: B, position: *mut B,
-    ) {
-        known(datarep)?;
-        let datatype = get(datatype)?;
-        let bytes = external_size(incount.into(), datatype.shape())?;
-        let begin = read(position.cast_const(), "position")?;
-        let to = room(outbuf, outsize as i64, begin as i64, bytes, MPI_ERR_ARG)?;
-        if bytes > 0 {
-            check(inbuf.cast_mut().cast(), datatype.shape())?;
-            // SAFETY: there is room; the program's promise that the elements are there, apart from the buffer.
-            unsafe { pack(datatype.shape(), inbuf.cast(), incount as usize, to)? };
-        }
-        out(position, "position", begin + bytes as B)
-    }
-
-    fn MPI_Unpack_external / MPI_Unpack_external_c (
-        datarep: *const c_char, inbuf: *const c_void, insize: B, position: *mut B, outbuf: *mut c_void,
-        outcount: N, datatype: MPI_Datatype,
-    ) {
-        known(datarep)?;
-        let datatype = get(datatype)?;
-        let bytes = external_size(outcount.into(), datatype.shape())?;
-        let begin = read(position.cast_const(), "position")?;
-        let from = room(inbuf, insize as i64, begin as i64, bytes, MPI_ERR_TRUNCATE)?;
-        if bytes > 0 {
-            check(outbuf.cast(), datatype.shape())?;
-            // SAFETY: the data are inside; the program's promise for the elements.
-            unsafe { unpack(datatype.shape(), from, outbuf.cast(), outcount as usize) };
-        }
-        out(position, "position", begin + bytes as B)
-    }
-
-    fn MPI_Pack_external_size / MPI_Pack_external_size_c (
-        datarep: *const c_char, incount: N, datatype: MPI_Datatype, size: *mut B,
-    ) {
-        known(datarep)?;
-        size_out(size, "size", external_size(incount.into(), get(datatype)?.shape())?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::get;
     use super::*;
     use proptest::prelude::*;
 

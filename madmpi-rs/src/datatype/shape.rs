@@ -12,8 +12,8 @@
 use core::ffi::c_int;
 use std::sync::{Arc, OnceLock};
 
-use super::basic::{ROWS, Row};
 use super::flat::{Flat, List};
+use super::rows::{ROWS, Row};
 use crate::abi::*;
 use crate::error::Fault;
 

@@ -1,6 +1,5 @@
 //! Groups: ordered sets of processes.
 
-mod calls;
 pub(crate) mod set;
 
 use std::collections::HashMap;
@@ -71,7 +70,7 @@ pub(crate) fn get(group: MPI_Group) -> Result<Held<Group>, Fault> {
             MPI_GROUP_NULL => "MPI_GROUP_NULL is no group",
             _ => "it is not a group, or was freed",
         };
-        Fault::argument(MPI_ERR_GROUP, "group", format_args!("{:#x}", group.0), why)
+        Fault::handle(MPI_ERR_GROUP, "group", group.0, why)
     })
 }
 
@@ -85,4 +84,14 @@ pub(crate) fn handle(group: Arc<Group>) -> Result<MPI_Group, Fault> {
     }
     let handle = GROUPS.insert(group);
     handle.map(MPI_Group).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many groups exist"))
+}
+
+/// Ends a handle.
+///
+/// # Errors
+/// It stands for no group.
+pub(crate) fn free(group: MPI_Group) -> Result<(), Fault> {
+    get(group)?;
+    GROUPS.remove(group.0);
+    Ok(())
 }

@@ -28,21 +28,21 @@ impl Group {
     }
 
     /// All of this one, then those of the other that are not here.
-    pub(super) fn union(&self, other: &Group) -> Vec<u32> {
+    pub(crate) fn union(&self, other: &Group) -> Vec<u32> {
         let more = other.members().iter().copied().filter(|&member| !self.contains(member));
         self.members().iter().copied().chain(more).collect()
     }
 
-    pub(super) fn intersection(&self, other: &Group) -> Vec<u32> {
+    pub(crate) fn intersection(&self, other: &Group) -> Vec<u32> {
         self.members().iter().copied().filter(|&member| other.contains(member)).collect()
     }
 
-    pub(super) fn difference(&self, other: &Group) -> Vec<u32> {
+    pub(crate) fn difference(&self, other: &Group) -> Vec<u32> {
         self.members().iter().copied().filter(|&member| !other.contains(member)).collect()
     }
 
     /// Those with these ranks, in this order. The error: the first rank that does not exist or is there twice.
-    pub(super) fn including(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
+    pub(crate) fn including(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
         let mut taken = vec![false; self.members().len()];
         let one = |&rank: &i64| {
             let index = usize::try_from(rank).ok().filter(|&index| index < taken.len());
@@ -53,7 +53,7 @@ impl Group {
     }
 
     /// Those without these ranks. The error is as of [`Group::including`].
-    pub(super) fn excluding(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
+    pub(crate) fn excluding(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
         self.including(ranks)?;
         let mut left: Vec<Option<u32>> = self.members().iter().copied().map(Some).collect();
         ranks.iter().for_each(|&rank| left[rank as usize] = None);
@@ -62,7 +62,7 @@ impl Group {
 }
 
 /// The ranks of ranges `first, last, stride`. The error: a range that is none.
-pub(super) fn ranks(ranges: &[[i32; 3]], size: u32) -> Result<Vec<i64>, [i32; 3]> {
+pub(crate) fn ranks(ranges: &[[i32; 3]], size: u32) -> Result<Vec<i64>, [i32; 3]> {
     let mut all = Vec::new();
     for &range in ranges {
         let [first, last, stride] = range.map(i64::from);

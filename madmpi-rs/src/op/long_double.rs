@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::number::{Element, Floating};
+use super::element::{Element, Floating};
 
 /// Whether this machine has the type.
 pub(super) const HERE: bool = cfg!(target_arch = "x86_64");

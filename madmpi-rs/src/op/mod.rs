@@ -13,9 +13,11 @@
 //! any kind (negative ones, elements that interleave) need no further thought. The function of a program gets elements laid
 //! out as its datatype says, in memory aligned for them.
 
-mod calls;
+mod element;
+mod kernel;
+mod local;
 mod long_double;
-mod number;
+mod operator;
 mod predefined;
 mod user;
 
@@ -30,13 +32,11 @@ use crate::handle::{Held, Table};
 use predefined::Predefined;
 use user::User;
 
-static OPS: Table<User> = Table::new();
+pub(crate) use local::combine;
+pub(crate) use operator::Op;
+pub(crate) use user::{Function, Large, Small};
 
-/// An operator.
-pub(crate) enum Op {
-    Predefined(Predefined),
-    User(Arc<User>),
-}
+static OPS: Table<User> = Table::new();
 
 /// The operator that a handle stands for.
 ///
@@ -55,16 +55,7 @@ fn bad(op: MPI_Op) -> Fault {
         MPI_OP_NULL => "MPI_OP_NULL is no operator",
         _ => "it is not an operator, or was freed",
     };
-    Fault::argument(MPI_ERR_OP, "op", format_args!("{:#x}", op.0), why)
-}
-
-impl Op {
-    pub(crate) fn is_commutative(&self) -> bool {
-        match self {
-            Op::Predefined(predefined) => predefined.is_commutative(),
-            Op::User(user) => user.commutative,
-        }
-    }
+    Fault::handle(MPI_ERR_OP, "op", op.0, why)
 }
 
 /// What combines packed elements of that type; see the module.
@@ -82,5 +73,30 @@ pub(crate) fn operator(op: &Op, datatype: &Held<Datatype>) -> Result<Operator, F
             let apply = move |left: &[u8], into: &mut [u8]| user.packed(&of, left, into);
             Ok(Operator::new(datatype.size, commutative, apply))
         }
+    }
+}
+
+/// Makes an operator of the program's function.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn insert(function: Function, commutative: bool) -> Result<MPI_Op, Fault> {
+    let handle = OPS.insert(Arc::new(User { function, commutative }));
+    handle.map(MPI_Op).ok_or_else(|| {
+        Fault::new(MPI_ERR_NO_MEM, "there are as many operators as there are handles")
+    })
+}
+
+/// Ends a handle.
+///
+/// # Errors
+/// It stands for none, or for one of the standard's.
+pub(crate) fn free(op: MPI_Op) -> Result<(), Fault> {
+    match get(op)? {
+        Op::Predefined(_) => {
+            let why = "the standard's own operators cannot be freed";
+            Err(Fault::handle(MPI_ERR_OP, "op", op.0, why))
+        }
+        Op::User(_) => OPS.remove(op.0).map(drop).ok_or_else(|| bad(op)),
     }
 }

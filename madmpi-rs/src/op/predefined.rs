@@ -2,8 +2,8 @@
 
 use core::ffi::c_char;
 
+use super::kernel::{self, Kernel};
 use super::long_double;
-use super::number::{self, Kernel};
 use crate::abi::*;
 use crate::datatype::{Basic, Datatype, Row, Value};
 use crate::error::Fault;
@@ -130,7 +130,26 @@ impl Predefined {
     /// The standard does not define the operator for the type.
     pub(super) fn kernel(self, datatype: &Datatype) -> Result<Kernel, Fault> {
         let row = datatype.row.filter(|row| self.takes(family(row)) && is_here(row));
-        row.and_then(|row| number::kernel(self, operand(row))).ok_or_else(|| self.refused(datatype))
+        row.and_then(|row| self.kernel_of(operand(row))).ok_or_else(|| self.refused(datatype))
+    }
+
+    /// What combines packed elements of a basic type, if anything does.
+    fn kernel_of(self, basic: Basic) -> Option<Kernel> {
+        match self {
+            Sum => kernel::sums(basic),
+            Product => kernel::products(basic),
+            Min => kernel::minima(basic),
+            Max => kernel::maxima(basic),
+            MinLoc => kernel::minima_with_places(basic),
+            MaxLoc => kernel::maxima_with_places(basic),
+            And => kernel::logical_and(basic),
+            Or => kernel::logical_or(basic),
+            Xor => kernel::logical_xor(basic),
+            BitAnd => kernel::bitwise_and(basic),
+            BitOr => kernel::bitwise_or(basic),
+            BitXor => kernel::bitwise_xor(basic),
+            Replace | NoOp => None,
+        }
     }
 
     #[cold]

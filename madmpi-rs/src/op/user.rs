@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::abi::*;
 use crate::datatype::{Datatype, with_handle};
 
-pub(super) type Small =
+pub(crate) type Small =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut MPI_Datatype);
-pub(super) type Large =
+pub(crate) type Large =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
 
 /// As `MPI_Op_create` or `MPI_Op_create_c` got it.
 #[derive(Clone, Copy)]
-pub(super) enum Function {
+pub(crate) enum Function {
     Small(Small),
     Large(Large),
 }

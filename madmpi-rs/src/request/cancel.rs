@@ -1,55 +1,59 @@
 //! Taking requests back, and letting go of them.
 
-use super::wait::{Found, find, take_from};
-use super::{NOBODY, Outcome, SENT, Work, orphans};
+use super::orphans;
+use super::outcome::Outcome;
+use super::state::Work;
+use super::table::{self, NOBODY, SENT};
+use super::take::{Found, take_from};
 use crate::abi::*;
-use crate::call::mpi;
-use crate::error::{Fault, out, read};
+use crate::error::Fault;
 
-mpi! {
-    /// Receives that nothing has matched are taken back; sends never are: they may have been received already.
-    fn MPI_Cancel(request: *mut MPI_Request) {
-        let request = read(request, "request")?;
-        if matches!(request, SENT | NOBODY) {
+/// Cancels a receive that nothing has matched. A send is never cancelled: its peer may have received it already.
+///
+/// # Errors
+/// The request cannot be cancelled, or was not started.
+pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
+    if matches!(request, SENT | NOBODY) {
+        return Ok(());
+    }
+    let locked = table::get(request)?;
+    let operation = match &locked.work {
+        Work::Message(message) => {
+            if message.receives {
+                locked.place.cancel();
+            }
             return Ok(());
         }
-        let locked = find(request)?;
-        let operation = match &locked.work {
-            Work::Message(message) => {
-                if message.receives {
-                    locked.place.cancel();
-                }
-                return Ok(());
-            }
-            Work::Over(_) => return Ok(()),
-            Work::Free | Work::Idle => {
-                let why = "it was not started";
-                return Err(Fault::argument(MPI_ERR_REQUEST, "request", format_args!("{:#x}", request.0), why));
-            }
-            Work::Other(operation) => operation.clone(),
-        };
-        drop(locked);
-        operation.cancel()
-    }
-
-    fn MPI_Request_free(request: *mut MPI_Request) {
-        let handle = read(request, "request")?;
-        if !matches!(handle, SENT | NOBODY) {
-            let mut locked = find(handle)?;
-            if let Work::Idle = locked.work {
-                locked.free();
-            } else {
-                locked.freed = true;
-                match take_from(locked)? {
-                    Found::Pending => orphans::add(handle),
-                    Found::Over { outcome: Outcome { fault: Some(fault), .. }, .. } => {
-                        out(request, "request", MPI_REQUEST_NULL)?;
-                        return Err(fault);
-                    }
-                    Found::Inactive | Found::Over { .. } => {}
-                }
-            }
+        Work::Over(_) => return Ok(()),
+        Work::Free | Work::Idle => {
+            return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, "it was not started"));
         }
-        out(request, "request", MPI_REQUEST_NULL)
+        Work::Other(operation) => operation.clone(),
+    };
+    drop(locked);
+    operation.cancel()
+}
+
+/// Lets go of a request: if it is not over, it goes on without a handle.
+///
+/// # Errors
+/// The handle stands for none; the fault of a request that is over, which is gone then too (the second value).
+pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
+    if matches!(request, SENT | NOBODY) {
+        return Ok(None);
     }
+    let mut locked = table::get(request)?;
+    if let Work::Idle = locked.work {
+        locked.free();
+        return Ok(None);
+    }
+    locked.freed = true;
+    Ok(match take_from(locked)? {
+        Found::Pending => {
+            orphans::add(request);
+            None
+        }
+        Found::Over { outcome: Outcome { fault, .. }, .. } => fault,
+        Found::Inactive => None,
+    })
 }

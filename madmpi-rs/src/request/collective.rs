@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use newmad::coll::Pending;
 use newmad::raw::Awaited;
 
-use super::{Again, Operation, Outcome, new_operation, new_persistent};
+use super::create::{new_operation, new_persistent};
+use super::operation::Operation;
+use super::outcome::Outcome;
+use super::state::Again;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
@@ -39,7 +42,7 @@ impl Operation for Collective {
         };
         let outcome = || match finish() {
             Ok(()) => Outcome::EMPTY,
-            Err(fault) => Outcome::failed(Fault::on_comm(fault, &self.comm)),
+            Err(fault) => Outcome::failed(fault.on(self.comm.share())),
         };
         self.known.get_or_init(outcome).clone()
     }

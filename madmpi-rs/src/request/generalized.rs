@@ -6,19 +6,22 @@ use std::sync::Arc;
 use newmad::raw::Awaited;
 use pioman::Completion;
 
-use super::wait::{Found, take_from};
-use super::{Operation, Outcome, Work, bad, new_operation, table};
+use super::create::new_operation;
+use super::operation::Operation;
+use super::outcome::Outcome;
+use super::state::Work;
+use super::table::{self, bad};
+use super::take::{Found, take_from};
 use crate::abi::*;
-use crate::call::mpi;
-use crate::error::{Fault, out};
-use crate::process;
+use crate::error::Fault;
+use crate::job;
 
-type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
-type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
-type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+pub(crate) type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int;
+pub(crate) type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+pub(crate) type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
 /// See the module.
-pub(crate) struct Generalized {
+struct Generalized {
     query: Option<Query>,
     free: Option<Free>,
     cancel: Option<Cancel>,
@@ -76,52 +79,50 @@ impl Operation for Generalized {
         }
     }
 
-    fn as_generalized(&self) -> Option<&Generalized> {
-        Some(self)
-    }
-}
-
-mpi! {
-    fn MPI_Grequest_start(
-        query_fn: Option<Query>, free_fn: Option<Free>, cancel_fn: Option<Cancel>, extra_state: *mut c_void,
-        request: *mut MPI_Request,
-    ) {
-        out(request, "request", MPI_REQUEST_NULL)?;
-        let operation = Generalized {
-            query: query_fn,
-            free: free_fn,
-            cancel: cancel_fn,
-            extra: extra_state.expose_provenance(),
-            done: Completion::new(),
-            session: process::get()?.session.clone(),
-        };
-        out(request, "request", new_operation(Arc::new(operation))?)
-    }
-
-    fn MPI_Grequest_complete(request: MPI_Request) {
-        // Even if the program has freed it: then it ends here.
-        let locked = table::find(request).ok_or_else(|| bad(request))?;
-        let Work::Other(operation) = &locked.work else { return Err(other(request)) };
-        let (operation, freed) = (operation.clone(), locked.freed);
-        drop(locked);
-        let Some(generalized) = operation.as_generalized() else { return Err(other(request)) };
-        if generalized.done.is_done() {
-            let why = "it was completed before";
-            return Err(Fault::argument(MPI_ERR_REQUEST, "request", format_args!("{:#x}", request.0), why));
+    fn complete(&self) -> Result<(), Fault> {
+        if self.done.is_done() {
+            let why = "argument request is a generalized request that was completed before";
+            return Err(Fault::new(MPI_ERR_REQUEST, why));
         }
-        generalized.done.complete();
-        if freed
-            && let Some(locked) = table::find(request)
-            && let Found::Over { outcome, .. } = take_from(locked)?
-            && let Some(fault) = outcome.fault
-        {
-            return Err(fault);
-        }
+        self.done.complete();
         Ok(())
     }
 }
 
-fn other(request: MPI_Request) -> Fault {
-    let why = "it is not a generalized request";
-    Fault::argument(MPI_ERR_REQUEST, "request", format_args!("{:#x}", request.0), why)
+/// A new generalized request.
+///
+/// # Errors
+/// There are too many requests.
+pub(crate) fn start(
+    query: Option<Query>,
+    free: Option<Free>,
+    cancel: Option<Cancel>,
+    extra: *mut c_void,
+) -> Result<MPI_Request, Fault> {
+    let session = job::session()?.clone();
+    let (extra, done) = (extra.expose_provenance(), Completion::new());
+    new_operation(Arc::new(Generalized { query, free, cancel, extra, done, session }))
+}
+
+/// The program says that the work of a request is done. If it has freed the request, that ends here.
+///
+/// # Errors
+/// The request is none of these, or was completed before; what the program's functions say.
+pub(crate) fn complete(request: MPI_Request) -> Result<(), Fault> {
+    let locked = table::find(request).ok_or_else(|| bad(request))?;
+    let Work::Other(operation) = &locked.work else {
+        let why = "it is not a generalized request";
+        return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, why));
+    };
+    let (operation, freed) = (operation.clone(), locked.freed);
+    drop(locked);
+    operation.complete()?;
+    if freed
+        && let Some(locked) = table::find(request)
+        && let Found::Over { outcome, .. } = take_from(locked)?
+        && let Some(fault) = outcome.fault
+    {
+        return Err(fault);
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::table;
-use super::wait::{Found, take_from};
+use super::take::{Found, take_from};
 use crate::abi::*;
 
 static ALL: Mutex<Vec<MPI_Request>> = Mutex::new(Vec::new());

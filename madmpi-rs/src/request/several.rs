@@ -1,7 +1,10 @@
 //! Looking at several requests: one, some or all of them.
 
-use super::wait::{self, Found, Waiting, find, take, without_slot};
-use super::{Outcome, Work};
+use super::outcome::Outcome;
+use super::state::Work;
+use super::table::get;
+use super::take::{Found, take, without_slot};
+use super::wait::{self, Waiting};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -9,29 +12,24 @@ use crate::error::Fault;
 fn is_active(request: MPI_Request) -> Result<bool, Fault> {
     match without_slot(request) {
         Some(found) => Ok(!matches!(found, Found::Inactive)),
-        None => Ok(!matches!(find(request)?.work, Work::Idle)),
+        None => Ok(!matches!(get(request)?.work, Work::Idle)),
     }
 }
 
 fn is_over(request: MPI_Request) -> Result<bool, Fault> {
-    Ok(without_slot(request).is_some() || find(request)?.is_over())
+    Ok(without_slot(request).is_some() || get(request)?.is_over())
 }
 
 /// Every handle is one.
 ///
 /// # Errors
 /// One is not: which.
-pub(super) fn check(requests: &[MPI_Request]) -> Result<(), Fault> {
+pub(crate) fn check(requests: &[MPI_Request]) -> Result<(), Fault> {
     for (index, &request) in requests.iter().enumerate() {
-        if without_slot(request).is_none() && find(request).is_err() {
+        if without_slot(request).is_none() && get(request).is_err() {
             let name = format!("array_of_requests[{index}]");
             let why = "it is not a request, or was freed, or is over and was told of";
-            return Err(Fault::argument(
-                MPI_ERR_REQUEST,
-                &name,
-                format_args!("{:#x}", request.0),
-                why,
-            ));
+            return Err(Fault::handle(MPI_ERR_REQUEST, &name, request.0, why));
         }
     }
     Ok(())
@@ -59,7 +57,7 @@ fn take_any(requests: &mut [MPI_Request]) -> Result<Result<(usize, Outcome), boo
 fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
     let mut waiting = Vec::with_capacity(requests.len());
     for &request in requests {
-        if without_slot(request).is_some() || matches!(find(request)?.work, Work::Idle) {
+        if without_slot(request).is_some() || matches!(get(request)?.work, Work::Idle) {
             continue;
         }
         match Waiting::new(request)? {
@@ -83,7 +81,7 @@ fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
     let (mut at, mut looks) = (0, 0);
     while let Some(&request) = requests.get(at) {
         if without_slot(request).is_none() {
-            let Ok(locked) = find(request) else { return Ok(false) };
+            let Ok(locked) = get(request) else { return Ok(false) };
             if !locked.is_over() {
                 let short = matches!(locked.work, Work::Message(_)) && locked.place.is_short();
                 drop(locked);
@@ -104,14 +102,14 @@ fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
 ///
 /// # Errors
 /// As [`check`].
-pub(super) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
+pub(crate) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
     if look_for_all(requests)? {
         return Ok(());
     }
     check(requests)?;
     let mut waiting = Vec::new();
     for &request in requests {
-        if without_slot(request).is_none() && !find(request)?.is_over() {
+        if without_slot(request).is_none() && !get(request)?.is_over() {
             waiting.extend(Waiting::new(request)?);
         }
     }
@@ -124,7 +122,7 @@ pub(super) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
 }
 
 /// Waits for one of them, and takes what came of it; `None`: there is none to wait for.
-pub(super) fn wait_any(requests: &mut [MPI_Request]) -> Result<Option<(usize, Outcome)>, Fault> {
+pub(crate) fn wait_any(requests: &mut [MPI_Request]) -> Result<Option<(usize, Outcome)>, Fault> {
     loop {
         match take_any(requests)? {
             Ok(found) => return Ok(Some(found)),
@@ -135,7 +133,7 @@ pub(super) fn wait_any(requests: &mut [MPI_Request]) -> Result<Option<(usize, Ou
 }
 
 /// As [`wait_any`], if one is over, after a look for events if none is; `Err`: whether there is an active one.
-pub(super) fn test_any(
+pub(crate) fn test_any(
     requests: &mut [MPI_Request],
 ) -> Result<Result<(usize, Outcome), bool>, Fault> {
     match take_any(requests)? {
@@ -166,7 +164,7 @@ fn take_some(requests: &mut [MPI_Request]) -> Result<Vec<(usize, Outcome)>, Faul
 }
 
 /// Waits for one of them, and takes all that are over; `None`: there is none to wait for.
-pub(super) fn wait_some(
+pub(crate) fn wait_some(
     requests: &mut [MPI_Request],
 ) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
     loop {
@@ -182,7 +180,7 @@ pub(super) fn wait_some(
 }
 
 /// Takes all that are over, after a look for events if none is; `None`: there is none to wait for.
-pub(super) fn test_some(
+pub(crate) fn test_some(
     requests: &mut [MPI_Request],
 ) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
     let some = take_some(requests)?;
@@ -210,7 +208,7 @@ fn any_active(requests: &[MPI_Request]) -> Result<bool, Fault> {
 }
 
 /// Whether all of them are over, after a look for events if not.
-pub(super) fn all_over(requests: &[MPI_Request]) -> Result<bool, Fault> {
+pub(crate) fn all_over(requests: &[MPI_Request]) -> Result<bool, Fault> {
     let over = |requests: &[MPI_Request]| -> Result<bool, Fault> {
         for &request in requests {
             if !is_over(request)? {
@@ -231,7 +229,7 @@ pub(super) fn all_over(requests: &[MPI_Request]) -> Result<bool, Fault> {
 }
 
 /// Which of them are over, after a look for events if none is; `None`: there is none to wait for.
-pub(super) fn over(requests: &[MPI_Request]) -> Result<Option<Vec<usize>>, Fault> {
+pub(crate) fn over(requests: &[MPI_Request]) -> Result<Option<Vec<usize>>, Fault> {
     if !any_active(requests)? {
         return Ok(None);
     }

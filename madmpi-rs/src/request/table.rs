@@ -9,15 +9,19 @@
 use std::cell::RefCell;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::State;
+use super::state::State;
 use crate::abi::*;
 use crate::error::Fault;
 
 const SLOT_BITS: u32 = 21;
 const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
 const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
-/// Of handles; those of the standard are below, and the two of [`super`] that stand for what is over.
+/// Of handles; those of the standard are below, and the two that stand for what is over.
 const FIRST: u32 = 4098;
+/// A send that is over: it left at once, and nobody can tell it from others.
+pub(crate) const SENT: MPI_Request = MPI_Request(4096);
+/// A message to or from nobody.
+pub(crate) const NOBODY: MPI_Request = MPI_Request(4097);
 /// The first chunk has this many slots, each further one twice as many.
 const CHUNK: u32 = 64;
 const CHUNKS: usize = 16;
@@ -166,10 +170,29 @@ pub(super) fn find(request: MPI_Request) -> Option<Locked> {
     right.then_some(Locked { state, index })
 }
 
+/// The request that a handle stands for.
+///
+/// # Errors
+/// None, or the program has freed it.
+#[inline]
+pub(super) fn get(request: MPI_Request) -> Result<Locked, Fault> {
+    find(request).filter(|locked| !locked.freed).ok_or_else(|| bad(request))
+}
+
+#[cold]
+pub(super) fn bad(request: MPI_Request) -> Fault {
+    let why = match request {
+        MPI_REQUEST_NULL => "MPI_REQUEST_NULL is no request",
+        _ => "it is not a request, or was freed, or is over and was told of",
+    };
+    Fault::handle(MPI_ERR_REQUEST, "request", request.0, why)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Outcome, Work};
+    use crate::request::outcome::Outcome;
+    use crate::request::state::Work;
     use proptest::prelude::*;
 
     fn over(tag: i32) -> MPI_Request {

@@ -5,121 +5,15 @@ use std::sync::atomic::Ordering;
 
 use newmad::raw::{Awaited, RawRequest};
 
-use super::table::{self, Locked};
-use super::{NOBODY, Operation, Outcome, SENT, State, Work, bad, orphans};
+use super::operation::Operation;
+use super::orphans;
+use super::outcome::Outcome;
+use super::state::{State, Work};
+use super::table;
+use super::take::{Found, take};
 use crate::abi::*;
 use crate::error::Fault;
-use crate::process;
-
-/// What a look at a request finds.
-pub(super) enum Found {
-    /// There is none, or it was not started.
-    Inactive,
-    Pending,
-    /// It is over, and was told of: the handle stands for it no more, if `ended`.
-    Over {
-        outcome: Outcome,
-        ended: bool,
-    },
-}
-
-/// The request that a handle stands for.
-///
-/// # Errors
-/// None, or the program has freed it.
-#[inline]
-pub(super) fn find(request: MPI_Request) -> Result<Locked, Fault> {
-    table::find(request).filter(|locked| !locked.freed).ok_or_else(|| bad(request))
-}
-
-/// What the handles stand for that have no slot.
-#[inline]
-pub(super) fn without_slot(request: MPI_Request) -> Option<Found> {
-    let outcome = match request {
-        MPI_REQUEST_NULL => return Some(Found::Inactive),
-        SENT => Outcome::SENT,
-        NOBODY => Outcome::NO_PROC,
-        _ => return None,
-    };
-    Some(Found::Over { outcome, ended: true })
-}
-
-/// Takes what came of it, if it is over.
-///
-/// # Errors
-/// The handle is none.
-#[inline]
-pub(super) fn take(request: MPI_Request) -> Result<Found, Fault> {
-    match without_slot(request) {
-        Some(found) => Ok(found),
-        None => take_from(find(request)?),
-    }
-}
-
-#[inline]
-pub(super) fn take_from(mut locked: Locked) -> Result<Found, Fault> {
-    if let Work::Idle = locked.work {
-        return Ok(Found::Inactive);
-    }
-    if !locked.is_over() {
-        return Ok(Found::Pending);
-    }
-    let freed = locked.freed;
-    let ended = locked.again.is_none() || freed;
-    let work = std::mem::replace(&mut locked.work, Work::Idle);
-    let (outcome, operation) = match work {
-        Work::Message(message) => (State::message_outcome(&locked.place, &message), None),
-        Work::Over(outcome) => (outcome, None),
-        Work::Other(operation) => (Outcome::EMPTY, Some(operation)),
-        Work::Free | Work::Idle => return Ok(Found::Inactive),
-    };
-    if ended {
-        locked.free();
-    } else {
-        drop(locked);
-    }
-    let Some(operation) = operation else { return Ok(Found::Over { outcome, ended }) };
-    // Without the lock: this may take long, or call the program.
-    if freed {
-        let outcome = Outcome { status: MPI_Status::EMPTY, fault: operation.abandon().err() };
-        return Ok(Found::Over { outcome, ended });
-    }
-    let mut outcome = operation.outcome();
-    if ended && let Err(fault) = operation.release() {
-        outcome.fault.get_or_insert(fault);
-    }
-    Ok(Found::Over { outcome, ended })
-}
-
-/// What came of it, which stays to be told again; `None`: it is not over. No request, and one that was not started, have
-/// an empty outcome.
-///
-/// # Errors
-/// The handle is none.
-pub(super) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
-    match without_slot(request) {
-        Some(Found::Over { outcome, .. }) => return Ok(Some(outcome)),
-        Some(_) => return Ok(Some(Outcome::EMPTY)),
-        None => {}
-    }
-    let mut locked = find(request)?;
-    if !locked.is_over() {
-        return Ok(None);
-    }
-    let state = &mut *locked;
-    let operation = match &mut state.work {
-        Work::Free | Work::Idle => return Ok(Some(Outcome::EMPTY)),
-        Work::Over(outcome) => return Ok(Some(outcome.clone())),
-        Work::Message(message) => {
-            let outcome = State::message_outcome(&state.place, message);
-            message.known = Some(Box::new(outcome.clone()));
-            return Ok(Some(outcome));
-        }
-        Work::Other(operation) => operation.clone(),
-    };
-    drop(locked);
-    Ok(Some(operation.outcome()))
-}
+use crate::job;
 
 /// What is waited for, kept while that is so.
 enum What {
@@ -147,18 +41,13 @@ impl Waiting {
     /// # Errors
     /// The handle is none; another thread waits.
     pub(super) fn new(request: MPI_Request) -> Result<Option<Waiting>, Fault> {
-        let mut locked = find(request)?;
+        let mut locked = table::get(request)?;
         if locked.is_over() {
             return Ok(None);
         }
         if locked.awaited {
             let why = "another thread waits for it, and only one may at a time";
-            return Err(Fault::argument(
-                MPI_ERR_REQUEST,
-                "request",
-                format_args!("{:#x}", request.0),
-                why,
-            ));
+            return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, why));
         }
         let what = match &locked.work {
             Work::Message(_) => What::Message(locked.place.clone()),
@@ -227,7 +116,7 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
 /// # Errors
 /// As [`wait`].
 #[inline]
-pub(super) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> {
+pub(crate) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> {
     let mut found = take(*request)?;
     if let Found::Pending = found {
         look()?;
@@ -262,7 +151,7 @@ pub(super) fn asked(request: MPI_Request) {
 /// # Errors
 /// MPI is not initialised.
 pub(crate) fn look() -> Result<(), Fault> {
-    process::get()?.session.look();
+    job::session()?.look();
     if orphans::COUNT.load(Ordering::Relaxed) > 0 {
         orphans::reap();
     }

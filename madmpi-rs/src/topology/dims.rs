@@ -3,8 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::*;
-use crate::call::mpi;
-use crate::error::{Fault, array_mut};
+use crate::error::Fault;
 
 /// The divisors, the smallest first.
 fn divisors(of: u32) -> Vec<u32> {
@@ -33,7 +32,7 @@ fn balanced(of: u32, count: usize, most: u32, divisors: &[u32]) -> Option<Vec<u3
 }
 
 /// Fills in the zeros.
-fn fill(nodes: c_int, dims: &mut [c_int]) -> Result<(), Fault> {
+pub(crate) fn fill(nodes: c_int, dims: &mut [c_int]) -> Result<(), Fault> {
     let bad = |value: String, why: &str| Fault::argument(MPI_ERR_DIMS, "dims", value, why);
     let given = format!("{dims:?}");
     if dims.iter().any(|&dim| dim < 0) {
@@ -54,18 +53,6 @@ fn fill(nodes: c_int, dims: &mut [c_int]) -> Result<(), Fault> {
         *dim = filled as c_int;
     }
     Ok(())
-}
-
-mpi! {
-    fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mut c_int) {
-        if nnodes <= 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "nnodes", nnodes, "it is positive"));
-        }
-        if ndims < 0 {
-            return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it is not negative"));
-        }
-        fill(nnodes, array_mut(dims, ndims.into(), "dims")?)
-    }
 }
 
 #[cfg(test)]

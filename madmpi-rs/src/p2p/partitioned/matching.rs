@@ -1,17 +1,16 @@
 //! Which sender's channel is which receiver's: the first of a tag with the first of it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use super::lock;
-use super::receiving::Receiver;
 use crate::comm::{Comm, PARTITIONED};
 use crate::error::Fault;
 use crate::handle::Held;
 
 /// What a sender says of a message, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Announced {
+pub(super) struct Announcement {
     pub(super) tag: u32,
     pub(super) channel: u32,
     pub(super) partitions: u32,
@@ -21,29 +20,32 @@ pub(super) struct Announced {
 
 const LEN: usize = 20;
 
-impl Announced {
+impl Announcement {
     fn encode(self) -> Vec<u8> {
         let words = [self.tag, self.channel, self.partitions, self.bytes as u32];
         let last = (self.bytes >> 32) as u32;
         words.iter().chain(&[last]).flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Option<Announced> {
+    fn decode(bytes: &[u8]) -> Option<Announcement> {
         let mut words = bytes
             .chunks_exact(4)
             .map(|word| u32::from_le_bytes(word.try_into().unwrap_or_default()));
         let mut next = || words.next();
         let (tag, channel, partitions) = (next()?, next()?, next()?);
         let bytes = u64::from(next()?) | u64::from(next()?) << 32;
-        (partitions > 0).then_some(Announced { tag, channel, partitions, bytes })
+        (partitions > 0).then_some(Announcement { tag, channel, partitions, bytes })
     }
 }
 
-/// Of one peer in one communicator: at most one of the two has something of a tag.
+/// Called with the sender's announcement, or with the fault that means that there will be none.
+type OnMatch = Box<dyn FnOnce(Result<Announcement, Fault>) + Send>;
+
+/// Receivers and announcements of one peer in one communicator. Invariant: no tag is in both lists.
 #[derive(Default)]
 struct Unmatched {
-    receivers: VecDeque<(u32, Arc<Receiver>)>,
-    announced: VecDeque<Announced>,
+    receivers: VecDeque<(u32, OnMatch)>,
+    announced: VecDeque<Announcement>,
 }
 
 /// By the tag of announcements, which has the communicator's context, and the peer.
@@ -58,36 +60,42 @@ fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Unmatched) -> T) -> T {
 }
 
 /// A sender tells its peer.
-pub(super) fn announce(comm: &Held<Comm>, to: u32, announced: Announced) -> Result<(), Fault> {
+pub(super) fn announce(comm: &Held<Comm>, to: u32, announced: Announcement) -> Result<(), Fault> {
     let tag = comm.internal_tag(PARTITIONED);
     // It is over when it is over; nobody waits for it.
     comm.session.isend(to, tag, announced.encode())?.on_done(drop);
     Ok(())
 }
 
-/// A receiver waits for its sender.
-pub(super) fn expect(receiver: &Arc<Receiver>, from: u32, tag: u32) -> Result<(), Fault> {
-    let comm = receiver.comm();
+/// Calls `on_match` when the sender with that tag has announced its message.
+pub(super) fn expect(
+    comm: &Held<Comm>,
+    from: u32,
+    tag: u32,
+    on_match: OnMatch,
+) -> Result<(), Fault> {
     let key = (comm.internal_tag(PARTITIONED), from);
     let found = with(key, |unmatched| {
         let at = unmatched.announced.iter().position(|announced| announced.tag == tag);
-        let found = at.and_then(|at| unmatched.announced.remove(at));
-        if found.is_none() {
-            unmatched.receivers.push_back((tag, receiver.clone()));
+        match at.and_then(|at| unmatched.announced.remove(at)) {
+            Some(announced) => Some((announced, on_match)),
+            None => {
+                unmatched.receivers.push_back((tag, on_match));
+                None
+            }
         }
-        found
     });
-    if let Some(announced) = found {
-        receiver.matched(announced);
+    if let Some((announced, on_match)) = found {
+        on_match(Ok(announced));
     }
     // For each receiver one announcement, though perhaps another's.
     comm.session.irecv(from, key.0, vec![0; LEN])?.on_done(move |result| {
         let announced = match result {
-            Ok((bytes, status)) => Announced::decode(&bytes[..status.len.min(LEN)]),
+            Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]),
             Err(error) => {
                 let lost = with(key, |unmatched| std::mem::take(&mut unmatched.receivers));
-                let fault = error.into();
-                lost.iter().for_each(|(_, receiver)| receiver.failed(&fault));
+                let fault = Fault::from(error);
+                lost.into_iter().for_each(|(_, on_match)| on_match(Err(fault.clone())));
                 return;
             }
         };
@@ -100,8 +108,8 @@ pub(super) fn expect(receiver: &Arc<Receiver>, from: u32, tag: u32) -> Result<()
             }
             found
         });
-        if let Some((_, receiver)) = found {
-            receiver.matched(announced);
+        if let Some((_, on_match)) = found {
+            on_match(Ok(announced));
         }
     });
     Ok(())
@@ -115,11 +123,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_announced_is_understood(tag: u32, channel: u32, partitions in 1u32.., bytes: u64) {
-            let announced = Announced { tag, channel, partitions, bytes };
+            let announced = Announcement { tag, channel, partitions, bytes };
             let encoded = announced.encode();
             prop_assert_eq!(encoded.len(), LEN);
-            prop_assert_eq!(Announced::decode(&encoded), Some(announced));
-            prop_assert_eq!(Announced::decode(&encoded[..LEN - 1]), None);
+            prop_assert_eq!(Announcement::decode(&encoded), Some(announced));
+            prop_assert_eq!(Announcement::decode(&encoded[..LEN - 1]), None);
         }
     }
 }

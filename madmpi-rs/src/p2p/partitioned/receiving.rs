@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use newmad::raw::Awaited;
 use pioman::Completion;
 
-use super::matching::{Announced, expect};
-use super::{Elements, Partitioned, first, lock, unit_of, unit_tag, units};
+use super::matching::{Announcement, expect};
+use super::{Partitions, first, lock, unit_of, unit_tag, units};
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Data;
@@ -20,8 +20,8 @@ use crate::handle::Held;
 use crate::request::{Operation, Outcome, collective};
 
 /// A request for a partitioned receive.
-pub(super) struct Receiver {
-    elements: Elements,
+struct Receiver {
+    partitions: Partitions,
     /// `None`: from nobody.
     from: Option<u32>,
     source: c_int,
@@ -32,7 +32,7 @@ pub(super) struct Receiver {
 enum State {
     /// The sender is not known yet; what was started waits for it.
     Unmatched(Option<Arc<Round>>),
-    Matched(Announced),
+    Matched(Announcement),
     Failed(Fault),
 }
 
@@ -45,7 +45,7 @@ struct Round {
 
 #[derive(Default)]
 struct Progress {
-    announced: Option<Announced>,
+    announced: Option<Announcement>,
     arrived: Vec<bool>,
     /// Units that have not arrived.
     left: usize,
@@ -56,20 +56,26 @@ struct Progress {
 }
 
 /// A request that is started later.
-pub(super) fn init(elements: Elements, source: c_int, tag: c_int) -> Result<MPI_Request, Fault> {
+pub(crate) fn recv_init(
+    partitions: Partitions,
+    source: c_int,
+    tag: c_int,
+) -> Result<MPI_Request, Fault> {
     // Neither any source nor any tag: what a message may be sent to.
-    let from = elements.comm.destination(source, tag)?.map(|(from, _)| from);
+    let from = partitions.comm.destination(source, tag)?.map(|(from, _)| from);
     let state = Mutex::new(State::Unmatched(None));
-    let receiver = Arc::new(Receiver { elements, from, source, tag, state });
+    let receiver = Arc::new(Receiver { partitions, from, source, tag, state });
     if let Some(from) = from {
-        expect(&receiver, from, tag as u32)?;
+        let matched = receiver.clone();
+        let matched = move |announcement| matched.matched(announcement);
+        expect(receiver.comm(), from, tag as u32, Box::new(matched))?;
     }
     collective::persistent(move || Ok(Receiver::start(&receiver)))
 }
 
 impl Receiver {
-    pub(super) fn comm(&self) -> &Held<Comm> {
-        &self.elements.comm
+    fn comm(&self) -> &Held<Comm> {
+        &self.partitions.comm
     }
 
     fn start(receiver: &Arc<Receiver>) -> Arc<dyn Operation> {
@@ -91,25 +97,24 @@ impl Receiver {
         Arc::new(Started(round))
     }
 
-    /// Its sender is known.
-    pub(super) fn matched(&self, announced: Announced) {
-        let before = std::mem::replace(&mut *lock(&self.state), State::Matched(announced));
+    /// Its sender is known, or there will be none.
+    fn matched(&self, announcement: Result<Announcement, Fault>) {
+        let now = match &announcement {
+            Ok(announced) => State::Matched(*announced),
+            Err(fault) => State::Failed(fault.clone()),
+        };
+        let before = std::mem::replace(&mut *lock(&self.state), now);
         if let State::Unmatched(Some(round)) = before {
-            Round::begin(&round, announced);
-        }
-    }
-
-    /// There will be no sender.
-    pub(super) fn failed(&self, fault: &Fault) {
-        let before = std::mem::replace(&mut *lock(&self.state), State::Failed(fault.clone()));
-        if let State::Unmatched(Some(round)) = before {
-            round.end(Some(fault.clone()));
+            match announcement {
+                Ok(announced) => Round::begin(&round, announced),
+                Err(fault) => round.end(Some(fault)),
+            }
         }
     }
 }
 
 /// The bytes of a unit.
-fn range(unit: usize, announced: &Announced) -> Range<usize> {
+fn range(unit: usize, announced: &Announcement) -> Range<usize> {
     let (partitions, bytes) = (announced.partitions as usize, announced.bytes as usize);
     let each = bytes / partitions;
     first(unit, partitions) * each..first(unit + 1, partitions) * each
@@ -117,12 +122,13 @@ fn range(unit: usize, announced: &Announced) -> Range<usize> {
 
 impl Round {
     /// Receives all units.
-    fn begin(round: &Arc<Round>, announced: Announced) {
-        let elements = &round.receiver.elements;
+    fn begin(round: &Arc<Round>, announced: Announcement) {
+        let partitions = &round.receiver.partitions;
+        let datatype = &partitions.elements.datatype;
         let units = units(announced.partitions as usize);
-        let room = elements.bytes() * elements.partitions;
-        let size = elements.datatype.size.max(1);
-        let in_row = elements.datatype.contiguous;
+        let room = partitions.bytes() * partitions.number;
+        let size = datatype.size.max(1);
+        let in_row = datatype.contiguous;
         let copied =
             !in_row && (0..units).any(|unit| !range(unit, &announced).end.is_multiple_of(size));
         let at = {
@@ -133,7 +139,10 @@ impl Round {
             if copied {
                 state.copy = vec![0; room];
             }
-            if in_row { elements.at(0).cast::<u8>() } else { state.copy.as_mut_ptr() }
+            match in_row {
+                true => partitions.elements.address().cast::<u8>(),
+                false => state.copy.as_mut_ptr(),
+            }
         };
         for unit in 0..units {
             // What is too long for the room is cut off, and that is an error.
@@ -143,20 +152,25 @@ impl Round {
                 Ok(Data::Whole(at.wrapping_add(start), end - start))
             } else {
                 let number = (end.div_ceil(size) - start / size) as i64;
-                Data::of(elements.at(start / size), number, &elements.datatype)
+                partitions.elements.part((start / size) as i64, number).data()
             };
             Round::receive(round, unit, &announced, data);
         }
     }
 
-    fn receive(round: &Arc<Round>, unit: usize, announced: &Announced, data: Result<Data, Fault>) {
-        let Receiver { elements, from, .. } = &*round.receiver;
-        let tag = unit_tag(&elements.comm, announced.channel, unit);
-        // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has come; the
-        // list of pieces goes with the request, the copy stays in the round.
-        let begun = data.and_then(|data| unsafe {
+    fn receive(
+        round: &Arc<Round>,
+        unit: usize,
+        announced: &Announcement,
+        data: Result<Data, Fault>,
+    ) {
+        let Receiver { partitions, from, .. } = &*round.receiver;
+        let tag = unit_tag(&partitions.comm, announced.channel, unit);
+        let begun = data.and_then(|data| {
             let from = from.unwrap_or_default();
-            let request = elements.comm.session.irecv_raw(from, tag, data.memory())?;
+            // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has come;
+            // the list of pieces goes with the request, the copy stays in the round.
+            let request = unsafe { partitions.comm.session.irecv_raw(from, tag, data.memory())? };
             Ok((request, data))
         });
         match begun {
@@ -181,17 +195,17 @@ impl Round {
         state.left -= 1;
         let fault = result.err();
         if state.fault.is_none() {
-            state.fault = fault.map(|fault| fault.on_comm(self.receiver.comm()));
+            state.fault = fault.map(|fault| fault.on(self.receiver.comm().share()));
         }
         if state.left > 0 {
             return;
         }
         if !state.copy.is_empty() {
-            let Elements { datatype, count, partitions, .. } = &self.receiver.elements;
+            let Partitions { elements, count, number, .. } = &self.receiver.partitions;
             let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
-            let (bytes, to) = (bytes.min(state.copy.len()), self.receiver.elements.at(0).cast());
+            let (bytes, to) = (bytes.min(state.copy.len()), elements.address().cast());
             // SAFETY: so many came; the program leaves its elements alone until the request is over.
-            unsafe { datatype.unpack(state.copy.as_ptr(), bytes, to, count * partitions) };
+            unsafe { elements.datatype.unpack(state.copy.as_ptr(), bytes, to, count * number) };
         }
         drop(state);
         self.end(None);
@@ -201,7 +215,7 @@ impl Round {
         let mut state = lock(&self.state);
         state.over = true;
         if let Some(fault) = fault {
-            state.fault.get_or_insert(fault.on_comm(self.receiver.comm()));
+            state.fault.get_or_insert(fault.on(self.receiver.comm().share()));
         }
         drop(state);
         self.done.complete();
@@ -217,32 +231,26 @@ impl Operation for Started {
     }
 
     fn outcome(&self) -> Outcome {
-        let Receiver { elements, from, source, tag, .. } = &*self.0.receiver;
+        let Receiver { partitions, from, source, tag, .. } = &*self.0.receiver;
         if from.is_none() {
             return Outcome::NO_PROC;
         }
         let state = lock(&self.0.state);
-        let room = elements.bytes() * elements.partitions;
+        let room = partitions.bytes() * partitions.number;
         let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
         let status = MPI_Status::of(*source, *tag, bytes.min(room));
         Outcome { status, fault: state.fault.clone() }
     }
 
-    fn as_partitioned(&self) -> Option<&dyn Partitioned> {
-        Some(self)
-    }
-}
-
-impl Partitioned for Started {
     fn ready(&self, partition: c_int) -> Result<(), Fault> {
-        self.0.receiver.elements.check(partition)?;
+        self.0.receiver.partitions.check(partition)?;
         let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned receive's");
-        Err(fault.on_comm(self.0.receiver.comm()))
+        Err(fault.on(self.0.receiver.comm().share()))
     }
 
     fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
-        let elements = &self.0.receiver.elements;
-        let index = elements.check(partition)?;
+        let partitions = &self.0.receiver.partitions;
+        let index = partitions.check(partition)?;
         let state = lock(&self.0.state);
         let Some(announced) = state.announced.filter(|_| !state.over) else {
             return Ok(state.over);
@@ -250,9 +258,9 @@ impl Partitioned for Started {
         if !state.copy.is_empty() {
             return Ok(false);
         }
-        let bytes = elements.bytes();
+        let bytes = partitions.bytes();
         let theirs = announced.partitions as usize;
-        if theirs == elements.partitions {
+        if theirs == partitions.number {
             return Ok(state.arrived[unit_of(index, theirs)]);
         }
         let own = index * bytes..(index + 1) * bytes;

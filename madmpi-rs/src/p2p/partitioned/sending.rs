@@ -7,10 +7,9 @@ use std::sync::{Arc, Mutex};
 use newmad::raw::Awaited;
 use pioman::Completion;
 
-use super::matching::{Announced, announce};
-use super::{CHANNEL_BITS, Elements, Partitioned, first, lock, unit_of, unit_tag, units};
+use super::matching::{Announcement, announce};
+use super::{CHANNEL_BITS, Partitions, first, lock, unit_of, unit_tag, units};
 use crate::abi::*;
-use crate::datatype::Data;
 use crate::error::Fault;
 use crate::request::{Operation, Outcome, collective};
 
@@ -42,7 +41,7 @@ impl Drop for Channel {
 
 /// A request for a partitioned send.
 struct Sender {
-    elements: Elements,
+    partitions: Partitions,
     /// `None`: to nobody.
     to: Option<(u32, Channel)>,
 }
@@ -64,22 +63,26 @@ struct State {
 }
 
 /// A request that is started later.
-pub(super) fn init(elements: Elements, dest: c_int, tag: c_int) -> Result<MPI_Request, Fault> {
-    let to = match elements.comm.destination(dest, tag)? {
+pub(crate) fn send_init(
+    partitions: Partitions,
+    dest: c_int,
+    tag: c_int,
+) -> Result<MPI_Request, Fault> {
+    let to = match partitions.comm.destination(dest, tag)? {
         Some((to, _)) => {
             let channel = Channel::new()?;
-            let announced = Announced {
+            let announced = Announcement {
                 tag: tag as u32,
                 channel: channel.0,
-                partitions: elements.partitions as u32,
-                bytes: (elements.bytes() * elements.partitions) as u64,
+                partitions: partitions.number as u32,
+                bytes: (partitions.bytes() * partitions.number) as u64,
             };
-            announce(&elements.comm, to, announced)?;
+            announce(&partitions.comm, to, announced)?;
             Some((to, channel))
         }
         None => None,
     };
-    let sender = Arc::new(Sender { elements, to });
+    let sender = Arc::new(Sender { partitions, to });
     collective::persistent(move || Ok(Sender::start(&sender)))
 }
 
@@ -88,7 +91,7 @@ struct Started(Arc<Round>);
 
 impl Sender {
     fn start(sender: &Arc<Sender>) -> Arc<dyn Operation> {
-        let partitions = sender.elements.partitions;
+        let partitions = sender.partitions.number;
         let units = units(partitions);
         let size = |unit| (first(unit + 1, partitions) - first(unit, partitions)) as u32;
         let state = State {
@@ -104,29 +107,23 @@ impl Sender {
 
 impl Operation for Started {
     fn awaited(&self) -> Awaited<'_> {
-        self.0.sender.elements.comm.session.awaited(&self.0.done)
+        self.0.sender.partitions.comm.session.awaited(&self.0.done)
     }
 
     fn outcome(&self) -> Outcome {
         Outcome { status: MPI_Status::SENT, fault: lock(&self.0.state).fault.clone() }
     }
 
-    fn as_partitioned(&self) -> Option<&dyn Partitioned> {
-        Some(self)
-    }
-}
-
-impl Partitioned for Started {
     fn ready(&self, partition: c_int) -> Result<(), Fault> {
-        let elements = &self.0.sender.elements;
-        let index = elements.check(partition)?;
-        let unit = unit_of(index, elements.partitions);
+        let partitions = &self.0.sender.partitions;
+        let index = partitions.check(partition)?;
+        let unit = unit_of(index, partitions.number);
         let whole = {
             let mut state = lock(&self.0.state);
             if std::mem::replace(&mut state.ready[index], true) {
                 let why = "it was ready before";
                 let fault = Fault::argument(MPI_ERR_ARG, "partition", partition, why);
-                return Err(fault.on_comm(&elements.comm));
+                return Err(fault.on(partitions.comm.share()));
             }
             state.missing[unit] -= 1;
             state.missing[unit] == 0
@@ -138,29 +135,27 @@ impl Partitioned for Started {
     }
 
     fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
-        self.0.sender.elements.check(partition)?;
+        self.0.sender.partitions.check(partition)?;
         let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned send's");
-        Err(fault.on_comm(&self.0.sender.elements.comm))
+        Err(fault.on(self.0.sender.partitions.comm.share()))
     }
 }
 
 impl Round {
     /// All partitions of a unit are ready.
     fn send(round: &Arc<Round>, unit: usize) {
-        let Sender { elements, to } = &*round.sender;
+        let Sender { partitions, to } = &*round.sender;
         let Some((to, channel)) = to else { return round.sent(Ok(())) };
-        let Elements { comm, count, datatype, partitions, .. } = elements;
-        let (begin, end) = (first(unit, *partitions), first(unit + 1, *partitions));
-        let number = ((end - begin) * count) as i64;
+        let Partitions { comm, elements, number, count } = partitions;
+        let (begin, end) = (first(unit, *number), first(unit + 1, *number));
+        let part = elements.part((begin * count) as i64, ((end - begin) * count) as i64);
         let tag = unit_tag(comm, channel.0, unit);
-        // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the last
-        // unit is sent; the list of pieces goes with the request.
-        let begun = unsafe {
-            Data::outgoing(elements.at(begin * count), number, datatype).and_then(|data| {
-                let request = comm.session.isend_raw(*to, tag, data.memory(), false)?;
-                Ok((request, data))
-            })
-        };
+        let begun = part.outgoing().and_then(|data| {
+            // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the last
+            // unit is sent; the list of pieces goes with the request.
+            let request = unsafe { comm.session.isend_raw(*to, tag, data.memory(), false)? };
+            Ok((request, data))
+        });
         match begun {
             Ok((request, data)) => {
                 let round = round.clone();
@@ -177,7 +172,7 @@ impl Round {
     fn sent(&self, result: Result<(), Fault>) {
         let mut state = lock(&self.state);
         if let Err(fault) = result {
-            state.fault.get_or_insert(fault.on_comm(&self.sender.elements.comm));
+            state.fault.get_or_insert(fault.on(self.sender.partitions.comm.share()));
         }
         state.left -= 1;
         let last = state.left == 0;

@@ -1,0 +1,152 @@
+//! The functions of keys and attributes, and the attributes that the standard defines.
+
+use core::ffi::{c_int, c_void};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::entry::mpi;
+use crate::abi::*;
+use crate::args::{InOut, Out, out, read};
+use crate::attribute::{self, Keyval, Kind, keyval};
+use crate::comm::{Comm, TAG_UB};
+use crate::error::Fault;
+use crate::{datatype, errcode, job};
+
+fn create(
+    kind: Kind,
+    functions: (usize, usize),
+    key: Out<c_int>,
+    extra: *mut c_void,
+) -> Result<(), Fault> {
+    out(key, "keyval", MPI_KEYVAL_INVALID)?;
+    let new = Keyval::new(kind, functions.0, functions.1, extra);
+    out(key, "keyval", attribute::insert(new)?)
+}
+
+fn free(kind: Kind, key: InOut<c_int>) -> Result<(), Fault> {
+    let freed = read(key, "keyval")?;
+    attribute::free(freed, kind)?;
+    out(key, "keyval", MPI_KEYVAL_INVALID)
+}
+
+/// Gives the program the value of an attribute: the pointer that it set.
+fn give(value: Option<usize>, place: Out<usize>, flag: Out<c_int>) -> Result<(), Fault> {
+    out(flag, "flag", c_int::from(value.is_some()))?;
+    value.map_or(Ok(()), |value| out(place, "attribute_val", value))
+}
+
+/// Whether the standard defines it, for communicators.
+fn is_standard(key: c_int) -> bool {
+    (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&key)
+}
+
+/// The value of one of the standard's attributes: C wants an address where it is.
+fn standard(key: c_int) -> Result<Option<usize>, Fault> {
+    let value = match key {
+        MPI_TAG_UB => TAG_UB,
+        // No process is a host to the others.
+        MPI_HOST => MPI_PROC_NULL,
+        // All can read and write as the language provides.
+        MPI_IO => MPI_ANY_SOURCE,
+        MPI_WTIME_IS_GLOBAL => 0,
+        MPI_UNIVERSE_SIZE => job::session()?.size() as c_int,
+        MPI_LASTUSEDCODE => errcode::last_used(),
+        // Nobody told which of several programs of the job this is.
+        _ => return Ok(None),
+    };
+    Ok(Some(kept(value) as usize))
+}
+
+/// An address where that value is for ever. Values are few.
+fn kept(value: c_int) -> *const c_int {
+    static KEPT: Mutex<Option<HashMap<c_int, &'static c_int>>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = kept.get_or_insert_default();
+    *all.entry(value).or_insert_with(|| Box::leak(Box::new(value)))
+}
+
+fn comm_set(comm: &Comm, key: c_int, value: *mut c_void) -> Result<(), Fault> {
+    let keyval = keyval(key, Kind::Comm)?;
+    comm.attributes.set(comm.handle().0, (key, keyval), value as usize)
+}
+
+fn comm_get(comm: &Comm, key: c_int, place: Out<usize>, flag: Out<c_int>) -> Result<(), Fault> {
+    let value = if is_standard(key) {
+        standard(key)?
+    } else {
+        keyval(key, Kind::Comm)?;
+        comm.attributes.get(key)
+    };
+    give(value, place, flag)
+}
+
+fn comm_delete(comm: &Comm, key: c_int) -> Result<(), Fault> {
+    keyval(key, Kind::Comm)?;
+    comm.attributes.delete(comm.handle().0, key)
+}
+
+mpi! {
+    fn MPI_Comm_create_keyval(copy: usize, delete: usize, comm_keyval: Out<c_int>, extra_state: *mut c_void) {
+        create(Kind::Comm, (copy, delete), comm_keyval, extra_state)
+    }
+
+    fn MPI_Keyval_create(copy: usize, delete: usize, keyval: Out<c_int>, extra_state: *mut c_void) {
+        create(Kind::Comm, (copy, delete), keyval, extra_state)
+    }
+
+    fn MPI_Type_create_keyval(copy: usize, delete: usize, type_keyval: Out<c_int>, extra_state: *mut c_void) {
+        create(Kind::Type, (copy, delete), type_keyval, extra_state)
+    }
+
+    fn MPI_Win_create_keyval(copy: usize, delete: usize, win_keyval: Out<c_int>, extra_state: *mut c_void) {
+        create(Kind::Win, (copy, delete), win_keyval, extra_state)
+    }
+
+    fn MPI_Comm_free_keyval(comm_keyval: InOut<c_int>) { free(Kind::Comm, comm_keyval) }
+
+    fn MPI_Keyval_free(keyval: InOut<c_int>) { free(Kind::Comm, keyval) }
+
+    fn MPI_Type_free_keyval(type_keyval: InOut<c_int>) { free(Kind::Type, type_keyval) }
+
+    fn MPI_Win_free_keyval(win_keyval: InOut<c_int>) { free(Kind::Win, win_keyval) }
+
+    fn MPI_Comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void) on comm {
+        comm_set(&comm, comm_keyval, attribute_val)
+    }
+
+    fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) on comm {
+        comm_set(&comm, keyval, attribute_val)
+    }
+
+    fn MPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>) on comm {
+        comm_get(&comm, comm_keyval, attribute_val, flag)
+    }
+
+    fn MPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>) on comm {
+        comm_get(&comm, keyval, attribute_val, flag)
+    }
+
+    fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) on comm { comm_delete(&comm, comm_keyval) }
+
+    fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm { comm_delete(&comm, keyval) }
+
+    fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
+        let object = datatype::get(datatype)?;
+        let keyval = keyval(type_keyval, Kind::Type)?;
+        object.attributes.set(datatype.0, (type_keyval, keyval), attribute_val as usize)
+    }
+
+    fn MPI_Type_get_attr(
+        datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>,
+    ) {
+        let object = datatype::get(datatype)?;
+        keyval(type_keyval, Kind::Type)?;
+        give(object.attributes.get(type_keyval), attribute_val, flag)
+    }
+
+    fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
+        let object = datatype::get(datatype)?;
+        keyval(type_keyval, Kind::Type)?;
+        object.attributes.delete(datatype.0, type_keyval)
+    }
+}

@@ -1,0 +1,262 @@
+//! The functions of communicators as such.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use super::entry::mpi;
+use crate::abi::*;
+use crate::args::{InOut, Out, Text, TextOut, out, read};
+use crate::coll;
+use crate::comm::{Agreement, Comm, Place, TAG_UB, bad_tag, get, inter, kinds};
+use crate::errhandler;
+use crate::error::Fault;
+use crate::group::{self, set::Likeness};
+use crate::info;
+
+/// Gives the program a new communicator, or none.
+pub(crate) fn give(newcomm: Out<MPI_Comm>, comm: Option<Arc<Comm>>) -> Result<(), Fault> {
+    out(newcomm, "newcomm", comm.map_or(MPI_COMM_NULL, |comm| comm.handle()))
+}
+
+fn compare(one: &Comm, other: &Comm) -> c_int {
+    if one.handle() == other.handle() {
+        return MPI_IDENT;
+    }
+    let sides = [Some((&one.group, &other.group)), one.remote.as_ref().zip(other.remote.as_ref())];
+    if one.remote.is_some() != other.remote.is_some() {
+        return MPI_UNEQUAL;
+    }
+    let likeness = |(one, other): &(&Arc<group::Group>, &Arc<group::Group>)| one.compare(other);
+    let all: Vec<Likeness> = sides.iter().flatten().map(likeness).collect();
+    if all.contains(&Likeness::Different) {
+        MPI_UNEQUAL
+    } else if all.contains(&Likeness::Similar) {
+        MPI_SIMILAR
+    } else {
+        MPI_CONGRUENT
+    }
+}
+
+/// Frees what a handle of the program's stands for, after `before`.
+fn free(
+    comm: InOut<MPI_Comm>,
+    before: impl FnOnce(&Comm) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let held = get(read(comm, "comm")?)?;
+    before(&held).and_then(|()| held.free()).map_err(|fault| fault.on(held.share()))?;
+    out(comm, "comm", MPI_COMM_NULL)
+}
+
+fn string_tag<'a>(name: Text<'a>) -> Result<&'a [u8], Fault> {
+    name.bytes_below(MPI_MAX_STRINGTAG_LEN, MPI_ERR_ARG, "stringtag")
+}
+
+mpi! {
+    fn MPI_Comm_rank(comm: MPI_Comm, rank: Out<c_int>) on comm {
+        out(rank, "rank", comm.rank() as c_int)
+    }
+
+    fn MPI_Comm_size(comm: MPI_Comm, size: Out<c_int>) on comm {
+        out(size, "size", comm.group.size() as c_int)
+    }
+
+    fn MPI_Comm_remote_size(comm: MPI_Comm, size: Out<c_int>) on comm {
+        match &comm.remote {
+            Some(remote) => out(size, "size", remote.size() as c_int),
+            None => Err(Fault::new(MPI_ERR_COMM, "argument comm is not an intercommunicator")),
+        }
+    }
+
+    fn MPI_Comm_test_inter(comm: MPI_Comm, flag: Out<c_int>) on comm {
+        out(flag, "flag", c_int::from(comm.remote.is_some()))
+    }
+
+    fn MPI_Comm_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
+        out(group, "group", MPI_GROUP_NULL)?;
+        out(group, "group", group::handle(comm.group.clone())?)
+    }
+
+    fn MPI_Comm_remote_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
+        match &comm.remote {
+            Some(remote) => {
+                out(group, "group", MPI_GROUP_NULL)?;
+                out(group, "group", group::handle(remote.clone())?)
+            }
+            None => Err(Fault::new(MPI_ERR_COMM, "argument comm is not an intercommunicator")),
+        }
+    }
+
+    fn MPI_Comm_compare(comm1: MPI_Comm, comm2: MPI_Comm, result: Out<c_int>) on comm1 {
+        let comm2 = get(comm2)?;
+        out(result, "result", compare(&comm1, &comm2))
+    }
+
+    fn MPI_Comm_dup(comm: MPI_Comm, newcomm: Out<MPI_Comm>) on comm {
+        give(newcomm, None)?;
+        give(newcomm, Some(comm.duplicate()?))
+    }
+
+    fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
+        give(newcomm, None)?;
+        info::check(info)?;
+        give(newcomm, Some(comm.duplicate()?))
+    }
+
+    fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
+        give(newcomm, None)?;
+        let colour = match color {
+            MPI_UNDEFINED => 0,
+            0.. => color as u64 + 1,
+            _ => {
+                let why = "a colour is not negative, or MPI_UNDEFINED";
+                return Err(Fault::argument(MPI_ERR_ARG, "color", color, why));
+            }
+        };
+        give(newcomm, comm.split(Place { colour, key })?)
+    }
+
+    fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
+        give(newcomm, None)?;
+        let group = group::get(group)?;
+        comm.check_part(&group)?;
+        give(newcomm, comm.create(&group)?)
+    }
+
+    fn MPI_Comm_create_group(comm: MPI_Comm, group: MPI_Group, tag: c_int, newcomm: Out<MPI_Comm>) on comm {
+        give(newcomm, None)?;
+        comm.check_intra()?;
+        if !(0..=TAG_UB).contains(&tag) {
+            return Err(bad_tag(tag, ""));
+        }
+        let group = group::get(group)?;
+        comm.check_part(&group)?;
+        if !group.contains(comm.session.rank()) {
+            return Ok(());
+        }
+        give(newcomm, Some(comm.create_alone(&group.share(), tag)?))
+    }
+
+    fn MPI_Comm_free(comm: InOut<MPI_Comm>) { free(comm, |_| Ok(())) }
+
+    /// The others are waited for, so that nobody is still to come.
+    fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) { free(comm, |comm| Agreement::of_comm(comm)?.any(false).map(drop)) }
+
+    fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: Text) on comm {
+        let name = comm_name.bytes_or(MPI_ERR_ARG, "comm_name")?;
+        comm.told().name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
+        Ok(())
+    }
+
+    fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: TextOut<{ MPI_MAX_OBJECT_NAME }>, resultlen: Out<c_int>) {
+        let name = match comm {
+            MPI_COMM_NULL => b"MPI_COMM_NULL".to_vec(),
+            _ => get(comm)?.told().name.clone(),
+        };
+        out(resultlen, "resultlen", comm_name.put(&name, "comm_name")?)
+    }
+
+    /// No hint makes a difference here, and those may be ignored.
+    fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {
+        let _ = &comm;
+        info::get(info).map(drop)
+    }
+
+    fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
+        let _ = &comm;
+        out(info_used, "info_used", MPI_INFO_NULL)?;
+        out(info_used, "info_used", info::handle(info::memory_kinds())?)
+    }
+}
+
+mpi! {
+    fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
+        out(request, "request", MPI_REQUEST_NULL)?;
+        out(request, "request", coll::dup::start(&comm, newcomm)?)
+    }
+
+    fn MPI_Comm_idup_with_info(
+        comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
+    ) on comm {
+        out(request, "request", MPI_REQUEST_NULL)?;
+        info::check(info)?;
+        out(request, "request", coll::dup::start(&comm, newcomm)?)
+    }
+
+    fn MPI_Intercomm_create(
+        local_comm: MPI_Comm, local_leader: c_int, peer_comm: MPI_Comm, remote_leader: c_int, tag: c_int,
+        newintercomm: Out<MPI_Comm>,
+    ) on local_comm {
+        give(newintercomm, None)?;
+        local_comm.check_intra()?;
+        inter::member(&local_comm.group, local_leader, "local_leader")?;
+        if !(0..=TAG_UB).contains(&tag) {
+            return Err(bad_tag(tag, ""));
+        }
+        let peer = || {
+            let peer = get(peer_comm)?;
+            let remote = inter::member(peer.peers(), remote_leader, "remote_leader")?;
+            Ok((peer, remote))
+        };
+        give(newintercomm, Some(inter::create(&local_comm, local_leader as u32, peer, tag)?))
+    }
+
+    fn MPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>) on intercomm {
+        give(newintracomm, None)?;
+        give(newintracomm, Some(inter::merge(&intercomm, high != 0)?))
+    }
+
+    fn MPI_Comm_create_from_group(
+        group: MPI_Group, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
+        newcomm: Out<MPI_Comm>,
+    ) {
+        give(newcomm, None)?;
+        let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
+        let new = inter::under(&errhandler, || {
+            info::check(info)?;
+            let group = group::get(group)?;
+            if group.size() == 0 {
+                return Ok(None);
+            }
+            let name = string_tag(stringtag)?;
+            inter::from_group(&group.share(), name, errhandler.clone()).map(Some)
+        });
+        give(newcomm, new?)
+    }
+
+    fn MPI_Intercomm_create_from_groups(
+        local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group, remote_leader: c_int,
+        stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: Out<MPI_Comm>,
+    ) {
+        give(newintercomm, None)?;
+        let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
+        let new = inter::under(&errhandler, || {
+            info::check(info)?;
+            let (group, name) = (group::get(local_group)?, string_tag(stringtag)?);
+            inter::member(&group, local_leader, "local_leader")?;
+            let remote =
+                || inter::member(&*group::get(remote_group)?, remote_leader, "remote_leader");
+            let leader = local_leader as u32;
+            inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())
+        });
+        give(newintercomm, Some(new?))
+    }
+
+    fn MPI_Comm_split_type(
+        comm: MPI_Comm, split_type: c_int, key: c_int, info: MPI_Info, newcomm: Out<MPI_Comm>,
+    ) on comm {
+        give(newcomm, None)?;
+        info::check(info)?;
+        let colour = match split_type {
+            MPI_UNDEFINED => 0,
+            MPI_COMM_TYPE_SHARED => kinds::memory(),
+            MPI_COMM_TYPE_HW_GUIDED => kinds::guided(info, false)?,
+            MPI_COMM_TYPE_RESOURCE_GUIDED => kinds::guided(info, true)?,
+            MPI_COMM_TYPE_HW_UNGUIDED => return give(newcomm, kinds::unguided(&comm, key, info)?),
+            _ => {
+                let why = "it is one of MPI_COMM_TYPE_..., or MPI_UNDEFINED";
+                return Err(Fault::argument(MPI_ERR_ARG, "split_type", split_type, why));
+            }
+        };
+        give(newcomm, comm.split(Place { colour, key })?)
+    }
+}

@@ -1,0 +1,171 @@
+//! How a function of the ABI is written.
+//!
+//! ```text
+//! mpi! {
+//!     fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) on comm { .. }
+//!     fn MPI_Send / MPI_Send_c (buf: *const c_void, count: N, ..) on comm { .. }
+//!     anytime fn MPI_Initialized(flag: *mut c_int) { .. }
+//! }
+//! ```
+//! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`; a fault goes
+//! to the error handler of `comm` (now a `Held<Comm>`) if there is an `on`, and otherwise to the one for calls without an
+//! object; its class is returned. With two names, the second is the one for large counts, and these types differ:
+//!
+//! | name | small | large | for |
+//! |---|---|---|---|
+//! | `N` | `c_int` | `MPI_Count` | counts |
+//! | `D` | `c_int` | `MPI_Aint` | displacements of collectives |
+//! | `B` | `MPI_Aint` | `MPI_Count` | byte displacements of datatypes |
+//!
+//! `anytime`: also before initialising and after finalising.
+
+use core::ffi::c_int;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER, MPI_SUCCESS};
+use crate::errhandler::{self, Errhandler};
+use crate::error::{self, Fault, HandlesErrors};
+use crate::{comm, job};
+
+macro_rules! mpi {
+    () => {};
+    ($(#[$doc:meta])* anytime fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        const _: () = { $crate::calls::entry::export!(true, $name, ($($arg: $ty),*), $body); };
+        $crate::calls::entry::mpi! { $($rest)* }
+    };
+    ($(#[$doc:meta])* fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block $($rest:tt)*) => {
+        const _: () = { $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), $body); };
+        $crate::calls::entry::mpi! { $($rest)* }
+    };
+    ($(#[$doc:meta])* fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) on $comm:ident $body:block $($rest:tt)*) => {
+        const _: () = {
+            $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), { $crate::calls::entry::on!($comm, $body) });
+        };
+        $crate::calls::entry::mpi! { $($rest)* }
+    };
+    ($(#[$doc:meta])* fn $name:ident / $large:ident ($($args:tt)*) on $comm:ident $body:block $($rest:tt)*) => {
+        $crate::calls::entry::both! { $name / $large ($($args)*) { $crate::calls::entry::on!($comm, $body) } }
+        $crate::calls::entry::mpi! { $($rest)* }
+    };
+    ($(#[$doc:meta])* fn $name:ident / $large:ident ($($args:tt)*) $body:block $($rest:tt)*) => {
+        $crate::calls::entry::both! { $name / $large ($($args)*) $body }
+        $crate::calls::entry::mpi! { $($rest)* }
+    };
+}
+pub(crate) use mpi;
+
+macro_rules! both {
+    ($name:ident / $large:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
+        #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
+        const _: () = {
+            type N = core::ffi::c_int;
+            type D = core::ffi::c_int;
+            type B = $crate::abi::MPI_Aint;
+            $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), $body);
+        };
+        #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
+        const _: () = {
+            type N = $crate::abi::MPI_Count;
+            type D = $crate::abi::MPI_Aint;
+            type B = $crate::abi::MPI_Count;
+            $crate::calls::entry::export!(false, $large, ($($arg: $ty),*), $body);
+        };
+    };
+}
+pub(crate) use both;
+
+macro_rules! on {
+    ($comm:ident, $body:block) => {{
+        let $comm = $crate::comm::get($comm)?;
+        #[allow(clippy::redundant_closure_call)]
+        let result: Result<(), $crate::error::Fault> = (|| $body)();
+        result.map_err(|fault| fault.on($comm.share()))
+    }};
+}
+pub(crate) use on;
+
+macro_rules! export {
+    ($anytime:literal, $name:ident, ($($arg:ident : $ty:ty),*), $body:block) => {
+        $crate::calls::entry::twins!($name, ($($arg: $ty),*), {
+            $crate::calls::entry::call($anytime, stringify!($name), move || $body)
+        });
+    };
+}
+pub(crate) use export;
+
+/// A function of the ABI and its `PMPI_` twin.
+macro_rules! twins {
+    ($name:ident, ($($arg:ident : $ty:ty),*), $body:block) => {
+        $crate::calls::entry::twins!($name, ($($arg: $ty),*) -> core::ffi::c_int, $body);
+    };
+    ($name:ident, ($($arg:ident : $ty:ty),*) -> $result:ty, $body:block) => {
+        #[allow(clippy::too_many_arguments)]
+        #[inline]
+        fn body($($arg: $ty),*) -> $result $body
+        // SAFETY: the name is the standard's, and nothing else's in this process.
+        #[unsafe(no_mangle)]
+        #[allow(non_snake_case, clippy::too_many_arguments)]
+        extern "C" fn $name($($arg: $ty),*) -> $result {
+            body($($arg),*)
+        }
+        // SAFETY: as above.
+        #[unsafe(export_name = concat!("P", stringify!($name)))]
+        #[allow(clippy::too_many_arguments)]
+        extern "C" fn profiled($($arg: $ty),*) -> $result {
+            body($($arg),*)
+        }
+    };
+}
+pub(crate) use twins;
+
+/// Runs a function's body. See the module.
+#[inline]
+pub(crate) fn call(
+    anytime: bool,
+    function: &'static str,
+    body: impl FnOnce() -> Result<(), Fault>,
+) -> c_int {
+    if !anytime && !job::is_up() {
+        return report(early(), function);
+    }
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => MPI_SUCCESS,
+        Ok(Err(fault)) => report(fault, function),
+        Err(panic) => report(panicked(&*panic), function),
+    }
+}
+
+/// Invokes the error handler that a fault concerns; returns what the call returns.
+#[cold]
+fn report(fault: Fault, function: &str) -> c_int {
+    let text = format!("{function}: {}", fault.text);
+    error::remember(fault.class, &text);
+    match (&fault.on, comm::own()) {
+        (Some(object), _) => object.handle_error(fault.class, &text),
+        // A call that concerns no object has the error handler of `MPI_COMM_SELF`.
+        (None, Some(own)) => own.handle_error(fault.class, &text),
+        (None, None) => errhandler::invoke(&Errhandler::Fatal, 0, fault.class, &text),
+    }
+}
+
+#[cold]
+fn early() -> Fault {
+    let when = if job::is_over() {
+        "was called after MPI_Finalize"
+    } else {
+        "was called before MPI_Init, MPI_Init_thread or MPI_Session_init"
+    };
+    Fault::new(MPI_ERR_OTHER, when)
+}
+
+/// The fault of a panic: a callback of the program unwound, or the library has a bug.
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Fault {
+    let text = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("of unknown kind");
+    Fault::new(MPI_ERR_INTERN, format!("a panic inside the library: {text}"))
+}

@@ -1,0 +1,100 @@
+//! Error handlers.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use super::entry::mpi;
+use crate::abi::*;
+use crate::args::{InOut, Out, out, read};
+use crate::comm;
+use crate::errhandler::{self, Files, Function, Kind, create, files, get, invoke};
+use crate::error::Fault;
+use crate::session;
+
+/// What a handler is told that the program itself calls.
+fn called(code: c_int) -> String {
+    format!("the program reports error {code}: {}", crate::errcode::describe(code))
+}
+
+fn only_null(file: MPI_File) -> Result<(), Fault> {
+    if file == MPI_FILE_NULL {
+        return Ok(());
+    }
+    let why = "there are no files yet, only MPI_FILE_NULL";
+    Err(Fault::handle(MPI_ERR_FILE, "file", file.0, why).on(Arc::new(Files)))
+}
+
+mpi! {
+    fn MPI_Comm_create_errhandler(comm_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>) {
+        out(errhandler, "errhandler", create(Kind::Comm, comm_errhandler_fn)?)
+    }
+
+    fn MPI_File_create_errhandler(file_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>) {
+        out(errhandler, "errhandler", create(Kind::File, file_errhandler_fn)?)
+    }
+
+    fn MPI_Win_create_errhandler(win_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>) {
+        out(errhandler, "errhandler", create(Kind::Win, win_errhandler_fn)?)
+    }
+
+    anytime fn MPI_Session_create_errhandler(
+        session_errhandler_fn: Option<Function>, errhandler: Out<MPI_Errhandler>,
+    ) {
+        out(errhandler, "errhandler", create(Kind::Session, session_errhandler_fn)?)
+    }
+
+    anytime fn MPI_Errhandler_free(errhandler: InOut<MPI_Errhandler>) {
+        let handle = read(errhandler, "errhandler")?;
+        errhandler::free(handle)?;
+        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)
+    }
+
+    fn MPI_Comm_set_errhandler(comm: MPI_Comm, errhandler: MPI_Errhandler) on comm {
+        comm.set_errhandler(get(errhandler, Kind::Comm)?);
+        Ok(())
+    }
+
+    fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
+        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
+        out(errhandler, "errhandler", comm.errhandler().handle()?)
+    }
+
+    fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) {
+        let comm = comm::get(comm)?;
+        invoke(&comm.errhandler(), comm.handle().0, errorcode, &called(errorcode));
+        Ok(())
+    }
+
+    anytime fn MPI_Session_set_errhandler(session: MPI_Session, errhandler: MPI_Errhandler) {
+        let session = session::get(session)?;
+        let errhandler = get(errhandler, Kind::Session).map_err(|fault| fault.on(session.clone()))?;
+        session.set_errhandler(errhandler);
+        Ok(())
+    }
+
+    anytime fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: Out<MPI_Errhandler>) {
+        let session = session::get(session)?;
+        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
+        out(errhandler, "errhandler", session.errhandler().handle()?)
+    }
+
+    anytime fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) {
+        let session = session::get(session)?;
+        invoke(&session.errhandler(), session.handle().0, errorcode, &called(errorcode));
+        Ok(())
+    }
+
+    /// There are no files yet, so `MPI_FILE_NULL` alone has a handler: the one that files will have at first.
+    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
+        only_null(file)?;
+        let errhandler = get(errhandler, Kind::File).map_err(|fault| fault.on(Arc::new(Files)))?;
+        errhandler::set_files(errhandler);
+        Ok(())
+    }
+
+    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
+        only_null(file)?;
+        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
+        out(errhandler, "errhandler", files().handle()?)
+    }
+}

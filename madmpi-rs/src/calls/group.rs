@@ -1,0 +1,127 @@
+//! The functions of groups.
+
+use core::ffi::c_int;
+
+use super::entry::mpi;
+use crate::abi::*;
+use crate::args::{Array, ArrayMut, InOut, Out, array, array_mut, out, read};
+use crate::error::Fault;
+use crate::group::set::{Likeness, ranks};
+use crate::group::{self, Group, get, handle};
+use crate::job;
+
+/// Gives the program a group of these members.
+fn give(newgroup: Out<MPI_Group>, members: Vec<u32>) -> Result<(), Fault> {
+    out(newgroup, "newgroup", MPI_GROUP_NULL)?;
+    out(newgroup, "newgroup", handle(Group::new(members))?)
+}
+
+fn listed(place: Array<c_int>, n: c_int) -> Result<Vec<i64>, Fault> {
+    count(n)?;
+    Ok(array!(place[n])?.iter().map(|&rank| rank.into()).collect())
+}
+
+fn ranged(group: &Group, n: c_int, place: Array<[c_int; 3]>) -> Result<Vec<i64>, Fault> {
+    count(n)?;
+    ranks(array!(place[n])?, group.size()).map_err(|range| {
+        let why = "the stride is not 0 and leads from the first rank to the last";
+        Fault::argument(MPI_ERR_ARG, "ranges", format_args!("{range:?}"), why)
+    })
+}
+
+fn count(n: c_int) -> Result<(), Fault> {
+    if n < 0 {
+        return Err(Fault::argument(MPI_ERR_ARG, "n", n, "it is not negative"));
+    }
+    Ok(())
+}
+
+fn bad_rank(group: &Group, rank: i64) -> Fault {
+    let why =
+        format!("the group has ranks 0 to {}, and each is named once", i64::from(group.size()) - 1);
+    Fault::argument(MPI_ERR_RANK, "ranks", rank, &why)
+}
+
+mpi! {
+    fn MPI_Group_size(group: MPI_Group, size: Out<c_int>) {
+        out(size, "size", get(group)?.size() as c_int)
+    }
+
+    fn MPI_Group_rank(group: MPI_Group, rank: Out<c_int>) {
+        let own = get(group)?.rank(job::session()?.rank());
+        out(rank, "rank", own.map_or(MPI_UNDEFINED, |rank| rank as c_int))
+    }
+
+    fn MPI_Group_translate_ranks(
+        group1: MPI_Group, n: c_int, ranks1: Array<c_int>, group2: MPI_Group, ranks2: ArrayMut<c_int>,
+    ) {
+        let (from, to) = (get(group1)?, get(group2)?);
+        count(n)?;
+        let (ranks1, ranks2) = (array!(ranks1[n])?, array_mut!(ranks2[n])?);
+        for (&rank, place) in ranks1.iter().zip(ranks2) {
+            *place = match rank {
+                MPI_PROC_NULL => MPI_PROC_NULL,
+                _ => {
+                    let process = u32::try_from(rank).ok().and_then(|rank| from.process(rank));
+                    let process = process.ok_or_else(|| bad_rank(&from, rank.into()))?;
+                    to.rank(process).map_or(MPI_UNDEFINED, |rank| rank as c_int)
+                }
+            };
+        }
+        Ok(())
+    }
+
+    fn MPI_Group_compare(group1: MPI_Group, group2: MPI_Group, result: Out<c_int>) {
+        let (one, other) = (get(group1)?, get(group2)?);
+        out(result, "result", match one.compare(&other) {
+            Likeness::Same => MPI_IDENT,
+            Likeness::Similar => MPI_SIMILAR,
+            Likeness::Different => MPI_UNEQUAL,
+        })
+    }
+
+    fn MPI_Group_union(group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>) {
+        let (one, other) = (get(group1)?, get(group2)?);
+        give(newgroup, one.union(&other))
+    }
+
+    fn MPI_Group_intersection(group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>) {
+        let (one, other) = (get(group1)?, get(group2)?);
+        give(newgroup, one.intersection(&other))
+    }
+
+    fn MPI_Group_difference(group1: MPI_Group, group2: MPI_Group, newgroup: Out<MPI_Group>) {
+        let (one, other) = (get(group1)?, get(group2)?);
+        give(newgroup, one.difference(&other))
+    }
+
+    fn MPI_Group_incl(group: MPI_Group, n: c_int, ranks: Array<c_int>, newgroup: Out<MPI_Group>) {
+        let group = get(group)?;
+        let members = group.including(&listed(ranks, n)?);
+        give(newgroup, members.map_err(|rank| bad_rank(&group, rank))?)
+    }
+
+    fn MPI_Group_excl(group: MPI_Group, n: c_int, ranks: Array<c_int>, newgroup: Out<MPI_Group>) {
+        let group = get(group)?;
+        let members = group.excluding(&listed(ranks, n)?);
+        give(newgroup, members.map_err(|rank| bad_rank(&group, rank))?)
+    }
+
+    fn MPI_Group_range_incl(group: MPI_Group, n: c_int, ranges: Array<[c_int; 3]>, newgroup: Out<MPI_Group>) {
+        let group = get(group)?;
+        let members = group.including(&ranged(&group, n, ranges)?);
+        give(newgroup, members.map_err(|rank| bad_rank(&group, rank))?)
+    }
+
+    fn MPI_Group_range_excl(group: MPI_Group, n: c_int, ranges: Array<[c_int; 3]>, newgroup: Out<MPI_Group>) {
+        let group = get(group)?;
+        let members = group.excluding(&ranged(&group, n, ranges)?);
+        give(newgroup, members.map_err(|rank| bad_rank(&group, rank))?)
+    }
+
+    fn MPI_Group_free(group: InOut<MPI_Group>) {
+        let freed = read(group, "group")?;
+        group::free(freed)?;
+        out(group, "group", MPI_GROUP_NULL)
+    }
+}

@@ -1,0 +1,110 @@
+//! The sessions model.
+
+use core::ffi::{c_char, c_int};
+use std::sync::Arc;
+
+use super::entry::mpi;
+use crate::abi::*;
+use crate::args::{ArrayMut, InOut, Out, Text, array_mut, out, read, write};
+use crate::error::Fault;
+use crate::group::{self, Group};
+use crate::info::{self, Entries};
+use crate::session::{self, SETS, Session};
+use crate::{comm, errhandler, process};
+
+/// The members of a set.
+fn set(name: Text) -> Result<Arc<Group>, Fault> {
+    let name = name
+        .bytes()
+        .ok_or_else(|| Fault::argument(MPI_ERR_ARG, "pset_name", "null", "a name is needed"))?;
+    let name = String::from_utf8_lossy(name);
+    // Names are URIs, whose scheme and authority have no case.
+    match SETS.iter().position(|set| set.eq_ignore_ascii_case(&name)) {
+        Some(set) => Ok(comm::predefined_group(set)?.clone()),
+        None => {
+            let why = format!("the sets of processes are {}", SETS.join(" and "));
+            Err(Fault::argument(MPI_ERR_ARG, "pset_name", name, &why))
+        }
+    }
+}
+
+mpi! {
+    anytime fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
+        out(session, "session", MPI_SESSION_NULL)?;
+        info::check(info)?;
+        let errhandler = errhandler::get(errhandler, errhandler::Kind::Session)?;
+        process::open_session()?;
+        let new = match Session::new(errhandler) {
+            Ok(new) => new,
+            Err(fault) => {
+                process::close_session()?;
+                return Err(fault);
+            }
+        };
+        out(session, "session", new.handle())
+    }
+
+    anytime fn MPI_Session_finalize(session: InOut<MPI_Session>) {
+        let ended = read(session, "session")?;
+        session::on(ended, |ended| {
+            process::close_session()?;
+            ended.free();
+            Ok(())
+        })?;
+        out(session, "session", MPI_SESSION_NULL)
+    }
+
+    fn MPI_Session_get_info(session: MPI_Session, info_used: Out<MPI_Info>) {
+        session::on(session, |_| {
+            let mut entries = info::memory_kinds();
+            entries.set(b"thread_level", b"MPI_THREAD_MULTIPLE");
+            out(info_used, "info_used", MPI_INFO_NULL)?;
+            out(info_used, "info_used", info::handle(entries)?)
+        })
+    }
+
+    fn MPI_Session_get_num_psets(session: MPI_Session, info: MPI_Info, npset_names: Out<c_int>) {
+        session::on(session, |_| {
+            info::check(info)?;
+            out(npset_names, "npset_names", SETS.len() as c_int)
+        })
+    }
+
+    /// `pset_len` is the room that there is, zero included, and then the room that is needed.
+    fn MPI_Session_get_nth_pset(
+        session: MPI_Session, info: MPI_Info, n: c_int, pset_len: InOut<c_int>, pset_name: ArrayMut<c_char>,
+    ) {
+        session::on(session, |_| {
+            info::check(info)?;
+            let name = usize::try_from(n).ok().and_then(|n| SETS.get(n));
+            let name = name.ok_or_else(|| {
+                Fault::argument(MPI_ERR_ARG, "n", n, &format!("there are sets 0 to {}", SETS.len() - 1))
+            })?;
+            let room = read(pset_len, "pset_len")?;
+            if room < 0 {
+                return Err(Fault::argument(MPI_ERR_ARG, "pset_len", room, "it is not negative"));
+            }
+            if room > 0 {
+                write(name.as_bytes(), array_mut!(pset_name[room])?);
+            }
+            out(pset_len, "pset_len", name.len() as c_int + 1)
+        })
+    }
+
+    fn MPI_Session_get_pset_info(session: MPI_Session, pset_name: Text, info: Out<MPI_Info>) {
+        session::on(session, |_| {
+            let size = set(pset_name)?.size();
+            let mut entries = Entries::default();
+            entries.set(b"mpi_size", size.to_string().as_bytes());
+            out(info, "info", MPI_INFO_NULL)?;
+            out(info, "info", info::handle(entries)?)
+        })
+    }
+
+    fn MPI_Group_from_session_pset(session: MPI_Session, pset_name: Text, newgroup: Out<MPI_Group>) {
+        session::on(session, |_| {
+            out(newgroup, "newgroup", MPI_GROUP_NULL)?;
+            out(newgroup, "newgroup", group::handle(set(pset_name)?)?)
+        })
+    }
+}

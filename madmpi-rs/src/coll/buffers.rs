@@ -1,0 +1,236 @@
+//! The data of a collective in memory: where the bytes are that newmad moves.
+//!
+//! newmad wants them in a row, or in blocks of a row. Data of contiguous types are taken where they lie; others go through a
+//! stage, packed block behind block.
+
+use std::mem::MaybeUninit;
+
+use newmad::coll::Blocks;
+
+use crate::abi::*;
+use crate::datatype::{self, Choice, Data, Elements};
+use crate::error::Fault;
+
+/// Displacements, whatever their type in C.
+pub(crate) trait Displacement: Copy {
+    fn wide(self) -> i64;
+}
+
+impl Displacement for i32 {
+    fn wide(self) -> i64 {
+        i64::from(self)
+    }
+}
+
+impl Displacement for isize {
+    fn wide(self) -> i64 {
+        self as i64
+    }
+}
+
+/// The data that a collective sends, or receives.
+pub(super) enum Buffer {
+    /// There are none.
+    Nothing,
+    /// In a row, or blocks of it, where they are.
+    Direct { at: usize, len: usize },
+    /// To be packed, block behind block.
+    Staged { blocks: Vec<Elements>, len: usize },
+}
+
+/// Memory that a collective is given, as long as this is there.
+pub(super) struct Memory {
+    stage: Option<Box<[MaybeUninit<u8>]>>,
+    at: usize,
+    len: usize,
+}
+
+/// The elements of a buffer.
+///
+/// # Errors
+/// The count is negative, the type not committed, the address null.
+pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
+    if buffer.count < 0 {
+        return Err(Fault::argument(MPI_ERR_COUNT, "count", buffer.count, "it is not negative"));
+    }
+    let elements = buffer.elements()?;
+    Ok(match elements.data()? {
+        Data::Whole(at, len) => Buffer::Direct { at: at.expose_provenance(), len },
+        _ => Buffer::Staged { len: elements.len(), blocks: vec![elements] },
+    })
+}
+
+/// As many elements for each of `ranks` as the buffer has, one after the other.
+///
+/// # Errors
+/// As [`one`].
+pub(super) fn even(buffer: Choice, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
+    let each = buffer.count;
+    if each < 0 {
+        return Err(Fault::argument(MPI_ERR_COUNT, "count", each, "it is not negative"));
+    }
+    let len = datatype::get(buffer.datatype)?.size * each as usize;
+    let all = buffer.with_count(each.saturating_mul(i64::from(ranks)));
+    Ok((one(all)?, Blocks::Even(len)))
+}
+
+/// Blocks of as many elements as the buffer has, one after the other, for each of `ranks`.
+///
+/// # Errors
+/// As [`one`].
+pub(super) fn spread(buffer: Choice, ranks: u32) -> Result<Vec<Elements>, Fault> {
+    let first = buffer.elements()?;
+    let block = |rank: u32| checked(first.part(first.count.wrapping_mul(rank.into()), first.count));
+    (0..ranks).map(block).collect()
+}
+
+/// The same elements for each of `ranks`.
+///
+/// # Errors
+/// As [`one`].
+pub(super) fn repeated(buffer: Choice, ranks: u32) -> Result<Vec<Elements>, Fault> {
+    let block = checked(buffer.elements()?)?;
+    Ok(vec![block; ranks as usize])
+}
+
+/// The blocks that arrays describe: counts, and displacements in elements. `buffer` has the address and the datatype.
+///
+/// # Errors
+/// As [`one`].
+pub(crate) fn described<N: Copy + Into<i64>, D: Displacement>(
+    buffer: Choice,
+    counts: &[N],
+    displs: &[D],
+) -> Result<Vec<Elements>, Fault> {
+    let base = buffer.elements()?;
+    let block = |(&count, displ): (&N, &D)| checked(base.part(displ.wide(), count.into()));
+    counts.iter().zip(displs).map(block).collect()
+}
+
+/// The same with displacements in bytes, and a type for each. `buffer` has the address.
+///
+/// # Errors
+/// As [`described`].
+pub(crate) fn described_apart<N: Copy + Into<i64>, D: Displacement>(
+    buffer: Choice,
+    counts: &[N],
+    displs: &[D],
+    types: &[MPI_Datatype],
+) -> Result<Vec<Elements>, Fault> {
+    let block = |((&count, displ), &datatype): ((&N, &D), &MPI_Datatype)| {
+        let base = buffer.with_type(datatype).elements()?;
+        checked(base.moved(displ.wide() as isize, count.into()))
+    };
+    counts.iter().zip(displs).zip(types).map(block).collect()
+}
+
+/// Elements that are acceptable.
+fn checked(elements: Elements) -> Result<Elements, Fault> {
+    elements.data()?;
+    Ok(elements)
+}
+
+/// Blocks as newmad wants them.
+///
+/// # Errors
+/// None that making them did not have.
+pub(super) fn of_blocks(blocks: Vec<Elements>) -> Result<(Buffer, Blocks), Fault> {
+    let mut places = Vec::with_capacity(blocks.len());
+    for block in &blocks {
+        match block.data()? {
+            Data::Whole(_, 0) => places.push((0, 0)),
+            Data::Whole(at, len) => places.push((at.expose_provenance(), len)),
+            _ => {
+                let len = blocks.iter().map(Elements::len).sum();
+                let lengths = Blocks::of_lengths(blocks.iter().map(Elements::len));
+                return Ok((Buffer::Staged { blocks, len }, lengths));
+            }
+        }
+    }
+    let used = || places.iter().filter(|place| place.1 > 0);
+    let base = used().map(|place| place.0).min().unwrap_or(0);
+    let end = used().map(|place| place.0 + place.1).max().unwrap_or(0);
+    let offsets = places.iter().map(|&(at, len)| (if len > 0 { at - base } else { 0 }, len));
+    let offsets = Blocks::Each(offsets.collect());
+    Ok((Buffer::Direct { at: base, len: end - base }, offsets))
+}
+
+impl Buffer {
+    /// Bytes in a row.
+    pub(super) fn of_bytes(memory: *mut [u8]) -> Buffer {
+        Buffer::Direct { at: memory.cast::<u8>().expose_provenance(), len: memory.len() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Buffer::Nothing => 0,
+            Buffer::Direct { len, .. } | Buffer::Staged { len, .. } => *len,
+        }
+    }
+
+    /// The memory for one run; with the elements in it, if `filled`.
+    ///
+    /// # Safety
+    /// The elements are readable.
+    ///
+    /// # Errors
+    /// There is no memory for a stage.
+    pub(super) unsafe fn lend(&self, filled: bool) -> Result<Memory, Fault> {
+        match self {
+            Buffer::Nothing => Ok(Memory { stage: None, at: 0, len: 0 }),
+            Buffer::Direct { at, len } => Ok(Memory { stage: None, at: *at, len: *len }),
+            Buffer::Staged { blocks, len } => {
+                let mut room = Vec::new();
+                if room.try_reserve_exact(*len).is_err() {
+                    return Err(Fault::new(
+                        MPI_ERR_NO_MEM,
+                        "no memory for a copy of scattered data",
+                    ));
+                }
+                room.resize_with(*len, MaybeUninit::uninit);
+                let mut room: Box<[MaybeUninit<u8>]> = room.into();
+                let mut to = room.as_mut_ptr();
+                for block in blocks.iter().filter(|_| filled) {
+                    // SAFETY: the room has the size of all blocks; the caller's promise.
+                    unsafe {
+                        block.datatype.pack(
+                            block.address().cast(),
+                            block.count as usize,
+                            to.cast(),
+                        );
+                        to = to.add(block.len());
+                    }
+                }
+                let at = room.as_mut_ptr().expose_provenance();
+                Ok(Memory { stage: Some(room), at, len: *len })
+            }
+        }
+    }
+
+    /// Copies what has come to a stage to where it belongs.
+    ///
+    /// # Safety
+    /// The elements are writable; the stage is full.
+    pub(super) unsafe fn take_back(blocks: &[Elements], lent: &Memory) {
+        let Some(stage) = &lent.stage else { return };
+        let mut from: *const u8 = stage.as_ptr().cast();
+        for block in blocks {
+            let len = block.len();
+            // SAFETY: the stage has all blocks; the caller's promise.
+            unsafe {
+                block.datatype.unpack(from, len, block.address().cast(), block.count as usize);
+                from = from.add(len);
+            }
+        }
+    }
+}
+
+impl Memory {
+    pub(super) fn memory(&self) -> *mut [u8] {
+        let at = match self.len {
+            0 => std::ptr::dangling_mut(),
+            _ => std::ptr::with_exposed_provenance_mut(self.at),
+        };
+        std::ptr::slice_from_raw_parts_mut(at, self.len)
+    }
+}

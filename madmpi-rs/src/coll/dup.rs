@@ -1,0 +1,56 @@
+//! Duplicates while the program goes on.
+//!
+//! The context comes by one collective that goes on by itself, so nobody can be asked whether it is free: it is one that was never
+//! used. Attributes are copied when the call is made; the program gets the handle when the request is over.
+
+use newmad::coll::Task;
+
+use crate::abi::*;
+use crate::args::{Out, out};
+use crate::attribute::Attributes;
+use crate::comm::{Comm, Parts, context};
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::collective::{self, Finish};
+
+/// Where the program wants the handle.
+struct Place(Out<MPI_Comm>);
+// SAFETY: the program leaves the place to the request until it is over, whatever thread completes it.
+unsafe impl Send for Place {}
+
+pub(crate) fn start(comm: &Held<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
+    out(newcomm, "newcomm", MPI_COMM_NULL)?;
+    let attributes = Attributes::default();
+    comm.attributes.copy_to(comm.handle().0, &attributes)?;
+    let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
+    let group = comm.both()?;
+    let contexts = context::all()?;
+    let offer = if group.rank() == 0 { contexts.offer_fresh() } else { Ok(0) };
+    let mut words = match &offer {
+        Ok(context) => vec![u64::from(*context), 1],
+        Err(_) => vec![0, 0],
+    };
+    let len = size_of_val(&words[..]);
+    let result = std::ptr::slice_from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len);
+    let task = Task::Bcast { root: 0, len };
+    // SAFETY: the memory is on the heap, and `finish` keeps it until the collective is over; nobody looks at it before.
+    let pending = unsafe { group.start_bytes(&task, None, &[], result, false)? };
+    let (from, place) = (comm.share(), Place(newcomm));
+    let finish: Finish = Box::new(move || {
+        let place = place;
+        offer?;
+        let &[context, 1] = &words[..] else {
+            let why = "the process that gives out contexts has no fresh one left: use MPI_Comm_dup";
+            return Err(Fault::new(MPI_ERR_OTHER, why));
+        };
+        let (context, group, remote) = (context as u32, from.group.clone(), from.remote.clone());
+        let new = Comm::new(Parts { context, group, remote, errhandler })?;
+        new.attributes.adopt(attributes);
+        if let Some(topology) = topology {
+            new.set_topology(topology);
+        }
+        place.0.put(new.handle());
+        Ok(())
+    });
+    collective::new(comm, pending, Some(finish))
+}

@@ -1,0 +1,152 @@
+//! Plans: what a collective call asks for, as often as it is started.
+
+use std::sync::{Arc, OnceLock};
+
+use newmad::raw::Awaited;
+
+use super::check::{self, Call};
+use super::exchange::Exchange;
+use super::recipe::Recipe;
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::request::{Operation, Outcome, collective, complete, new_operation};
+
+/// What is to be done, as often as it is started.
+pub(crate) enum Plan {
+    Group(Recipe),
+    Exchange(Exchange),
+    Stages(Stages),
+    /// Nothing: a rank of an intercommunicator that has no part in it.
+    Nothing,
+}
+
+/// Something that is over when it begins.
+struct Over;
+
+impl Operation for Over {
+    fn awaited(&self) -> Awaited<'_> {
+        Awaited::OVER
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome::EMPTY
+    }
+}
+
+impl Plan {
+    /// Begins.
+    ///
+    /// # Errors
+    /// The group is over, or something cannot be submitted.
+    fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
+        match self {
+            Plan::Group(recipe) => recipe.start(),
+            Plan::Exchange(exchange) => exchange.start(),
+            Plan::Stages(stages) => Ok(stages.start()),
+            Plan::Nothing => Ok(Arc::new(Over)),
+        }
+    }
+}
+
+/// Plans that are carried out one after the other: the next begins when a caller finds the last one over. What they need
+/// between them is kept.
+pub(crate) struct Stages {
+    plans: Arc<[Plan]>,
+    /// Memory that they use.
+    room: Arc<[Box<[u8]>]>,
+}
+
+struct RunningStages {
+    plans: Arc<[Plan]>,
+    _room: Arc<[Box<[u8]>]>,
+    begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
+}
+
+impl Stages {
+    pub(super) fn new(plans: Vec<Plan>, room: Vec<Box<[u8]>>) -> Stages {
+        Stages { plans: plans.into(), room: room.into() }
+    }
+
+    pub(super) fn start(&self) -> Arc<dyn Operation> {
+        let running = RunningStages {
+            plans: self.plans.clone(),
+            _room: self.room.clone(),
+            begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
+        };
+        running.awaited(); // the first one begins now
+        Arc::new(running)
+    }
+}
+
+impl RunningStages {
+    /// The operation that goes on, or how they all ended.
+    fn current(&self) -> Result<&Arc<dyn Operation>, Outcome> {
+        for (plan, begun) in self.plans.iter().zip(&self.begun) {
+            match begun.get_or_init(|| plan.start()) {
+                Ok(operation) if !operation.is_over() => return Ok(operation),
+                Ok(operation) => {
+                    let outcome = operation.outcome();
+                    if outcome.fault.is_some() {
+                        return Err(outcome);
+                    }
+                }
+                Err(fault) => return Err(Outcome::failed(fault.clone())),
+            }
+        }
+        Err(Outcome::EMPTY)
+    }
+}
+
+impl Operation for RunningStages {
+    fn awaited(&self) -> Awaited<'_> {
+        self.current().map_or(Awaited::OVER, |operation| operation.awaited())
+    }
+
+    fn asked(&self) {
+        if let Ok(operation) = self.current() {
+            operation.asked();
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self.current() {
+            Err(outcome) => outcome,
+            Ok(operation) => {
+                // No caller asks before it is over.
+                let _ = complete(&**operation);
+                self.outcome()
+            }
+        }
+    }
+}
+
+/// The blocking form.
+///
+/// # Errors
+/// Those of the members' agreement and of the collective.
+pub(crate) fn run(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
+    check::before(comm, call)?;
+    match plan {
+        Plan::Group(recipe) => recipe.run(),
+        other => complete(&*other.start()?).map(drop),
+    }
+}
+
+/// The form with a request.
+///
+/// # Errors
+/// As [`Plan::start`].
+pub(crate) fn begin(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
+    new_operation(check::beside(comm, call, plan.start()?)?)
+}
+
+/// The form with a persistent request.
+///
+/// # Errors
+/// There are too many requests.
+pub(crate) fn prepare(comm: &Held<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
+    let comm = comm.clone();
+    collective::persistent(move || check::beside(&comm, &call, plan.start()?))
+}

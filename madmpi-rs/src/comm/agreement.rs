@@ -1,0 +1,192 @@
+//! Processes that make a communicator together: one group, or two with a bridge between a member of each.
+//!
+//! They agree on a context: the first of the two leaders (or the only one) offers one, all learn it. If it was used before,
+//! all say whether they still know it from then; if any does, another one is offered.
+
+use newmad::coll::{Group as Members, Op};
+
+use super::Comm;
+use super::context::{self, Offer};
+use crate::abi::MPI_ERR_OTHER;
+use crate::error::Fault;
+
+/// Between the two leaders of an intercommunicator.
+pub(crate) struct Bridge {
+    pub(crate) session: newmad::Session,
+    /// The other leader.
+    pub(crate) remote: u32,
+    /// On the wire.
+    pub(crate) tag: u64,
+}
+
+/// Who is there.
+pub(crate) struct Agreement<'a> {
+    /// The own side.
+    pub(crate) local: &'a Members,
+    /// Rank there of the leader.
+    pub(crate) leader: u32,
+    /// The other side, at the leader of each side.
+    pub(crate) bridge: Option<Bridge>,
+    /// Whether there is another side, and it is the first.
+    pub(crate) second: bool,
+    /// Whether there is another side.
+    pub(crate) two: bool,
+}
+
+impl<'a> Agreement<'a> {
+    /// Those of one group, its first member leading.
+    pub(crate) fn of_group(local: &'a Members) -> Agreement<'a> {
+        Agreement { local, leader: 0, bridge: None, second: false, two: false }
+    }
+
+    /// Those of a communicator, the first member of each side leading.
+    ///
+    /// # Errors
+    /// Those of groups that failed.
+    pub(crate) fn of_comm(comm: &'a Comm) -> Result<Agreement<'a>, Fault> {
+        let local = comm.coll_group()?;
+        let Some(remote) = &comm.remote else { return Ok(Agreement::of_group(local)) };
+        let (Some(here), Some(there)) = (comm.group.process(0), remote.process(0)) else {
+            return Err(Fault::new(MPI_ERR_OTHER, "a side of the intercommunicator is empty"));
+        };
+        let bridge = Bridge {
+            session: comm.session.clone(),
+            remote: there,
+            tag: comm.internal_tag(super::AGREEMENT),
+        };
+        let bridge = (comm.rank() == 0).then_some(bridge);
+        Ok(Agreement { local, leader: 0, bridge, second: there < here, two: true })
+    }
+
+    /// Whether this process offers contexts.
+    fn offers(&self) -> bool {
+        !self.second && self.local.rank() == self.leader
+    }
+
+    /// The words of the other side's leader, for all of this side; its leader says these.
+    fn across(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
+        let theirs = match &self.bridge {
+            Some(bridge) if self.local.rank() == self.leader => bridge.exchange(words),
+            _ => Ok(Vec::new()),
+        };
+        self.share(theirs)
+    }
+
+    /// What the leader has, for its side; if it has an error, all do.
+    ///
+    /// # Errors
+    /// The leader's; those of groups that failed.
+    pub(crate) fn share(&self, words: Result<Vec<u64>, Fault>) -> Result<Vec<u64>, Fault> {
+        let mut len = [words.as_ref().map_or(u64::MAX, |words| words.len() as u64)];
+        self.local.bcast(self.leader, &mut len)?;
+        if len[0] == u64::MAX {
+            words?;
+            return Err(Fault::new(
+                MPI_ERR_OTHER,
+                "the leader of this side did not reach the other",
+            ));
+        }
+        let mut words = words?;
+        words.resize(len[0] as usize, 0);
+        self.local.bcast(self.leader, &mut words)?;
+        Ok(words)
+    }
+
+    /// The words of the first side's leader, for all.
+    fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
+        self.local.bcast(self.leader, words)?;
+        if self.two {
+            let theirs = self.across(words)?;
+            if self.second && theirs.len() == words.len() {
+                words.copy_from_slice(&theirs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anybody says so.
+    pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
+        let mut says = [u64::from(own)];
+        self.local.allreduce(&mut says, &Op::max())?;
+        // Both sides go across, whatever they know already.
+        let there = self.two && self.across(&says)?.first().is_some_and(|&says| says != 0);
+        Ok(says[0] != 0 || there)
+    }
+
+    /// What each has to say: the own side's members in their order, then the other's.
+    ///
+    /// # Errors
+    /// Those of groups that failed.
+    pub(crate) fn gather<const N: usize>(
+        &self,
+        own: [u64; N],
+    ) -> Result<[Vec<[u64; N]>; 2], Fault> {
+        let mut here = vec![[0; N]; self.local.size() as usize];
+        self.local.allgather(&[own], &mut here)?;
+        if !self.two {
+            return Ok([here, Vec::new()]);
+        }
+        let there = self.across(here.as_flattened())?;
+        Ok([here, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
+    }
+
+    /// A context for a communicator of all that are here.
+    ///
+    /// # Errors
+    /// The one who offers has none left; those of groups that failed.
+    pub(crate) fn agree(&self) -> Result<u32, Fault> {
+        let contexts = context::all()?;
+        loop {
+            // A failure is told to all, so that nobody waits.
+            let offer = if self.offers() { Some(contexts.offer()) } else { None };
+            let mut words = match &offer {
+                Some(Ok(offer)) => [u64::from(offer.context), u64::from(offer.again), 0],
+                Some(Err(_)) => [0, 0, 1],
+                None => [0; 3],
+            };
+            self.bcast(&mut words)?;
+            let [context, again, failed] = words;
+            if failed != 0 {
+                return Err(offer.and_then(Result::err).unwrap_or_else(|| {
+                    Fault::new(MPI_ERR_OTHER, "the process that gives out contexts has none left")
+                }));
+            }
+            let context = context as u32;
+            if again == 0 || !self.any(contexts.is_used(context))? {
+                return Ok(context);
+            }
+            if self.offers() {
+                contexts.withdraw(Offer { context, again: true });
+            }
+        }
+    }
+}
+
+impl Bridge {
+    /// Says these words to the other leader, and gives what that one says.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub(crate) fn exchange(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
+        let bytes =
+            |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let sent = [
+            self.session.isend(self.remote, self.tag, bytes(&[words.len() as u64]))?,
+            self.session.isend(self.remote, self.tag, bytes(words))?,
+        ];
+        let mut len = [0; 8];
+        self.session.recv(self.remote, self.tag, &mut len)?;
+        // No more than a few words of each process; anything else was not meant for this.
+        let len = u64::from_ne_bytes(len);
+        if len > 4 * u64::from(self.session.size()) + 8 {
+            return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes something else"));
+        }
+        let mut theirs = vec![0; len as usize * 8];
+        self.session.recv(self.remote, self.tag, &mut theirs)?;
+        for request in sent {
+            request.wait()?;
+        }
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        Ok(theirs.chunks_exact(8).map(word).collect())
+    }
+}

@@ -1,0 +1,127 @@
+//! Elements in the program's memory, as calls name them.
+
+use core::ffi::c_void;
+
+use super::data::Data;
+use super::get;
+use super::object::Datatype;
+use crate::abi::*;
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// A choice buffer: an address, with the count and the datatype that the same call gives for it.
+///
+/// Invariant: the program leaves the elements to the operation until that is over. They are readable, and writable where the
+/// standard lets the call change them. [`Choice::new`] is where this is promised; [`Elements`] and [`Data`] inherit it.
+#[derive(Clone, Copy)]
+pub(crate) struct Choice {
+    at: *mut c_void,
+    pub(crate) count: i64,
+    pub(crate) datatype: MPI_Datatype,
+}
+
+/// Elements of a datatype at an address. The invariant is that of [`Choice`].
+#[derive(Clone)]
+pub(crate) struct Elements {
+    at: usize,
+    pub(crate) count: i64,
+    pub(crate) datatype: Held<Datatype>,
+}
+
+/// The choice buffer that an entry point has as three of its arguments.
+macro_rules! choice {
+    ($buf:ident, $count:expr, $datatype:expr) => {{
+        let (at, count, datatype) = ($buf.cast::<core::ffi::c_void>(), i64::from($count), $datatype);
+        // SAFETY: the standard has these arguments belong together, and the program leaves the elements to the operation.
+        unsafe { $crate::datatype::Choice::new(at, count, datatype) }
+    }};
+}
+pub(crate) use choice;
+
+impl Choice {
+    /// # Safety
+    /// The invariant of the type.
+    #[inline]
+    pub(crate) unsafe fn new(at: *const c_void, count: i64, datatype: MPI_Datatype) -> Choice {
+        Choice { at: at.cast_mut(), count, datatype }
+    }
+
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.at.addr() == MPI_IN_PLACE
+    }
+
+    /// The elements; their number and address are checked when they are used.
+    ///
+    /// # Errors
+    /// The handle of the datatype stands for none.
+    #[inline]
+    pub(crate) fn elements(&self) -> Result<Elements, Fault> {
+        let datatype = get(self.datatype)?;
+        Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
+    }
+
+    /// The same buffer with another datatype, which the standard gives it too.
+    pub(crate) fn with_type(self, datatype: MPI_Datatype) -> Choice {
+        Choice { datatype, ..self }
+    }
+
+    /// The same buffer with another number of elements, which the standard gives it too.
+    pub(crate) fn with_count(self, count: i64) -> Choice {
+        Choice { count, ..self }
+    }
+}
+
+impl Elements {
+    /// Bytes of memory of the library's own.
+    ///
+    /// # Safety
+    /// The memory stays where it is, and is left to the operations that use the elements.
+    pub(crate) unsafe fn bytes(memory: *mut [u8]) -> Result<Elements, Fault> {
+        let at = memory.cast::<u8>().expose_provenance();
+        Ok(Elements { at, count: memory.len() as i64, datatype: get(MPI_BYTE)? })
+    }
+
+    /// No elements.
+    pub(crate) fn none() -> Result<Elements, Fault> {
+        Ok(Elements { at: align_of::<u64>(), count: 0, datatype: get(MPI_BYTE)? })
+    }
+
+    #[inline]
+    pub(crate) fn address(&self) -> *mut c_void {
+        std::ptr::with_exposed_provenance_mut(self.at)
+    }
+
+    /// Bytes of data.
+    pub(crate) fn len(&self) -> usize {
+        self.datatype.size * self.count as usize
+    }
+
+    /// `count` elements that begin at the one with the number `first`.
+    pub(crate) fn part(&self, first: i64, count: i64) -> Elements {
+        self.moved(self.datatype.extent.wrapping_mul(first as isize), count)
+    }
+
+    /// `count` elements that begin so many bytes further on.
+    pub(crate) fn moved(&self, by: isize, count: i64) -> Elements {
+        Elements { at: self.at.wrapping_add_signed(by), count, datatype: self.datatype.clone() }
+    }
+
+    /// Their data.
+    ///
+    /// # Errors
+    /// As [`Data::of`].
+    #[inline]
+    pub(crate) fn data(&self) -> Result<Data, Fault> {
+        Data::of(self.address(), self.count, &self.datatype)
+    }
+
+    /// Their data, packed if need be: ready to be sent.
+    ///
+    /// # Errors
+    /// As [`Data::of`].
+    #[inline]
+    pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
+        // SAFETY: the elements are readable, by the invariant.
+        unsafe { Data::outgoing(self.address(), self.count, &self.datatype) }
+    }
+}

@@ -1,0 +1,93 @@
+//! Types that are found rather than made: by decimal digits (Fortran's `selected_int_kind` and `selected_real_kind`), by
+//! class and size, by what a pair is made of.
+
+use core::ffi::c_int;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::shape::{Made, Shape};
+use super::{Datatype, get, insert, named};
+use crate::abi::*;
+use crate::error::Fault;
+
+/// The handles that were given out: one for each request, always the same, and never freed.
+static FOUND: Mutex<BTreeMap<Request, MPI_Datatype>> = Mutex::new(BTreeMap::new());
+
+/// The combiner and its arguments.
+type Request = (c_int, c_int, c_int);
+
+/// Most digits and largest exponent of ten of Fortran's kinds, and the types of C that they are.
+pub(crate) const INTEGERS: &[(c_int, MPI_Datatype)] = &[
+    (2, MPI_INTEGER1),
+    (4, MPI_INTEGER2),
+    (9, MPI_INTEGER4),
+    (18, MPI_INTEGER8),
+    (38, MPI_INTEGER16),
+];
+pub(crate) const REALS: &[(c_int, c_int, MPI_Datatype)] =
+    &[(6, 37, MPI_REAL4), (15, 307, MPI_REAL8), (18, 4931, MPI_LONG_DOUBLE)];
+pub(crate) const COMPLEXES: &[(c_int, c_int, MPI_Datatype)] =
+    &[(6, 37, MPI_COMPLEX8), (15, 307, MPI_COMPLEX16), (18, 4931, MPI_C_LONG_DOUBLE_COMPLEX)];
+
+/// The handle for a request, made of `base` the first time.
+pub(crate) fn unnamed(
+    combiner: c_int,
+    arguments: &[c_int],
+    base: MPI_Datatype,
+) -> Result<MPI_Datatype, Fault> {
+    let key = (combiner, arguments[0], arguments.get(1).copied().unwrap_or(0));
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(handle) = found.get(&key) {
+        return Ok(*handle);
+    }
+    let base = get(base)?;
+    let made = Made::by(combiner, false).integers(arguments);
+    let shape = Shape::new(made, base.shape().part.clone())?;
+    let handle = insert(Datatype::new(shape.clone(), true, base.row))?;
+    let _ = shape.fixed.set(handle);
+    found.insert(key, handle);
+    Ok(handle)
+}
+
+/// The smallest of Fortran's kinds with so many digits and such exponents, either of which may be left open.
+pub(crate) fn real(
+    combiner: c_int,
+    kinds: &[(c_int, c_int, MPI_Datatype)],
+    digits: c_int,
+    range: c_int,
+) -> Result<MPI_Datatype, Fault> {
+    if digits == MPI_UNDEFINED && range == MPI_UNDEFINED {
+        let why = "r is MPI_UNDEFINED too: one of them says what is looked for";
+        return Err(Fault::argument(MPI_ERR_ARG, "p", "MPI_UNDEFINED", why));
+    }
+    for (name, value) in [("p", digits), ("r", range)] {
+        if value < 0 && value != MPI_UNDEFINED {
+            return Err(Fault::argument(MPI_ERR_ARG, name, value, "it is not negative"));
+        }
+    }
+    let fits = |kind: &&(c_int, c_int, MPI_Datatype)| digits <= kind.0 && range <= kind.1;
+    match kinds.iter().find(fits) {
+        Some(kind) => unnamed(combiner, &[digits, range], kind.2),
+        None => {
+            let what = format!("({digits}, {range})");
+            let why = "no kind of Fortran's has so many digits or such exponents";
+            Err(Fault::argument(MPI_ERR_ARG, "(p, r)", what, why))
+        }
+    }
+}
+
+/// One of the standard's types of that class and size.
+pub(crate) fn of_size(class: c_int, size: c_int) -> Option<MPI_Datatype> {
+    let types: &[MPI_Datatype] = match class {
+        MPI_TYPECLASS_INTEGER => {
+            &[MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16]
+        }
+        MPI_TYPECLASS_REAL => &[MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16],
+        MPI_TYPECLASS_COMPLEX => &[MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32],
+        _ => return None,
+    };
+    let has_size = |handle: &&MPI_Datatype| {
+        named::get(**handle).is_some_and(|datatype| c_int::try_from(datatype.size) == Ok(size))
+    };
+    types.iter().find(has_size).copied()
+}

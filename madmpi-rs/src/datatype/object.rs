@@ -1,0 +1,129 @@
+//! The datatype as an object.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::copy;
+use super::rows::Row;
+use super::shape::Shape;
+use crate::abi::*;
+use crate::attribute::Attributes;
+
+/// A datatype.
+pub(crate) struct Datatype {
+    /// Bytes of data.
+    pub(crate) size: usize,
+    /// Where the next element begins.
+    pub(crate) extent: isize,
+    /// Whether `count` elements are `count * size` bytes in a row that begin at the address.
+    pub(crate) contiguous: bool,
+    committed: AtomicBool,
+    /// What its elements are, if it is one of the standard's, named or found by its digits.
+    pub(crate) row: Option<&'static Row>,
+    shape: Arc<Shape>,
+    name: Mutex<Option<String>>,
+    pub(crate) attributes: Attributes,
+    handle: OnceLock<MPI_Datatype>,
+}
+
+impl Datatype {
+    pub(crate) fn new(shape: Arc<Shape>, committed: bool, row: Option<&'static Row>) -> Datatype {
+        let (size, extent) = (shape.part.size, shape.extent);
+        let one = shape.part.flat.single() == Some((0, size)) || size == 0;
+        Datatype {
+            size,
+            extent,
+            contiguous: one && extent == size as isize,
+            committed: AtomicBool::new(committed),
+            row,
+            handle: shape.fixed.get().copied().map_or_else(OnceLock::new, OnceLock::from),
+            shape,
+            name: Mutex::new(None),
+            attributes: Attributes::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn handle(&self) -> MPI_Datatype {
+        self.handle.get().copied().unwrap_or(MPI_DATATYPE_NULL)
+    }
+
+    pub(crate) fn shape(&self) -> &Arc<Shape> {
+        &self.shape
+    }
+
+    pub(crate) fn lb(&self) -> isize {
+        self.shape.lb
+    }
+
+    /// What addresses of its elements are multiples of.
+    pub(crate) fn align(&self) -> usize {
+        self.shape.part.align
+    }
+
+    /// Where the data of `count` elements begin, from the address of the first one on, and how many bytes there are from
+    /// there to their end: for memory that holds so many.
+    pub(crate) fn span(&self, count: usize) -> (isize, usize) {
+        let (low, high) = self.shape.part.true_bounds();
+        if count == 0 {
+            return (0, 0);
+        }
+        let last = self.extent.wrapping_mul(count as isize - 1);
+        (low.wrapping_add(last.min(0)), (high - low) as usize + last.unsigned_abs())
+    }
+
+    /// How many basic elements the first `bytes` of data are. `None`: the last one is not whole.
+    pub(crate) fn elements(&self, bytes: usize) -> Option<usize> {
+        self.shape.part.elements_of(bytes)
+    }
+
+    /// How many bytes the first basic elements are.
+    pub(crate) fn bytes(&self, elements: usize) -> Option<usize> {
+        self.shape.part.bytes_of(elements)
+    }
+
+    /// Packs `count` elements.
+    ///
+    /// # Safety
+    /// They are readable at `from`; `to` has room for their size; the two do not overlap.
+    pub(crate) unsafe fn pack(&self, from: *const u8, count: usize, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe { copy::pack(&self.shape, from, count, to) }
+    }
+
+    /// Unpacks the first `bytes` of up to `count` elements.
+    ///
+    /// # Safety
+    /// `from` has so many bytes; the elements at `to` are writable; the two do not overlap.
+    pub(crate) unsafe fn unpack(&self, from: *const u8, bytes: usize, to: *mut u8, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { copy::unpack(&self.shape, from, bytes, to, count) }
+    }
+
+    /// Records the handle of a type that was given one.
+    pub(super) fn set_handle(&self, handle: MPI_Datatype) {
+        let _ = self.handle.set(handle);
+    }
+
+    pub(crate) fn commit(&self) {
+        self.committed.store(true, Ordering::Relaxed);
+    }
+
+    /// Its name, as the program set it or the standard has it.
+    pub(crate) fn name(&self) -> String {
+        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&*name, self.row) {
+            (Some(name), _) => name.clone(),
+            (None, Some(row)) if row.handle == self.handle() => row.name.to_owned(),
+            (None, _) => String::new(),
+        }
+    }
+
+    pub(crate) fn set_name(&self, name: String) {
+        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+    }
+}

@@ -1,0 +1,150 @@
+//! The job: this process's session of newmad, and the phases that MPI goes through.
+//!
+//! ```text
+//!   before ──MPI_Init──▶ up ──MPI_Finalize──▶ over            the world model: once
+//!            MPI_Session_init / _finalize, any number of times, before, meanwhile and after
+//! ```
+
+use core::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::abi::{MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_SUCCESS};
+use crate::error::Fault;
+
+const BEFORE: u8 = 0;
+const UP: u8 = 1;
+const OVER: u8 = 2;
+
+static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+/// Open sessions of the sessions model.
+static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
+
+/// Whether calls that need MPI may be made.
+#[inline]
+pub(crate) fn is_up() -> bool {
+    is_world_up() || SESSIONS.load(Ordering::Acquire) > 0
+}
+
+/// Whether the process is between `MPI_Init` and `MPI_Finalize`.
+#[inline]
+pub(crate) fn is_world_up() -> bool {
+    PHASE.load(Ordering::Acquire) == UP
+}
+
+/// Whether `MPI_Init` was called.
+pub(crate) fn was_initialized() -> bool {
+    PHASE.load(Ordering::Acquire) != BEFORE
+}
+
+/// Whether `MPI_Finalize` was called.
+pub(crate) fn is_over() -> bool {
+    PHASE.load(Ordering::Acquire) == OVER
+}
+
+/// Enters the phase between `MPI_Init` and `MPI_Finalize`; `false` if it began before.
+pub(crate) fn begin_world() -> bool {
+    PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// Ends the phase between `MPI_Init` and `MPI_Finalize`.
+pub(crate) fn end_world() {
+    PHASE.store(OVER, Ordering::Release);
+}
+
+/// Open sessions of the sessions model.
+pub(crate) fn sessions() -> usize {
+    SESSIONS.load(Ordering::Acquire)
+}
+
+/// Counts one more open session of the sessions model.
+pub(crate) fn add_session() {
+    SESSIONS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// Counts one open session less.
+pub(crate) fn remove_session() {
+    SESSIONS.fetch_sub(1, Ordering::AcqRel);
+}
+
+/// The session of newmad, which stays open during calls.
+///
+/// # Errors
+/// MPI is not initialised.
+#[inline]
+pub(crate) fn session() -> Result<&'static newmad::Session, Fault> {
+    match SESSION.get() {
+        Some((session, _)) => Ok(session),
+        None => Err(Fault::new(MPI_ERR_OTHER, "MPI is not initialised")),
+    }
+}
+
+/// Keeps the session that the process has joined the job with.
+pub(crate) fn keep(session: newmad::Session) {
+    SESSION.get_or_init(|| (session, Instant::now()));
+}
+
+/// The number of processes that the job was started with, once it is known.
+pub(crate) fn size() -> Option<u32> {
+    session().ok().map(newmad::Session::size)
+}
+
+/// The name of this machine.
+pub(crate) fn host() -> Vec<u8> {
+    let mut name = [0; 256];
+    // SAFETY: the buffer has that length; a name that is cut has no terminating zero, so one byte stays out of reach.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    name.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
+}
+
+/// Seconds since MPI was initialised in this process, or since the first call before that.
+pub(crate) fn elapsed() -> f64 {
+    static BEGIN: OnceLock<Instant> = OnceLock::new();
+    let begin = SESSION.get().map_or_else(|| *BEGIN.get_or_init(Instant::now), |kept| kept.1);
+    begin.elapsed().as_secs_f64()
+}
+
+/// How long a process that ends because of a peer's death lets that peer end first. Its connections close some time before
+/// it has ended, and launchers name the first process that ends as the cause, and give its exit status.
+const CAUSE_FIRST: Duration = Duration::from_millis(300);
+
+/// Ends the job: prints the reason and exits; the launcher ends the other processes.
+#[cold]
+pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
+    let rank = rank_prefix();
+    say(&format!("{rank}{text}\nmadmpi: {rank}the error handler is {handler}, so the job ends"));
+    if class == MPI_ERR_PROC_ABORTED {
+        std::thread::sleep(CAUSE_FIRST);
+    }
+    exit(if class == MPI_SUCCESS { 1 } else { class })
+}
+
+/// The rank, as messages to people begin, once it is known.
+fn rank_prefix() -> String {
+    session().map_or(String::new(), |session| format!("rank {}: ", session.rank()))
+}
+
+/// Prints one line in one piece, for other ranks print too.
+fn say(text: &str) {
+    let text = format!("madmpi: {text}\n");
+    eprint!("{text}");
+}
+
+/// Ends the job for `MPI_Abort`.
+#[cold]
+pub(crate) fn abort(code: c_int) -> ! {
+    say(&format!("{}MPI_Abort: the program ends the job with code {code}", rank_prefix()));
+    exit(code)
+}
+
+/// Ends the process at once, with what it has printed.
+fn exit(code: c_int) -> ! {
+    // SAFETY: flushes what C has buffered; then the process ends without its exit handlers, which might wait for peers.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        // An exit code has eight bits, and 0 would look like success.
+        libc::_exit(if code & 0xff == 0 { 1 } else { code & 0xff })
+    }
+}

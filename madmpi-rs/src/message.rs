@@ -1,0 +1,170 @@
+//! Messages on their way out: the modes of sending, and the sends that need no request.
+
+use newmad::raw::{Memory, RawRequest};
+
+use crate::abi::*;
+use crate::buffer::{self, OVERHEAD, Pool};
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// How a message is sent. A ready one is a standard one: that its receive is there already is no help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Standard,
+    Synchronous,
+    Buffered,
+}
+
+/// Where a message goes to, or comes from.
+#[derive(Clone, Copy)]
+pub(crate) enum Route {
+    /// The process, the tag on the wire, the mode.
+    To(u32, u64, Mode),
+    From(newmad::Origin, newmad::Tag),
+}
+
+impl Route {
+    /// Submits the message to newmad.
+    ///
+    /// # Safety
+    /// The data stay where they are, with their list of pieces, until the request is over.
+    ///
+    /// # Errors
+    /// The peer is gone.
+    #[inline]
+    pub(crate) unsafe fn submit(
+        self,
+        session: &newmad::Session,
+        request: &mut RawRequest,
+        memory: Memory,
+    ) -> Result<(), newmad::Error> {
+        match self {
+            Route::To(to, tag, mode) => {
+                // SAFETY: the caller's promise; the program leaves the elements to the request.
+                unsafe { request.send(session, to, tag, memory, mode == Mode::Synchronous) }
+            }
+            // SAFETY: as above.
+            Route::From(from, tag) => unsafe { request.recv(session, from, tag, memory) },
+        }
+    }
+}
+
+/// Sends a message without a request, if its mode and newmad allow that; whether it did.
+///
+/// # Errors
+/// The peer is gone; no buffer is attached, or it has no room.
+#[inline]
+pub(crate) fn send_at_once(
+    comm: &Held<Comm>,
+    to: u32,
+    tag: u64,
+    mode: Mode,
+    data: &Data,
+) -> Result<bool, Fault> {
+    match mode {
+        // SAFETY: the program leaves the elements alone during the call.
+        Mode::Standard => Ok(unsafe { comm.session.send_at_once(to, tag, data.memory())? }),
+        Mode::Synchronous => Ok(false),
+        Mode::Buffered => {
+            send_buffered(comm, to, tag, data)?;
+            Ok(true)
+        }
+    }
+}
+
+#[cold]
+fn full(needed: usize, pool: &Pool) -> Fault {
+    let size = pool.size;
+    let text = format!(
+        "the buffer of {size} bytes has no room for {needed} more ({OVERHEAD} of them MPI_BSEND_OVERHEAD)"
+    );
+    Fault::new(MPI_ERR_BUFFER, text)
+}
+
+/// Sends a message from a buffer.
+///
+/// # Errors
+/// No buffer is attached, or it has no room.
+fn send_buffered(comm: &Held<Comm>, to: u32, tag: u64, data: &Data) -> Result<(), Fault> {
+    let Some(pool) = buffer::choose(&comm.buffer) else {
+        return Err(Fault::new(
+            MPI_ERR_BUFFER,
+            "no buffer is attached: see MPI_Buffer_attach, and MPI_BUFFER_AUTOMATIC",
+        ));
+    };
+    let len = data.len();
+    let needed = len.saturating_add(OVERHEAD);
+    if pool.at.is_some() && needed > pool.size {
+        return Err(full(needed, &pool));
+    }
+    let session = &comm.session;
+    // SAFETY: the program leaves the elements alone during the call.
+    if unsafe { session.send_at_once(to, tag, data.memory())? } {
+        return Ok(());
+    }
+    let reserved = pool.reserve(needed).or_else(|| {
+        session.look();
+        pool.reserve(needed)
+    });
+    let (number, at) = reserved.ok_or_else(|| full(needed, &pool))?;
+    let (memory, copy) = match pool.at {
+        Some(base) => {
+            let at = std::ptr::with_exposed_provenance_mut::<u8>(base + at);
+            // SAFETY: the part is this message's, in memory that the program has given up.
+            unsafe { gather(data, at) };
+            (Memory::Whole(at, len), None)
+        }
+        None => {
+            let copy = gathered(data);
+            (Memory::Whole(copy.as_ptr().cast_mut(), len), Some(copy))
+        }
+    };
+    // SAFETY: the part stays as it is until it is given back, and the copy until it is dropped: at the request's end.
+    match unsafe { session.isend_raw(to, tag, memory, false) } {
+        Ok(request) => {
+            request.on_done(move |_| {
+                drop(copy);
+                pool.give_back(number);
+            });
+            Ok(())
+        }
+        Err(error) => {
+            pool.give_back(number);
+            Err(error.into())
+        }
+    }
+}
+
+/// Copies the bytes of a message together.
+///
+/// # Safety
+/// So many bytes at `to` are writable, and apart from it.
+unsafe fn gather(data: &Data, mut to: *mut u8) {
+    let mut add = |at: *const u8, len: usize| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            to.copy_from_nonoverlapping(at, len);
+            to = to.add(len);
+        }
+    };
+    match data.memory() {
+        Memory::Whole(_, 0) => {}
+        Memory::Whole(at, len) => add(at, len),
+        Memory::Pieces { list, count, .. } => {
+            // SAFETY: the data's own list.
+            for piece in unsafe { std::slice::from_raw_parts(list, count) } {
+                add(piece.iov_base.cast(), piece.iov_len);
+            }
+        }
+    }
+}
+
+/// The bytes of a message, copied together.
+pub(crate) fn gathered(data: &Data) -> Box<[u8]> {
+    let mut copy = vec![0; data.len()];
+    // SAFETY: the copy has the length.
+    unsafe { gather(data, copy.as_mut_ptr()) };
+    copy.into()
+}

@@ -1,0 +1,123 @@
+//! One message, blocking, with a request, or with a persistent request.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::Choice;
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::message::{Mode, Route, send_at_once};
+use crate::request::{Again, NOBODY, Outcome, SENT, Template, new_message, new_persistent};
+
+/// Sends; returns when the elements are the program's again.
+#[inline]
+pub(crate) fn send(
+    comm: &Held<Comm>,
+    choice: Choice,
+    dest: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<(), Fault> {
+    let data = choice.elements()?.outgoing()?;
+    let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
+    if mode == Mode::Buffered {
+        return send_at_once(comm, to, tag, mode, &data).map(drop);
+    }
+    // SAFETY: the program leaves the elements alone during the call.
+    unsafe { comm.session.send_raw(to, tag, data.memory(), mode == Mode::Synchronous)? };
+    Ok(())
+}
+
+/// Begins to send.
+#[inline]
+pub(crate) fn isend(
+    comm: &Held<Comm>,
+    choice: Choice,
+    dest: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<MPI_Request, Fault> {
+    let data = choice.elements()?.outgoing()?;
+    let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(NOBODY) };
+    if send_at_once(comm, to, tag, mode, &data)? {
+        return Ok(SENT);
+    }
+    // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
+    new_message(comm, data, false, |place, memory| unsafe {
+        Route::To(to, tag, mode).submit(&comm.session, place, memory)
+    })
+}
+
+/// Receives.
+#[inline]
+pub(crate) fn recv(
+    comm: &Held<Comm>,
+    choice: Choice,
+    source: c_int,
+    tag: c_int,
+) -> Result<Outcome, Fault> {
+    let data = choice.elements()?.data()?;
+    Ok(match comm.origin(source, tag)? {
+        Some((from, tag)) => {
+            // SAFETY: the program leaves the elements alone during the call.
+            let result = unsafe { comm.session.recv_raw(from, tag, data.memory()) };
+            Outcome::of_message(result, true, &data, comm)
+        }
+        None => Outcome::NO_PROC,
+    })
+}
+
+/// Begins to receive.
+#[inline]
+pub(crate) fn irecv(
+    comm: &Held<Comm>,
+    choice: Choice,
+    source: c_int,
+    tag: c_int,
+) -> Result<MPI_Request, Fault> {
+    let data = choice.elements()?.data()?;
+    let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(NOBODY) };
+    // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
+    new_message(comm, data, true, |place, memory| unsafe {
+        Route::From(from, tag).submit(&comm.session, place, memory)
+    })
+}
+
+/// Makes a persistent request for a send.
+pub(crate) fn send_init(
+    comm: &Held<Comm>,
+    choice: Choice,
+    dest: c_int,
+    tag: c_int,
+    mode: Mode,
+) -> Result<MPI_Request, Fault> {
+    let to = comm.destination(dest, tag)?;
+    persistent(comm, choice, to.map(|(to, tag)| Route::To(to, tag, mode)))
+}
+
+/// Makes a persistent request for a receive.
+pub(crate) fn recv_init(
+    comm: &Held<Comm>,
+    choice: Choice,
+    source: c_int,
+    tag: c_int,
+) -> Result<MPI_Request, Fault> {
+    let from = comm.origin(source, tag)?;
+    persistent(comm, choice, from.map(|(from, tag)| Route::From(from, tag)))
+}
+
+fn persistent(
+    comm: &Held<Comm>,
+    choice: Choice,
+    route: Option<Route>,
+) -> Result<MPI_Request, Fault> {
+    let elements = choice.elements()?;
+    // Faults of the elements belong to this call, not to each start.
+    elements.data()?;
+    new_persistent(match route {
+        Some(route) => Again::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
+        None => Again::Nobody,
+    })
+}

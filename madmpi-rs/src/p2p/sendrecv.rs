@@ -1,0 +1,161 @@
+//! A message out and one in, as one call or one request.
+
+use core::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use newmad::raw::{Awaited, RawRequest};
+
+use super::irecv;
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::{Choice, Data};
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::message::gathered;
+use crate::request::{self, NOBODY, Operation, Outcome, new_operation};
+
+/// What is sent: the elements, the rank and the tag.
+pub(crate) type Outward = (Choice, c_int, c_int);
+/// What is received: the elements, the rank and the tag.
+pub(crate) type Inward = (Choice, c_int, c_int);
+
+/// A message out and one in, under way.
+struct SendRecv {
+    comm: Held<Comm>,
+    /// Dropped before the data, whose memory it uses.
+    out: Option<RawRequest>,
+    inward: Option<RawRequest>,
+    sent: Data,
+    received: Data,
+    /// A copy of what is sent.
+    _copy: Option<Box<[u8]>>,
+    known: Mutex<Option<Outcome>>,
+}
+
+impl Operation for SendRecv {
+    fn awaited(&self) -> Awaited<'_> {
+        let pending = |request: &&RawRequest| !request.is_over();
+        let all = [self.inward.as_ref(), self.out.as_ref()];
+        let next = all.into_iter().flatten().find(pending);
+        next.map_or(Awaited::OVER, RawRequest::awaited)
+    }
+
+    fn outcome(&self) -> Outcome {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &*known {
+            return known.clone();
+        }
+        let mut outcome = match &self.inward {
+            Some(request) => Outcome::of_message(request.wait(), true, &self.received, &self.comm),
+            None => Outcome::NO_PROC,
+        };
+        if let Some(out) = &self.out {
+            let sent = Outcome::of_message(out.wait(), false, &self.sent, &self.comm);
+            outcome.fault = outcome.fault.or(sent.fault);
+        }
+        *known = Some(outcome.clone());
+        outcome
+    }
+}
+
+/// Begins both. With a `copy`, the elements to be sent are in it.
+fn begin(
+    comm: &Held<Comm>,
+    (sent, dest, sendtag): (Data, c_int, c_int),
+    (received, source, recvtag): Inward,
+    copy: Option<Box<[u8]>>,
+) -> Result<SendRecv, Fault> {
+    let received = received.elements()?.data()?;
+    let (to, from) = (comm.destination(dest, sendtag)?, comm.origin(source, recvtag)?);
+    let mut both = SendRecv {
+        comm: comm.clone(),
+        out: None,
+        inward: None,
+        sent,
+        received,
+        _copy: copy,
+        known: Mutex::new(None),
+    };
+    let session = &comm.session;
+    // SAFETY: the program leaves the elements to the operation; lists and copies are beside the requests, which are dropped
+    // first.
+    unsafe {
+        if let Some((from, tag)) = from {
+            both.inward = Some(session.irecv_raw(from, tag, both.received.memory())?);
+        }
+        if let Some((to, tag)) = to {
+            both.out = Some(session.isend_raw(to, tag, both.sent.memory(), false)?);
+        }
+    }
+    Ok(both)
+}
+
+/// The elements of a buffer that is sent from and received into: packed, as a message of their own.
+fn copied(buffer: Choice) -> Result<(Data, Box<[u8]>), Fault> {
+    let copy = gathered(&buffer.elements()?.outgoing()?);
+    Ok((Data::Whole(copy.as_ptr().cast_mut(), copy.len()), copy))
+}
+
+/// The blocking form.
+pub(crate) fn sendrecv(
+    comm: &Held<Comm>,
+    (sent, dest, sendtag): Outward,
+    (received, source, recvtag): Inward,
+) -> Result<Outcome, Fault> {
+    let sent = sent.elements()?.outgoing()?;
+    let to = comm.destination(dest, sendtag)?;
+    let mut receive = irecv(comm, received, source, recvtag)?;
+    let result = match to {
+        // SAFETY: the program leaves the elements alone during the call.
+        Some((to, tag)) => unsafe { comm.session.send_raw(to, tag, sent.memory(), false) },
+        None => Ok(()),
+    };
+    let mut outcome = request::wait(&mut receive)?;
+    if let Err(error) = result {
+        outcome.fault.get_or_insert(error.into());
+    }
+    Ok(outcome)
+}
+
+/// The blocking form with one buffer.
+pub(crate) fn sendrecv_replace(
+    comm: &Held<Comm>,
+    buffer: Choice,
+    (dest, sendtag): (c_int, c_int),
+    (source, recvtag): (c_int, c_int),
+) -> Result<Outcome, Fault> {
+    let (sent, copy) = copied(buffer)?;
+    let both = begin(comm, (sent, dest, sendtag), (buffer, source, recvtag), Some(copy))?;
+    while !both.is_over() {
+        both.awaited().wait();
+    }
+    Ok(both.outcome())
+}
+
+/// The form with a request.
+pub(crate) fn isendrecv(
+    comm: &Held<Comm>,
+    (sent, dest, sendtag): Outward,
+    inward: Inward,
+) -> Result<MPI_Request, Fault> {
+    let sent = sent.elements()?.outgoing()?;
+    request(begin(comm, (sent, dest, sendtag), inward, None)?)
+}
+
+/// The form with a request and one buffer.
+pub(crate) fn isendrecv_replace(
+    comm: &Held<Comm>,
+    buffer: Choice,
+    (dest, sendtag): (c_int, c_int),
+    (source, recvtag): (c_int, c_int),
+) -> Result<MPI_Request, Fault> {
+    let (sent, copy) = copied(buffer)?;
+    request(begin(comm, (sent, dest, sendtag), (buffer, source, recvtag), Some(copy))?)
+}
+
+fn request(both: SendRecv) -> Result<MPI_Request, Fault> {
+    match (&both.out, &both.inward) {
+        (None, None) => Ok(NOBODY),
+        _ => new_operation(Arc::new(both)),
+    }
+}

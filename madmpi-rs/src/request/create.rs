@@ -1,0 +1,56 @@
+//! Making requests.
+
+use std::sync::Arc;
+
+use newmad::raw::{Memory, RawRequest};
+
+use super::operation::Operation;
+use super::state::{Again, Work};
+use super::table;
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// A new request for a message that `submit` submits.
+///
+/// # Errors
+/// It cannot be submitted; then there is no request.
+#[inline]
+pub(crate) fn new_message(
+    comm: &Held<Comm>,
+    data: Data,
+    receives: bool,
+    submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
+) -> Result<MPI_Request, Fault> {
+    let mut locked = table::new()?;
+    match locked.begin(comm, data, receives, submit) {
+        Ok(()) => Ok(locked.handle()),
+        Err(fault) => {
+            locked.free();
+            Err(fault)
+        }
+    }
+}
+
+/// A new request for something else.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn new_operation(operation: Arc<dyn Operation>) -> Result<MPI_Request, Fault> {
+    let mut locked = table::new()?;
+    locked.work = Work::Other(operation);
+    Ok(locked.handle())
+}
+
+/// A new request that is started later.
+///
+/// # Errors
+/// There are too many.
+pub(crate) fn new_persistent(again: Again) -> Result<MPI_Request, Fault> {
+    let mut locked = table::new()?;
+    locked.work = Work::Idle;
+    locked.again = Some(again);
+    Ok(locked.handle())
+}

@@ -1,0 +1,64 @@
+//! What came of a request.
+
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Held;
+
+/// What came of a request.
+#[derive(Clone)]
+pub(crate) struct Outcome {
+    pub(crate) status: MPI_Status,
+    pub(crate) fault: Option<Fault>,
+}
+
+impl Outcome {
+    pub(crate) const EMPTY: Outcome = Outcome { status: MPI_Status::EMPTY, fault: None };
+    /// Of a send: there is nothing to know of it but that it was not cancelled.
+    pub(crate) const SENT: Outcome = Outcome { status: MPI_Status::SENT, fault: None };
+    pub(crate) const NO_PROC: Outcome = Outcome { status: MPI_Status::NO_PROC, fault: None };
+
+    pub(crate) fn failed(fault: Fault) -> Outcome {
+        Outcome { status: MPI_Status::EMPTY, fault: Some(fault) }
+    }
+
+    /// What `result` says of a message that was received into `data`, or sent from there. It is over.
+    #[inline]
+    pub(crate) fn of_message(
+        result: Result<newmad::Status, newmad::Error>,
+        receives: bool,
+        data: &Data,
+        comm: &Held<Comm>,
+    ) -> Outcome {
+        match result {
+            Ok(_) if !receives => Outcome::SENT,
+            Ok(status) => {
+                // SAFETY: the program leaves the buffer to the request until it is over; so many bytes came.
+                unsafe { data.unpack(status.len) };
+                Outcome { status: comm.status(status), fault: None }
+            }
+            Err(error) => Outcome::of_error(error, data, comm),
+        }
+    }
+
+    #[cold]
+    fn of_error(error: newmad::Error, data: &Data, comm: &Held<Comm>) -> Outcome {
+        let mut status = MPI_Status::EMPTY;
+        match error {
+            newmad::Error::Cancelled => {
+                status.set_cancelled(true);
+                return Outcome { status, fault: None };
+            }
+            newmad::Error::Truncated { from, tag, capacity, .. } => {
+                // SAFETY: as above; the memory is full.
+                unsafe { data.unpack(capacity) };
+                status = comm.status(newmad::Status { source: from, tag, len: capacity });
+            }
+            _ => {}
+        }
+        let fault = Fault::from(error).on(comm.share());
+        status.MPI_ERROR = fault.class;
+        Outcome { status, fault: Some(fault) }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a slot holds: nothing, or a request in one of its states.
+
+use std::sync::Arc;
+
+use newmad::raw::{Memory, RawRequest};
+
+use super::operation::Operation;
+use super::outcome::Outcome;
+use crate::abi::*;
+use crate::comm::Comm;
+use crate::datatype::{Data, Elements};
+use crate::error::Fault;
+use crate::handle::Held;
+use crate::message::{Route, send_at_once};
+
+/// What is behind a handle.
+pub(super) struct State {
+    pub(super) generation: u32,
+    pub(super) work: Work,
+    /// It can be started again, like this.
+    pub(super) again: Option<Again>,
+    /// A thread waits for it.
+    pub(super) awaited: bool,
+    /// The program has freed it: it only goes on.
+    pub(super) freed: bool,
+    /// Messages are sent and received here. Others have a count of it while they wait.
+    pub(super) place: Arc<RawRequest>,
+}
+
+pub(super) enum Work {
+    Free,
+    /// It was not started.
+    Idle,
+    Over(Outcome),
+    Message(Message),
+    Other(Arc<dyn Operation>),
+}
+
+/// A message on its way at the state's `place`.
+pub(super) struct Message {
+    pub(super) data: Data,
+    pub(super) receives: bool,
+    /// What came of it, if somebody has asked before.
+    pub(super) known: Option<Box<Outcome>>,
+    pub(super) comm: Held<Comm>,
+}
+
+/// What is started again and again.
+pub(crate) enum Again {
+    Message(Arc<Template>),
+    /// A message to or from `MPI_PROC_NULL`.
+    Nobody,
+    Other(Box<dyn FnMut() -> Result<Arc<dyn Operation>, Fault> + Send>),
+}
+
+/// A message that is sent, or received, again and again.
+pub(crate) struct Template {
+    pub(crate) comm: Held<Comm>,
+    pub(crate) elements: Elements,
+    pub(crate) route: Route,
+}
+
+impl State {
+    pub(super) fn free() -> State {
+        State {
+            generation: 0,
+            work: Work::Free,
+            again: None,
+            awaited: false,
+            freed: false,
+            place: Arc::new(RawRequest::idle()),
+        }
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        !matches!(self.work, Work::Free)
+    }
+
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.work = Work::Free;
+        self.again = None;
+        self.awaited = false;
+        self.freed = false;
+    }
+
+    /// Begins a message.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        comm: &Held<Comm>,
+        data: Data,
+        receives: bool,
+        submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
+    ) -> Result<(), Fault> {
+        if Arc::get_mut(&mut self.place).is_none() {
+            self.place = Arc::new(RawRequest::idle()); // somebody who waited for the last one is about to leave
+        }
+        let Some(place) = Arc::get_mut(&mut self.place) else {
+            return Err(Fault::new(MPI_ERR_INTERN, "a request's place is in use"));
+        };
+        submit(place, data.memory())?;
+        self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });
+        Ok(())
+    }
+
+    /// Whether it is under way, or over and not told yet.
+    pub(super) fn is_active(&self) -> bool {
+        !matches!(self.work, Work::Free | Work::Idle)
+    }
+
+    #[inline]
+    pub(super) fn is_over(&self) -> bool {
+        match &self.work {
+            Work::Free | Work::Idle | Work::Over(_) => true,
+            Work::Message(_) => self.place.is_over(),
+            Work::Other(other) => other.is_over(),
+        }
+    }
+
+    /// What came of a message that is over.
+    #[inline]
+    pub(super) fn message_outcome(place: &RawRequest, message: &Message) -> Outcome {
+        match &message.known {
+            Some(known) => (**known).clone(),
+            None => {
+                let Message { data, receives, comm, .. } = message;
+                Outcome::of_message(place.wait(), *receives, data, comm)
+            }
+        }
+    }
+
+    /// Begins the message of a template.
+    pub(super) fn begin_again(&mut self, template: &Template) -> Result<(), Fault> {
+        let Template { comm, elements, route } = template;
+        let (session, route) = (&comm.session, *route);
+        let data = match route {
+            Route::From(..) => elements.data()?,
+            Route::To(to, tag, mode) => {
+                let data = elements.outgoing()?;
+                if send_at_once(comm, to, tag, mode, &data)? {
+                    self.work = Work::Over(Outcome::SENT);
+                    return Ok(());
+                }
+                data
+            }
+        };
+        let receives = matches!(route, Route::From(..));
+        // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces.
+        self.begin(comm, data, receives, |place, memory| unsafe {
+            route.submit(session, place, memory)
+        })
+    }
+}
