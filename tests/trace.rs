@@ -122,6 +122,12 @@ fn every_message_has_its_arrow(driver: &str, strategy: &str, bench: &[&str]) {
     };
     let (left, received) = (told("B", &["sends", "announces"]), told("B", &["received"]));
     assert!(left.len() > 20, "{}", left.len());
+    if bench[0] == "latency" {
+        // How the long ones moved, and why.
+        let hows = ["get: ", "put: ", "fragments: "];
+        let told = count(&events, "i", |name| hows.iter().any(|how| name.contains(how)));
+        assert!(told >= 20, "{told}");
+    }
     let sum = |of: &[Value], name: &str| of.iter().map(|event| arg(event, name)).sum::<u64>();
     assert_eq!(left.len(), received.len());
     assert_eq!(sum(&left, "bytes"), sum(&received, "bytes"));

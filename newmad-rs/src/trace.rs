@@ -77,6 +77,14 @@ pub(crate) fn sent(rank: u32, request: Ref) {
     }
 }
 
+/// How a message moves, and why, was chosen. `ranks`: this process's, and the other.
+#[inline]
+pub(crate) fn chosen(ranks: (u32, u32), message: (u64, usize), how: &'static str) {
+    if let Some(when) = moment() {
+        tell(when, Kind::MessageProtocol, trace::intern_static(how).into(), ranks, message);
+    }
+}
+
 /// A message does not leave at once: it is in its gate's queue.
 #[inline]
 pub(crate) fn queued(rank: u32, request: Ref) {

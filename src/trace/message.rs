@@ -91,7 +91,7 @@ impl Message {
     }
 }
 
-fn bytes(len: u64) -> String {
+pub(super) fn bytes(len: u64) -> String {
     match len {
         len if len >= 1 << 20 && len.is_multiple_of(1 << 20) => format!("{} MiB", len >> 20),
         len if len >= 1 << 10 && len.is_multiple_of(1 << 10) => format!("{} KiB", len >> 10),

@@ -6,7 +6,7 @@
 
 use marcel::trace::Kind;
 
-use super::message::Message;
+use super::message::{Message, bytes};
 use super::read::{Event, Owner, Trace};
 
 /// What a slice is about.
@@ -228,6 +228,12 @@ impl<'a> Walker<'a> {
             Kind::CallbackEnd => self.end(at, What::Callback, None),
             Kind::Owner | Kind::OwnerName => {}
             Kind::Message => self.about.push((event.a, event.b)),
+            Kind::MessageProtocol => {
+                let (peer, size) = (event.b as u32, self.about.pop().map(|(_, len)| bytes(len)));
+                let size = size.unwrap_or_else(|| "a message".into());
+                let name = format!("{size}, rank {peer}: {}", name(event.a));
+                self.track.steps.push(Step::Mark { at, event: *event, name });
+            }
             _ => {
                 if let Some(mut message) = Message::of(event, None) {
                     message.about = self.about.pop();

@@ -110,6 +110,8 @@ kinds! {
     MessageReceived = 68,
     /// One that was announced has gone as a whole: its memory is the sender's again.
     MessageSent = 69,
+    /// How it moves was chosen; `a`: the protocol and the reason, a name; `b` as above.
+    MessageProtocol = 70,
 }
 
 impl Kind {

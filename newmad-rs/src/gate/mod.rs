@@ -92,7 +92,7 @@ pub(crate) struct Gate {
     pub(crate) rx_seq: u32,
     pub(crate) sends: Queue,
     pub(crate) control: Queue,
-    pub(crate) streams: Queue,
+    pub(crate) fragments: Queue,
     pub(crate) assembly: Assembly,
     /// Where the rest of the `Pack` begins that could not be taken whole.
     pub(crate) unpacked: usize,
@@ -136,7 +136,7 @@ impl Gate {
             rx_seq: 0,
             sends: Queue::default(),
             control: Queue::default(),
-            streams: Queue::default(),
+            fragments: Queue::default(),
             assembly: Assembly::Nothing,
             unpacked: 0,
             arrivals: [None; MAX_RAILS],

@@ -1,4 +1,4 @@
-//! Streams: large messages that were asked for, in pieces over the large tracks of all open links.
+//! Fragments: large messages that were asked for, in pieces over the large tracks of all open links.
 //!
 //! *Sender*: `Cts` came; the message is divided (`shares`) into a part for each link, and every link that has room
 //! takes pieces of its part of the oldest message that has one. Once everything is sent the request waits for the
@@ -6,9 +6,9 @@
 //! dead, and the request is over. A piece of which a part has left must be finished whatever happens, for it is
 //! the link's next bytes: a request whose `Fin` comes while a link holds such a piece is over when that is sent.
 //!
-//! *Receiver*: pieces come in any order over any link, each straight into the buffer; the request keeps the ranges
+//! *Receiver*: pieces come in any order over any link, each into its place in the buffer; the request keeps the ranges
 //! it has, and is over when they cover the message. Numbers only grow: a piece for a number that was given and is
-//! over is read and thrown away, one for a number that was never given ends the gate.
+//! over is read into the discard buffer, one for a number that was never given ends the gate.
 //!
 //! *Twice.* A sender that has given up a link sends what went over it again over another, while the receiver may still
 //! read from the first. Both copies are the same, so they may be written over each other; the message ends once. A piece
@@ -35,11 +35,11 @@ pub(crate) const CHECKED_PIECE: usize = 64 * 1024;
 
 impl<D: Driver> Core<D> {
     /// The peer asked for this message over the large track.
-    pub(crate) fn stream(&mut self, peer: u32, request: Ref) {
+    pub(crate) fn send_fragments(&mut self, peer: u32, request: Ref) {
         let total = request.total.get();
         let shares = self.shares(peer, total);
         request.parts.divide(&shares, total);
-        self.gates[peer as usize].streams.push(request, Place::Streams);
+        self.gates[peer as usize].fragments.push(request, Place::Fragments);
         self.gates.backlog += 1;
         if self.gates.fragile {
             self.signals.unrest();
@@ -48,7 +48,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Gives the links what they take of the streams.
-    pub(crate) fn flush_streams(&mut self, to: u32) -> bool {
+    pub(crate) fn flush_fragments(&mut self, to: u32) -> bool {
         let mut any = false;
         for rail in rails(self.gates[to as usize].open) {
             any |= self.flush_large(rail, to);
@@ -61,7 +61,8 @@ impl<D: Driver> Core<D> {
         loop {
             let gate = &self.gates[to as usize];
             let half = gate.halves[rail];
-            let Some(request) = half.or_else(|| next_stream(gate.streams.front(), rail)) else {
+            let Some(request) = half.or_else(|| next_with_part(gate.fragments.front(), rail))
+            else {
                 break;
             };
             let Some((index, part)) = request.parts.next_for(rail as u8) else { break };
@@ -92,7 +93,7 @@ impl<D: Driver> Core<D> {
                     self.end_if_whole(to, request);
                 }
             } else if all {
-                self.gates[to as usize].streams.remove(request);
+                self.gates[to as usize].fragments.remove(request);
                 self.gates.backlog -= 1;
                 if !self.gates.fragile {
                     self.end_rendezvous(request);
@@ -106,9 +107,9 @@ impl<D: Driver> Core<D> {
     }
 
     /// `Fin`: the receiver of a stream has everything.
-    pub(crate) fn streamed(&mut self, to: u32, request: Ref) {
-        if request.place.get() == Place::Streams {
-            self.gates[to as usize].streams.remove(request);
+    pub(crate) fn fragments_received(&mut self, to: u32, request: Ref) {
+        if request.place.get() == Place::Fragments {
+            self.gates[to as usize].fragments.remove(request);
             self.gates.backlog -= 1;
         }
         trace::sent(self.rank, request);
@@ -277,7 +278,7 @@ impl<D: Driver> Core<D> {
             return Ok(arrival);
         }
         let asked = match request.owes.get() {
-            Owes::CtsData | Owes::CtsPush => request.place.get() == Place::Nowhere,
+            Owes::CtsFragments | Owes::CtsPut => request.place.get() == Place::Nowhere,
             owes => owes == Owes::Have,
         };
         let fits = start.checked_add(len).is_some_and(|end| end <= request.total.get());
@@ -305,7 +306,7 @@ fn is_sealed(header: &Header) -> bool {
 }
 
 /// The oldest message of which this rail can send a part.
-fn next_stream(mut at: Option<Ref>, rail: usize) -> Option<Ref> {
+fn next_with_part(mut at: Option<Ref>, rail: usize) -> Option<Ref> {
     for _ in 0..LOOK {
         let request = at?;
         if request.parts.next_for(rail as u8).is_some() {

@@ -141,7 +141,7 @@ impl<D: Driver> Core<D> {
         loop {
             let gate = &mut self.gates[peer as usize];
             let queued =
-                gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.streams.pop());
+                gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.fragments.pop());
             let Some(request) = queued else { break };
             self.gates.backlog -= 1;
             if request.op == Op::Recv && request.owes.get() == Owes::FinToSender {
@@ -221,7 +221,7 @@ impl<D: Driver> Core<D> {
             }
             let idle = gate.sends.is_empty()
                 && gate.control.is_empty()
-                && gate.streams.is_empty()
+                && gate.fragments.is_empty()
                 && gate.halves == [None; MAX_RAILS]
                 // The peer ends what waits for our word when it hears goodbye.
                 && !(self.gates.fragile && gate.large_expected > 0);

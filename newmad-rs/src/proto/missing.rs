@@ -30,7 +30,7 @@ impl<D: Driver> Core<D> {
         let peer = request.source.get() as usize;
         self.gates[peer].reliability.asks |= request.parts.lose(rail as u8);
         if request.place.get() == Place::Nowhere {
-            self.gates[peer].streams.push(request, Place::Streams);
+            self.gates[peer].fragments.push(request, Place::Fragments);
             self.gates.backlog += 1;
         }
     }
@@ -38,7 +38,7 @@ impl<D: Driver> Core<D> {
     /// Asks what the peer has of the messages that have lost something.
     #[cold]
     pub(crate) fn ask_for_gaps(&mut self, to: u32) {
-        let mut at = self.gates[to as usize].streams.front();
+        let mut at = self.gates[to as usize].fragments.front();
         while let Some(request) = at {
             if request.parts.to_ask() {
                 let id = request.remote_id.get();
@@ -64,7 +64,7 @@ impl<D: Driver> Core<D> {
         match (request.owes.get(), request.place.get()) {
             // It says everything.
             (Owes::FinToSender | Owes::Have, _) => Ok(()),
-            (Owes::CtsData | Owes::CtsPush, Place::Nowhere) => {
+            (Owes::CtsFragments | Owes::CtsPut, Place::Nowhere) => {
                 request.owes.set(Owes::Have);
                 self.gates[from as usize].control.push(request, Place::Control);
                 self.gates.backlog += 1;
@@ -100,7 +100,7 @@ impl<D: Driver> Core<D> {
         if posted {
             self.gates[to as usize].control.remove(request);
             self.gates.backlog -= 1;
-            request.owes.set(Owes::CtsData);
+            request.owes.set(Owes::CtsFragments);
         }
         posted
     }
@@ -137,7 +137,7 @@ impl<D: Driver> Core<D> {
         }
         // SAFETY: at most as long as the local.
         unsafe { payload.copy_to(raw.as_mut_ptr()) };
-        if request.place.get() != Place::Streams {
+        if request.place.get() != Place::Fragments {
             return Ok(());
         }
         for range in raw[..payload.len()].chunks_exact(RANGE) {
@@ -153,7 +153,7 @@ impl<D: Driver> Core<D> {
             request.parts.is_there(start, end);
         }
         if request.parts.found() {
-            self.gates[from as usize].streams.remove(request);
+            self.gates[from as usize].fragments.remove(request);
             self.gates.backlog -= 1;
         }
         Ok(())

@@ -11,6 +11,7 @@
 //! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]: nothing here
 //! calls the engine. One path turns back: a packet to oneself is received where it is sent (`send.rs::loop_back`).
 
+pub(crate) mod choose;
 pub(crate) mod core;
 pub(crate) mod fragments;
 pub(crate) mod inline;

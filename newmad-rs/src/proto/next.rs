@@ -128,7 +128,7 @@ impl<D: Driver> Core<D> {
         }
         let now = sys::now_ns();
         let mut connected = self.gates.connected.iter();
-        let quiet = connected.all(|&to| self.gates[to as usize].streams.is_empty());
+        let quiet = connected.all(|&to| self.gates[to as usize].fragments.is_empty());
         let (shown, count) = self.gates.view(peer, now, quiet);
         let shown = &shown[..count];
         let idle = self.idle.as_ref().map_or(0, |idle| idle());

@@ -1,76 +1,47 @@
 //! Rendezvous: large messages wait for their receiver, then move without passing through small packets.
 //!
-//! The sender announces (`Rts`). When a receive matches, *the copier is the one who waits*, so that a side that
-//! computes is not slowed by the copy ([`Way`]):
-//! - both wait: the receiver asks (`Cts`) and the sender streams (`Data`) over the large track, so that both
-//!   copy at once, through a cache that they share; that is also how it is done where one process cannot reach the
-//!   other's memory;
-//! - else, somebody is blocked on the receive, or nobody waits on either side: the receiver copies from the sender's
-//!   memory (pull), then tells it (`Fin`);
-//! - else, when the sender said that it waits: it is given the buffer's address (`Cts` with `PUSH`), copies
-//!   (push), then tells the receiver (`Fin`).
+//! The sender announces (`Rts`). When a receive matches, its side chooses ([`choose`](super::choose)):
+//! - *get*: the receiver copies from the sender's memory, then tells the sender (`Fin`);
+//! - *put*: the receiver tells its buffer's address (`Cts` with `PUT`), the sender copies, then tells the receiver (`Fin`);
+//! - *fragments*: the receiver asks (`Cts`), and the sender sends `Data` over the large tracks
+//!   ([`fragments`](super::fragments)).
 //!
-//! Copies go on piece by piece, one per round, in turn. A refused copy falls back to the stream. In a window of
-//! messages most are announced, and matched, before their owners come to wait for the first. So a copy that somebody
-//! waits for lets a few rounds pass before it begins, and one that is not far yet becomes a stream once both sides wait.
+//! Copies go on piece by piece, one per round, in turn. A refused copy falls back to fragments. In a window of messages
+//! most are announced, and matched, before their owners come to wait for the first. So a copy that a thread waits for
+//! lets a few rounds pass before it begins, and one that is not far yet becomes fragments once both sides wait.
 
 use std::sync::atomic::Ordering;
 
+use crate::gate::rail::Rail;
 use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
+use crate::proto::choose::{Choice, Known, Protocol, choose};
 use crate::proto::core::Core;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
-use crate::wire::{Header, Malformed, PUSH, TO_RECEIVER};
+use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
 
 /// Bytes copied in one round.
 const PIECE: usize = 256 * 1024;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
-/// How a message moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// The receiver copies.
-    Pull,
-    /// The sender copies.
-    Push,
-    /// Through the large track.
-    Stream,
-}
-
 impl<D: Driver> Core<D> {
-    /// Which way is the best now. One copy by the kernel takes two to five times as long as two at once through the
-    /// cache, but it needs one side only. Inside one process one plain copy is the best; one side that stops waiting in
-    /// the middle makes a stream slow, not wrong.
-    fn way(&self, request: Ref, from: u32, sender_waits: bool) -> Way {
-        if from == self.rank {
-            return Way::Pull;
-        }
-        let Some(rail) = self.gates.reach(from).and_then(|rail| self.gates.rails.get(rail)) else {
-            return Way::Stream;
-        };
-        let waits = request.is_waiting();
-        if self.is_waited_for(request) && rail.driver.copies_too(from, sender_waits) {
-            Way::Stream
-        } else if waits || !sender_waits {
-            Way::Pull
-        } else {
-            Way::Push
-        }
-    }
-
     /// Whether somebody here copies while this message moves: waits for it, or for another long one.
     fn is_waited_for(&self, request: Ref) -> bool {
         request.is_waiting() || self.signals.waiters.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether both sides have come to wait while a copy was to begin, or not far: what was copied is sent again then.
-    fn is_late_stream(&self, request: Ref, peer: u32) -> bool {
-        if request.moved.get() > request.total.get() / 4 || !self.is_waited_for(request) {
-            return false;
-        }
-        let rail = self.gates.reach(peer).and_then(|rail| self.gates.rails.get(rail));
-        rail.is_some_and(|rail| rail.driver.copies_too(peer, false))
+    /// The rail over which a large message could be copied from or to a peer's memory.
+    fn copying_rail(&self, peer: u32) -> Option<&Rail<D>> {
+        self.gates.reach(peer).and_then(|rail| self.gates.rails.get(rail))
+    }
+
+    /// What is known of a copy that is about to begin, or to go on.
+    fn copying(&self, request: Ref, peer: u32) -> Known {
+        let both_copy = self.is_waited_for(request)
+            && self.copying_rail(peer).is_some_and(|rail| rail.driver.copies_too(peer, false));
+        let by = if request.op == Op::Recv { Protocol::Get } else { Protocol::Put };
+        Known::Copying { by, moved: request.moved.get(), total: request.total.get(), both_copy }
     }
 
     /// A receive matched an announced message.
@@ -98,33 +69,33 @@ impl<D: Driver> Core<D> {
             self.owe(request, Owes::FinToSender);
             return;
         }
-        // A scattered sender has no address; a scattered receiver has none to give.
-        let here = addr != 0 && request.has_long_runs();
-        let way = match self.way(request, from, sender_waits) {
-            Way::Pull if from != self.rank && !here => Way::Stream,
-            Way::Push if request.is_scattered() => {
-                if here {
-                    Way::Pull
-                } else {
-                    Way::Stream
-                }
-            }
-            way => way,
-        };
-        match way {
-            Way::Pull => {
+        let rail = self.copying_rail(from);
+        let choice = choose(Known::Matched {
+            same_rank: from == self.rank,
+            reachable: rail.is_some(),
+            // A scattered sender has no address.
+            readable: addr != 0 && request.has_long_runs(),
+            scattered: request.is_scattered(),
+            receiver_waits: request.is_waiting(),
+            receiver_copies: self.is_waited_for(request),
+            sender_waits,
+            sender_copies: rail.is_some_and(|rail| rail.driver.copies_too(from, sender_waits)),
+        });
+        trace::chosen((self.rank, from), (request.matched.get(), len), choice.text());
+        match choice.protocol {
+            Protocol::Get => {
                 self.copies.push(request, Place::Copies);
                 if from != self.rank && self.is_waited_for(request) {
                     self.grace = GRACE;
                 }
             }
-            Way::Stream => self.ask_for_data(request),
-            Way::Push => {
-                // The sender may find that it cannot push, and stream instead.
+            Protocol::Put => {
+                // The sender may find that it cannot, and send fragments instead.
                 request.parts.clear();
                 self.expect_data(request);
-                self.owe(request, Owes::CtsPush);
+                self.owe(request, Owes::CtsPut);
             }
+            _ => self.ask_for_data(request),
         }
     }
 
@@ -132,7 +103,7 @@ impl<D: Driver> Core<D> {
         request.moved.set(0);
         request.parts.clear();
         self.expect_data(request);
-        self.owe(request, Owes::CtsData);
+        self.owe(request, Owes::CtsFragments);
     }
 
     /// `Cts`: a receiver asks for a message that was announced.
@@ -148,10 +119,10 @@ impl<D: Driver> Core<D> {
         request.moved.set(0);
         request.remote.set(header.addr);
         request.remote_id.set(header.tag);
-        if header.flags & PUSH != 0 && self.gates.reach(from).is_some() {
+        if header.flags & PUT != 0 && self.gates.reach(from).is_some() {
             self.copies.push(request, Place::Copies);
         } else {
-            self.stream(from, request);
+            self.send_fragments(from, request);
         }
         Ok(())
     }
@@ -161,11 +132,11 @@ impl<D: Driver> Core<D> {
         let op = if header.flags & TO_RECEIVER != 0 { Op::Recv } else { Op::Send };
         let request = self.table.get(header.id, op, from)?;
         let place = request.place.get();
-        if place != Place::Nowhere && !(self.gates.fragile && place == Place::Streams) {
+        if place != Place::Nowhere && !(self.gates.fragile && place == Place::Fragments) {
             return Err(Malformed);
         }
         // A sender that was asked to push may stream instead, but not both.
-        if op == Op::Recv && (request.owes.get() != Owes::CtsPush || request.moved.get() > 0) {
+        if op == Op::Recv && (request.owes.get() != Owes::CtsPut || request.moved.get() > 0) {
             return Err(Malformed);
         }
         let mut arrivals = self.gates[from as usize].arrivals.iter().flatten();
@@ -173,7 +144,7 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         if op == Op::Send {
-            self.streamed(from, request);
+            self.fragments_received(from, request);
         } else {
             self.end_rendezvous(request);
         }
@@ -202,9 +173,12 @@ impl<D: Driver> Core<D> {
     pub(crate) fn copy_some(&mut self) -> bool {
         let Some(request) = self.copies.pop() else { return false };
         let peer = request.source.get();
-        if peer != self.rank && self.is_late_stream(request, peer) {
-            self.stream_instead(peer, request);
-            return true;
+        if peer != self.rank {
+            let choice = choose(self.copying(request, peer));
+            if choice.protocol == Protocol::Fragments {
+                self.send_fragments_instead(peer, request, choice);
+                return true;
+            }
         }
         if self.grace > 0 {
             self.grace -= 1;
@@ -251,19 +225,23 @@ impl<D: Driver> Core<D> {
                     self.owe(request, owes);
                 }
             }
-            Err(Refused::Unable) => self.stream_instead(peer, request),
+            Err(Refused::Unable) => {
+                self.send_fragments_instead(peer, request, choose(Known::Refused));
+            }
             // Numbered and in no queue, it ends with the gate, after what the peer sent before.
             Err(Refused::Gone) => return false,
         }
         true
     }
 
-    /// What was to be copied goes over the large track, from its beginning.
-    fn stream_instead(&mut self, peer: u32, request: Ref) {
+    /// What was to be copied goes over the large tracks, from its beginning.
+    fn send_fragments_instead(&mut self, peer: u32, request: Ref, choice: Choice) {
+        let message = (request.matched.get(), request.total.get());
+        trace::chosen((self.rank, peer), message, choice.text());
         request.moved.set(0);
         match request.op {
             Op::Recv => self.ask_for_data(request),
-            _ => self.stream(peer, request),
+            _ => self.send_fragments(peer, request),
         }
     }
 
@@ -272,7 +250,7 @@ impl<D: Driver> Core<D> {
     }
 
     pub(crate) fn unexpect_data(&mut self, request: Ref) {
-        if matches!(request.owes.get(), Owes::CtsData | Owes::CtsPush | Owes::Have) {
+        if matches!(request.owes.get(), Owes::CtsFragments | Owes::CtsPut | Owes::Have) {
             self.gates[request.source.get() as usize].large_expected -= 1;
         }
     }

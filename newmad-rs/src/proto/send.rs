@@ -5,12 +5,13 @@ use std::sync::atomic::Ordering;
 use crate::gate::{NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::Driver;
+use crate::proto::choose::{Known, Protocol, Reason, choose};
 use crate::proto::core::Core;
 use crate::proto::wrap::{Limits, wrap};
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::strategy::WINDOW;
 use crate::trace;
-use crate::wire::{Header, Kind, MAX_RAILS, PUSH, TO_RECEIVER};
+use crate::wire::{Header, Kind, MAX_RAILS, PUT, TO_RECEIVER};
 
 impl<D: Driver> Core<D> {
     #[inline]
@@ -32,7 +33,8 @@ impl<D: Driver> Core<D> {
         let to = request.peer;
         // First of all, so that no thread overtakes this message by its lease: see `gate/lease.rs`.
         self.gates.recall(to);
-        let mut announced = request.is_announced(self.gates.threshold);
+        let threshold = self.gates.threshold;
+        let announced = request.is_announced(threshold);
         if !announced && self.gates.lacks_credit(to, request.capacity) {
             self.look_for_credit(to);
         }
@@ -41,12 +43,15 @@ impl<D: Driver> Core<D> {
             return self.finish(request, Outcome::Died(to, cause));
         }
         let limits = self.limits(to);
-        if !announced && !self.gates.spend_credit(to, request.capacity) {
+        let (len, synchronous) = (request.capacity, request.is_synchronous());
+        let credit = announced || self.gates.spend_credit(to, len);
+        let choice = choose(Known::Submitted { len, threshold, synchronous, credit, free: false });
+        trace::chosen((self.rank, to), (request.tag, len), choice.text());
+        if choice.why == Reason::Credit {
             request.announce();
-            announced = true;
         }
         let gate = &self.gates[to as usize];
-        if !announced
+        if choice.protocol == Protocol::Eager
             && !request.is_scattered()
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()
@@ -189,8 +194,8 @@ impl<D: Driver> Core<D> {
             self.ask_for_gaps(to);
         }
         let gate = &self.gates[to as usize];
-        if !gate.streams.is_empty() || gate.halves != [None; MAX_RAILS] {
-            any |= self.flush_streams(to);
+        if !gate.fragments.is_empty() || gate.halves != [None; MAX_RAILS] {
+            any |= self.flush_fragments(to);
         }
         any
     }
@@ -222,7 +227,7 @@ fn control(request: Ref) -> Header {
         owes => {
             debug_assert_eq!(request.op, Op::Recv);
             Header {
-                flags: if owes == Owes::CtsPush { PUSH } else { 0 },
+                flags: if owes == Owes::CtsPut { PUT } else { 0 },
                 tag: request.id.get(),
                 len: request.total.get() as u64,
                 id: request.remote_id.get(),

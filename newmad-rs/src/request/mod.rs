@@ -62,8 +62,8 @@ pub(crate) enum Place {
     Sends,
     /// The gate's requests that owe the peer a control packet.
     Control,
-    /// The gate's messages that stream over the large track.
-    Streams,
+    /// The gate's messages that leave as fragments over the large tracks.
+    Fragments,
     /// Copies between address spaces, done piece by piece.
     Copies,
 }
@@ -71,8 +71,8 @@ pub(crate) enum Place {
 /// The control packet that a request owes its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owes {
-    CtsPush,
-    CtsData,
+    CtsPut,
+    CtsFragments,
     /// What it has, while data comes.
     Have,
     FinToSender,
@@ -211,6 +211,11 @@ impl Request {
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
         self.layout.is_none() && !self.synchronous.get()
+    }
+
+    /// Whether it ends only when a receive has matched it.
+    pub(crate) fn is_synchronous(&self) -> bool {
+        self.synchronous.get()
     }
 
     /// It is announced, however short it is.

@@ -46,7 +46,7 @@ pub(crate) const RANGE: usize = 16;
 /// In `Rts`: a thread of the sender is blocked until the message is gone.
 pub(crate) const SENDER_WAITS: u8 = 1;
 /// In `Cts`: the sender is asked to write into the receiver's memory itself.
-pub(crate) const PUSH: u8 = 1;
+pub(crate) const PUT: u8 = 1;
 /// In `Fin`: the receiver is told (the sender has written everything); otherwise the sender is.
 pub(crate) const TO_RECEIVER: u8 = 1;
 
@@ -215,7 +215,7 @@ impl Header {
             Kind::First => flags == 0 && payload > 0 && payload < header.len,
             Kind::Next => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Rts => flags & !SENDER_WAITS == 0 && payload == 0,
-            Kind::Cts => flags & !PUSH == 0 && payload == 0,
+            Kind::Cts => flags & !PUT == 0 && payload == 0,
             Kind::Fin => flags & !TO_RECEIVER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
@@ -249,14 +249,7 @@ mod tests {
             addr: !0,
             ..Header::new(Kind::Rts)
         });
-        round_trip(Header {
-            flags: PUSH,
-            tag: 4,
-            len: 8,
-            id: 3,
-            addr: 1,
-            ..Header::new(Kind::Cts)
-        });
+        round_trip(Header { flags: PUT, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });

@@ -197,7 +197,7 @@ fn nothing_is_left(core: &Core<Virtual>) {
     assert!(core.table.find(|_| true).is_none() && core.copies.is_empty());
     assert!(core.matching.find_posted(|_| true).is_none() && core.gates.connected.is_empty());
     for (peer, gate) in core.gates.iter().enumerate() {
-        let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.streams.is_empty();
+        let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.fragments.is_empty();
         let idle =
             gate.halves.iter().all(Option::is_none) && gate.arrivals.iter().all(Option::is_none);
         assert!(empty && idle && gate.reliability.is_settled() && gate.open == 0, "gate to {peer}");
