@@ -67,6 +67,8 @@ mod os;
 #[doc(hidden)]
 pub mod plumbing;
 #[cfg(not(loom))]
+mod recorder;
+#[cfg(not(loom))]
 mod runtime;
 mod sched;
 #[cfg(not(loom))]
@@ -85,9 +87,9 @@ pub use crate::{
     error::Error,
     knob::{Knob, KnobError},
     knobs::{KNOBS, TIMER_PERIOD},
+    os::this_thread::in_tick,
     runtime::{Runtime, builder::Builder as RuntimeBuilder},
     sched::{
-        here::in_tick,
         hooks::{Hooks, Idle},
         load::Load,
         mode::Mode,

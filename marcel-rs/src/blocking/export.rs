@@ -16,10 +16,10 @@ use crate::lwp::call::Call;
 use crate::lwp::calls::Pool;
 use crate::lwp::spare;
 use crate::os::sleeper::Sleeper;
+use crate::recorder;
 use crate::sched::here;
 use crate::tcb::block as tcb;
 use crate::topology;
-use crate::trace;
 
 /// What a thread waits for that has submitted a call.
 const WAIT: &str = "blocking call";
@@ -41,9 +41,9 @@ unsafe fn make<F: FnOnce() -> T, T>(call: *const Call) {
     let frame = unsafe { &*call.cast::<Frame<F, T>>() };
     // SAFETY: the cells are ours.
     if let Some(f) = unsafe { (*frame.f.get()).take() } {
-        trace::record(trace::Kind::Call, 0, 0);
+        recorder::record(recorder::Kind::Call, 0, 0);
         let result = catch_unwind(AssertUnwindSafe(f));
-        trace::record(trace::Kind::CallEnd, 0, 0);
+        recorder::record(recorder::Kind::CallEnd, 0, 0);
         // SAFETY: as above.
         unsafe { *frame.result.get() = Some(result) };
     }

@@ -13,9 +13,9 @@ use super::peek;
 use super::sample::{self, Registers};
 use super::service;
 use super::snapshot::Frames;
+use super::trace_exit;
 use crate::os::Futex;
 use crate::os::stderr::to_stderr;
-use crate::trace;
 
 const NONE: u32 = 0;
 const ASKED: u32 = 1;
@@ -88,7 +88,7 @@ pub(super) fn answer() {
         lines.iter().take(LINES).try_for_each(|line| writeln!(out, "    at {line}"))?;
         if lines.len() > LINES { writeln!(out, "    and more") } else { Ok(()) }
     });
-    trace::exit::save_now();
+    trace_exit::save_now();
     WILL.state.word().store(SAID, Release);
     WILL.state.wake();
 }

@@ -46,6 +46,8 @@ pub(crate) mod service;
 mod snapshot;
 #[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod symbols;
+pub(crate) mod trace_exit;
+pub(crate) mod trace_file;
 #[cfg(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod unwind;
 mod watchdog;

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use super::peek;
 use crate::os::Futex;
+use crate::os::this_thread;
 use crate::sched::here;
 use crate::tcb::block::Tcb;
 
@@ -201,8 +202,10 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
     let answer = match here::tcb() {
-        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !here::in_scheduler() => {
-            if here::in_tick() {
+        Some(tcb)
+            if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !this_thread::in_scheduler() =>
+        {
+            if this_thread::in_tick() {
                 BUSY
             } else {
                 // SAFETY: the kernel gives a valid ucontext; the slot is ours while WORKING.

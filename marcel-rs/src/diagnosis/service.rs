@@ -12,14 +12,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::watchdog::Watchdog;
-use super::{last_words, report};
+use super::{last_words, report, trace_exit};
 use crate::error::Error;
 use crate::knobs;
 use crate::os::sleeper::Sleeper;
 use crate::os::stderr::to_stderr;
 use crate::sched::shared::Shared;
 use crate::sched::vp::Vp;
-use crate::trace;
 
 /// The runtimes there are. Held shortly.
 static RUNTIMES: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
@@ -46,7 +45,7 @@ pub(crate) struct Watched(Arc<Shared>);
 /// # Errors
 /// A knob holds something else; the kernel refuses the thread.
 pub(crate) fn watch(shared: &Arc<Shared>) -> Result<Watched, Error> {
-    trace::from_env()?;
+    trace_exit::from_env()?;
     let quit = knobs::SIGQUIT.bool()?;
     let stall = knobs::STALL_MS.int()?.filter(|ms| *ms > 0);
     let mut thread = lock(&THREAD);
@@ -82,7 +81,7 @@ impl Drop for Watched {
             let _ = thread.join();
         }
         if left == 0 {
-            trace::exit::save_now();
+            trace_exit::save_now();
         }
     }
 }
@@ -117,7 +116,7 @@ fn serve(stall: Option<Duration>) {
         last_words::answer();
         quit::answer(|| {
             to_stderr(report::write);
-            trace::exit::save_now();
+            trace_exit::save_now();
         });
         if let Some(watchdog) = &mut watchdog {
             watchdog.look(&vps());

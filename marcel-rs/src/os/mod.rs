@@ -6,6 +6,8 @@ pub(crate) mod sleeper;
 pub(crate) mod slot;
 #[cfg(not(loom))]
 pub(crate) mod stderr;
+#[cfg(not(loom))]
+pub(crate) mod this_thread;
 
 #[cfg(loom)]
 pub(crate) use model::*;

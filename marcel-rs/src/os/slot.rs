@@ -17,11 +17,10 @@
 //! `rseq` (a thread may be moved between reading it and counting).
 
 use std::cell::Cell;
-use std::sync::Once;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+use std::sync::{Once, OnceLock};
 
-use crate::sched::here;
-use crate::trace;
+use crate::os::this_thread::{self, anew};
 
 /// How many kernel threads may have a slot at a time.
 pub const SLOTS: usize = 128;
@@ -60,8 +59,7 @@ pub fn prepare() {
 /// Anywhere, signal handlers included. What is done with the answer on a green thread is done before that can switch.
 #[inline(never)]
 pub fn current() -> Option<usize> {
-    // SAFETY: no instruction: the address of the thread-local is computed anew, see `vp::local`.
-    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
+    anew();
     match SLOT.with(Cell::get) {
         0 => claim(),
         slot => Some(slot as usize - 1),
@@ -71,7 +69,70 @@ pub fn current() -> Option<usize> {
 /// The kernel's number of the thread that has slot `slot`, or had it last, and its virtual processor, if it is one: the
 /// index, with the highest bit set for a reactive one.
 pub fn owner(slot: usize) -> (u32, Option<u32>) {
-    trace::owner_of(slot)
+    let owner = last_owner(slot);
+    (owner.tid, owner.vp.checked_sub(1))
+}
+
+/// What is known of the kernel thread that has a slot, or had it last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// The kernel's number.
+    pub(crate) tid: u32,
+    /// One more than the number of its virtual processor; 0 if it is none.
+    pub(crate) vp: u32,
+    /// Its name, up to sixteen bytes.
+    pub(crate) name: [u64; 2],
+}
+
+struct OwnerWords {
+    tid: AtomicU32,
+    vp: AtomicU32,
+    name: [AtomicU64; 2],
+}
+
+static OWNERS: [OwnerWords; SLOTS] = [const {
+    OwnerWords {
+        tid: AtomicU32::new(0),
+        vp: AtomicU32::new(0),
+        name: [const { AtomicU64::new(0) }; 2],
+    }
+}; SLOTS];
+
+/// Called by each kernel thread that gets a slot.
+static ON_CLAIM: OnceLock<fn(Owner)> = OnceLock::new();
+
+/// Has `tell` called by each kernel thread that gets a slot from now on, in signal handlers too. One caller has its way.
+pub(crate) fn on_claim(tell: fn(Owner)) {
+    ON_CLAIM.get_or_init(|| tell);
+}
+
+/// Notes what the calling kernel thread, which has `slot`, is now.
+pub(crate) fn set_owner(slot: usize) -> Owner {
+    let mut name = [0u8; 16];
+    // SAFETY: gettid has no arguments; sixteen writable bytes.
+    let tid = unsafe {
+        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
+        libc::gettid()
+    } as u32;
+    let name = u128::from_le_bytes(name);
+    let owner =
+        Owner { tid, vp: this_thread::vp_number(), name: [name as u64, (name >> 64) as u64] };
+    let words = &OWNERS[slot];
+    words.tid.store(owner.tid, Relaxed);
+    words.vp.store(owner.vp, Relaxed);
+    words.name[0].store(owner.name[0], Relaxed);
+    words.name[1].store(owner.name[1], Relaxed);
+    owner
+}
+
+/// The kernel thread that has `slot`, or had it last.
+pub(crate) fn last_owner(slot: usize) -> Owner {
+    let words = &OWNERS[slot];
+    Owner {
+        tid: words.tid.load(Relaxed),
+        vp: words.vp.load(Relaxed),
+        name: [words.name[0].load(Relaxed), words.name[1].load(Relaxed)],
+    }
 }
 
 #[cold]
@@ -88,7 +149,10 @@ fn claim() -> Option<usize> {
     // SAFETY: a key of ours; its value only has to be other than null.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(slot + 1)) };
     SLOT.with(|own| own.set(slot as u32 + 1));
-    trace::owner(here::vp().map_or(0, |vp| vp.number() + 1));
+    let owner = set_owner(slot);
+    if let Some(tell) = ON_CLAIM.get() {
+        tell(owner);
+    }
     Some(slot)
 }
 

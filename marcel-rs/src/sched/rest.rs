@@ -7,23 +7,23 @@
 
 use std::time::Instant;
 
+use crate::recorder::event;
+use crate::recorder::{self, Kind as Trace};
 use crate::sched::hooks::Idle;
 use crate::sched::policy::Priority;
 use crate::sched::vp::{Kind, Vp};
 use crate::topology;
-use crate::trace::event;
-use crate::trace::{self, Kind as Trace};
 
 impl Vp {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
     pub(super) fn rest(&'static self) {
         self.become_idle();
-        let recorded = trace::often(Trace::Rest, 0, 0);
+        let recorded = recorder::often(Trace::Rest, 0, 0);
         if !self.look_around() {
             self.sleep();
         }
         if recorded {
-            trace::record(Trace::RestEnd, 0, 0);
+            recorder::record(Trace::RestEnd, 0, 0);
         }
     }
 
@@ -32,7 +32,7 @@ impl Vp {
         self.meet();
         let deadline = self.next_deadline();
         event!("sleep", vp = self.number());
-        trace::record(Trace::Sleep, 0, 0);
+        recorder::record(Trace::Sleep, 0, 0);
         self.announce();
         let last_look = || self.has_work() || self.shared.is_stopping();
         let slept = match self.shared.hooks() {
@@ -44,7 +44,7 @@ impl Vp {
         }
         self.withdraw();
         event!("wake", vp = self.number());
-        trace::record(Trace::Wake, 0, 0);
+        recorder::record(Trace::Wake, 0, 0);
     }
 
     /// It is about to sleep: whoever makes work visible may wake it for it.

@@ -3,6 +3,9 @@
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
+use crate::os::this_thread;
+use crate::recorder::event;
+use crate::recorder::{self, Kind as Trace};
 use crate::sched::ending::Panics;
 use crate::sched::here;
 use crate::sched::policy::Why;
@@ -13,8 +16,6 @@ use crate::task::spawn;
 use crate::tcb::block::Tcb;
 use crate::tcb::debug_info;
 use crate::tcb::join_word::End;
-use crate::trace::event;
-use crate::trace::{self, Kind as Trace};
 
 /// In how many turns timers are looked at once, while there is something to run.
 const TIMERS_EVERY: u32 = 8;
@@ -25,8 +26,8 @@ impl Vp {
         // SAFETY: gettid has no arguments.
         self.tid.store(unsafe { libc::gettid() }, Relaxed);
         here::set_vp(Some(self));
-        here::set_in_scheduler(true);
-        trace::owner(self.number() + 1);
+        this_thread::set_in_scheduler(true);
+        recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period);
         while !self.shared.is_stopping() {
@@ -52,9 +53,9 @@ impl Vp {
             hooks.ended(self);
         }
         self.sleeper.retire();
-        trace::owner(0);
+        recorder::owner(0);
         here::set_vp(None);
-        here::set_in_scheduler(false);
+        this_thread::set_in_scheduler(false);
     }
 
     /// The thread to run next.
@@ -118,14 +119,14 @@ impl Vp {
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
         here::set_tcb(Some(tcb));
-        here::set_in_scheduler(false);
+        this_thread::set_in_scheduler(false);
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
         // SAFETY: as above; it is there by now, and the thread does not replace it.
         let resume =
             || unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
         // The same twice, so that whoever is not recorded carries nothing across the switch: 1.5 ns of 10.
-        let how = if trace::is_on() && self.record_resume(tcb) {
+        let how = if recorder::is_on() && self.record_resume(tcb) {
             let how = resume();
             record_left(tcb, how);
             how
@@ -138,7 +139,7 @@ impl Vp {
                 self.note_panics(tcb);
             }
         }
-        here::set_in_scheduler(true);
+        this_thread::set_in_scheduler(true);
         here::set_tcb(None);
         match how {
             // SAFETY: on our kernel thread, in the scheduler.
@@ -162,7 +163,7 @@ impl Vp {
         // SAFETY: on our kernel thread, in the scheduler.
         let switches = unsafe { &self.own().switches };
         let (number, name) = (tcb.info.number(), tcb.own.traced.get());
-        !switches.holds() && trace::let_through(switches, Trace::Resume, number, name)
+        !switches.holds() && recorder::let_through(switches, Trace::Resume, number, name)
     }
 
     /// Gives a thread that never ran a stack and a home; false if there is no memory for it (its handle
@@ -273,8 +274,8 @@ impl Vp {
 fn record_left(tcb: &Tcb, how: Option<Switch>) {
     let why = match how {
         Some(Switch::Yield) => 0,
-        Some(Switch::Park) => trace::intern_static(tcb.info.waits_for()),
+        Some(Switch::Park) => recorder::intern_static(tcb.info.waits_for()),
         Some(Switch::Ended) | None => 1,
     };
-    trace::record(Trace::Left, tcb.info.number().into(), why.into());
+    recorder::record(Trace::Left, tcb.info.number().into(), why.into());
 }

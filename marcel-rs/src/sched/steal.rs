@@ -8,13 +8,13 @@
 
 use crossbeam_deque::{Injector, Steal};
 
+use crate::recorder;
+use crate::recorder::event;
 use crate::sched::ending::Panics;
 use crate::sched::policy::{Fresh, From, Priority, Ready, Why};
 use crate::sched::spawned::Spawned;
 use crate::sched::vp::{Own, Vp};
 use crate::tcb::block::Tcb;
-use crate::trace;
-use crate::trace::event;
 
 /// What virtual processor `vp` may take.
 pub(super) struct Reachable<'a> {
@@ -90,7 +90,11 @@ impl Reachable<'_> {
                             from = victim.number()
                         );
                         let from = victim.number();
-                        trace::often(trace::Kind::Steal, tcb.info.number().into(), from.into());
+                        recorder::often(
+                            recorder::Kind::Steal,
+                            tcb.info.number().into(),
+                            from.into(),
+                        );
                         if !victim.stealer.is_empty() {
                             shared.wake_for_work(self.vp.kind());
                         }

@@ -18,8 +18,9 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
+use crate::os::this_thread;
+use crate::recorder;
 use crate::sched::here;
-use crate::trace;
 
 /// No timer.
 const NONE: usize = usize::MAX;
@@ -134,20 +135,20 @@ fn install_handler() -> io::Result<()> {
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(vp) = here::vp() else { return };
-    if here::in_scheduler() || here::in_tick() {
+    if this_thread::in_scheduler() || this_thread::in_tick() {
         return;
     }
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
-    here::set_in_tick(true);
-    trace::record(trace::Kind::Tick, 0, 0);
+    this_thread::set_in_tick(true);
+    recorder::record(recorder::Kind::Tick, 0, 0);
     if let Some(hooks) = vp.shared.hooks()
         && !hooks.tick(vp)
     {
         vp.tick.disarm();
     }
-    trace::record(trace::Kind::TickEnd, 0, 0);
-    here::set_in_tick(false);
+    recorder::record(recorder::Kind::TickEnd, 0, 0);
+    this_thread::set_in_tick(false);
     // SAFETY: as above.
     unsafe { *libc::__errno_location() = errno };
 }

@@ -41,6 +41,8 @@ use crossbeam_deque::Stealer;
 
 use crate::list::Inbox;
 use crate::os::sleeper::Sleeper;
+use crate::os::this_thread;
+use crate::recorder::{self, Limiter};
 use crate::sched::here;
 use crate::sched::lending::Lending;
 use crate::sched::policy::{Order, Why};
@@ -52,7 +54,6 @@ use crate::sched::tick::Tick;
 use crate::sched::timer::Timers;
 use crate::stack::pool::ContextCache;
 use crate::tcb::block::{Tcb, TcbCache};
-use crate::trace::{self, Limiter};
 
 /// Which threads a virtual processor runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +283,7 @@ impl Vp {
     /// Makes a parked thread of this virtual processor runnable. Anywhere, signal handlers included.
     #[inline]
     pub(crate) fn wake(&self, tcb: &'static Tcb) {
-        if self.is_current() && !here::in_tick() {
+        if self.is_current() && !this_thread::in_tick() {
             self.wake_here(tcb);
         } else {
             self.wake_from_elsewhere(tcb);
@@ -292,7 +293,7 @@ impl Vp {
     /// As [`Vp::wake`], on its own kernel thread, not in a signal handler.
     #[inline]
     pub(crate) fn wake_here(&self, tcb: &'static Tcb) {
-        debug_assert!(self.is_current() && !here::in_tick());
+        debug_assert!(self.is_current() && !this_thread::in_tick());
         // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
         unsafe { self.own() }.order.put(tcb, Why::Woken);
     }
@@ -340,13 +341,13 @@ impl Vp {
 
     /// For the trace, what its running thread or its scheduler does: see [`trace::often`].
     #[inline(always)]
-    pub(crate) fn record_often(&self, kind: trace::Kind, a: u32, b: u32) {
-        if trace::is_on() {
+    pub(crate) fn record_often(&self, kind: recorder::Kind, a: u32, b: u32) {
+        if recorder::is_on() {
             debug_assert!(self.is_current());
             // SAFETY: on our kernel thread; see `wake`.
             let events = unsafe { &self.own().events };
             if !events.holds() {
-                trace::let_through(events, kind, a, b);
+                recorder::let_through(events, kind, a, b);
             }
         }
     }
@@ -362,7 +363,7 @@ impl Vp {
     #[inline]
     #[allow(clippy::mut_from_ref)]
     pub(crate) fn tcbs(&self) -> &mut TcbCache {
-        debug_assert!(self.is_current() && !here::in_tick());
+        debug_assert!(self.is_current() && !this_thread::in_tick());
         // SAFETY: on our kernel thread; the borrow ends in the caller, which calls nothing of ours meanwhile.
         unsafe { &mut self.own().tcbs }
     }

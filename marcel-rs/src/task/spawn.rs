@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::recorder;
+use crate::recorder::event;
 use crate::sched::here;
 use crate::sched::policy::{Bubble, Priority};
 use crate::sched::shared::Shared;
@@ -11,8 +13,6 @@ use crate::task::current::Thread;
 use crate::task::join::JoinHandle;
 use crate::tcb::block::{Tcb, Traits};
 use crate::topology::Object;
-use crate::trace;
-use crate::trace::event;
 
 /// Configures a thread.
 #[derive(Clone, Debug, Default)]
@@ -139,7 +139,7 @@ impl Builder {
         }
         event!("spawn", thread = tcb.info.number(), name = tcb.name());
         let name = tcb.own.traced.get();
-        trace::often(trace::Kind::Spawn, tcb.info.number().into(), name.into());
+        recorder::often(recorder::Kind::Spawn, tcb.info.number().into(), name.into());
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         let usual = self.priority == Priority::Normal && bound.is_none();
@@ -223,7 +223,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }
     event!("spawn", thread = tcb.info.number());
-    vp.record_often(trace::Kind::Spawn, tcb.info.number(), 0);
+    vp.record_often(recorder::Kind::Spawn, tcb.info.number(), 0);
     let handle = JoinHandle::new(Thread::new(tcb));
     match vp.kind() == vp.shared.kind_for(false) {
         true => vp.spawn(tcb),

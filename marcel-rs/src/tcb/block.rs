@@ -17,6 +17,8 @@ use std::time::Instant;
 use crate::list::{Chained, Stack};
 use crate::os::sleeper::Sleeper;
 use crate::os::{AtomicPtr, AtomicU64};
+use crate::recorder::event;
+use crate::recorder::{self, Kind};
 use crate::sched::ending::Panics;
 use crate::sched::here;
 use crate::sched::policy::{Bubble, Priority};
@@ -28,8 +30,6 @@ use crate::tcb::debug_info::{self, DebugInfo};
 use crate::tcb::join_word::JoinWord;
 use crate::tcb::park_word::ParkWord;
 use crate::tcb::payload::Payload;
-use crate::trace::event;
-use crate::trace::{self, Kind};
 
 /// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
 /// threads run on different cores: hence the alignment.
@@ -223,7 +223,7 @@ impl Tcb {
     pub(crate) fn unpark(&'static self) {
         event!("unpark", thread = self.info.number());
         // Before the wake-up: afterwards the thread may be another one.
-        trace::often(Kind::Unpark, self.info.number().into(), 0);
+        recorder::often(Kind::Unpark, self.info.number().into(), 0);
         let parked = self.park.notify();
         let home = self.home.load(Acquire);
         if parked {
@@ -287,8 +287,8 @@ impl Tcb {
         self.own.traced.set(0);
         if let Some(name) = slot {
             self.info.named(name);
-            if trace::is_on() {
-                self.own.traced.set(trace::intern(name));
+            if recorder::is_on() {
+                self.own.traced.set(recorder::intern(name));
             }
         }
     }

@@ -21,9 +21,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
+use crate::recorder::{self, Kind};
 use crate::tcb::block::Tcb;
 use crate::tcb::seq_count::SeqCount;
-use crate::trace::{self, Kind};
 
 /// No living thread has the block.
 pub(crate) const FREE: u32 = 0;
@@ -256,9 +256,9 @@ impl DebugInfo {
         let outer = self.moves.is_odd().then(|| {
             self.waits(reason);
             self.suspended();
-            if trace::is_on() {
-                let reason = trace::intern_static(reason);
-                trace::record(Kind::KernelWait, self.number().into(), reason.into());
+            if recorder::is_on() {
+                let reason = recorder::intern_static(reason);
+                recorder::record(Kind::KernelWait, self.number().into(), reason.into());
             }
             self
         });
@@ -317,7 +317,7 @@ impl Drop for KernelWait<'_> {
     fn drop(&mut self) {
         if let Some(look) = self.0 {
             look.resumed();
-            trace::record(Kind::KernelWaitEnd, look.number().into(), 0);
+            recorder::record(Kind::KernelWaitEnd, look.number().into(), 0);
         }
     }
 }

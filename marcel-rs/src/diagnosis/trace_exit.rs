@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use super::{MADE, RECORDS, file, save, start};
+use super::trace_file::{self, save};
 use crate::error::Error;
 use crate::knobs;
 use crate::os::stderr::to_stderr;
+use crate::recorder::{self, RECORDS, start};
 
 /// Where it goes.
 static TARGET: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -35,7 +36,7 @@ pub fn from_env() -> Result<(), Error> {
     }
     let records = knobs::TRACE_RECORDS.int()?.map_or(RECORDS, |records| records as usize);
     let os = |source| Error::Os { doing: "starting to record (MARCEL_TRACE)", source };
-    let file = file_for(&path, file::rank(), std::process::id()).map_err(os)?;
+    let file = file_for(&path, trace_file::rank(), std::process::id()).map_err(os)?;
     start(records).map_err(os)?;
     *target = Some(file);
     PROCESS.store(std::process::id(), Relaxed);
@@ -72,7 +73,7 @@ pub(crate) fn save_now() {
     }
     let target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
     let Some(path) = &*target else { return };
-    let written = MADE.lock().unwrap_or_else(|e| e.into_inner()).map_or(0, |rings| rings.written());
+    let written = recorder::made().map_or(0, |rings| rings.written());
     if SAVED.swap(written, Relaxed) == written {
         return;
     }

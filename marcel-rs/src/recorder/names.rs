@@ -84,7 +84,7 @@ impl<const N: usize> Constants<N> {
 }
 
 /// All of them, with their numbers.
-pub(super) fn all() -> Vec<(u32, String)> {
+pub(crate) fn all() -> Vec<(u32, String)> {
     let names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
     let made = names.iter().flat_map(|names| names.numbers.iter());
     let mut all: Vec<_> = made.map(|(name, number)| (*number, name.to_string())).collect();

@@ -19,7 +19,7 @@
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*, fence};
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use std::sync::{Mutex, PoisonError};
 
 use super::LOST;
@@ -47,7 +47,7 @@ struct Head {
     base: AtomicU64,
 }
 
-pub(super) struct Rings {
+pub(crate) struct Rings {
     records: Box<[Record]>,
     /// Of one ring; a power of two.
     each: usize,
@@ -56,54 +56,19 @@ pub(super) struct Rings {
     begun: Mutex<Moment>,
 }
 
-/// What is known of the kernel thread that has a slot, or had it last.
-struct Owner {
-    tid: AtomicU32,
-    vp: AtomicU32,
-    name: [AtomicU64; 2],
-}
-
-static OWNERS: [Owner; SLOTS] = [const {
-    Owner { tid: AtomicU32::new(0), vp: AtomicU32::new(0), name: [const { AtomicU64::new(0) }; 2] }
-}; SLOTS];
-
-/// The calling kernel thread has `slot`. Its name, up to sixteen bytes.
-pub(super) fn set_owner(slot: usize, vp: u32) -> [u64; 2] {
-    let mut name = [0u8; 16];
-    // SAFETY: gettid has no arguments; sixteen writable bytes.
-    let tid = unsafe {
-        libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr());
-        libc::gettid()
-    };
-    let name = u128::from_le_bytes(name);
-    let words = [name as u64, (name >> 64) as u64];
-    let owner = &OWNERS[slot];
-    owner.tid.store(tid as u32, Relaxed);
-    owner.vp.store(vp, Relaxed);
-    owner.name[0].store(words[0], Relaxed);
-    owner.name[1].store(words[1], Relaxed);
-    words
-}
-
-/// Who has `slot`, or had it last.
-pub(crate) fn owner_of(slot: usize) -> (u32, Option<u32>) {
-    let owner = &OWNERS[slot];
-    (owner.tid.load(Relaxed), owner.vp.load(Relaxed).checked_sub(1))
-}
-
 /// What is in a ring.
-pub(super) struct Copy {
-    pub(super) slot: usize,
-    pub(super) tid: u32,
-    pub(super) vp: u32,
-    pub(super) name: [u64; 2],
+pub(crate) struct Copy {
+    pub(crate) slot: usize,
+    pub(crate) tid: u32,
+    pub(crate) vp: u32,
+    pub(crate) name: [u64; 2],
     /// Records that were written since the start and are not here.
-    pub(super) lost: u64,
-    pub(super) records: Vec<[u64; 4]>,
+    pub(crate) lost: u64,
+    pub(crate) records: Vec<[u64; 4]>,
 }
 
 impl Rings {
-    pub(super) fn new(records: usize) -> io::Result<Rings> {
+    pub(crate) fn new(records: usize) -> io::Result<Rings> {
         let each = records.clamp(16, 1 << 24).next_power_of_two();
         let no_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
         let layout = Layout::array::<Record>(each * SLOTS).map_err(|_| no_memory())?;
@@ -122,7 +87,7 @@ impl Rings {
     }
 
     /// What is written from now on counts.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = clock::moment(self.counter);
         for head in &self.heads {
             head.base.store(head.next.get(), Relaxed);
@@ -130,37 +95,37 @@ impl Rings {
     }
 
     /// Two moments by both clocks: when recording began, and now.
-    pub(super) fn moments(&self) -> [Moment; 2] {
+    pub(crate) fn moments(&self) -> [Moment; 2] {
         let first = *self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         [first, clock::second_moment(self.counter, first)]
     }
 
     #[inline(always)]
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         if self.counter { clock::count() } else { clock::monotonic() }
     }
 
     /// About how many counts are a nanosecond.
-    pub(super) fn per_ns(&self) -> u64 {
+    pub(crate) fn per_ns(&self) -> u64 {
         if self.counter { 3 } else { 1 }
     }
 
     /// How many records have been written, ever.
-    pub(super) fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         self.heads.iter().map(|head| head.next.get()).sum()
     }
 
     /// What is in the ring of `slot`.
-    pub(super) fn copy(&self, slot: usize) -> Copy {
-        let (head, owner) = (&self.heads[slot], &OWNERS[slot]);
+    pub(crate) fn copy(&self, slot: usize) -> Copy {
+        let (head, owner) = (&self.heads[slot], slot::last_owner(slot));
         let (base, next) = (head.base.load(Relaxed), head.next.get());
         let first = base.max(next.saturating_sub(self.each as u64));
         let records: Vec<_> = (first..next).filter_map(|number| self.read(slot, number)).collect();
         Copy {
             slot,
-            tid: owner.tid.load(Relaxed),
-            vp: owner.vp.load(Relaxed),
-            name: [owner.name[0].load(Relaxed), owner.name[1].load(Relaxed)],
+            tid: owner.tid,
+            vp: owner.vp,
+            name: owner.name,
             lost: (next - base).saturating_sub(records.len() as u64),
             records,
         }
@@ -182,12 +147,12 @@ impl Rings {
 }
 
 #[inline(never)]
-pub(super) fn write(rings: &Rings, kind: Kind, a: u64, b: u64) {
+pub(crate) fn write(rings: &Rings, kind: Kind, a: u64, b: u64) {
     put(rings, rings.now(), kind, 0, a, b);
 }
 
 #[inline(never)]
-pub(super) fn write_often(rings: &Rings, kind: Kind, a: u64, b: u64) -> bool {
+pub(crate) fn write_often(rings: &Rings, kind: Kind, a: u64, b: u64) -> bool {
     let Some(slot) = slot::current() else { return false };
     let limiter = &rings.heads[slot].limiter;
     if limiter.holds() {
@@ -200,7 +165,7 @@ pub(super) fn write_often(rings: &Rings, kind: Kind, a: u64, b: u64) -> bool {
 }
 
 #[inline(always)]
-pub(super) fn put(rings: &Rings, now: u64, kind: Kind, skipped: u32, a: u64, b: u64) {
+pub(crate) fn put(rings: &Rings, now: u64, kind: Kind, skipped: u32, a: u64, b: u64) {
     match slot::current() {
         Some(slot) => rings.put(slot, now, kind.encode(skipped), a, b),
         None => _ = LOST.fetch_add(1, Relaxed),
@@ -209,7 +174,7 @@ pub(super) fn put(rings: &Rings, now: u64, kind: Kind, skipped: u32, a: u64, b: 
 
 impl Rings {
     #[inline(always)]
-    pub(super) fn put(&self, slot: usize, now: u64, kind: u64, a: u64, b: u64) {
+    pub(crate) fn put(&self, slot: usize, now: u64, kind: u64, a: u64, b: u64) {
         let number = self.heads[slot].next.take(1);
         let record = self.at(slot, number);
         record.word.store(0, Relaxed);

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 /// A moment by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) count: u64,
-    pub(super) ns: u64,
+pub(crate) struct Moment {
+    pub(crate) count: u64,
+    pub(crate) ns: u64,
 }
 
 /// Whether the processor's counter can be believed: the kernel, which watches it, does.
-pub(super) fn has_counter() -> bool {
+pub(crate) fn has_counter() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -23,7 +23,7 @@ pub(super) fn has_counter() -> bool {
 
 /// The processor's counter; only where there is one.
 #[inline(always)]
-pub(super) fn count() -> u64 {
+pub(crate) fn count() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 has it, and Linux leaves it to programs.
     unsafe {
@@ -34,7 +34,7 @@ pub(super) fn count() -> u64 {
 }
 
 /// The monotonic clock, which all processes of a machine share.
-pub(super) fn monotonic() -> u64 {
+pub(crate) fn monotonic() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid timespec. Cannot fail: the clock exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
@@ -42,7 +42,7 @@ pub(super) fn monotonic() -> u64 {
 }
 
 /// Now: of some tries, that in which the two readings were closest together.
-pub(super) fn moment(counter: bool) -> Moment {
+pub(crate) fn moment(counter: bool) -> Moment {
     if !counter {
         let ns = monotonic();
         return Moment { count: ns, ns };
@@ -57,7 +57,7 @@ pub(super) fn moment(counter: bool) -> Moment {
 }
 
 /// As [`moment`], and so long after `first` that the two say how fast the counter runs.
-pub(super) fn second_moment(counter: bool, first: Moment) -> Moment {
+pub(crate) fn second_moment(counter: bool, first: Moment) -> Moment {
     let limit = Instant::now() + Duration::from_millis(5);
     while counter && monotonic() < first.ns + 2_000_000 && Instant::now() < limit {
         std::thread::yield_now();

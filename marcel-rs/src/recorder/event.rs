@@ -23,7 +23,7 @@
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($name:literal, $($field:ident = $value:expr),+) => {
-        if !$crate::sched::here::in_tick() {
+        if !$crate::os::this_thread::in_tick() {
             tracing::event!(name: $name, target: "marcel", tracing::Level::TRACE, $($field = $value),+, $name);
         }
     };

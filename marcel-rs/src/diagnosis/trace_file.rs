@@ -17,9 +17,10 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::names;
-use super::ring::Rings;
 use crate::os::slot::SLOTS;
+use crate::recorder;
+use crate::recorder::names;
+use crate::recorder::ring::Rings;
 
 /// The first eight bytes.
 pub const MAGIC: [u8; 8] = *b"MADTRACE";
@@ -31,7 +32,19 @@ pub(super) fn rank() -> Option<u32> {
     ["PMI_RANK", "PMIX_RANK"].iter().find_map(|name| std::env::var(name).ok()?.parse().ok())
 }
 
-pub(super) fn write(rings: &Rings, lost: u64, path: &Path) -> io::Result<()> {
+/// Writes what has been recorded since [`crate::trace::start`] to a file, while others may go on recording.
+///
+/// # Context
+/// Green and kernel threads; not a signal handler. # Blocking: the kernel thread, for as long as it takes to write.
+///
+/// # Errors
+/// Nothing has ever been recorded; those of the file system.
+pub fn save(path: &Path) -> io::Result<()> {
+    let rings = recorder::made().ok_or_else(|| io::Error::other("nothing has been recorded"))?;
+    write(rings, recorder::lost(), path)
+}
+
+fn write(rings: &Rings, lost: u64, path: &Path) -> io::Result<()> {
     let mut unfinished = path.as_os_str().to_owned();
     unfinished.push(format!(".{}", std::process::id()));
     let unfinished = Path::new(&unfinished);
@@ -48,7 +61,7 @@ fn content(rings: &Rings, lost: u64, out: &mut impl Write) -> io::Result<()> {
     let [u4, u8] = [|x: u64| (x as u32).to_le_bytes().to_vec(), |x: u64| x.to_le_bytes().to_vec()];
     let moments = rings.moments();
     let copies: Vec<_> = (0..SLOTS).map(|slot| rings.copy(slot)).collect();
-    out.write_all(&super::MAGIC)?;
+    out.write_all(&MAGIC)?;
     let rank = rank().unwrap_or(u32::MAX);
     for x in [VERSION, std::process::id(), rank, 0] {
         out.write_all(&u4(x.into()))?;

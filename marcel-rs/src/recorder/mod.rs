@@ -1,53 +1,27 @@
-//! A record of what the scheduler and the I/O manager did, kept in memory while the program runs and written to a file:
-//! `MARCEL_TRACE`, or [`start`] and [`save`]. `mad trace` makes pictures and tables of it.
-//!
-//! # How it works
-//! Each kernel thread has a ring of fixed-size records (`ring`), preallocated by [`start`], in which the oldest are
-//! overwritten; so a trace holds the last moments of each kernel thread, however long the program ran. Writing one takes no
-//! lock and no atomic read-modify-write, and may happen in a signal handler that interrupts a writer. Names are
-//! interned where things are made (`names`), records hold numbers. The time is the processor's counter where the kernel
-//! trusts it, else the monotonic clock (`clock`). The format: `file`.
-//!
-//! # What it costs
-//! Off: one load and a branch an event. On: some 15 ns a record, 10 of them for the time. So that it can be left on, what
-//! may happen every few nanoseconds is recorded by [`often`] and its like: while such events follow each other faster
-//! than they could be recorded for a twentieth of the time, most are only counted, and the next record says how many
-//! were (see [`Kind::decode`]). Events that take a system call anyway are always recorded.
-//!
-//! # Rejected
-//! * The crate `tracing` (which is there as well, as a feature): its subscribers allocate and lock, and a span costs some
-//!   hundred nanoseconds.
-//! * One ring for all: a line that wanders between cores at every event.
-//! * Writing to the file while the program runs: whoever writes it disturbs what it looks at.
-//! * Recording everything: at 20 ns a yield, reading the time alone would halve the speed.
+//! The recorder behind [`crate::trace`]: rings of records, one for each kernel thread, written in any context.
 
 mod clock;
 mod event;
-pub(crate) mod exit;
-mod file;
 mod kind;
 mod limit;
-mod names;
-mod ring;
+pub(crate) mod names;
+pub(crate) mod ring;
 mod stamp;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
 
 pub(crate) use event::event;
-pub use exit::from_env;
-pub use file::{MAGIC, VERSION};
 pub use kind::Kind;
 pub(crate) use limit::Limiter;
 pub use names::{intern, intern_static};
-pub(crate) use ring::owner_of;
 pub use stamp::Stamp;
 
 use self::ring::Rings;
+use crate::os::{slot, this_thread};
 
 /// The rings; null while nothing is recorded.
 static ON: AtomicPtr<Rings> = AtomicPtr::new(std::ptr::null_mut());
@@ -69,7 +43,8 @@ pub const RECORDS: usize = 32 * 1024;
 /// # Errors
 /// There is no memory.
 pub fn start(records: usize) -> io::Result<()> {
-    crate::os::slot::prepare();
+    slot::prepare();
+    slot::on_claim(record_owner);
     let mut made = MADE.lock().unwrap_or_else(|e| e.into_inner());
     let rings = match *made {
         Some(rings) => rings,
@@ -86,7 +61,7 @@ pub fn start(records: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Stops recording. What has been recorded can still be [saved](save).
+/// Stops recording. What has been recorded can still be [saved](crate::trace::save).
 ///
 /// # Context
 /// Anywhere, signal handlers included.
@@ -94,17 +69,14 @@ pub fn stop() {
     ON.store(std::ptr::null_mut(), Release);
 }
 
-/// Writes what has been recorded since [`start`] to a file, while others may go on recording.
-///
-/// # Context
-/// Green and kernel threads; not a signal handler. # Blocking: the kernel thread, for as long as it takes to write.
-///
-/// # Errors
-/// Nothing has ever been recorded; those of the file system.
-pub fn save(path: &Path) -> io::Result<()> {
-    let rings = MADE.lock().unwrap_or_else(|e| e.into_inner()).as_ref().copied();
-    let rings = rings.ok_or_else(|| io::Error::other("nothing has been recorded"))?;
-    file::write(rings, LOST.load(Relaxed), path)
+/// The rings, if anything has ever been recorded.
+pub(crate) fn made() -> Option<&'static Rings> {
+    MADE.lock().unwrap_or_else(|e| e.into_inner()).as_ref().copied()
+}
+
+/// How many events of kernel threads without a ring were not recorded.
+pub(crate) fn lost() -> u64 {
+    LOST.load(Relaxed)
 }
 
 /// Whether anything is recorded now.
@@ -176,14 +148,16 @@ pub(crate) fn let_through(limiter: &Limiter, kind: Kind, a: u32, b: u32) -> bool
     })
 }
 
-/// The calling kernel thread has got a slot, or has become a virtual processor (one more than its number) or ceased
-/// to be one (0).
+/// The calling kernel thread has become a virtual processor (one more than its number), or ceased to be one (0).
 pub(crate) fn owner(vp: u32) {
-    if let Some(slot) = crate::os::slot::current() {
-        let [name, rest] = ring::set_owner(slot, vp);
-        // SAFETY: gettid has no arguments.
-        let tid = unsafe { libc::gettid() } as u32;
-        record(Kind::Owner, u64::from(tid) | u64::from(vp) << 32, name);
-        record(Kind::OwnerName, rest, 0);
+    this_thread::set_vp_number(vp);
+    if let Some(slot) = slot::current() {
+        record_owner(slot::set_owner(slot));
     }
+}
+
+/// The calling kernel thread has a slot, and is of this description.
+fn record_owner(owner: slot::Owner) {
+    record(Kind::Owner, u64::from(owner.tid) | u64::from(owner.vp) << 32, owner.name[0]);
+    record(Kind::OwnerName, owner.name[1], 0);
 }
