@@ -98,8 +98,8 @@ pub use crate::{
     },
     task::{
         current::{
-            Thread, ThreadId, current, current_name, current_vp, is_green, is_stopping, park,
-            park_timeout, park_until, sleep, sleep_until, stack_high_water, yield_now, yield_to,
+            Thread, current, current_name, current_vp, is_green, park, park_timeout, park_until,
+            sleep, sleep_until, stack_high_water, yield_now, yield_to,
         },
         interrupt::{
             Interrupted, clear_interrupt, is_interrupted, park_interruptible,
@@ -107,8 +107,10 @@ pub use crate::{
         },
         join::{JoinHandle, NoStack, Stopped},
         local_key::{AccessError, LocalKey},
+        park::is_stopping,
         scope::{Scope, ScopedJoinHandle, scope},
         spawn::{Builder, spawn},
     },
+    tcb::block::ThreadId,
 };
 pub use task::latch::Latch;

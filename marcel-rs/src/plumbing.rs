@@ -4,7 +4,7 @@ pub use crate::list::{Chained, Inbox, Leave, Linked, Links, List, Listed, RawInb
 pub use crate::os::sleeper::Sleeper;
 #[cfg(not(loom))]
 pub use crate::task::current::{
-    current_hooks, current_sleeper, from_raw, into_raw, others_runnable,
+    current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable,
 };
 pub use crate::task::latch::LatchNode;
 

@@ -233,7 +233,7 @@ fn a_thread_is_in_the_bubble_of_its_spawner() {
         fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
             Policy::next(&mut self.0, fresh)
         }
-        fn take(&mut self, thread: &Thread) -> Option<Ready> {
+        fn take(&mut self, thread: marcel::ThreadId) -> Option<Ready> {
             self.0.take(thread)
         }
         fn len(&self) -> usize {
@@ -275,7 +275,7 @@ unsafe impl Policy for LastFirst {
             .or_else(|| fresh.take(Priority::Low, From::Anywhere))
     }
 
-    fn take(&mut self, _: &Thread) -> Option<Ready> {
+    fn take(&mut self, _: marcel::ThreadId) -> Option<Ready> {
         None
     }
 

@@ -622,7 +622,7 @@ unsafe impl Policy for Forgets {
         Policy::next(&mut self.0, &mut Some2of3(fresh, &mut self.2))
     }
 
-    fn take(&mut self, thread: &marcel::Thread) -> Option<Ready> {
+    fn take(&mut self, thread: marcel::ThreadId) -> Option<Ready> {
         self.0.take(thread)
     }
 

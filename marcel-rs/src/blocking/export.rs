@@ -12,14 +12,12 @@ use std::sync::Arc;
 use std::thread::Result;
 
 use crate::list::{Leave, Listed};
-use crate::lwp::call::Call;
+use crate::lwp::call::{Call, How};
 use crate::lwp::calls::Pool;
-use crate::lwp::spare;
-use crate::os::sleeper::Sleeper;
 use crate::recorder;
-use crate::sched::here;
-use crate::tcb::block as tcb;
-use crate::topology;
+use crate::sched::worker;
+use crate::task::latch::Latch;
+use crate::task::park;
 
 /// What a thread waits for that has submitted a call.
 const WAIT: &str = "blocking call";
@@ -28,17 +26,26 @@ const WAIT: &str = "blocking call";
 #[repr(C)]
 struct Frame<F, T> {
     call: Call,
+    done: Latch,
     f: UnsafeCell<Option<F>>,
     result: UnsafeCell<Option<Result<T>>>,
 }
 
-/// Makes the call: [`Call`]'s `run`.
+/// Ends the call.
 ///
 /// # Safety
-/// `call` is the first field of a `Frame<F, T>`, and the frame's cells are the caller's.
-unsafe fn make<F: FnOnce() -> T, T>(call: *const Call) {
+/// `call` is the first field of a `Frame<F, T>`, whose cells are the caller's; it is in no queue.
+unsafe fn end<F: FnOnce() -> T, T>(call: *const Call, how: How) {
     // SAFETY: `Frame` is `repr(C)`, and the caller's promise.
     let frame = unsafe { &*call.cast::<Frame<F, T>>() };
+    if how == How::Make {
+        make(frame);
+    }
+    frame.done.set();
+}
+
+/// Makes the call. Its cells are the caller's.
+fn make<F: FnOnce() -> T, T>(frame: &Frame<F, T>) {
     // SAFETY: the cells are ours.
     if let Some(f) = unsafe { (*frame.f.get()).take() } {
         recorder::record(recorder::Kind::Call, 0, 0);
@@ -53,6 +60,7 @@ unsafe fn make<F: FnOnce() -> T, T>(call: *const Call) {
 struct Pending<'a> {
     pool: &'a Pool,
     call: &'a Call,
+    done: &'a Latch,
 }
 
 impl Leave for Pending<'_> {
@@ -60,7 +68,7 @@ impl Leave for Pending<'_> {
     fn leave(&self) -> bool {
         let left = self.pool.withdraw(self.call);
         if !left {
-            self.call.done.wait(WAIT);
+            self.done.wait(WAIT);
         }
         left
     }
@@ -85,27 +93,29 @@ impl Leave for Pending<'_> {
 /// # Panics
 /// With the closure's payload, when it panics.
 pub fn export<T: Send>(f: impl FnOnce() -> T + Send) -> T {
-    match here::vp() {
-        Some(vp) if !crate::is_stopping() => export_to(vp.shared.blocking.pool(), f),
+    match worker::current() {
+        Some(worker) if !park::is_stopping() => export_to(worker.shared.blocking.pool(), f),
         _ => f(),
     }
 }
 
 fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
     let frame = Frame {
-        call: Call::new(make::<F, T>),
+        // SAFETY: the first field of its frame.
+        call: unsafe { Call::new(end::<F, T>) },
+        done: Latch::new(),
         f: UnsafeCell::new(Some(f)),
         result: UnsafeCell::new(None),
     };
     // SAFETY: the frame stays in place until the latch is set, or `pending` has seen to it.
     unsafe { pool.submit(&frame.call) };
-    let pending = Listed::new(Pending { pool, call: &frame.call });
-    let done = &frame.call.done;
+    let pending = Listed::new(Pending { pool, call: &frame.call, done: &frame.done });
+    let done = &frame.done;
     while !done.is_set() && done.register() {
-        if crate::is_stopping() && pool.withdraw(&frame.call) {
+        if park::is_stopping() && pool.withdraw(&frame.call) {
             break;
         }
-        tcb::park(WAIT);
+        park::park(WAIT);
     }
     pending.served();
     let Frame { f, result, .. } = frame;
@@ -117,24 +127,10 @@ fn export_to<F: FnOnce() -> T + Send, T: Send>(pool: &Arc<Pool>, f: F) -> T {
     }
 }
 
-/// Starts a thread of the pool, which may run on `cpus`.
-pub(super) fn start(
-    pool: Arc<Pool>,
-    place: Arc<Sleeper>,
-    cpus: Option<Arc<[usize]>>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    spare::start("marcel-blk".into(), None, move || {
-        if let Some(cpus) = cpus {
-            // Refused, as outside the cpuset by now: where it was started will do.
-            let _ = topology::restrict_current_thread(&cpus);
-        }
-        pool.carry(place);
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lwp::blocking::start;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
     /// Refused thread after thread (as tokio's issue 8406), the call is made by its caller; a later one is not.

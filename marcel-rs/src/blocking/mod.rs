@@ -34,10 +34,6 @@ mod export;
 mod standby;
 
 #[cfg(not(loom))]
-pub(crate) use self::choice::{Blocking, Settings};
+pub use self::{choice::blocking, export::export, standby::standby};
 #[cfg(not(loom))]
-pub use self::{
-    choice::{Mechanism, blocking},
-    export::export,
-    standby::standby,
-};
+pub use crate::lwp::blocking::Mechanism;

@@ -30,19 +30,26 @@
 //! the standby at each call: the futex wake and the competition for the core would be paid by calls that do not
 //! block as well.
 
-use crate::runtime::builder;
-use crate::sched::here;
-use crate::sched::vp::Vp;
+use std::thread::JoinHandle;
+
+use crate::lwp::blocking::Retire;
+use crate::lwp::spare;
+use crate::os::alt_stack::AltStack;
+use crate::sched::load::Load;
+use crate::sched::vp::{Kind, Vp};
+use crate::sched::worker::{self, Worker};
+use crate::task::park;
+use crate::topology;
 
 /// A call in progress.
 struct Lent {
-    original: &'static Vp,
+    original: &'static Worker,
     standby: &'static Vp,
     shared: bool,
 }
 
 impl Lent {
-    fn begin(original: &'static Vp, standby: &'static Vp) -> Lent {
+    fn begin(original: &'static Worker, standby: &'static Vp) -> Lent {
         let shared = original.share_spawned();
         let kind = original.kind();
         standby.lending.begin(original.shared.lent(kind), original.index());
@@ -64,16 +71,51 @@ impl Drop for Lent {
     }
 }
 
-/// The standby of `vp`, started if need be; `None` when the kernel refuses a thread.
-fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
-    if let Some(standby) = vp.standby.get() {
+/// The standby of `worker`, started if need be; `None` when the kernel refuses a thread.
+fn standby_of(worker: &'static Worker) -> Option<&'static Vp> {
+    if let Some(standby) = worker.standby.get() {
         return Some(standby);
     }
-    vp.shared.blocking.start_standby(|| {
-        let (standby, thread) = builder::start_standby(vp)?;
-        // Before anyone who stops the runtime looks for whom to tell: see `Blocking::close`.
-        Ok((*vp.standby.get_or_init(|| standby), thread))
+    worker.shared.blocking.start_standby(|| {
+        let (standby, thread) = start(worker)?;
+        // SAFETY: called when the kernel threads of the runtime have ended, once.
+        let retire: Retire = Box::new(move || unsafe { standby.abandon() });
+        // Before a thread that stops the runtime looks for virtual processors to tell: see `Blocking::close`.
+        Ok((*worker.standby.get_or_init(|| &standby.vp), thread, retire))
     })
+}
+
+/// Starts a standby for `original`, from its kernel thread: where that may run, and how nice it is, is inherited.
+///
+/// # Errors
+/// When the kernel refuses a thread.
+fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHandle<()>)> {
+    let worker: *mut Worker = Box::into_raw(Box::new(Worker::new_standby(original)));
+    // SAFETY: just leaked.
+    let standby: &'static Worker = unsafe { &*worker };
+    let name = match original.kind() {
+        Kind::Compute => format!("marcel-sb{}", original.index()),
+        Kind::Reactive => format!("marcel-sbx{}", original.index()),
+    };
+    let started = std::thread::Builder::new().name(name).spawn(move || {
+        let alt_stack = AltStack::install();
+        match standby.kind() {
+            Kind::Compute => spare::stand_by_current_thread(),
+            Kind::Reactive => {
+                if let Some(meeting) = &standby.shared.meeting {
+                    let _ = topology::restrict_current_thread(&meeting.all);
+                }
+                spare::prefer_current_thread()
+            }
+        };
+        if let Some(hooks) = standby.shared.hooks() {
+            hooks.started(Load(standby.shared.shared().clone()), &[&standby.vp]);
+        }
+        standby.run();
+        drop(alt_stack);
+    });
+    // SAFETY: refused: nobody else has seen it.
+    started.map(|handle| (standby, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(worker) }))
 }
 
 /// Makes a call that may block on the calling thread itself, and returns what it returns. While it is in progress
@@ -100,10 +142,10 @@ fn standby_of(vp: &'static Vp) -> Option<&'static Vp> {
 /// # Panics
 /// When the closure panics.
 pub fn standby<T>(f: impl FnOnce() -> T) -> T {
-    let vp = here::vp().filter(|vp| vp.original.is_none() && !crate::is_stopping());
-    match vp.and_then(|vp| Some((vp, standby_of(vp)?))) {
-        Some((vp, standby)) => {
-            let _lent = Lent::begin(vp, standby);
+    let worker = worker::current().filter(|w| w.original.is_none() && !park::is_stopping());
+    match worker.and_then(|worker| Some((worker, standby_of(worker)?))) {
+        Some((worker, standby)) => {
+            let _lent = Lent::begin(worker, standby);
             f()
         }
         None => f(),
@@ -113,6 +155,6 @@ pub fn standby<T>(f: impl FnOnce() -> T) -> T {
 /// Whether a call of the calling thread that blocks holds up nobody: its virtual processor has started nobody else,
 /// and a standby takes the rest.
 pub(super) fn holds_up_nobody() -> bool {
-    here::vp()
-        .is_some_and(|vp| vp.original.is_none() && !vp.holds_others() && standby_of(vp).is_some())
+    worker::current()
+        .is_some_and(|w| w.original.is_none() && !w.holds_others() && standby_of(w).is_some())
 }

@@ -59,7 +59,8 @@ use std::marker::PhantomData;
 pub use snapshot::{StackUse, State, Thread};
 
 use crate::sched::here;
-use crate::tcb::block as tcb;
+use crate::task::park;
+use crate::tcb::block;
 use crate::tcb::debug_info;
 
 /// Writes what every virtual processor and every thread of the process is doing, with backtraces; what `SIGQUIT` has
@@ -89,8 +90,7 @@ pub fn dump(out: &mut dyn Write) -> io::Result<()> {
 /// # Context
 /// Green and kernel threads; not a signal handler.
 pub fn threads() -> Vec<Thread> {
-    let snapshots =
-        debug_info::all().filter_map(|tcb| snapshot::take(tcb, debug_info::now(), false));
+    let snapshots = block::all().filter_map(|tcb| snapshot::take(tcb, debug_info::now(), false));
     let mut threads: Vec<_> = snapshots.map(|snapshot| snapshot.thread).collect();
     threads.sort_by_key(|thread| thread.number);
     threads
@@ -115,7 +115,7 @@ impl fmt::Debug for Waiting {
 /// # Context
 /// Green and kernel threads; not a signal handler.
 pub fn waiting(reason: &'static str) -> Waiting {
-    let wait = here::vp().is_none().then(|| tcb::current().info.kernel_waits(reason));
+    let wait = here::vp().is_none().then(|| park::current().info.kernel_waits(reason));
     Waiting { _wait: wait, _not_send: PhantomData }
 }
 

@@ -10,6 +10,7 @@ use super::sample::Asker;
 use super::service;
 use super::snapshot::{self, Snapshot, State, Thread};
 use crate::sched::vp::Vp;
+use crate::tcb::block;
 use crate::tcb::debug_info;
 
 /// Threads that are at the same place, for the same reason.
@@ -25,7 +26,7 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     let mut groups: Vec<Group> = Vec::new();
     let mut places: HashMap<(State, Option<&'static str>, Vec<usize>), usize> = HashMap::new();
     let mut count = 0;
-    for tcb in debug_info::all() {
+    for tcb in block::all() {
         let Some(mut snapshot) = snapshot::take(tcb, debug_info::now(), true) else { continue };
         if snapshot.is_to_be_asked() {
             match Asker::new() {

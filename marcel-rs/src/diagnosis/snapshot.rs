@@ -7,7 +7,7 @@ use super::peek;
 use super::sample::{Asker, Registers, Sample};
 use super::service;
 use crate::stack::memory;
-use crate::tcb::block::Tcb;
+use crate::tcb::block::{self, Tcb};
 use crate::tcb::debug_info::{self, Seen};
 
 /// How often a thread that moves is looked at again.
@@ -102,7 +102,7 @@ impl Snapshot {
 /// How long a running thread runs at most: since the last wait that began on its kernel thread, or since its virtual
 /// processor had nothing to do. (A switch reads no clock: see `look`.)
 fn running_at_most(seen: &Seen, now: u64) -> Option<Duration> {
-    let waits = debug_info::all().map(|tcb| tcb.info.see()).filter(|other| other.tid == seen.tid);
+    let waits = block::all().map(|tcb| tcb.info.see()).filter(|other| other.tid == seen.tid);
     let last_wait = waits.map(|other| other.since).max().unwrap_or(0);
     let vps = service::vps();
     let vp = vps.iter().find(|vp| vp.tid.load(Relaxed) as u32 == seen.tid);

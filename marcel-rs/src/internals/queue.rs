@@ -13,7 +13,7 @@ impl Block {
     /// A new one.
     #[allow(clippy::new_without_default, reason = "it takes a block from the process")]
     pub fn new() -> Block {
-        Block(Tcb::allocate())
+        Block(Tcb::allocate(None))
     }
 }
 

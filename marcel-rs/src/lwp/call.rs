@@ -1,15 +1,21 @@
 //! Exported calls on their way to a thread: a list through their callers' stacks.
 
 use crate::list::{Linked, Links};
-use crate::task::latch::Latch;
 
-/// One call. Its owner keeps it in place until the latch is set or it is withdrawn.
+/// One call. Its owner keeps it in place until it is over or withdrawn.
 pub(crate) struct Call {
     /// In the pool's queue.
     links: Links<Call>,
-    /// Makes the call: called once at most, must not unwind, must not set the latch.
-    pub(crate) run: unsafe fn(*const Call),
-    pub(crate) done: Latch,
+    end: unsafe fn(*const Call, How),
+}
+
+/// What becomes of a call that was taken from its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// It is made.
+    Make,
+    /// It is handed back to its owner: there is no thread to make it.
+    HandBack,
 }
 
 // SAFETY: a field that nothing else touches.
@@ -20,8 +26,20 @@ unsafe impl Linked for Call {
 }
 
 impl Call {
-    /// A call that `run` makes, given a pointer to it.
-    pub(crate) fn new(run: unsafe fn(*const Call)) -> Call {
-        Call { links: Links::new(), run, done: Latch::new() }
+    /// A call. `end` makes it, or not, and tells its owner by its last touch.
+    ///
+    /// # Safety
+    /// `end` may be called on any thread, once, with a pointer to this call; it does not unwind.
+    pub(crate) unsafe fn new(end: unsafe fn(*const Call, How)) -> Call {
+        Call { links: Links::new(), end }
+    }
+
+    /// Ends a call.
+    ///
+    /// # Safety
+    /// The caller has taken it from its queue.
+    pub(crate) unsafe fn end(call: *const Call, how: How) {
+        // SAFETY: a call stays in place until it is over.
+        unsafe { ((*call).end)(call, how) }
     }
 }

@@ -42,7 +42,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::list::List;
-use crate::lwp::call::Call;
+use crate::lwp::call::{Call, How};
 use crate::os::sleeper::Sleeper;
 use crate::os::{JoinHandle, Mutex, MutexGuard, current_thread};
 
@@ -147,10 +147,10 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues a call. Its latch will be set, once it has run, or without that if it is handed back.
+    /// Queues a call. It will end: it is made, or handed back.
     ///
     /// # Safety
-    /// The call is fresh, and stays in place until its latch is set or [`Pool::withdraw`] has taken it back.
+    /// The call is fresh, and stays in place until it has ended or [`Pool::withdraw`] has taken it back.
     pub(crate) unsafe fn submit(self: &Arc<Self>, call: &Call) {
         let mut state = self.lock();
         // SAFETY: the caller's promise.
@@ -169,8 +169,8 @@ impl Pool {
         self.give(help)
     }
 
-    /// Takes a submitted call back; false if a thread has taken it, or it was handed back: then its latch
-    /// is set, or will be.
+    /// Takes a submitted call back; false if a thread has taken it, or it was handed back: then it has ended, or
+    /// will.
     pub(crate) fn withdraw(&self, call: &Call) -> bool {
         // SAFETY: a call is in no other queue.
         unsafe { self.lock().queue.remove(call) }
@@ -203,8 +203,8 @@ impl Pool {
                 while state.members.is_empty()
                     && let Some(call) = state.queue.pop_front()
                 {
-                    // SAFETY: out of the queue, its latch not set: in place until we have set it.
-                    unsafe { call.as_ref() }.done.set();
+                    // SAFETY: just taken.
+                    unsafe { Call::end(call.as_ptr(), How::HandBack) };
                 }
                 // Calls that came meanwhile counted on this thread, and somebody may be idle by now.
                 let help = state.call_instead();
@@ -226,11 +226,8 @@ impl Pool {
                 let help = state.follow(self.max);
                 drop(state);
                 let _ = self.give(help);
-                // SAFETY: taken from the queue by us alone, and in place until we set the latch, our last touch.
-                unsafe {
-                    (call.as_ref().run)(call.as_ptr());
-                    call.as_ref().done.set();
-                }
+                // SAFETY: just taken.
+                unsafe { Call::end(call.as_ptr(), How::Make) };
                 state = self.lock();
                 continue;
             }
@@ -288,6 +285,7 @@ impl Pool {
 mod model {
     use super::*;
     use crate::os::AtomicUsize;
+    use crate::task::latch::Latch;
     use loom::thread;
     use std::sync::atomic::Ordering::*;
 
@@ -312,28 +310,37 @@ mod model {
     #[repr(C)]
     struct Counted {
         call: Call,
+        done: Latch,
         runs: loom::cell::UnsafeCell<u32>,
     }
 
-    unsafe fn count(call: *const Call) {
+    unsafe fn end(call: *const Call, how: How) {
         // SAFETY: the first field of a `Counted`.
-        unsafe { &*call.cast::<Counted>() }.runs.with_mut(|n| {
-            // SAFETY: the pool's protocol, which loom checks here.
-            unsafe { *n += 1 }
-        });
+        let counted = unsafe { &*call.cast::<Counted>() };
+        if how == How::Make {
+            count(counted);
+        }
+        counted.done.set();
+    }
+
+    fn count(counted: &Counted) {
+        // SAFETY: the pool's protocol, which loom checks here.
+        counted.runs.with_mut(|n| unsafe { *n += 1 });
     }
 
     /// As `export` does it: submits, waits, makes the call itself if it was handed back. Loom reports a deadlock
     /// if the call is stranded, and a race if it is made twice, or touched after its latch is set.
     fn make(pool: &Arc<Pool>) {
-        let counted = Counted { call: Call::new(count), runs: loom::cell::UnsafeCell::new(0) };
+        // SAFETY: the first field of a `Counted`.
+        let call = unsafe { Call::new(end) };
+        let (done, runs) = (Latch::new(), loom::cell::UnsafeCell::new(0));
+        let counted = Counted { call, done, runs };
         // SAFETY: in place until the latch is set.
         unsafe { pool.submit(&counted.call) };
-        counted.call.done.wait("a model");
+        counted.done.wait("a model");
         // SAFETY: the latch is set.
         if counted.runs.with(|n| unsafe { *n == 0 }) {
-            // SAFETY: handed back: ours again.
-            unsafe { count(&counted.call) };
+            count(&counted); // handed back: ours again
         }
         // SAFETY: as above.
         counted.runs.with(|n| unsafe { assert_eq!(*n, 1) });
@@ -422,12 +429,15 @@ mod model {
 
     /// As `export` does it when its caller is unwound: either the call never runs, or it is waited for.
     fn unwind(pool: &Arc<Pool>) {
-        let counted = Counted { call: Call::new(count), runs: loom::cell::UnsafeCell::new(0) };
+        // SAFETY: the first field of a `Counted`.
+        let call = unsafe { Call::new(end) };
+        let (done, runs) = (Latch::new(), loom::cell::UnsafeCell::new(0));
+        let counted = Counted { call, done, runs };
         // SAFETY: in place until withdrawn, or the latch is set.
         unsafe { pool.submit(&counted.call) };
         let withdrawn = pool.withdraw(&counted.call);
         if !withdrawn {
-            counted.call.done.wait("a model");
+            counted.done.wait("a model");
         }
         // SAFETY: ours again.
         counted.runs.with_mut(|n| unsafe { assert!(*n <= !withdrawn as u32) });

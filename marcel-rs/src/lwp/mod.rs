@@ -1,5 +1,7 @@
 //! Kernel threads beside those of the virtual processors: they make calls that block.
 
+#[cfg(not(loom))]
+pub(crate) mod blocking;
 pub(crate) mod call;
 pub(crate) mod calls;
 pub(crate) mod jobs;

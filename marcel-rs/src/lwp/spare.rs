@@ -4,7 +4,7 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use crate::sched::tick::AltStack;
+use crate::os::alt_stack::AltStack;
 
 /// Starts a kernel thread that runs `f` with a stack for signal handlers and a short time slice.
 pub(crate) fn start(

@@ -1,6 +1,8 @@
 //! What the protocols of this crate ask of the machine: atomics, a futex, an eventfd. Or loom's model of them
 //! (`--cfg loom`), so that what the model checker runs is the code itself.
 
+#[cfg(not(loom))]
+pub(crate) mod alt_stack;
 pub(crate) mod sleeper;
 #[cfg(not(loom))]
 pub(crate) mod slot;

@@ -1,15 +1,15 @@
 //! Configuring a runtime, and starting it.
 
-use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use crate::blocking::{Blocking, Mechanism, Settings};
 use crate::diagnosis::overflow;
 use crate::diagnosis::service;
 use crate::error::Error;
+use crate::lwp::blocking::{Blocking, Mechanism, Settings};
 use crate::lwp::spare;
+use crate::os::alt_stack::AltStack;
 use crate::runtime::Runtime;
 use crate::sched::ending::Ending;
 use crate::sched::hooks::Hooks;
@@ -17,8 +17,8 @@ use crate::sched::load::Load;
 use crate::sched::mode::Mode;
 use crate::sched::policy::{Bubbles, Policy};
 use crate::sched::shared::{Group, Meeting, PolicyOf, Shared};
-use crate::sched::tick;
-use crate::sched::vp::{Kind, Place, Vp};
+use crate::sched::vp::{Kind, Place};
+use crate::sched::worker::Worker;
 use crate::stack::pool::ContextPool;
 use crate::task::spawn;
 use crate::topology::Topology;
@@ -173,7 +173,6 @@ impl Builder {
         let spin = Duration::from_micros(knobs::IDLE_SPIN.int()?.unwrap_or(0) as u64);
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
         let shared = Arc::new(Shared {
-            hooks: UnsafeCell::new(self.hooks),
             contexts: ContextPool::new(stack, spawn::body),
             period,
             compute_nice,
@@ -190,39 +189,42 @@ impl Builder {
             topology,
             groups: [Group::new(compute), Group::new(reactive)],
         });
+        let mut workers = Vec::new();
         let places = [compute_places(&shared.topology, &cores), reactive_places(reactive)];
         for (kind, places) in [Kind::Compute, Kind::Reactive].into_iter().zip(places) {
             let alone = places.len() == 1;
             let vps = places.into_iter().enumerate().map(|(index, place)| {
                 let order = shared.new_order(kind);
                 // Virtual processors are immortal, as control blocks are: see `tcb`.
-                Vp::make(shared.clone(), (kind, index), place, order, alone)
+                let link = (shared.clone(), self.hooks.clone());
+                Worker::make(link, (kind, index), place, order, alone)
             });
-            let vps: Vec<&'static Vp> = vps.collect();
-            shared.groups[kind as usize].vps.get_or_init(|| vps);
+            let group: Vec<&'static Worker> = vps.collect();
+            shared.groups[kind as usize].vps.get_or_init(|| group.iter().map(|w| &w.vp).collect());
+            workers.extend(group);
         }
-        if let Some(hooks) = shared.hooks() {
+        if let Some(hooks) = &self.hooks {
             let vps: Vec<_> = shared.all_vps().collect();
             hooks.started(Load(shared.clone()), &vps);
         }
         overflow::install();
         let watched = service::watch(&shared)?;
-        let mut runtime = Runtime { shared, kernel_threads: Vec::new(), watched };
+        let mut runtime =
+            Runtime { shared, hooks: self.hooks, workers, kernel_threads: Vec::new(), watched };
         if mode != Mode::NoThread {
             runtime.shared.blocking.start().map_err(|source| Error::Os {
                 doing: "starting a thread for blocking calls",
                 source,
             })?;
         }
-        let vps: Vec<_> = runtime.shared.all_vps().collect();
-        for vp in vps {
-            let name = match vp.kind() {
-                Kind::Compute => format!("marcel-vp{}", vp.index()),
-                Kind::Reactive => format!("marcel-rx{}", vp.index()),
+        for &worker in &runtime.workers {
+            let name = match worker.kind() {
+                Kind::Compute => format!("marcel-vp{}", worker.index()),
+                Kind::Reactive => format!("marcel-rx{}", worker.index()),
             };
             let thread = std::thread::Builder::new()
                 .name(name)
-                .spawn(move || carry(vp))
+                .spawn(move || carry(worker))
                 .map_err(|source| Error::Os { doing: "starting a virtual processor", source })?;
             runtime.kernel_threads.push(thread);
         }
@@ -248,55 +250,20 @@ fn reactive_places(n: usize) -> Vec<Place> {
 }
 
 /// Main function of a virtual processor's kernel thread.
-fn carry(vp: &'static Vp) {
-    let alt_stack = tick::AltStack::install();
-    match vp.kind() {
+fn carry(worker: &'static Worker) {
+    let alt_stack = AltStack::install();
+    match worker.kind() {
         Kind::Compute => {
-            if let Some(cpu) = vp.place.real {
+            if let Some(cpu) = worker.place.real {
                 // Outside the cpuset by now: the kernel chooses the core, nothing else changes.
                 let _ = topology::bind_current_thread(cpu);
             }
-            spare::be_nice(vp.shared.compute_nice);
+            spare::be_nice(worker.shared.compute_nice);
         }
         Kind::Reactive => {
             spare::prefer_current_thread();
         }
     }
-    vp.run();
+    worker.run();
     drop(alt_stack);
-}
-
-/// Starts a standby for `original`, from its kernel thread: where that may run, and how nice it is, is inherited.
-///
-/// # Errors
-/// When the kernel refuses a thread.
-pub(crate) fn start_standby(
-    original: &'static Vp,
-) -> std::io::Result<(&'static Vp, std::thread::JoinHandle<()>)> {
-    let vp: *mut Vp = Box::into_raw(Box::new(Vp::new_standby(original)));
-    // SAFETY: just leaked.
-    let shared: &'static Vp = unsafe { &*vp };
-    let name = match original.kind() {
-        Kind::Compute => format!("marcel-sb{}", original.index()),
-        Kind::Reactive => format!("marcel-sbx{}", original.index()),
-    };
-    let started = std::thread::Builder::new().name(name).spawn(move || {
-        let alt_stack = tick::AltStack::install();
-        match shared.kind() {
-            Kind::Compute => spare::stand_by_current_thread(),
-            Kind::Reactive => {
-                if let Some(meeting) = &shared.shared.meeting {
-                    let _ = topology::restrict_current_thread(&meeting.all);
-                }
-                spare::prefer_current_thread()
-            }
-        };
-        if let Some(hooks) = shared.shared.hooks() {
-            hooks.started(Load(shared.shared.shared().clone()), &[shared]);
-        }
-        shared.run();
-        drop(alt_stack);
-    });
-    // SAFETY: refused: nobody else has seen it.
-    started.map(|handle| (shared, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(vp) }))
 }

@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering::*;
 use self::builder::Builder;
 use crate::diagnosis::service;
 use crate::error::Error;
-use crate::sched::here;
+use crate::sched::hooks::Hooks;
 use crate::sched::load::Load;
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
+use crate::sched::worker::{self, Worker};
 use crate::task::join::JoinHandle;
+use crate::task::scope::{Scope, scope_in};
 use crate::task::spawn;
 
 /// A running set of virtual processors.
@@ -29,7 +31,11 @@ use crate::task::spawn;
 /// own does not wait, and is unwound when it waits next.
 pub struct Runtime {
     shared: Arc<Shared>,
+    workers: Vec<&'static Worker>,
     kernel_threads: Vec<std::thread::JoinHandle<()>>,
+    /// Workers have it, too; in no-thread mode there are none.
+    #[expect(dead_code, reason = "held")]
+    hooks: Option<Arc<dyn Hooks>>,
     /// Dumps and the watchdog look at it until it is gone.
     #[expect(dead_code, reason = "held")]
     watched: service::Watched,
@@ -49,7 +55,7 @@ impl Runtime {
     /// # Panics
     /// When `f` panics, with its payload; when called from a green thread.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        assert!(here::vp().is_none(), "{}", Error::Nested);
+        assert!(worker::current().is_none(), "{}", Error::Nested);
         if self.shared.mode() == Mode::NoThread {
             return f();
         }
@@ -62,6 +68,25 @@ impl Runtime {
             Ok(value) => value,
             Err(payload) => std::panic::resume_unwind(payload),
         }
+    }
+
+    /// As [`scope`], from a kernel thread or from a green thread of another runtime: the threads belong to this
+    /// runtime.
+    ///
+    /// # Context
+    /// Green and kernel threads.
+    ///
+    /// # Blocking
+    /// The green thread; outside a runtime, the kernel thread.
+    ///
+    /// # Panics
+    /// As [`scope`]. In [`crate::Mode::NoThread`], which has no green threads, when one is started.
+    #[track_caller]
+    pub fn scope<'env, F, T>(&'env self, f: F) -> T
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+    {
+        scope_in(self.shared().clone(), f)
     }
 
     /// Starts a compute thread from outside the runtime.
@@ -110,23 +135,24 @@ impl Drop for Runtime {
         for vp in self.shared.all_vps() {
             vp.sleeper.notify();
         }
-        let (shared, threads) = (self.shared.clone(), std::mem::take(&mut self.kernel_threads));
+        let shared = self.shared.clone();
+        let workers = std::mem::take(&mut self.workers);
+        let threads = std::mem::take(&mut self.kernel_threads);
         let finish = move || {
             for thread in threads {
                 let _ = thread.join();
             }
-            shared.blocking.join();
+            let retire = shared.blocking.join();
             shared.contexts.clear();
-            // SAFETY: the kernel threads have ended.
-            drop(unsafe { (*shared.hooks.get()).take() });
-            for vp in shared.all_vps() {
-                // SAFETY: as above.
-                unsafe { vp.abandon() };
+            retire.into_iter().for_each(|retire| retire());
+            for worker in workers {
+                // SAFETY: the kernel threads have ended.
+                unsafe { worker.abandon() };
             }
         };
-        match here::vp() {
+        match worker::current() {
             // Refused: nobody waits for them, and their stacks stay.
-            Some(vp) if std::ptr::eq(&*vp.shared, &*self.shared) => {
+            Some(worker) if std::ptr::eq(&*worker.shared, &*self.shared) => {
                 let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);
             }
             _ => finish(),

@@ -1,35 +1,13 @@
-//! The end of a virtual processor: every thread that is left is unwound, and runs its destructors as a thread.
+//! How the virtual processors of a runtime leave together.
 //!
-//! A thread that is to be unwound goes on where it waited and raises a panic there, so its destructors run on
-//! its own stack, scheduled like any other thread. They may wait for each other: for a lock that another thread of
-//! this virtual processor holds, for a thread of a scope. While `Own::unwinding` is set a thread never parks, it
-//! *yields*: whatever it waits for has its turns, and what will never come ends at `is_stopping`. A thread that
-//! never ran drops its closure in the same way, on a stack.
-//!
-//! # Nobody leaves before the others
-//! A destructor may start a thread for any virtual processor. So they leave together: each says when nothing is left
-//! to do ([`Ending`]), goes back if there is work again, and all leave when all have said so. Only those that have
-//! something left can make work for the others, so nothing can come after.
-//!
-//! # Threads that panic already
-//! A destructor that waits, called by a thread's own panic, must not be unwound out of: Rust aborts. Such a thread is
-//! told that the runtime stops, and is left to come to its end. Whether a thread panics, Rust counts for each
-//! *kernel* thread, so it is noted when a thread switches out ([`Panics`]); while one is suspended in its panic, those
-//! that run meanwhile cannot be told apart for sure. They are unwound when the last panic is over, or when
-//! nothing else has moved for long.
-//!
-//! Rejected: unwinding thread after thread, each to its end, in the scheduler (a destructor that waits for the
-//! next one waits for ever); leaving when one's own threads have ended (a thread started for us never would).
+//! A destructor may start a thread for any virtual processor. So each says when nothing is left to do, goes back if there is
+//! work again, and all leave when all have said so. Only a virtual processor that has something left can make work for the
+//! others, so nothing can come after.
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use crate::sched::shared::Shared;
-use crate::sched::vp::Vp;
-use crate::tcb::block::Tcb;
-
-/// Who of a runtime's virtual processors has nothing left to do.
+/// Counts the virtual processors that have nothing left to do.
 #[derive(Default)]
 pub(crate) struct Ending {
     count: Mutex<Count>,
@@ -42,156 +20,54 @@ struct Count {
     all: usize,
 }
 
+/// What a virtual processor that has nothing left to do finds when it looks again.
+pub(crate) enum Outlook {
+    /// It has work again, and counts as busy.
+    Work,
+    /// All have nothing left to do. The caller is the first to know, and wakes the others.
+    Over,
+    /// Others have something left.
+    Wait,
+}
+
 impl Ending {
     /// How many virtual processors will come to their end. To be called before they are told to.
     pub(crate) fn expect(&self, all: usize) {
         self.with(|count| count.all = all);
     }
 
+    /// The caller has nothing left to do.
+    pub(crate) fn be_quiet(&self) {
+        self.with(|count| count.quiet += 1);
+    }
+
+    /// Looks again, after [`Ending::be_quiet`].
+    ///
+    /// A virtual processor takes work only after it has said here that it is not quiet, under the lock under which the last
+    /// one looks.
+    pub(crate) fn look(
+        &self,
+        has_work: impl Fn() -> bool,
+        have_others: impl Fn() -> bool,
+    ) -> Outlook {
+        self.with(|count| {
+            if has_work() {
+                count.quiet -= 1;
+                Outlook::Work
+            } else if count.quiet == count.all && !have_others() && !self.over.swap(true, SeqCst) {
+                Outlook::Over
+            } else {
+                Outlook::Wait
+            }
+        })
+    }
+
+    /// Whether all have nothing left to do.
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(SeqCst)
+    }
+
     fn with<R>(&self, f: impl FnOnce(&mut Count) -> R) -> R {
         f(&mut self.count.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Whether a suspended thread is in a panic of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Panics {
-    #[default]
-    No,
-    /// It has run while another thread of the virtual processor was suspended in a panic.
-    Maybe,
-    Yes,
-}
-
-/// How long nothing may move before a thread that may be in a panic is unwound all the same.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long a virtual processor sleeps when all that its threads do is wait.
-const NAP: Duration = Duration::from_micros(200);
-
-impl Vp {
-    /// `tcb` has switched out, and this virtual processor has a thread in a panic, or had: that one or another.
-    #[cold]
-    pub(super) fn note_panics(&self, tcb: &Tcb) {
-        if tcb.own.unwinding.get() {
-            return; // it has been decided already, see `condemn`
-        }
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.own() };
-        let before = tcb.own.panics.get();
-        let others = own.panicking - (before == Panics::Yes) as usize;
-        let now = match (std::thread::panicking(), others, before) {
-            (false, ..) => Panics::No,
-            (true, 0, _) => Panics::Yes,
-            (true, _, Panics::No) => Panics::Maybe,
-            (true, _, before) => before,
-        };
-        tcb.own.panics.set(now);
-        own.panicking = others + (now == Panics::Yes) as usize;
-    }
-
-    /// `tcb`, which was noted to be in a panic, has ended.
-    #[cold]
-    pub(super) fn forget_panics(&self, tcb: &Tcb) {
-        if tcb.own.panics.take() == Panics::Yes {
-            // SAFETY: in the scheduler, on our kernel thread.
-            unsafe { self.own() }.panicking -= 1;
-        }
-    }
-
-    /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
-    pub(super) fn end_all(&'static self) {
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.own() };
-        own.order.dismiss();
-        // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
-        // parks again only where the runtime has not stopped yet, and is unparked from there.
-        let living = self.shared.with_living(&mut own.live, |live| live.clone());
-        living.into_iter().for_each(Tcb::unpark);
-        loop {
-            self.run_out();
-            if self.leave() {
-                return;
-            }
-        }
-    }
-
-    /// The thread, which was taken from a queue, has another turn: it is unwound, if it is not yet and may be.
-    fn condemn(&self, tcb: &'static Tcb, patient: bool) {
-        let first = !tcb.own.unwinding.replace(true);
-        let now = match tcb.own.panics.get() {
-            Panics::No => first,
-            _ if !std::thread::panicking() => true,
-            Panics::Maybe => !patient,
-            Panics::Yes => false,
-        };
-        if now {
-            tcb.own.panics.set(Panics::No);
-            // SAFETY: the thread is ours, and does not run.
-            if let Some(context) = unsafe { (*tcb.own.context.get()).as_ref() } {
-                context.condemn();
-            }
-        }
-    }
-
-    /// Runs until no thread is left.
-    fn run_out(&'static self) {
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = || unsafe { self.own() };
-        let living = || self.shared.with_living(&mut own().live, |live| live.len());
-        let (mut in_vain, mut moved) = (0, Instant::now());
-        loop {
-            let before = living();
-            match self.next() {
-                Some(tcb) => {
-                    let first = !tcb.own.unwinding.get();
-                    self.condemn(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
-                    self.execute(tcb);
-                    in_vain = if first || living() < before { 0 } else { in_vain + 1 };
-                }
-                None if before == 0 => return,
-                None => in_vain = 2 * before + 1,
-            }
-            if in_vain == 0 {
-                moved = Instant::now();
-            } else if in_vain > 2 * before {
-                in_vain = 1;
-                self.sleeper.sleep(Some(Instant::now() + NAP), || false);
-            }
-        }
-    }
-
-    /// Waits until all virtual processors have come here; false when there is work again.
-    fn leave(&self) -> bool {
-        let ending = &self.shared.ending;
-        ending.with(|count| count.quiet += 1);
-        loop {
-            // Whoever takes work has said before that it is not quiet, under the lock under which the last one
-            // looks.
-            let (back, last) = ending.with(|count| {
-                let back = self.has_work();
-                count.quiet -= back as usize;
-                (back, count.quiet == count.all && !self.shared.has_work())
-            });
-            if back {
-                return false;
-            }
-            if last && !ending.over.swap(true, SeqCst) {
-                self.shared.all_vps().for_each(|vp| vp.sleeper.notify());
-            }
-            if ending.over.load(SeqCst) {
-                return true;
-            }
-            self.announce();
-            self.sleeper.sleep(None, || ending.over.load(SeqCst) || self.has_work());
-            self.withdraw();
-        }
-    }
-}
-
-impl Shared {
-    /// Whether any queue that more than one may look at holds a thread.
-    fn has_work(&self) -> bool {
-        !self.queues_are_empty() || self.all_vps().any(|vp| vp.has_mail() || !vp.stealer.is_empty())
     }
 }

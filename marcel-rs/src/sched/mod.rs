@@ -31,6 +31,12 @@ mod steal;
 #[cfg(not(loom))]
 pub(crate) mod tick;
 #[cfg(not(loom))]
+mod tick_handler;
+#[cfg(not(loom))]
 pub(crate) mod timer;
 #[cfg(not(loom))]
+mod unwinding;
+#[cfg(not(loom))]
 pub(crate) mod vp;
+#[cfg(not(loom))]
+pub(crate) mod worker;

@@ -10,11 +10,12 @@ use std::time::Instant;
 use crate::recorder::event;
 use crate::recorder::{self, Kind as Trace};
 use crate::sched::hooks::Idle;
-use crate::sched::policy::Priority;
-use crate::sched::vp::{Kind, Vp};
+use crate::sched::vp::Kind;
+use crate::sched::worker::Worker;
+use crate::tcb::traits::Priority;
 use crate::topology;
 
-impl Vp {
+impl Worker {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
     pub(super) fn rest(&'static self) {
         self.become_idle();
@@ -36,7 +37,7 @@ impl Vp {
         self.announce();
         let last_look = || self.has_work() || self.shared.is_stopping();
         let slept = match self.shared.hooks() {
-            Some(hooks) => hooks.sleep(self, &self.sleeper, deadline, &last_look),
+            Some(hooks) => hooks.sleep(&self.vp, &self.sleeper, deadline, &last_look),
             None => false,
         };
         if !slept {
@@ -83,7 +84,7 @@ impl Vp {
         let since = Instant::now();
         let mut found = false;
         loop {
-            let again = match hooks.map_or(Idle::Sleep, |hooks| hooks.idle(self, since)) {
+            let again = match hooks.map_or(Idle::Sleep, |hooks| hooks.idle(&self.vp, since)) {
                 Idle::Found => {
                     found = true;
                     break;
@@ -142,14 +143,15 @@ impl Vp {
         self.next_deadline().is_some_and(|d| d <= Instant::now())
     }
 
-    /// Whether a queue that this virtual processor serves holds a thread. From another kernel thread than its
-    /// own, the queues that nobody else may look at are left out.
-    pub fn has_work(&self) -> bool {
+    /// Whether a queue that this virtual processor serves holds a thread. On its own kernel thread.
+    pub(crate) fn has_work(&self) -> bool {
+        debug_assert!(self.is_current());
         // SAFETY: on our kernel thread; see `wake`.
-        let own = || unsafe { self.own() };
+        let own = unsafe { self.own() };
         self.has_mail()
-            || self.is_current() && (own().order.len() > 0 || !own().spawned.is_empty())
-            || self.is_current() && self.may_take() && self.fresh_in_sight()
+            || own.order.len() > 0
+            || !own.spawned.is_empty()
+            || self.may_take() && self.fresh_in_sight()
     }
 
     /// Whether a thread that others keep, and that it could run, is to be had.

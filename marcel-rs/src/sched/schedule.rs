@@ -6,30 +6,30 @@ use std::time::Instant;
 use crate::os::this_thread;
 use crate::recorder::event;
 use crate::recorder::{self, Kind as Trace};
-use crate::sched::ending::Panics;
 use crate::sched::here;
 use crate::sched::policy::Why;
 use crate::sched::steal::Reachable;
-use crate::sched::vp::{Own, Vp};
+use crate::sched::tick_handler;
+use crate::sched::worker::{self, Own, Worker};
 use crate::stack::Switch;
-use crate::task::spawn;
 use crate::tcb::block::Tcb;
 use crate::tcb::debug_info;
 use crate::tcb::join_word::End;
+use crate::tcb::traits::Panics;
 
 /// In how many turns timers are looked at once, while there is something to run.
 const TIMERS_EVERY: u32 = 8;
 
-impl Vp {
+impl Worker {
     /// Runs threads until the runtime stops.
     pub(crate) fn run(&'static self) {
         // SAFETY: gettid has no arguments.
         self.tid.store(unsafe { libc::gettid() }, Relaxed);
-        here::set_vp(Some(self));
+        worker::set_current(Some(self));
         this_thread::set_in_scheduler(true);
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
-        let _ = self.tick.create(self.shared.period);
+        let _ = self.tick.create(self.shared.period, tick_handler::handler);
         while !self.shared.is_stopping() {
             match self.next() {
                 Some(tcb) => {
@@ -50,11 +50,11 @@ impl Vp {
         own.tcbs.spill(0);
         self.tick.delete();
         if let Some(hooks) = self.shared.hooks() {
-            hooks.ended(self);
+            hooks.ended(&self.vp);
         }
         self.sleeper.retire();
         recorder::owner(0);
-        here::set_vp(None);
+        worker::set_current(None);
         this_thread::set_in_scheduler(false);
     }
 
@@ -81,9 +81,9 @@ impl Vp {
             self.share_surplus(own);
         }
         let Own { order, spawned, .. } = own;
-        let found = order.next(&mut Reachable { vp: self, spawned });
+        let found = order.next(&mut Reachable { worker: self, spawned });
         if found.is_none() && self.shared.migrating() && self.rob_inboxes(own) {
-            return own.order.next(&mut Reachable { vp: self, spawned: &mut own.spawned });
+            return own.order.next(&mut Reachable { worker: self, spawned: &mut own.spawned });
         }
         found
     }
@@ -92,8 +92,8 @@ impl Vp {
     fn fire_timers(&self, own: &mut Own) {
         let now = Instant::now();
         while let Some(tcb) = own.timers.due(now) {
-            if !std::ptr::eq(tcb.home.load(Relaxed), self) {
-                tcb.unpark(); // it has migrated
+            if !self.is_home_of(tcb) {
+                worker::unpark(tcb); // it has migrated
             } else if tcb.notify() {
                 own.order.put(tcb, Why::Woken);
             }
@@ -115,7 +115,7 @@ impl Vp {
             return;
         }
         if self.shared.migrating() {
-            tcb.home.store(self as *const Vp as *mut Vp, Release);
+            self.take_home(tcb);
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
         here::set_tcb(Some(tcb));
@@ -153,7 +153,7 @@ impl Vp {
             Some(Switch::Ended) | None => self.retire(tcb),
         }
         if let Some(hooks) = self.shared.hooks() {
-            hooks.switch(self);
+            hooks.switch(&self.vp);
         }
     }
 
@@ -174,7 +174,7 @@ impl Vp {
         let own = unsafe { self.own() };
         match own.contexts.take(&self.shared.contexts, tcb.own.stack_size.get()) {
             Ok(context) => {
-                tcb.home.store(self as *const Vp as *mut Vp, Release);
+                self.take_home(tcb);
                 let usable = context.stack().usable();
                 tcb.info.started(usable, self.number(), self.tid.load(Relaxed) as u32);
                 // SAFETY: the thread was taken from a queue, so its block is ours.
@@ -193,7 +193,7 @@ impl Vp {
                 here::set_tcb(Some(tcb));
                 // Else what they start would ask the one before, whose block may be another's by now.
                 self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
-                spawn::discard(tcb);
+                tcb.discard_payload();
                 tcb.own.locals.finish();
                 here::set_tcb(None);
                 tcb.own.unwinding.set(false);
@@ -230,8 +230,8 @@ impl Vp {
         tcb.info.leave();
         match tcb.join.end() {
             End::Owned => {}
-            End::Awaited(waiter) => waiter.unpark_from(self),
-            End::Detached if tcb.own.payload.is_empty() => tcb.recycle_on(Some(self)),
+            End::Awaited(waiter) => self.unpark(waiter),
+            End::Detached if tcb.own.payload.is_empty() => tcb.recycle(Some(self.tcbs())),
             // Detached between the thread's last look and its end: a thread drops the result, not the scheduler.
             End::Detached => {
                 tcb.join.reset();
@@ -248,7 +248,7 @@ impl Vp {
         self.busy_since.store(debug_info::now(), Relaxed);
         self.count_busy(1);
         if let Some(hooks) = self.shared.hooks() {
-            hooks.busy(self);
+            hooks.busy(&self.vp);
             if hooks.wants_ticks() {
                 self.tick.arm();
             }

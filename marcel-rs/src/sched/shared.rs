@@ -1,22 +1,21 @@
 //! What the virtual processors of a runtime share.
 
-use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::*, fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crossbeam_deque::Injector;
 
-use crate::blocking::Blocking;
+use crate::lwp::blocking::Blocking;
 use crate::sched::ending::Ending;
 use crate::sched::here;
-use crate::sched::hooks::Hooks;
 use crate::sched::idle::IdleSet;
 use crate::sched::mode::Mode;
-use crate::sched::policy::{Fair, Order, Policy, Priority};
+use crate::sched::policy::{Fair, Order, Policy};
 use crate::sched::vp::{Kind, Vp};
 use crate::stack::pool::ContextPool;
 use crate::tcb::block::Tcb;
+use crate::tcb::traits::Priority;
 use crate::topology::Topology;
 
 /// Where the reactive virtual processors of a group of processes meet while every core computes.
@@ -35,8 +34,6 @@ pub(crate) type Queue = Injector<&'static Tcb>;
 
 /// See the module's description.
 pub(crate) struct Shared {
-    /// Taken out when the last kernel thread has ended: virtual processors live on, the manager need not.
-    pub(crate) hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
     pub(crate) contexts: ContextPool,
     pub(crate) period: Duration,
     /// Where reactive virtual processors stay under load.
@@ -80,26 +77,7 @@ impl Group {
     }
 }
 
-// SAFETY: `hooks` is written before the kernel threads start and after they have ended, and read by them
-// only; the rest is `Sync`.
-unsafe impl Sync for Shared {}
-// SAFETY: as above.
-unsafe impl Send for Shared {}
-
 impl Shared {
-    /// The I/O manager, to keep. On the kernel threads of virtual processors.
-    pub(crate) fn hooks_owned(&self) -> Option<Arc<dyn Hooks>> {
-        // SAFETY: as in `hooks`.
-        unsafe { (*self.hooks.get()).clone() }
-    }
-
-    /// The I/O manager. On the kernel threads of virtual processors.
-    #[inline]
-    pub(crate) fn hooks(&self) -> Option<&dyn Hooks> {
-        // SAFETY: see `Sync`.
-        unsafe { (*self.hooks.get()).as_deref() }
-    }
-
     pub(crate) fn mode(&self) -> Mode {
         self.mode
     }
@@ -252,7 +230,10 @@ impl Shared {
     fn wake_after_fence(&self, kind: Kind, among: Option<&dyn Fn(usize) -> bool>) -> bool {
         let group = self.group(kind);
         // The caller's own virtual processor may still be marked, but is awake.
-        let own = here::vp().filter(|vp| vp.kind() == kind && std::ptr::eq(&*vp.shared, self));
+        let own = here::vp().filter(|own| {
+            let same = |vp: &&Vp| std::ptr::eq(*vp, *own);
+            own.kind() == kind && self.vps(kind).get(own.index()).is_some_and(same)
+        });
         let claimed = group.idle.claim_after_fence(own.map(Vp::index), among);
         let woken = match claimed {
             Some(index) => Some(self.vps(kind)[index]),
@@ -285,5 +266,10 @@ impl Shared {
     pub(crate) fn queues_are_empty(&self) -> bool {
         self.groups.iter().all(|group| group.injectors.iter().all(Queue::is_empty))
             && self.bound.iter().filter_map(OnceLock::get).all(Queue::is_empty)
+    }
+
+    /// Whether any queue that several virtual processors may look at holds a thread.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.queues_are_empty() || self.all_vps().any(|vp| vp.has_mail() || !vp.stealer.is_empty())
     }
 }

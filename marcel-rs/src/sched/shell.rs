@@ -9,70 +9,33 @@
 //! Rejected: counting references (the last decrement would free memory on the progress path); waiting until nobody can
 //! hold one (nobody knows).
 
-use std::cell::UnsafeCell;
-use std::ops::Deref;
 use std::sync::atomic::Ordering::*;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::sched::hooks::Hooks;
 use crate::sched::policy::Order;
 use crate::sched::shared::Shared;
 use crate::sched::spawned::Spawned;
-use crate::sched::vp::{Kind, Own, Place, Vp};
+use crate::sched::vp::{Kind, Place};
+use crate::sched::worker::{Link, Own, Worker};
 
-static SHELLS: Mutex<Vec<&'static Vp>> = Mutex::new(Vec::new());
+static SHELLS: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
-fn shells() -> MutexGuard<'static, Vec<&'static Vp>> {
+fn shells() -> MutexGuard<'static, Vec<&'static Worker>> {
     SHELLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a virtual processor shares with the others, while its runtime lives. Used by its own kernel thread, and by who
-/// keeps the runtime alive.
-pub(crate) struct Link(UnsafeCell<Option<Arc<Shared>>>);
-
-// SAFETY: changed only while the virtual processor has no kernel thread and nobody has its runtime.
-unsafe impl Sync for Link {}
-// SAFETY: as above.
-unsafe impl Send for Link {}
-
-impl Link {
-    pub(super) fn new(shared: Arc<Shared>) -> Link {
-        Link(UnsafeCell::new(Some(shared)))
-    }
-
-    #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        // SAFETY: see `Sync`.
-        unsafe { &*self.0.get() }.as_ref().expect("its runtime lives")
-    }
-
-    /// # Safety
-    /// Nobody else uses it meanwhile.
-    unsafe fn set(&self, shared: Option<Arc<Shared>>) {
-        // SAFETY: the caller's promise.
-        unsafe { *self.0.get() = shared };
-    }
-}
-
-impl Deref for Link {
-    type Target = Shared;
-
-    #[inline]
-    fn deref(&self) -> &Shared {
-        self.shared()
-    }
-}
-
-impl Vp {
+impl Worker {
     /// A virtual processor that has no kernel thread yet: a shell, or a fresh one. `alone`: nobody steals from it.
     pub(crate) fn make(
-        shared: Arc<Shared>,
+        (shared, hooks): (Arc<Shared>, Option<Arc<dyn Hooks>>),
         (kind, index): (Kind, usize),
         place: Place,
         order: Order,
         alone: bool,
-    ) -> &'static Vp {
+    ) -> &'static Worker {
         let fifo = shared.migrating();
-        let fits = |vp: &&Vp| {
+        let fits = |vp: &&Worker| {
             // SAFETY: those in the list have neither kernel thread nor runtime, and we have its lock.
             let own = || unsafe { vp.own() };
             vp.kind() == kind
@@ -84,13 +47,16 @@ impl Vp {
         let Some(at) = shells.iter().position(fits) else {
             drop(shells);
             let spawned = Spawned::new(alone, fifo);
-            return Box::leak(Box::new(Vp::new(shared, (kind, index), place, order, spawned)));
+            return {
+                let link = Link::new(shared, hooks);
+                Box::leak(Box::new(Worker::new(link, (kind, index), place, order, spawned)))
+            };
         };
         let vp = shells.swap_remove(at);
         drop(shells);
         // SAFETY: it is in the list no more, and it has neither kernel thread nor runtime.
         let own = unsafe {
-            vp.shared.set(Some(shared));
+            vp.shared.set(Some((shared, hooks)));
             vp.own()
         };
         own.order = order;
@@ -125,7 +91,7 @@ impl Vp {
 }
 
 /// Shells that are not used again; kept reachable for whoever looks for leaks.
-static RETIRED: Mutex<Vec<&'static Vp>> = Mutex::new(Vec::new());
+static RETIRED: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
 impl Own {
     /// Gives back what costs memory.

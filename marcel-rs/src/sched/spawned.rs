@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn opening_the_deque_keeps_the_order() {
-        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
+        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate(None)).collect();
         let mut spawned = Spawned::new(true, false);
         threads.iter().for_each(|tcb| spawned.push(tcb));
         assert!(spawned.stealer().is_empty());
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn so_does_closing_it() {
-        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate()).collect();
+        let threads: Vec<_> = (0..3).map(|_| Tcb::allocate(None)).collect();
         let mut spawned = Spawned::new(true, false);
         threads.iter().for_each(|tcb| spawned.push(tcb));
         assert!(spawned.share() && !spawned.share());

@@ -10,15 +10,15 @@ use crossbeam_deque::{Injector, Steal};
 
 use crate::recorder;
 use crate::recorder::event;
-use crate::sched::ending::Panics;
-use crate::sched::policy::{Fresh, From, Priority, Ready, Why};
+use crate::sched::policy::{Fresh, From, Ready, Why};
 use crate::sched::spawned::Spawned;
-use crate::sched::vp::{Own, Vp};
+use crate::sched::worker::{Own, Worker};
 use crate::tcb::block::Tcb;
+use crate::tcb::traits::Priority;
 
-/// What virtual processor `vp` may take.
+/// What `worker` may take.
 pub(super) struct Reachable<'a> {
-    pub(super) vp: &'a Vp,
+    pub(super) worker: &'a Worker,
     pub(super) spawned: &'a mut Spawned,
 }
 
@@ -33,7 +33,7 @@ impl Fresh for Reachable<'_> {
             (Priority::Normal, From::OthersFirst) => {
                 self.shared().or_else(|| self.spawned.pop_fairly())
             }
-            _ if self.vp.shared.is_special() => self.unusual(priority),
+            _ if self.worker.shared.is_special() => self.unusual(priority),
             _ => None,
         };
         found.map(Ready::new)
@@ -43,29 +43,29 @@ impl Fresh for Reachable<'_> {
 impl Reachable<'_> {
     #[cold]
     fn unusual(&self, priority: Priority) -> Option<&'static Tcb> {
-        let vp = self.vp;
-        vp.may_take().then(|| steal(vp.shared.injector(vp.kind(), priority))).flatten()
+        let worker = self.worker;
+        worker.may_take().then(|| steal(worker.shared.injector(worker.kind(), priority))).flatten()
     }
 
     /// From the queues that several virtual processors serve.
     #[inline(never)]
     fn shared(&mut self) -> Option<&'static Tcb> {
-        if !self.vp.may_take() {
+        if !self.worker.may_take() {
             return None;
         }
-        let shared = &self.vp.shared;
+        let shared = &self.worker.shared;
         if shared.is_special()
-            && let Some(tcb) = shared.bound_to(&self.vp.place.path).find_map(steal)
+            && let Some(tcb) = shared.bound_to(&self.worker.place.path).find_map(steal)
         {
             return Some(tcb);
         }
-        let injector = shared.injector(self.vp.kind(), Priority::Normal);
+        let injector = shared.injector(self.worker.kind(), Priority::Normal);
         if injector.is_empty() {
             return None;
         }
         let tcb = self.spawned.take_from(injector)?;
         if !self.spawned.is_empty() || !injector.is_empty() {
-            shared.wake_for_work(self.vp.kind());
+            shared.wake_for_work(self.worker.kind());
         }
         Some(tcb)
     }
@@ -73,12 +73,12 @@ impl Reachable<'_> {
     /// The oldest of the nearest neighbour that has some.
     #[inline(never)]
     fn neighbours(&mut self) -> Option<&'static Tcb> {
-        if !self.vp.may_take() {
+        if !self.worker.may_take() {
             return None;
         }
-        let shared = &self.vp.shared;
-        let vps = shared.vps(self.vp.kind());
-        for &index in &self.vp.place.steal_order {
+        let shared = &self.worker.shared;
+        let vps = shared.vps(self.worker.kind());
+        for &index in &self.worker.place.steal_order {
             let victim = vps[index];
             loop {
                 match victim.stealer.steal() {
@@ -86,7 +86,7 @@ impl Reachable<'_> {
                         event!(
                             "steal",
                             thread = tcb.info.number(),
-                            vp = self.vp.number(),
+                            vp = self.worker.number(),
                             from = victim.number()
                         );
                         let from = victim.number();
@@ -96,7 +96,7 @@ impl Reachable<'_> {
                             from.into(),
                         );
                         if !victim.stealer.is_empty() {
-                            shared.wake_for_work(self.vp.kind());
+                            shared.wake_for_work(self.worker.kind());
                         }
                         return Some(tcb);
                     }
@@ -120,10 +120,10 @@ fn steal(injector: &Injector<&'static Tcb>) -> Option<&'static Tcb> {
     }
 }
 
-impl Vp {
+impl Worker {
     /// Where threads migrate: others may have what we do not run next, now or when they have nothing to do.
     pub(super) fn share_surplus(&self, own: &mut Own) {
-        while let Some(tcb) = own.order.spare(may_migrate) {
+        while let Some(tcb) = own.order.spare(Tcb::may_migrate) {
             own.spawned.push(tcb);
             self.shared.wake_for_work(self.kind());
         }
@@ -146,12 +146,4 @@ impl Vp {
         }
         false
     }
-}
-
-/// Not those that are bound; nor those in a panic, which Rust counts for the kernel thread, nor being unwound. Asked by
-/// who has the thread, which does not run.
-pub(super) fn may_migrate(tcb: &Tcb) -> bool {
-    tcb.own.traits.get().bound.is_none()
-        && tcb.own.panics.get() == Panics::No
-        && !tcb.own.unwinding.get()
 }

@@ -18,9 +18,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
-use crate::os::this_thread;
-use crate::recorder;
-use crate::sched::here;
+/// What the signal calls.
+pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// No timer.
 const NONE: usize = usize::MAX;
@@ -52,8 +51,8 @@ pub(crate) fn signal() -> i32 {
 
 impl Tick {
     /// Makes the timer, for the calling kernel thread.
-    pub(crate) fn create(&self, period: Duration) -> io::Result<()> {
-        install_handler()?;
+    pub(crate) fn create(&self, period: Duration, handler: Handler) -> io::Result<()> {
+        install(handler)?;
         // SAFETY: all-zero is a valid sigevent.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -112,7 +111,7 @@ impl Tick {
     }
 }
 
-fn install_handler() -> io::Result<()> {
+fn install(handler: Handler) -> io::Result<()> {
     static ONCE: Once = Once::new();
     static FAILED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
@@ -130,67 +129,5 @@ fn install_handler() -> io::Result<()> {
         Err(io::Error::other("the tick's signal is not to be had"))
     } else {
         Ok(())
-    }
-}
-
-extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    let Some(vp) = here::vp() else { return };
-    if this_thread::in_scheduler() || this_thread::in_tick() {
-        return;
-    }
-    // SAFETY: errno of this thread.
-    let errno = unsafe { *libc::__errno_location() };
-    this_thread::set_in_tick(true);
-    recorder::record(recorder::Kind::Tick, 0, 0);
-    if let Some(hooks) = vp.shared.hooks()
-        && !hooks.tick(vp)
-    {
-        vp.tick.disarm();
-    }
-    recorder::record(recorder::Kind::TickEnd, 0, 0);
-    this_thread::set_in_tick(false);
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-/// Gives the calling kernel thread an alternate stack for signal handlers; taken back when dropped.
-pub(crate) struct AltStack {
-    memory: *mut libc::c_void,
-    before: libc::stack_t,
-}
-
-const ALT_STACK: usize = 128 * 1024;
-
-impl AltStack {
-    /// Installs it; `None` when there is no memory.
-    pub(crate) fn install() -> Option<AltStack> {
-        // SAFETY: a fresh anonymous mapping, then valid stack_t values.
-        unsafe {
-            let memory = libc::mmap(
-                std::ptr::null_mut(),
-                ALT_STACK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if memory == libc::MAP_FAILED {
-                return None;
-            }
-            let new = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALT_STACK };
-            let mut before: libc::stack_t = std::mem::zeroed();
-            libc::sigaltstack(&new, &mut before);
-            Some(AltStack { memory, before })
-        }
-    }
-}
-
-impl Drop for AltStack {
-    fn drop(&mut self) {
-        // SAFETY: restores what was there, then unmaps memory that no handler uses any more.
-        unsafe {
-            libc::sigaltstack(&self.before, std::ptr::null_mut());
-            libc::munmap(self.memory, ALT_STACK);
-        }
     }
 }

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_earliest_comes_first_and_stale_ones_do_not() {
         let start = Instant::now();
-        let threads: Vec<_> = (0..4).map(|_| Tcb::allocate()).collect();
+        let threads: Vec<_> = (0..4).map(|_| Tcb::allocate(None)).collect();
         let mut timers = Timers::default();
         for (i, tcb) in threads.iter().enumerate() {
             timers.add(start + Duration::from_secs(10 - i as u64), tcb);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn waits_that_end_early_do_not_pile_up() {
         let mut timers = Timers::default();
-        let tcb = Tcb::allocate();
+        let tcb = Tcb::allocate(None);
         for _ in 0..10_000 {
             timers.add(Instant::now() + Duration::from_secs(3600), tcb);
             tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);

@@ -178,7 +178,7 @@ impl Context {
     }
 
     /// Switches back to whoever resumed the thread. Returns when it is resumed; unwinds after
-    /// [`Context::condemn`].
+    /// [`Context::force_unwind`].
     ///
     /// # Safety
     /// By the thread that runs in this context, on its stack.
@@ -195,7 +195,7 @@ impl Context {
 
     /// The thread, which is suspended, unwinds its stack when it is resumed. Its destructors may suspend again: there
     /// is no second panic.
-    pub(crate) fn condemn(&self) {
+    pub(crate) fn force_unwind(&self) {
         self.frame().errand.set(Some(raise));
     }
 

@@ -44,7 +44,7 @@ fn resume(context: &Context) -> Switch {
 }
 
 fn unwind(context: &Context) {
-    context.condemn();
+    context.force_unwind();
     while resume(context) != Switch::Ended {}
 }
 

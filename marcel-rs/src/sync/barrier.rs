@@ -142,7 +142,7 @@ impl fmt::Debug for Barrier {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::tcb::block as tcb;
+    use crate::task::park;
     use loom::sync::{Arc, mpsc};
     use loom::thread;
 
@@ -168,15 +168,15 @@ mod model {
             let start = || {
                 let (barrier, (tx, rx)) = (barrier.clone(), mpsc::channel());
                 let thread = thread::spawn(move || {
-                    tx.send(tcb::current()).unwrap();
+                    tx.send(park::current()).unwrap();
                     barrier.wait_interruptible().is_ok()
                 });
                 (thread, rx.recv().unwrap())
             };
             let threads = [start(), start()];
             for (_, tcb) in &threads {
-                tcb.asked.ask(tcb.asked.generation());
-                tcb.unpark();
+                tcb.interrupt.ask(tcb.interrupt.generation());
+                crate::task::park::unpark(tcb);
             }
             let [one, other] = threads.map(|(thread, _)| thread.join().unwrap());
             assert_eq!(one, other);

@@ -55,10 +55,9 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Permit, Semaphore};
 
 #[cfg(not(loom))]
-use crate::task::current::{is_stopping, others_runnable};
+use crate::task::current::others_runnable;
 use crate::task::interrupt::{Interrupted, is_interrupted};
-#[cfg(loom)]
-use crate::tcb::block::is_stopping;
+use crate::task::park::is_stopping;
 
 /// In a model every thread has a processor of its own.
 #[cfg(loom)]

@@ -19,7 +19,8 @@ use super::Interrupted;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::{AtomicU32, const_unless_modelled};
-use crate::tcb::block::{self as tcb, Tcb};
+use crate::task::park;
+use crate::tcb::block::Tcb;
 
 const INCOMPLETE: u32 = 0;
 const POISONED: u32 = 1;
@@ -224,14 +225,14 @@ impl Once {
                 seen = self.word.load(Acquire);
                 match seen {
                     RUNNING => {
-                        itself = std::ptr::eq(inner.state.0, tcb::current());
+                        itself = std::ptr::eq(inner.state.0, park::current());
                         return if itself { Join::No } else { Join::Back };
                     }
                     INCOMPLETE => self.word.store(RUNNING, Relaxed),
                     POISONED if force => self.word.store(RUNNING, Relaxed),
                     _ => return Join::No,
                 }
-                inner.state = Runner(tcb::current());
+                inner.state = Runner(park::current());
                 Join::No
             };
             let _ = self.wait_in_turn("once", &Limits::TO_THE_END, (), ready, || ());

@@ -294,7 +294,7 @@ impl fmt::Debug for Permit<'_> {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::tcb::block as tcb;
+    use crate::task::park;
     use loom::sync::{Arc, mpsc};
     use loom::thread;
 
@@ -345,7 +345,7 @@ mod model {
             let waiter = {
                 let semaphore = semaphore.clone();
                 thread::spawn(move || {
-                    tx.send(tcb::current()).unwrap();
+                    tx.send(park::current()).unwrap();
                     semaphore.acquire_interruptible().is_ok()
                 })
             };
@@ -354,8 +354,8 @@ mod model {
                 thread::spawn(move || semaphore.release())
             };
             let waiter_tcb = rx.recv().unwrap();
-            assert!(waiter_tcb.asked.ask(waiter_tcb.asked.generation()));
-            waiter_tcb.unpark();
+            assert!(waiter_tcb.interrupt.ask(waiter_tcb.interrupt.generation()));
+            crate::task::park::unpark(waiter_tcb);
             let got = waiter.join().unwrap();
             releaser.join().unwrap();
             assert_eq!(semaphore.available() + usize::from(got), 1);

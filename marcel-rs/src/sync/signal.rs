@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use crate::list::{Leave, Listed};
 use crate::os::AtomicU32;
-use crate::tcb::block::{self as tcb, Tcb};
+use crate::task::park;
+use crate::tcb::block::Tcb;
 
 const WAITING: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -90,7 +91,7 @@ impl Signal {
     /// For a wait of the calling thread.
     #[inline]
     pub(super) fn new() -> Signal {
-        Signal { tcb: tcb::current(), word: AtomicU32::new(WAITING) }
+        Signal { tcb: park::current(), word: AtomicU32::new(WAITING) }
     }
 
     /// The choice that has been served, if one has.
@@ -110,7 +111,7 @@ impl Signal {
             if let Some(outcome) = limits.reached() {
                 return outcome;
             }
-            tcb::park_until(reason, limits.deadline);
+            park::park_until(reason, limits.deadline);
         }
     }
 
@@ -162,7 +163,7 @@ pub(super) struct Wake(&'static Tcb);
 impl Wake {
     #[inline]
     pub(super) fn up(self) {
-        self.0.unpark();
+        park::unpark(self.0);
     }
 
     /// Wakes whoever has been served, if anybody has.

@@ -8,17 +8,10 @@ use crate::os::sleeper::Sleeper;
 use crate::sched::here;
 use crate::sched::hooks::Hooks;
 use crate::sched::vp::Vp;
+use crate::sched::worker::{self, Worker};
 use crate::stack::Switch;
-use crate::tcb::block::{self as tcb, Tcb};
-
-/// Tells a thread from all others of the process, ended ones included. Green threads, and kernel threads that have
-/// waited for something of this crate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ThreadId {
-    /// As dumps show it; used again by later threads.
-    number: u32,
-    generation: u64,
-}
+use crate::task::park::{self, is_stopping, unpark};
+use crate::tcb::block::{Tcb, ThreadId};
 
 /// A thread, green or kernel, that can be unparked.
 #[derive(Clone, Copy)]
@@ -29,7 +22,7 @@ pub struct Thread {
 
 impl Thread {
     pub(crate) fn new(tcb: &'static Tcb) -> Thread {
-        Thread { tcb, generation: tcb.asked.generation() }
+        Thread { tcb, generation: tcb.interrupt.generation() }
     }
 
     pub(crate) fn tcb(&self) -> &'static Tcb {
@@ -38,7 +31,7 @@ impl Thread {
 
     /// What tells it from other threads.
     pub fn id(&self) -> ThreadId {
-        ThreadId { number: self.tcb.info.number(), generation: self.generation }
+        ThreadId::new(self.tcb, self.generation)
     }
 
     /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
@@ -47,7 +40,7 @@ impl Thread {
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
     pub fn unpark(&self) {
-        self.tcb.unpark();
+        unpark(self.tcb);
     }
 
     /// Asks the thread to stop: its next interruptible call, or the one that it waits in, fails with
@@ -57,8 +50,8 @@ impl Thread {
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
     pub fn interrupt(&self) {
-        if self.tcb.asked.ask(self.generation) {
-            self.tcb.unpark();
+        if self.tcb.interrupt.ask(self.generation) {
+            unpark(self.tcb);
         }
     }
 }
@@ -94,17 +87,17 @@ impl fmt::Debug for Thread {
 
 /// The calling thread.
 pub fn current() -> Thread {
-    Thread::new(tcb::current())
+    Thread::new(park::current())
 }
 
 /// Where the calling kernel thread sleeps; `None` for a green thread, whose virtual processor sleeps for it.
 pub fn current_sleeper() -> Option<&'static Sleeper> {
-    if is_green() { None } else { Some(&tcb::current().sleeper) }
+    if is_green() { None } else { Some(&park::current().sleeper) }
 }
 
 /// Whether other green threads wait for the caller's virtual processor to run them.
 pub fn others_runnable() -> bool {
-    here::vp().is_some_and(|vp| vp.has_runnable())
+    worker::current().is_some_and(Worker::has_runnable)
 }
 
 /// The caller's virtual processor.
@@ -112,9 +105,14 @@ pub fn current_vp() -> Option<&'static Vp> {
     here::vp()
 }
 
+/// Whether a queue that the calling kernel thread, a virtual processor, serves holds a thread.
+pub fn has_work() -> bool {
+    worker::current().is_some_and(Worker::has_work)
+}
+
 /// The hooks of the calling green thread's runtime, if it has any.
 pub fn current_hooks() -> Option<Arc<dyn Hooks>> {
-    here::vp()?.shared.hooks_owned()
+    worker::current()?.shared.hooks_owned()
 }
 
 /// Name of the calling green thread, if it has one.
@@ -125,12 +123,6 @@ pub fn current_name() -> Option<String> {
 /// Whether the caller is a green thread.
 pub fn is_green() -> bool {
     here::vp().is_some()
-}
-
-/// Whether the caller's stack is being unwound because its runtime stops: it can wait for nothing any more.
-#[inline(never)]
-pub fn is_stopping() -> bool {
-    here::tcb().is_some_and(|tcb| tcb.own.unwinding.get())
 }
 
 /// Bytes of the calling green thread's stack, in whole pages from its top, that it or an earlier thread on the same
@@ -150,7 +142,7 @@ pub fn stack_high_water() -> Option<usize> {
 /// # Blocking
 /// The green thread; outside a runtime, the kernel thread.
 pub fn park() {
-    tcb::park("park");
+    park::park("park");
 }
 
 /// As [`park`], for at most `time`.
@@ -158,7 +150,7 @@ pub fn park() {
 /// # Blocking
 /// As [`park`].
 pub fn park_timeout(time: Duration) {
-    tcb::park_until("park", deadline(time));
+    park::park_until("park", deadline(time));
 }
 
 /// As [`park`], until `deadline` at the latest; `reason` says what is waited for, to whoever looks.
@@ -166,7 +158,7 @@ pub fn park_timeout(time: Duration) {
 /// # Blocking
 /// As [`park`].
 pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    tcb::park_until(reason, deadline);
+    park::park_until(reason, deadline);
 }
 
 /// Lets the other runnable threads of the virtual processor run first; outside a runtime, the kernel's.
@@ -196,8 +188,8 @@ fn running() -> Option<&'static Tcb> {
 /// before, and is among the first 64 in its line. Elsewhere, or else, it is a [`yield_now`].
 #[inline(never)]
 pub fn yield_to(thread: &Thread) {
-    if let Some(vp) = here::vp() {
-        vp.favour(thread.tcb);
+    if let Some(worker) = worker::current() {
+        worker.favour(thread.tcb);
     }
     yield_now();
 }
@@ -221,7 +213,7 @@ pub fn sleep_until(deadline: Instant) {
 /// Without an end when there is none.
 fn sleep_until_some(end: Option<Instant>) {
     while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
-        tcb::park_until("sleep", end);
+        park::park_until("sleep", end);
     }
 }
 

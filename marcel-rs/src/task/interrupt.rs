@@ -8,13 +8,13 @@
 //! to be a place where its callers can be torn off; an error is handled where it is understood.
 
 use std::fmt;
-use std::sync::atomic::Ordering::*;
 #[cfg(not(loom))]
 use std::time::Duration;
 use std::time::Instant;
 
-use crate::os::AtomicU64;
-use crate::tcb::block as tcb;
+#[cfg(not(loom))]
+use crate::task::park::is_stopping;
+use crate::task::park::{current, park_until};
 
 /// The calling thread has been asked to stop, by [`crate::Thread::interrupt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,49 +28,14 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Generation of a control block, and whether its thread has been asked to stop: bit 0.
-#[derive(Default)]
-pub(crate) struct Asked(AtomicU64);
-
-impl Asked {
-    /// Which of the threads that the block has served.
-    pub(crate) fn generation(&self) -> u64 {
-        self.0.load(Relaxed) >> 1
-    }
-
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Acquire) & 1 == 1
-    }
-
-    /// Asks the thread of this generation; false if it has ended.
-    pub(crate) fn ask(&self, generation: u64) -> bool {
-        let unasked = generation << 1;
-        match self.0.compare_exchange(unasked, unasked | 1, AcqRel, Acquire) {
-            Ok(_) => true,
-            Err(now) => now == unasked | 1,
-        }
-    }
-
-    /// By the thread itself, which does not end meanwhile.
-    pub(crate) fn clear(&self) {
-        self.0.fetch_and(!1, AcqRel);
-    }
-
-    /// The block's thread has ended: the next one has not been asked. By the block's owner.
-    pub(crate) fn next_generation(&self) {
-        let next = (self.generation() + 1) << 1;
-        self.0.store(next, Release);
-    }
-}
-
 /// Whether the calling thread has been asked to stop.
 pub fn is_interrupted() -> bool {
-    tcb::current().asked.is_set()
+    current().interrupt.is_set()
 }
 
 /// Forgets that the calling thread has been asked to stop.
 pub fn clear_interrupt() {
-    tcb::current().asked.clear();
+    current().interrupt.clear();
 }
 
 /// As [`crate::park`], unless the thread has been asked to stop.
@@ -93,11 +58,11 @@ pub fn park_until_interruptible(
     deadline: Option<Instant>,
 ) -> Result<(), Interrupted> {
     // The flag is set before the token is made available: whoever misses it here finds the token.
-    let tcb = tcb::current();
-    if !tcb.asked.is_set() {
-        tcb::park_until(reason, deadline);
+    let tcb = current();
+    if !tcb.interrupt.is_set() {
+        park_until(reason, deadline);
     }
-    if tcb.asked.is_set() { Err(Interrupted) } else { Ok(()) }
+    if tcb.interrupt.is_set() { Err(Interrupted) } else { Ok(()) }
 }
 
 /// As [`crate::sleep`], unless the thread has been asked to stop.
@@ -107,7 +72,7 @@ pub fn park_until_interruptible(
 #[cfg(not(loom))]
 pub fn sleep_interruptible(time: Duration) -> Result<(), Interrupted> {
     let end = Instant::now().checked_add(time);
-    while end.is_none_or(|end| Instant::now() < end) && !crate::is_stopping() {
+    while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
         park_until_interruptible("sleep", end)?;
     }
     Ok(())

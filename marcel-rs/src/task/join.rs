@@ -6,9 +6,10 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
+use crate::sched::worker;
 use crate::task::current::Thread;
-use crate::task::spawn::discard;
-use crate::tcb::block::{self as tcb, Tcb};
+use crate::task::{interrupt, park};
+use crate::tcb::block::Tcb;
 
 /// Payload of the panic that a join handle reports for a thread that its runtime did not run to its end,
 /// because it stopped.
@@ -68,10 +69,10 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The thread panicked, or did not run to its end ([`Stopped`], [`NoStack`]).
     pub fn join(self) -> std::thread::Result<T> {
-        let (tcb, me) = (self.tcb(), tcb::current());
+        let (tcb, me) = (self.tcb(), park::current());
         if !tcb.join.is_done() && tcb.join.register(me) {
             while !tcb.join.is_done() {
-                tcb::park_as(me, "join", None);
+                park::park_as(me, "join", None);
             }
         }
         self.collect(me)
@@ -87,7 +88,7 @@ impl<T> JoinHandle<T> {
     pub fn join_timeout(self, time: Duration) -> Result<std::thread::Result<T>, JoinHandle<T>> {
         let deadline = Instant::now().checked_add(time);
         self.join_unless(|| {
-            tcb::park_until("join", deadline);
+            park::park_until("join", deadline);
             deadline.is_some_and(|d| Instant::now() >= d)
         })
     }
@@ -100,7 +101,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The handle, when the caller has been asked to stop before the thread's end.
     pub fn join_interruptible(self) -> Result<std::thread::Result<T>, JoinHandle<T>> {
-        self.join_unless(|| crate::park_until_interruptible("join", None).is_err())
+        self.join_unless(|| interrupt::park_until_interruptible("join", None).is_err())
     }
 
     /// `park` waits, and says whether to give up.
@@ -109,14 +110,14 @@ impl<T> JoinHandle<T> {
         mut park: impl FnMut() -> bool,
     ) -> Result<std::thread::Result<T>, JoinHandle<T>> {
         let word = &self.tcb().join;
-        if word.register(tcb::current()) {
+        if word.register(park::current()) {
             while !word.is_done() {
                 if park() && word.unregister() {
                     return Err(self);
                 }
             }
         }
-        Ok(self.collect(tcb::current()))
+        Ok(self.collect(park::current()))
     }
 
     /// The thread has ended: its block is ours.
@@ -129,7 +130,7 @@ impl<T> JoinHandle<T> {
             Some(error) => Err(Box::new(NoStack(error))),
             None => Err(Box::new(Stopped)),
         });
-        tcb.recycle_on(me.own_vp());
+        tcb.recycle(worker::own_worker(me).map(|worker| worker.tcbs()));
         result
     }
 
@@ -148,8 +149,8 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let tcb = self.tcb();
         if !tcb.join.detach() {
-            discard(tcb);
-            tcb.recycle();
+            tcb.discard_payload();
+            tcb.recycle(worker::current().map(|worker| worker.tcbs()));
         }
     }
 }

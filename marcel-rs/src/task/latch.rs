@@ -27,12 +27,13 @@ use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
 pub use self::list::LatchNode;
-use self::list::{LIST, LOCKED};
+use self::list::{After, DONE, LIST, LOCKED};
 use crate::list::{Leave, Listed};
 use crate::os::AtomicPtr;
-use crate::tcb::block::{self as tcb, Tcb};
-
-const DONE: *mut () = std::ptr::without_provenance_mut(1);
+#[cfg(not(loom))]
+use crate::task::interrupt;
+use crate::task::park::{self, unpark};
+use crate::tcb::block::Tcb;
 
 /// See the module's description.
 #[derive(Debug)]
@@ -70,7 +71,7 @@ impl Latch {
         if waiter.addr() > DONE.addr() {
             if waiter.addr() & (LIST | LOCKED) == 0 {
                 // SAFETY: control blocks are immortal.
-                unsafe { &*waiter.cast::<Tcb>() }.unpark();
+                unpark(unsafe { &*waiter.cast::<Tcb>() });
             } else {
                 list::set(waiter);
             }
@@ -121,8 +122,29 @@ impl Latch {
         match self.word.compare_exchange(me(), null_mut(), AcqRel, Acquire) {
             Ok(_) => true,
             Err(DONE) => false,
-            Err(_) => self.leave_list(me()),
+            Err(_) => list::leave(&self.word, me()),
         }
+    }
+
+    /// Adds a node to those that are fired when the latch is set; false, and it is not, if the latch is set already.
+    ///
+    /// # Context
+    /// Not the progress path (it may wait for a moment).
+    ///
+    /// # Safety
+    /// The node is in no list, and stays where it is until it is fired or has left. `Latch::reset` is not called
+    /// before that, either.
+    pub unsafe fn enlist(&self, node: *const LatchNode) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { list::enlist(&self.word, node) }
+    }
+
+    /// Takes a node off that was enlisted. True: it will not be fired. False: it is, or was, or is about to be.
+    ///
+    /// # Context
+    /// Not the progress path (it may wait for a moment).
+    pub fn leave(&self, node: *const LatchNode) -> bool {
+        list::leave(&self.word, list::link(node))
     }
 
     /// Calls `sleep` with a latch that the calling thread, and nobody else, is registered with: this one if it is the
@@ -147,7 +169,7 @@ impl Latch {
 
     #[cold]
     fn among_others(&self, sleep: impl FnOnce(&Latch)) -> bool {
-        let own = list::Sleeper::new();
+        let own = Sleeper::new();
         own.latch().register();
         // SAFETY: `own` stays where it is until `listed` has taken it off, or it has been set.
         if !unsafe { self.enlist(own.node()) } {
@@ -167,7 +189,7 @@ impl Latch {
         if !self.is_set() {
             self.alone(|latch| {
                 while !latch.is_set() {
-                    tcb::park(reason);
+                    park::park(reason);
                 }
             });
         }
@@ -181,10 +203,10 @@ impl Latch {
     /// # Errors
     /// The thread has been asked to stop, and the latch is not set.
     #[cfg(not(loom))]
-    pub fn wait_interruptible(&self, reason: &'static str) -> Result<(), crate::Interrupted> {
-        let park = || crate::park_until_interruptible(reason, None).is_ok();
+    pub fn wait_interruptible(&self, reason: &'static str) -> Result<(), interrupt::Interrupted> {
+        let park = || interrupt::park_until_interruptible(reason, None).is_ok();
         let set = self.is_set() || self.alone(|latch| while !latch.is_set() && park() {});
-        if set { Ok(()) } else { Err(crate::Interrupted) }
+        if set { Ok(()) } else { Err(interrupt::Interrupted) }
     }
 
     /// Waits until the latch is set or `deadline`; true if it is set.
@@ -195,7 +217,7 @@ impl Latch {
         self.is_set()
             || self.alone(|latch| {
                 while !latch.is_set() && Instant::now() < deadline {
-                    tcb::park_until(reason, Some(deadline));
+                    park::park_until(reason, Some(deadline));
                 }
             })
     }
@@ -208,7 +230,7 @@ impl Default for Latch {
 }
 
 fn me() -> *mut () {
-    (tcb::current() as *const Tcb).cast_mut().cast()
+    (park::current() as *const Tcb).cast_mut().cast()
 }
 
 /// The calling thread is registered as the only one, or was; it may be unwound while it sleeps.
@@ -223,10 +245,37 @@ impl Drop for Registered<'_> {
     }
 }
 
+/// A thread that waits beside others, on its own stack: it sleeps on a latch of its own.
+#[repr(C)]
+struct Sleeper {
+    node: LatchNode,
+    latch: Latch,
+}
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        unsafe fn fire(node: *const LatchNode) -> After {
+            // SAFETY: the first field of a `Sleeper`, which stays until its latch is set: the last touch.
+            unsafe { &(*node.cast::<Sleeper>()).latch }.set();
+            None
+        }
+        // SAFETY: to set a latch is allowed anywhere.
+        Sleeper { node: unsafe { LatchNode::new(fire) }, latch: Latch::new() }
+    }
+
+    fn node(&self) -> *const LatchNode {
+        (&raw const *self).cast()
+    }
+
+    fn latch(&self) -> &Latch {
+        &self.latch
+    }
+}
+
 /// A thread whose node is in a latch's list, or was.
 struct Waiting<'a> {
     latch: &'a Latch,
-    own: &'a list::Sleeper,
+    own: &'a Sleeper,
 }
 
 impl Leave for Waiting<'_> {

@@ -9,6 +9,8 @@ pub(crate) mod join;
 pub(crate) mod latch;
 #[cfg(not(loom))]
 pub(crate) mod local_key;
+#[cfg_attr(loom, path = "park_model.rs")]
+pub(crate) mod park;
 #[cfg(not(loom))]
 pub(crate) mod scope;
 #[cfg(not(loom))]

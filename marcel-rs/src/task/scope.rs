@@ -22,16 +22,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
-use crate::runtime::Runtime;
-use crate::sched::here;
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
-use crate::task::current::{Thread, is_stopping};
+use crate::sched::worker;
+use crate::task::current::Thread;
 use crate::task::join::Stopped;
 use crate::task::latch::Latch;
 use crate::task::local_key;
+use crate::task::park;
+use crate::task::park::is_stopping;
 use crate::task::spawn::Builder;
-use crate::tcb::block::{self as tcb, Tcb};
+use crate::tcb::block::Tcb;
 
 /// What the threads of a scope and its owner share.
 struct Count {
@@ -44,7 +45,7 @@ struct Count {
 impl Count {
     fn wait(&self) {
         while self.running.load(Acquire) != 0 {
-            tcb::park("scope");
+            park::park("scope");
         }
     }
 
@@ -59,7 +60,7 @@ impl Count {
             ((*this).running.fetch_sub(1, AcqRel) == 1).then_some(owner)
         };
         if let Some(owner) = last {
-            owner.unpark();
+            park::unpark(owner);
         }
     }
 }
@@ -192,35 +193,14 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    match here::vp() {
-        Some(vp) => scope_in(vp.shared.shared().clone(), f),
+    match worker::current() {
+        Some(worker) => scope_in(worker.shared.shared().clone(), f),
         None => panic!("marcel::scope: no runtime here; kernel threads use Runtime::scope"),
     }
 }
 
-impl Runtime {
-    /// As [`scope`], from a kernel thread or from a green thread of another runtime: the threads belong to this
-    /// runtime.
-    ///
-    /// # Context
-    /// Green and kernel threads.
-    ///
-    /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
-    ///
-    /// # Panics
-    /// As [`scope`]. In [`crate::Mode::NoThread`], which has no green threads, when one is started.
-    #[track_caller]
-    pub fn scope<'env, F, T>(&'env self, f: F) -> T
-    where
-        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
-    {
-        scope_in(self.shared().clone(), f)
-    }
-}
-
 #[track_caller]
-fn scope_in<'env, F, T>(shared: Arc<Shared>, f: F) -> T
+pub(crate) fn scope_in<'env, F, T>(shared: Arc<Shared>, f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
@@ -229,7 +209,7 @@ where
         count: Count {
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
-            owner: tcb::current(),
+            owner: park::current(),
         },
         scope: PhantomData,
         env: PhantomData,

@@ -5,13 +5,14 @@ use std::io;
 use crate::recorder;
 use crate::recorder::event;
 use crate::sched::here;
-use crate::sched::policy::{Bubble, Priority};
 use crate::sched::shared::Shared;
-use crate::sched::vp::{Kind, Vp};
+use crate::sched::vp::Kind;
+use crate::sched::worker::{self, Worker};
 use crate::stack::memory::MIN_SIZE;
 use crate::task::current::Thread;
 use crate::task::join::JoinHandle;
-use crate::tcb::block::{Tcb, Traits};
+use crate::tcb::block::Tcb;
+use crate::tcb::traits::{Bubble, Priority, Traits};
 use crate::topology::Object;
 
 /// Configures a thread.
@@ -90,13 +91,13 @@ impl Builder {
         self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> io::Result<JoinHandle<T>> {
-        let Some(vp) = here::vp() else {
+        let Some(worker) = worker::current() else {
             return Err(io::Error::other(
                 "no runtime here: green threads are started by green threads or by Runtime::spawn",
             ));
         };
         // SAFETY: everything is 'static.
-        unsafe { self.spawn_unchecked(&vp.shared, f) }
+        unsafe { self.spawn_unchecked(&worker.shared, f) }
     }
 
     /// As [`Builder::spawn`], of a thread that nobody will join; what it returns is dropped.
@@ -128,10 +129,11 @@ impl Builder {
             ));
         }
         let bound = self.place.map(|place| node_of(shared, place, self.reactive)).transpose()?;
-        let vp = here::vp();
+        let worker = worker::current();
         // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
-        let tcb = unsafe { load(vp, f) }?;
-        let bubble = self.bubble.unwrap_or_else(|| bubble_of(vp.and_then(Vp::current)));
+        let tcb = unsafe { load(worker, f) }?;
+        let bubble =
+            self.bubble.unwrap_or_else(|| bubble_of(worker.and_then(|worker| worker.current())));
         tcb.own.traits.set(Traits { priority: self.priority, bubble, bound });
         tcb.own.stack_size.set(self.stack_size);
         if let Some(name) = self.name {
@@ -143,9 +145,11 @@ impl Builder {
         let handle = JoinHandle::new(Thread::new(tcb));
         let kind = shared.kind_for(self.reactive);
         let usual = self.priority == Priority::Normal && bound.is_none();
-        match vp {
-            Some(vp) if usual && vp.kind() == kind && std::ptr::eq(&*vp.shared, shared) => {
-                vp.spawn(tcb)
+        match worker {
+            Some(worker)
+                if usual && worker.kind() == kind && std::ptr::eq(&*worker.shared, shared) =>
+            {
+                worker.spawn(tcb)
             }
             _ => shared.inject(kind, tcb),
         }
@@ -185,15 +189,15 @@ fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
 /// What `f` borrows must outlive the thread.
 #[inline]
 unsafe fn load<T: Send>(
-    vp: Option<&'static Vp>,
+    worker: Option<&'static Worker>,
     f: impl FnOnce() -> T + Send,
 ) -> io::Result<&'static Tcb> {
-    let tcb = Tcb::allocate_on(vp);
+    let tcb = Tcb::allocate(worker.map(|worker| worker.tcbs()));
     // SAFETY: a block from the pool is ours, and empty.
     match unsafe { tcb.own.payload.load(f) } {
         Ok(()) => Ok(tcb),
         Err(f) => {
-            tcb.recycle_on(vp);
+            tcb.recycle(worker.map(|worker| worker.tcbs()));
             drop(f);
             Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
@@ -212,22 +216,22 @@ unsafe fn load<T: Send>(
 /// Outside a runtime: use [`crate::Runtime::spawn`] there. When there is no memory.
 #[inline]
 pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let Some(vp) = here::vp() else { refuse("no runtime here: use Runtime::spawn") };
+    let Some(worker) = worker::current() else { refuse("no runtime here: use Runtime::spawn") };
     // SAFETY: everything is 'static.
-    let tcb = match unsafe { load(Some(vp), f) } {
+    let tcb = match unsafe { load(Some(worker), f) } {
         Ok(tcb) => tcb,
         Err(error) => refuse(&error),
     };
-    let bubble = bubble_of(vp.current());
+    let bubble = bubble_of(worker.current());
     if bubble != Bubble::default() {
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }
     event!("spawn", thread = tcb.info.number());
-    vp.record_often(recorder::Kind::Spawn, tcb.info.number(), 0);
+    worker.record_often(recorder::Kind::Spawn, tcb.info.number(), 0);
     let handle = JoinHandle::new(Thread::new(tcb));
-    match vp.kind() == vp.shared.kind_for(false) {
-        true => vp.spawn(tcb),
-        false => vp.shared.inject(vp.shared.kind_for(false), tcb),
+    match worker.kind() == worker.shared.kind_for(false) {
+        true => worker.spawn(tcb),
+        false => worker.shared.inject(worker.shared.kind_for(false), tcb),
     }
     handle
 }
@@ -250,18 +254,8 @@ pub(crate) fn body() {
     // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
     // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.
     if tcb.own.unwinding.get() || tcb.join.is_detached() {
-        discard(tcb);
+        tcb.discard_payload();
     }
     // The result's destructor may have used some.
     tcb.own.locals.finish();
-}
-
-/// Drops the closure or the result of a thread of the caller's.
-pub(crate) fn discard(tcb: &'static Tcb) {
-    // SAFETY: the caller owns the thread.
-    let drop = || unsafe { tcb.own.payload.discard() };
-    // The panic hook has said what there is to say; the payload's destructor might panic as well.
-    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
-        std::mem::forget(payload);
-    }
 }

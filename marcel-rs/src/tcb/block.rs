@@ -10,26 +10,22 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::io;
-use std::sync::atomic::Ordering::*;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use crate::list::{Chained, Stack};
 use crate::os::sleeper::Sleeper;
 use crate::os::{AtomicPtr, AtomicU64};
-use crate::recorder::event;
-use crate::recorder::{self, Kind};
-use crate::sched::ending::Panics;
-use crate::sched::here;
-use crate::sched::policy::{Bubble, Priority};
-use crate::sched::vp::Vp;
+use crate::recorder;
 use crate::stack::{Context, Switch};
-use crate::task::interrupt::Asked;
-use crate::task::local_key::Locals;
-use crate::tcb::debug_info::{self, DebugInfo};
+use crate::tcb::debug_info::DebugInfo;
+use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
+use crate::tcb::locals::Locals;
 use crate::tcb::park_word::ParkWord;
 use crate::tcb::payload::Payload;
+use crate::tcb::traits::{Panics, Traits};
 
 /// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
 /// threads run on different cores: hence the alignment.
@@ -38,30 +34,22 @@ use crate::tcb::payload::Payload;
 pub(crate) struct Tcb {
     pub(crate) park: ParkWord,
     /// Whether the thread has been asked to stop.
-    pub(crate) asked: Asked,
+    pub(crate) interrupt: InterruptFlag,
     /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
     pub(crate) next: AtomicPtr<Tcb>,
-    /// Virtual processor of a started green thread; null for a kernel thread and before the first run.
-    pub(crate) home: AtomicPtr<Vp>,
+    /// Worker of a started green thread; null for a kernel thread and before the first run. Only `sched::worker`, which
+    /// knows the type, stores and loads it.
+    pub(crate) home: AtomicPtr<()>,
     /// Counts its waits, so that a stale timer is recognised. Written by the thread, or on its behalf.
     pub(crate) wait: AtomicU64,
     /// Who learns of its end.
-    pub(crate) join: JoinWord,
+    pub(crate) join: JoinWord<Tcb>,
     /// Where a plain kernel thread sleeps.
     pub(crate) sleeper: Sleeper,
     /// What others see of the thread.
     pub(crate) info: DebugInfo,
     /// What only the thread itself, or the virtual processor that holds it, touches.
     pub(crate) own: Own,
-}
-
-/// How a thread is to be run; as its builder says.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Traits {
-    pub(crate) priority: Priority,
-    pub(crate) bubble: Bubble,
-    /// The node of the topology that it is bound to.
-    pub(crate) bound: Option<u32>,
 }
 
 /// The part of a control block that has one owner at a time: the spawner until the thread is queued, then the
@@ -80,8 +68,8 @@ pub(crate) struct Own {
     pub(crate) unwinding: Cell<bool>,
     /// Whether it is suspended in a panic of its own.
     pub(crate) panics: Cell<Panics>,
-    /// The virtual processor whose policy, one of the program's own, has it. Any of them may look.
-    pub(crate) kept: AtomicPtr<Vp>,
+    /// The virtual processor whose policy, one of the program's own, has it. Only `sched::policy` stores and loads it.
+    pub(crate) kept: AtomicPtr<()>,
     /// Green-thread-local values.
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
@@ -168,7 +156,7 @@ impl Pool {
         if self.free.is_empty() {
             let blocks: &'static [Tcb] = Vec::leak((0..BATCH).map(|_| Tcb::default()).collect());
             for tcb in blocks {
-                debug_info::enlist(tcb);
+                enlist(tcb);
                 self.free.push(tcb);
             }
         }
@@ -177,87 +165,57 @@ impl Pool {
 }
 
 impl Tcb {
-    /// A block for a new thread.
-    pub(crate) fn allocate() -> &'static Tcb {
-        Self::allocate_on(here::vp())
-    }
-
-    /// As [`Tcb::allocate`], by the running thread of `vp`. The caller knows its virtual processor, if it has one:
-    /// to ask for it costs a call.
+    /// A block for a new thread, from `cache` if the caller has one.
     #[inline]
-    pub(crate) fn allocate_on(vp: Option<&'static Vp>) -> &'static Tcb {
-        let tcb = match vp {
-            Some(vp) => vp.tcbs().take(),
+    pub(crate) fn allocate(cache: Option<&mut TcbCache>) -> &'static Tcb {
+        let tcb = match cache {
+            Some(cache) => cache.take(),
             None => pool().take(),
         };
         tcb.info.enter();
         tcb
     }
 
-    /// Gives the block of an ended thread back. An unpark that is still to come wakes the next user.
-    pub(crate) fn recycle(&'static self) {
-        self.recycle_on(here::vp());
-    }
-
-    /// As [`Tcb::recycle`], by `vp` or its running thread.
+    /// Gives the block of an ended thread back, to `cache` if the caller has one. An unpark that is still to come wakes
+    /// the next user.
     #[inline]
-    pub(crate) fn recycle_on(&'static self, vp: Option<&'static Vp>) {
+    pub(crate) fn recycle(&'static self, cache: Option<&mut TcbCache>) {
         debug_assert!(self.own.payload.is_empty());
-        self.home.store(std::ptr::null_mut(), Relaxed);
-        self.asked.next_generation();
+        self.home.store(null_mut(), Relaxed);
+        self.interrupt.next_generation();
         self.join.reset();
         self.own.no_stack.set(None);
         self.own.stack_size.set(0);
         self.own.traits.set(Traits::default());
         self.set_name(None);
         self.info.leave();
-        match vp {
-            Some(vp) => vp.tcbs().put(self),
+        match cache {
+            Some(cache) => cache.put(self),
             None => pool().free.push(self),
         }
     }
 
-    /// Makes the token available, and the thread runnable if it is parked.
-    ///
-    /// Safe in a signal handler: atomics, an intrusive push, at most one non-blocking system call.
-    pub(crate) fn unpark(&'static self) {
-        event!("unpark", thread = self.info.number());
-        // Before the wake-up: afterwards the thread may be another one.
-        recorder::often(Kind::Unpark, self.info.number().into(), 0);
-        let parked = self.park.notify();
-        let home = self.home.load(Acquire);
-        if parked {
-            // SAFETY: a parked thread has a home, and virtual processors are immortal as well. It stays
-            // parked, and so at home there, until we have pushed it.
-            unsafe { &*home }.wake(self);
-        } else if home.is_null() {
-            self.sleeper.notify();
-        }
+    /// What tells its thread from other threads.
+    pub(crate) fn id(&self) -> ThreadId {
+        ThreadId::new(self, self.interrupt.generation())
     }
 
-    /// As [`Tcb::unpark`], by the scheduler of `vp`.
-    #[inline]
-    pub(crate) fn unpark_from(&'static self, vp: &'static Vp) {
-        event!("unpark", thread = self.info.number());
-        vp.record_often(Kind::Unpark, self.info.number(), 0);
-        let parked = self.park.notify();
-        let home = self.home.load(Acquire);
-        if parked && std::ptr::eq(home, vp) {
-            vp.wake_here(self);
-        } else if parked {
-            // SAFETY: as in `unpark`.
-            unsafe { &*home }.wake_from_elsewhere(self);
-        } else if home.is_null() {
-            self.sleeper.notify();
-        }
+    /// Whether another kernel thread may run the suspended thread, where threads migrate: not one that is bound; nor one
+    /// in a panic, which Rust counts for the kernel thread; nor one that is unwound. By its owner.
+    pub(crate) fn may_migrate(&self) -> bool {
+        self.own.traits.get().bound.is_none()
+            && self.own.panics.get() == Panics::No
+            && !self.own.unwinding.get()
     }
 
-    /// Of the running thread: its virtual processor; none for a kernel thread outside a runtime, nor for a thread
-    /// that got no stack and drops its closure in the scheduler.
-    #[inline]
-    pub(crate) fn own_vp(&self) -> Option<&'static Vp> {
-        // SAFETY: virtual processors are immortal.
-        unsafe { self.home.load(Relaxed).as_ref() }
+    /// Drops the closure or the result of a thread. By its owner.
+    pub(crate) fn discard_payload(&self) {
+        // SAFETY: the caller owns the thread.
+        let drop = || unsafe { self.own.payload.discard() };
+        // The panic hook has said what there is to say; the panic payload's destructor might panic as well.
+        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
+            std::mem::forget(panic);
+        }
     }
 
     /// Makes the token available on behalf of the virtual processor that is the thread's home; true if the
@@ -324,80 +282,64 @@ impl Tcb {
     }
 }
 
-/// The calling thread's block; a kernel thread gets one at its first call.
-pub(crate) fn current() -> &'static Tcb {
-    here::tcb().unwrap_or_else(kernel_thread)
+/// Tells a thread from all others of the process, ended ones included. Green threads, and kernel threads that have
+/// waited for something of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ThreadId {
+    /// As dumps show it; used again by later threads.
+    number: u32,
+    generation: u64,
 }
 
-/// Gives the block back when a kernel thread ends.
-struct KernelThread(&'static Tcb);
-
-impl Drop for KernelThread {
-    fn drop(&mut self) {
-        self.0.own.locals.finish();
-        here::set_tcb(None);
-        // The block may be a green thread's next, which has no use for the eventfd.
-        self.0.sleeper.retire();
-        self.0.recycle();
+impl ThreadId {
+    /// Of the thread that control block `tcb` served in this generation.
+    pub(crate) fn new(tcb: &Tcb, generation: u64) -> ThreadId {
+        ThreadId { number: tcb.info.number(), generation }
     }
 }
 
-#[cold]
-fn kernel_thread() -> &'static Tcb {
-    thread_local! {
-        static OWN: KernelThread = KernelThread(Tcb::allocate());
-    }
-    // While the kernel thread's destructors run there is no slot to give the block back from: it is leaked.
-    let tcb = OWN.try_with(|own| own.0).unwrap_or_else(|_| {
-        let tcb = Tcb::allocate();
-        tcb.own.locals.close();
-        tcb
-    });
-    tcb.info.kernel_thread();
-    here::set_tcb(Some(tcb));
-    tcb
+/// Where a debugger begins.
+#[repr(C)]
+struct Threads {
+    version: u32,
+    /// Where in a control block the [`DebugInfo`] is.
+    look: u32,
+    /// Where in a control block the word of park and unpark is.
+    park: u32,
+    count: AtomicU32,
+    first: AtomicPtr<Tcb>,
 }
 
-/// Blocks until a token is available, and takes it. May return early: callers wait in a loop.
-pub(crate) fn park(reason: &'static str) {
-    park_until(reason, None);
+const VERSION: u32 = 1;
+
+// SAFETY: no other symbol has this name; a debugger finds it by it.
+#[unsafe(export_name = "MARCEL_THREADS")]
+static THREADS: Threads = Threads {
+    version: VERSION,
+    look: std::mem::offset_of!(Tcb, info) as u32,
+    park: std::mem::offset_of!(Tcb, park) as u32,
+    count: AtomicU32::new(0),
+    first: AtomicPtr::new(null_mut()),
+};
+
+/// Every control block there is, the newest first. Anywhere, signal handlers included.
+pub(crate) fn all() -> impl Iterator<Item = &'static Tcb> {
+    // SAFETY: null or an immortal block, published with release.
+    let block = |at: *mut Tcb| unsafe { at.as_ref() };
+    let first = block(THREADS.first.load(Acquire));
+    std::iter::successors(first, move |tcb| block(tcb.info.next.load(Acquire).cast()))
 }
 
-/// As [`park`], and returns at `deadline` at the latest.
-pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    park_as(current(), reason, deadline);
-}
-
-/// As [`park_until`], by the thread that `tcb` is.
-pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
-    if tcb.park.take_token() {
-        return;
-    }
-    event!("park", thread = tcb.info.number(), reason = reason);
-    match tcb.own_vp() {
-        Some(vp) => {
-            tcb.info.waits(reason);
-            if tcb.own.unwinding.get() {
-                tcb.give_way();
-                return;
-            }
-            if let Some(deadline) = deadline {
-                vp.add_timer(deadline, tcb);
-            }
-            // SAFETY: `tcb` is the calling thread.
-            unsafe { tcb.switch(Switch::Park) };
-            tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);
-            tcb.park.take_token();
-            if deadline.is_some_and(|deadline| Instant::now() < deadline) && vp.is_here() {
-                vp.forget_timer();
-            }
-        }
-        None if tcb.own.unwinding.get() => tcb.give_way(), // it got no stack
-        None => {
-            let waiting = tcb.info.kernel_waits(reason);
-            tcb.sleeper.sleep(deadline, || false);
-            drop(waiting);
-            tcb.park.take_token();
+/// Puts a fresh block in the list, for good.
+fn enlist(tcb: &'static Tcb) {
+    tcb.info.number.store(THREADS.count.fetch_add(1, Relaxed) + 1, Relaxed);
+    let this = tcb as *const Tcb as *mut Tcb;
+    let mut first = THREADS.first.load(Relaxed);
+    loop {
+        tcb.info.next.store(first.cast(), Relaxed);
+        match THREADS.first.compare_exchange_weak(first, this, Release, Relaxed) {
+            Ok(_) => return,
+            Err(other) => first = other,
         }
     }
 }
@@ -405,26 +347,18 @@ pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::mem::offset_of;
 
+    /// As `threads` in `tools/gdb/marcel.py` has it. If this changes, that does, and `VERSION`.
     #[test]
-    fn a_kernel_thread_parks_and_is_unparked() {
-        let (tx, rx) = std::sync::mpsc::channel();
-        let waiter = std::thread::spawn(move || {
-            tx.send(current() as *const Tcb as usize).unwrap();
-            park("a test");
-        });
-        let tcb = rx.recv().unwrap() as *const Tcb;
-        std::thread::sleep(Duration::from_millis(5));
-        // SAFETY: blocks are immortal.
-        unsafe { &*tcb }.unpark();
-        waiter.join().unwrap();
-    }
-
-    #[test]
-    fn a_timed_park_returns() {
-        let start = Instant::now();
-        park_until("a test", Some(start + Duration::from_millis(20)));
-        assert!(start.elapsed() < Duration::from_secs(10));
+    fn the_layout_is_the_debugger_s() {
+        assert_eq!(VERSION, 1);
+        let at = [
+            offset_of!(Threads, version),
+            offset_of!(Threads, look),
+            offset_of!(Threads, park),
+            offset_of!(Threads, first),
+        ];
+        assert_eq!(at, [0, 4, 8, 16]);
     }
 }

@@ -22,7 +22,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
 use crate::recorder::{self, Kind};
-use crate::tcb::block::Tcb;
 use crate::tcb::seq_count::SeqCount;
 
 /// No living thread has the block.
@@ -47,9 +46,9 @@ pub(crate) struct DebugInfo {
     /// Nanoseconds of the coarse monotonic clock at the last wait's begin.
     since: AtomicU64,
 
-    /// The next block in the list of all.
-    next: AtomicPtr<Tcb>,
-    number: AtomicU32,
+    /// The next block in the list of all, which is `block`'s.
+    pub(super) next: AtomicPtr<()>,
+    pub(super) number: AtomicU32,
     phase: AtomicU32,
     stack_low: AtomicUsize,
     stack_high: AtomicUsize,
@@ -59,51 +58,6 @@ pub(crate) struct DebugInfo {
     tid: AtomicU32,
     /// Index of its virtual processor, and 1 << 31 if that is a reactive one.
     vp: AtomicU32,
-}
-
-/// Where a debugger begins.
-#[repr(C)]
-pub(crate) struct Threads {
-    version: u32,
-    /// Where in a control block the [`DebugInfo`] is.
-    look: u32,
-    /// Where in a control block the word of park and unpark is.
-    park: u32,
-    count: AtomicU32,
-    first: AtomicPtr<Tcb>,
-}
-
-const VERSION: u32 = 1;
-
-// SAFETY: no other symbol has this name; a debugger finds it by it.
-#[unsafe(export_name = "MARCEL_THREADS")]
-pub(crate) static THREADS: Threads = Threads {
-    version: VERSION,
-    look: std::mem::offset_of!(Tcb, info) as u32,
-    park: std::mem::offset_of!(Tcb, park) as u32,
-    count: AtomicU32::new(0),
-    first: AtomicPtr::new(std::ptr::null_mut()),
-};
-
-/// Every control block there is, the newest first. Anywhere, signal handlers included.
-pub(crate) fn all() -> impl Iterator<Item = &'static Tcb> {
-    // SAFETY: null or an immortal block, published with release.
-    let block = |at: &AtomicPtr<Tcb>| unsafe { at.load(Acquire).as_ref() };
-    std::iter::successors(block(&THREADS.first), move |tcb| block(&tcb.info.next))
-}
-
-/// Puts a fresh block in the list, for good.
-pub(crate) fn enlist(tcb: &'static Tcb) {
-    tcb.info.number.store(THREADS.count.fetch_add(1, Relaxed) + 1, Relaxed);
-    let this = tcb as *const Tcb as *mut Tcb;
-    let mut first = THREADS.first.load(Relaxed);
-    loop {
-        tcb.info.next.store(first, Relaxed);
-        match THREADS.first.compare_exchange_weak(first, this, Release, Relaxed) {
-            Ok(_) => return,
-            Err(other) => first = other,
-        }
-    }
 }
 
 /// What a reader from outside sees: of one moment if `moves` is even and [`DebugInfo::is_still`] agrees afterwards.
@@ -339,7 +293,6 @@ mod tests {
     /// As `LOOK` and `threads` in `tools/gdb/marcel.py` have it. If this changes, they do, and `VERSION`.
     #[test]
     fn the_layout_is_the_debugger_s() {
-        assert_eq!(VERSION, 1);
         let at = [
             offset_of!(DebugInfo, moves),
             offset_of!(DebugInfo, pc),
@@ -359,12 +312,5 @@ mod tests {
             offset_of!(DebugInfo, vp),
         ];
         assert_eq!(at, [0, 8, 16, 24, 32, 40, 48, 56, 64, 68, 72, 80, 88, 96, 104, 108]);
-        let at = [
-            offset_of!(Threads, version),
-            offset_of!(Threads, look),
-            offset_of!(Threads, park),
-            offset_of!(Threads, first),
-        ];
-        assert_eq!(at, [0, 4, 8, 16]);
     }
 }

@@ -14,33 +14,42 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::*;
 
 use crate::os::AtomicPtr;
-use crate::tcb::block::Tcb;
 
-const RUNNING: *mut Tcb = null_mut();
-const DONE: *mut Tcb = std::ptr::without_provenance_mut(1);
-const DETACHED: *mut Tcb = std::ptr::without_provenance_mut(2);
+const DONE: usize = 1;
+const DETACHED: usize = 2;
 
 /// See the module's description.
-#[derive(Default)]
-pub(crate) struct JoinWord(AtomicPtr<Tcb>);
+///
+/// `T` is the control block of the waiter: immortal.
+pub(crate) struct JoinWord<T: 'static>(AtomicPtr<T>);
+
+impl<T> Default for JoinWord<T> {
+    fn default() -> Self {
+        JoinWord(AtomicPtr::new(null_mut()))
+    }
+}
 
 /// What the end of a thread finds.
-pub(crate) enum End {
+pub(crate) enum End<T: 'static> {
     /// The owner of the handle will come.
     Owned,
     /// The owner of the handle waits, and is to be unparked.
-    Awaited(&'static Tcb),
+    Awaited(&'static T),
     /// There is no handle: the control block is the caller's.
     Detached,
 }
 
-impl JoinWord {
+impl<T> JoinWord<T> {
+    const RUNNING: *mut T = null_mut();
+    const DONE: *mut T = std::ptr::without_provenance_mut(DONE);
+    const DETACHED: *mut T = std::ptr::without_provenance_mut(DETACHED);
+
     /// The thread has ended, and its block is no longer used on its behalf.
     #[inline]
-    pub(crate) fn end(&self) -> End {
-        match self.0.swap(DONE, AcqRel) {
-            RUNNING => End::Owned,
-            DETACHED => End::Detached,
+    pub(crate) fn end(&self) -> End<T> {
+        match self.0.swap(Self::DONE, AcqRel) {
+            waiter if waiter == Self::RUNNING => End::Owned,
+            waiter if waiter == Self::DETACHED => End::Detached,
             // SAFETY: what else is in the word is a control block, and those are immortal.
             waiter => End::Awaited(unsafe { &*waiter }),
         }
@@ -49,39 +58,39 @@ impl JoinWord {
     /// Whether the thread has ended; if so, all that it did is visible.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        self.0.load(Acquire) == DONE
+        self.0.load(Acquire) == Self::DONE
     }
 
     /// Whether nobody will ask for the result.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
-        self.0.load(Relaxed) == DETACHED
+        self.0.load(Relaxed) == Self::DETACHED
     }
 
     /// The handle's owner waits from now on; false if the thread has ended.
     #[inline]
-    pub(crate) fn register(&self, me: &'static Tcb) -> bool {
-        let me = me as *const Tcb as *mut Tcb;
-        match self.0.compare_exchange(RUNNING, me, AcqRel, Acquire) {
+    pub(crate) fn register(&self, me: &'static T) -> bool {
+        let me = std::ptr::from_ref(me).cast_mut();
+        match self.0.compare_exchange(Self::RUNNING, me, AcqRel, Acquire) {
             Ok(_) => true,
-            Err(now) => now != DONE,
+            Err(now) => now != Self::DONE,
         }
     }
 
     /// The handle's owner waits no more; false if the thread has ended.
     pub(crate) fn unregister(&self) -> bool {
-        self.leave(RUNNING)
+        self.leave(Self::RUNNING)
     }
 
     /// The handle is dropped, by its owner; false if the thread has ended, and the block is the caller's.
     pub(crate) fn detach(&self) -> bool {
-        self.leave(DETACHED)
+        self.leave(Self::DETACHED)
     }
 
-    fn leave(&self, to: *mut Tcb) -> bool {
+    fn leave(&self, to: *mut T) -> bool {
         // Only the end changes the word beside us: at most one retry.
         let mut now = self.0.load(Relaxed);
-        while now != DONE {
+        while now != Self::DONE {
             match self.0.compare_exchange(now, to, AcqRel, Acquire) {
                 Ok(_) => return true,
                 Err(seen) => now = seen,
@@ -95,14 +104,15 @@ impl JoinWord {
     /// For the block's next thread. By the block's owner.
     #[inline]
     pub(crate) fn reset(&self) {
-        self.0.store(RUNNING, Relaxed);
+        self.0.store(Self::RUNNING, Relaxed);
     }
 }
 
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::tcb::block as tcb;
+    use crate::task::park;
+    use crate::tcb::block::Tcb;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
     use loom::thread;
@@ -111,7 +121,7 @@ mod model {
     #[derive(Default)]
     struct Block {
         result: UnsafeCell<u32>,
-        word: JoinWord,
+        word: JoinWord<Tcb>,
         recycled: UnsafeCell<u32>,
     }
 
@@ -126,7 +136,7 @@ mod model {
             self.result.with_mut(|r| unsafe { *r = 7 });
             match self.word.end() {
                 End::Owned => {}
-                End::Awaited(waiter) => waiter.unpark(),
+                End::Awaited(waiter) => park::unpark(waiter),
                 End::Detached => self.recycle(),
             }
         }
@@ -140,9 +150,9 @@ mod model {
         }
 
         fn join(&self) {
-            if self.word.register(tcb::current()) {
+            if self.word.register(park::current()) {
                 while !self.word.is_done() {
-                    tcb::park("a model");
+                    park::park("a model");
                 }
             }
             self.recycle();
@@ -182,7 +192,7 @@ mod model {
     #[test]
     fn a_join_that_gives_up_can_be_repeated_or_detached() {
         model(|block| {
-            if block.word.register(tcb::current()) && block.word.unregister() {
+            if block.word.register(park::current()) && block.word.unregister() {
                 block.detach();
             } else {
                 assert!(block.word.is_done());
@@ -190,7 +200,7 @@ mod model {
             }
         });
         model(|block| {
-            if block.word.register(tcb::current()) {
+            if block.word.register(park::current()) {
                 block.word.unregister();
             }
             block.join();

@@ -5,8 +5,13 @@
 pub(crate) mod block;
 #[cfg(not(loom))]
 pub(crate) mod debug_info;
+pub(crate) mod interrupt_flag;
 pub(crate) mod join_word;
+#[cfg(not(loom))]
+pub(crate) mod locals;
 pub(crate) mod park_word;
 #[cfg(not(loom))]
 pub(crate) mod payload;
 pub(crate) mod seq_count;
+#[cfg(not(loom))]
+pub(crate) mod traits;

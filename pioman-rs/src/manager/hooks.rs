@@ -175,7 +175,7 @@ impl Core {
         // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
         let sources = self.registry.pin();
         let pending = sources.unattended_of(u64::MAX);
-        if pending == 0 || self.pollers.unpolled(pending) == 0 || !vp.has_work() {
+        if pending == 0 || self.pollers.unpolled(pending) == 0 || !marcel::plumbing::has_work() {
             return;
         }
         if self.points.switch {

@@ -82,7 +82,7 @@ impl Wait<'_> {
         if turn {
             self.turn = self.question.waited + TURN;
         }
-        turn || marcel::current_vp().is_some_and(marcel::Vp::has_work)
+        turn || marcel::plumbing::has_work()
     }
 }
 

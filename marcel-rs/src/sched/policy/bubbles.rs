@@ -19,23 +19,9 @@
 //! # Ok::<(), marcel::Error>(())
 //! ```
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
-use crate::task::current::Thread;
-
-/// A group of threads. A thread belongs to that of its spawner, unless its builder says otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Bubble(u32);
-
-impl Bubble {
-    /// A bubble of its own. (There are 2^32 of them, then they come again.)
-    #[allow(clippy::new_without_default)] // the default is the one that everybody is in
-    pub fn new() -> Bubble {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        Bubble(NEXT.fetch_add(1, Relaxed))
-    }
-}
+use crate::tcb::block::ThreadId;
+use crate::tcb::traits::Bubble;
 
 /// As in [`super::Fair`].
 const FRESH_FIRST: u32 = 61;
@@ -123,8 +109,8 @@ unsafe impl Policy for Bubbles {
             .or_else(|| fresh.take(Priority::Low, From::Anywhere))
     }
 
-    fn take(&mut self, thread: &Thread) -> Option<Ready> {
-        let wanted = |ready: &Ready| ready.is(thread.tcb());
+    fn take(&mut self, thread: ThreadId) -> Option<Ready> {
+        let wanted = |ready: &Ready| ready.id() == thread;
         self.together.take(LOOK, wanted).or_else(|| self.others.take(LOOK, wanted))
     }
 

@@ -6,7 +6,7 @@
 //! as not to beat with the program's own rhythm).
 
 use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
-use crate::task::current::Thread;
+use crate::tcb::block::ThreadId;
 
 /// How often, in turns, threads that never ran go first, the others' before its own.
 const FRESH_FIRST: u32 = 61;
@@ -77,8 +77,8 @@ unsafe impl Policy for Fair {
         Fair::next(self, fresh)
     }
 
-    fn take(&mut self, thread: &Thread) -> Option<Ready> {
-        self.ready.iter_mut().find_map(|list| list.take(LOOK, |ready| ready.is(thread.tcb())))
+    fn take(&mut self, thread: ThreadId) -> Option<Ready> {
+        self.ready.iter_mut().find_map(|list| list.take(LOOK, |ready| ready.id() == thread))
     }
 
     fn spare(&mut self, movable: &mut dyn FnMut(&Ready) -> bool) -> Option<Ready> {

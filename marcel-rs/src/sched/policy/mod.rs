@@ -18,27 +18,14 @@ mod fair;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub use bubbles::{Bubble, Bubbles};
+pub use bubbles::Bubbles;
 pub use fair::Fair;
+
+pub use crate::tcb::traits::{Bubble, Priority};
 
 use crate::list::RunQueue;
 use crate::sched::here;
-use crate::task::current::Thread;
-use crate::tcb::block::Tcb;
-use crate::tcb::debug_info;
-
-/// How urgent a thread is. A thread that runs is not interrupted for another one, whatever its priority.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Priority {
-    /// Runs when its virtual processor finds nothing else.
-    Low,
-    /// What threads have unless told otherwise.
-    #[default]
-    Normal,
-    /// Runs before all others of its virtual processor.
-    High,
-}
+use crate::tcb::block::{self, Tcb, ThreadId};
 
 /// A thread that has run before and can run now. To run it is its owner's only duty.
 pub struct Ready(&'static Tcb);
@@ -64,19 +51,15 @@ impl Ready {
         self.0.own.traits.get().bubble
     }
 
-    /// The thread.
-    pub fn thread(&self) -> Thread {
-        Thread::new(self.0)
-    }
-
-    pub(crate) fn is(&self, tcb: &Tcb) -> bool {
-        std::ptr::eq(self.0, tcb)
+    /// What tells the thread from others.
+    pub fn id(&self) -> ThreadId {
+        self.0.id()
     }
 }
 
 impl fmt::Debug for Ready {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ready({:?})", self.thread())
+        write!(f, "Ready({:?})", self.id())
     }
 }
 
@@ -155,8 +138,8 @@ pub trait Fresh {
 /// to nobody else what it was given (not through another [`ReadyList`] either), returns each but once, and keeps none
 /// when it is dropped. It may drop them.
 ///
-/// Its methods, and what drops it, call nothing of this crate but what this module offers, and [`Thread`]'s
-/// comparison: the virtual processor is borrowed meanwhile.
+/// Its methods, and what drops it, call nothing of this crate but what this module offers: the virtual processor is
+/// borrowed meanwhile.
 pub unsafe trait Policy: Send {
     /// `thread` can run. It has not been given to the policy before, or been taken from it since.
     fn put(&mut self, thread: Ready, why: Why);
@@ -166,7 +149,7 @@ pub unsafe trait Policy: Send {
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready>;
 
     /// Takes out `thread`, if it is here and easily found: somebody yields to it.
-    fn take(&mut self, thread: &Thread) -> Option<Ready>;
+    fn take(&mut self, thread: ThreadId) -> Option<Ready>;
 
     /// Takes out a thread that is `movable`, if there are two or more: where threads migrate, another virtual
     /// processor may run it. A policy that keeps all its threads need not have this.
@@ -193,7 +176,7 @@ pub(crate) enum Order {
 /// A policy of the program's own gets it.
 fn kept(ready: Ready) -> Ready {
     let here = here::vp().map_or(std::ptr::null(), std::ptr::from_ref);
-    ready.0.own.kept.store(here.cast_mut(), Relaxed);
+    ready.0.own.kept.store(here.cast_mut().cast(), Relaxed);
     ready
 }
 
@@ -237,10 +220,9 @@ impl Order {
     }
 
     pub(crate) fn take(&mut self, tcb: &'static Tcb) -> Option<&'static Tcb> {
-        let thread = Thread::new(tcb);
         match self {
-            Order::Fair(fair) => fair.take(&thread).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.take(&thread)),
+            Order::Fair(fair) => fair.take(tcb.id()).map(Ready::into_tcb),
+            Order::Other(policy) => returned(policy.take(tcb.id())),
         }
     }
 
@@ -268,8 +250,8 @@ impl Order {
             }
             drop(dismissed);
             let Some(here) = here::vp() else { return };
-            let forgotten = |tcb: &&Tcb| std::ptr::eq(tcb.own.kept.load(Relaxed), here);
-            for tcb in debug_info::all().filter(forgotten) {
+            let forgotten = |tcb: &&Tcb| std::ptr::eq(tcb.own.kept.load(Relaxed).cast(), here);
+            for tcb in block::all().filter(forgotten) {
                 tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
                 self.put(tcb, Why::Woken);
             }

@@ -12,10 +12,12 @@
 
 use std::sync::atomic::Ordering::*;
 
-use super::{DONE, Latch};
-use crate::os::{UnsafeCell, yield_now};
+use crate::os::{AtomicPtr, UnsafeCell, yield_now};
+use crate::task::park::unpark;
 use crate::tcb::block::Tcb;
 
+/// The word of a latch that is set.
+pub(super) const DONE: *mut () = std::ptr::without_provenance_mut(1);
 /// The word is a node.
 pub(super) const LIST: usize = 2;
 /// Somebody changes the list.
@@ -32,7 +34,7 @@ pub struct LatchNode {
 }
 
 /// What is to be called when everybody of the list has been told, if anything.
-type After = Option<fn()>;
+pub(super) type After = Option<fn()>;
 
 impl LatchNode {
     /// A node in no list. `fire` is called once for each time that the node is enlisted and does not leave, by whoever
@@ -44,33 +46,6 @@ impl LatchNode {
     /// does with the node it does before it allows anybody to free it.
     pub unsafe fn new(fire: unsafe fn(*const LatchNode) -> Option<fn()>) -> LatchNode {
         LatchNode { next: UnsafeCell::new(std::ptr::null_mut()), fire }
-    }
-}
-
-/// A thread that waits beside others, on its own stack: it sleeps on a latch of its own.
-#[repr(C)]
-pub(super) struct Sleeper {
-    node: LatchNode,
-    latch: Latch,
-}
-
-impl Sleeper {
-    pub(super) fn new() -> Sleeper {
-        unsafe fn fire(node: *const LatchNode) -> After {
-            // SAFETY: the first field of a `Sleeper`, which stays until its latch is set: the last touch.
-            unsafe { &(*node.cast::<Sleeper>()).latch }.set();
-            None
-        }
-        // SAFETY: to set a latch is allowed anywhere.
-        Sleeper { node: unsafe { LatchNode::new(fire) }, latch: Latch::new() }
-    }
-
-    pub(super) fn node(&self) -> *const LatchNode {
-        (&raw const *self).cast()
-    }
-
-    pub(super) fn latch(&self) -> &Latch {
-        &self.latch
     }
 }
 
@@ -95,7 +70,7 @@ fn fire_all(mut word: *mut ()) {
     }
     if !word.is_null() {
         // SAFETY: control blocks are immortal.
-        unsafe { &*word.cast::<Tcb>() }.unpark();
+        unpark(unsafe { &*word.cast::<Tcb>() });
     }
     if let Some(after) = after {
         after();
@@ -107,87 +82,82 @@ fn node_of(word: *mut ()) -> Option<*const LatchNode> {
     (word.addr() & LIST != 0).then_some(node)
 }
 
-impl Latch {
-    /// Adds a node to those that are fired when the latch is set; false, and it is not, if the latch is set already.
-    ///
-    /// # Context
-    /// Not the progress path (it may wait for a moment).
-    ///
-    /// # Safety
-    /// The node is in no list, and stays where it is until it is fired or has left. `Latch::reset` is not called
-    /// before that, either.
-    pub unsafe fn enlist(&self, node: *const LatchNode) -> bool {
-        let link = node.cast_mut().cast::<()>().map_addr(|addr| addr | LIST);
-        let mut word = self.word.load(Acquire);
-        while word != DONE {
-            if word.addr() & LOCKED != 0 {
-                yield_now();
-                word = self.word.load(Acquire);
-                continue;
-            }
-            // SAFETY: the caller's node, which nobody else knows yet.
-            unsafe { (*node).next.with_mut(|next| *next = word) };
-            match self.word.compare_exchange(word, link, AcqRel, Acquire) {
-                Ok(_) => return true,
-                Err(seen) => word = seen,
-            }
-        }
-        false
-    }
-
-    /// Takes a node off that was enlisted. True: it will not be fired. False: it is, or was, or is about to be.
-    ///
-    /// # Context
-    /// Not the progress path (it may wait for a moment).
-    pub fn leave(&self, node: *const LatchNode) -> bool {
-        self.leave_list(node.cast_mut().cast::<()>().map_addr(|addr| addr | LIST))
-    }
-
-    /// Takes off what `link` stands for. False if the list is not there any more.
-    pub(super) fn leave_list(&self, link: *mut ()) -> bool {
-        let Some((locked, mut head)) = self.lock() else { return false };
-        let mut at: *mut *mut () = &raw mut head;
-        let mut found = false;
-        // SAFETY: the list is ours: the lock is held, and nodes stay as long as they are listed.
-        unsafe {
-            loop {
-                if *at == link {
-                    *at = match node_of(link) {
-                        Some(node) => (*node).next.with_mut(|next| *next),
-                        None => std::ptr::null_mut(),
-                    };
-                    found = true;
-                    break;
-                }
-                match node_of(*at) {
-                    Some(node) => at = (*node).next.with_mut(|next| next),
-                    None => break,
-                }
-            }
-        }
-        self.unlock(locked, head);
-        found
-    }
-
-    /// The locked word, and what it was before; `None` if the latch is set.
-    fn lock(&self) -> Option<(*mut (), *mut ())> {
-        loop {
-            let word = self.word.load(Acquire);
-            if word == DONE {
-                return None;
-            }
-            let locked = word.map_addr(|addr| addr | LOCKED);
-            if word != locked && self.word.compare_exchange(word, locked, AcqRel, Acquire).is_ok() {
-                return Some((locked, word));
-            }
+/// Adds a node to those that are fired when the latch is set; false, and it is not, if the latch is set already.
+///
+/// # Context
+/// Not the progress path (it may wait for a moment).
+///
+/// # Safety
+/// The node is in no list, and stays where it is until it is fired or has left. `Latch::reset` is not called
+/// before that, either.
+pub(super) unsafe fn enlist(at: &AtomicPtr<()>, node: *const LatchNode) -> bool {
+    let link = link(node);
+    let mut word = at.load(Acquire);
+    while word != DONE {
+        if word.addr() & LOCKED != 0 {
             yield_now();
+            word = at.load(Acquire);
+            continue;
+        }
+        // SAFETY: the caller's node, which nobody else knows yet.
+        unsafe { (*node).next.with_mut(|next| *next = word) };
+        match at.compare_exchange(word, link, AcqRel, Acquire) {
+            Ok(_) => return true,
+            Err(seen) => word = seen,
         }
     }
+    false
+}
 
-    fn unlock(&self, locked: *mut (), head: *mut ()) {
-        // Nobody but `set` changes a locked word.
-        if self.word.compare_exchange(locked, head, AcqRel, Acquire).is_err() {
-            fire_all(head);
+/// What stands for a node in a word.
+pub(super) fn link(node: *const LatchNode) -> *mut () {
+    node.cast_mut().cast::<()>().map_addr(|addr| addr | LIST)
+}
+
+/// Takes off what `link` stands for. False if the list is not there any more.
+pub(super) fn leave(word: &AtomicPtr<()>, link: *mut ()) -> bool {
+    let Some((locked, mut head)) = lock(word) else { return false };
+    let mut at: *mut *mut () = &raw mut head;
+    let mut found = false;
+    // SAFETY: the list is ours: the lock is held, and nodes stay as long as they are listed.
+    unsafe {
+        loop {
+            if *at == link {
+                *at = match node_of(link) {
+                    Some(node) => (*node).next.with_mut(|next| *next),
+                    None => std::ptr::null_mut(),
+                };
+                found = true;
+                break;
+            }
+            match node_of(*at) {
+                Some(node) => at = (*node).next.with_mut(|next| next),
+                None => break,
+            }
         }
+    }
+    unlock(word, locked, head);
+    found
+}
+
+/// The locked word, and what it was before; `None` if the latch is set.
+fn lock(at: &AtomicPtr<()>) -> Option<(*mut (), *mut ())> {
+    loop {
+        let word = at.load(Acquire);
+        if word == DONE {
+            return None;
+        }
+        let locked = word.map_addr(|addr| addr | LOCKED);
+        if word != locked && at.compare_exchange(word, locked, AcqRel, Acquire).is_ok() {
+            return Some((locked, word));
+        }
+        yield_now();
+    }
+}
+
+fn unlock(at: &AtomicPtr<()>, locked: *mut (), head: *mut ()) {
+    // Nobody but `set` changes a locked word.
+    if at.compare_exchange(locked, head, AcqRel, Acquire).is_err() {
+        fire_all(head);
     }
 }

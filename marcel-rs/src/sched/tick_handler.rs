@@ -1,0 +1,25 @@
+//! What a tick does: it calls the I/O manager, unless the kernel thread is in the scheduler, which polls by itself.
+
+use crate::os::this_thread;
+use crate::recorder;
+use crate::sched::worker;
+
+pub(crate) extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let Some(worker) = worker::current() else { return };
+    if this_thread::in_scheduler() || this_thread::in_tick() {
+        return;
+    }
+    // SAFETY: errno of this thread.
+    let errno = unsafe { *libc::__errno_location() };
+    this_thread::set_in_tick(true);
+    recorder::record(recorder::Kind::Tick, 0, 0);
+    if let Some(hooks) = worker.shared.hooks()
+        && !hooks.tick(&worker.vp)
+    {
+        worker.tick.disarm();
+    }
+    recorder::record(recorder::Kind::TickEnd, 0, 0);
+    this_thread::set_in_tick(false);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+}

@@ -1,0 +1,35 @@
+//! Stands for `park` when a model is checked: every thread is a kernel thread.
+
+use std::time::Instant;
+
+use crate::tcb::block::Tcb;
+
+loom::thread_local! {
+    static CURRENT: &'static Tcb = Box::leak(Box::default());
+}
+
+pub(crate) fn current() -> &'static Tcb {
+    CURRENT.with(|tcb| *tcb)
+}
+
+pub(crate) fn unpark(tcb: &Tcb) {
+    tcb.park.notify();
+    tcb.sleeper.notify();
+}
+
+pub(crate) fn park(reason: &'static str) {
+    park_until(reason, None);
+}
+
+pub(crate) fn park_until(_: &'static str, deadline: Option<Instant>) {
+    let tcb = current();
+    if !tcb.park.take_token() {
+        tcb.sleeper.sleep(deadline, || false);
+        tcb.park.take_token();
+    }
+}
+
+/// No runtime stops in a model.
+pub(crate) fn is_stopping() -> bool {
+    false
+}
