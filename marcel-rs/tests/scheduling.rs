@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use marcel::policy::{Bubble, Bubbles, Fair, Fresh, From, Policy, Ready, ReadyList, Why};
 use marcel::topology::Object;
-use marcel::{Builder, Mode, Priority, Runtime, Thread};
+use marcel::{Builder, Mode, Priority, Runtime};
 
 mod common;
 use common::in_a_child;

@@ -12,7 +12,7 @@ mod tests;
 
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 pub(crate) use event::event;
 pub use kind::Kind;
@@ -27,8 +27,6 @@ use crate::os::{slot, this_thread};
 static ON: AtomicPtr<Rings> = AtomicPtr::new(std::ptr::null_mut());
 /// The rings, once they have been made. They stay: somebody may be about to write.
 static MADE: Mutex<Option<&'static Rings>> = Mutex::new(None);
-/// Events of kernel threads without a ring.
-static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Records a kernel thread keeps if nothing else is said.
 pub const RECORDS: usize = 32 * 1024;
@@ -76,7 +74,7 @@ pub(crate) fn made() -> Option<&'static Rings> {
 
 /// How many events of kernel threads without a ring were not recorded.
 pub(crate) fn lost() -> u64 {
-    LOST.load(Relaxed)
+    ring::LOST.load(Relaxed)
 }
 
 /// Whether anything is recorded now.

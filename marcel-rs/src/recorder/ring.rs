@@ -22,11 +22,13 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
 use std::sync::{Mutex, PoisonError};
 
-use super::LOST;
 use super::clock::{self, Moment};
 use super::kind::Kind;
 use super::limit::Limiter;
 use crate::os::slot::{self, Counter, SLOTS};
+
+/// Events of kernel threads without a ring.
+pub(super) static LOST: AtomicU64 = AtomicU64::new(0);
 
 #[repr(C)]
 struct Record {

@@ -1,6 +1,6 @@
 use super::ring::{self, Rings};
 use super::*;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Writers overwrite a small ring while it is read again and again: what is read was written so, in full.
 #[test]

@@ -40,6 +40,13 @@ pub struct Builder {
     migrate: bool,
 }
 
+impl Runtime {
+    /// A builder.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+}
+
 impl Builder {
     /// The mode (`MARCEL_MODE`).
     pub fn mode(mut self, mode: Mode) -> Self {

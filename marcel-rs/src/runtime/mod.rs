@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-use self::builder::Builder;
 use crate::diagnosis::service;
 use crate::error::Error;
 use crate::sched::hooks::Hooks;
@@ -42,11 +41,6 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// A builder.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
     /// Runs `f` as a green thread (a reactive one in smp mode) and returns what it returns.
     ///
     /// # Context

@@ -7,8 +7,8 @@ use std::mem::ManuallyDrop;
 use corosensei::stack::{Stack as Bounds, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use super::frame::{BackEnd, Frame, Switch, first_frame};
 use super::memory::Stack;
-use super::{BackEnd, Frame, Switch, first_frame};
 
 /// The part of a stack that is the coroutine's: below the frame.
 struct Below {
@@ -37,7 +37,7 @@ pub(super) struct Engine {
 }
 
 impl BackEnd for Engine {
-    unsafe fn init(frame: *mut Frame, stack: &Stack) {
+    unsafe fn init(frame: *mut Frame<Self>, stack: &Stack) {
         let pointer = |address| StackPointer::new(address).expect("no stack is at address zero");
         let below = Below { base: pointer(frame as usize), limit: pointer(stack.guard().start) };
         let main = move |yielder: &Yielder<(), Switch>, ()| -> () {

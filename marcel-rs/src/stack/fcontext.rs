@@ -9,8 +9,8 @@ use std::cell::Cell;
 use context::stack::Stack as Memory;
 use context::{Context as Side, Transfer};
 
+use super::frame::{BackEnd, Frame, Switch, first_frame};
 use super::memory::Stack;
-use super::{BackEnd, Frame, Switch, first_frame};
 
 /// The side that does not run: the thread while it is suspended, the scheduler while the thread runs.
 pub(super) struct Engine {
@@ -33,7 +33,7 @@ impl Engine {
 }
 
 extern "C" fn entry(transfer: Transfer) -> ! {
-    let frame = transfer.data as *const Frame;
+    let frame = transfer.data as *const Frame<Engine>;
     // SAFETY: the first resume has passed the frame.
     unsafe {
         (*frame).engine.other.set(Some(transfer.context));
@@ -42,7 +42,7 @@ extern "C" fn entry(transfer: Transfer) -> ! {
 }
 
 impl BackEnd for Engine {
-    unsafe fn init(frame: *mut Frame, stack: &Stack) {
+    unsafe fn init(frame: *mut Frame<Self>, stack: &Stack) {
         // SAFETY: it describes the memory below the frame; the library writes to its upper end only.
         unsafe {
             let memory = Memory::new(frame.cast(), stack.guard().end as *mut _);

@@ -43,6 +43,7 @@ mod assembly;
 mod coroutine;
 #[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]
 mod fcontext;
+mod frame;
 pub(crate) mod memory;
 pub(crate) mod pool;
 mod slab;
@@ -65,78 +66,16 @@ use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
+pub(crate) use self::frame::Switch;
+use self::frame::{BackEnd, Frame};
 use self::memory::Stack;
 
-/// Why a thread gave control back to the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum Switch {
-    /// It goes to the end of the run queue.
-    Yield,
-    /// It waits for an unpark.
-    Park,
-    /// Its body has returned: the context is idle.
-    Ended,
-}
-
-/// What changes stacks; see the module's description. Lives at one address, in a [`Frame`].
-trait BackEnd: Sized {
-    /// Makes `frame.engine`, which is not initialised, a suspended context that enters [`first_frame`] at the
-    /// first resume.
-    ///
-    /// # Safety
-    /// The memory below the frame, down to `stack`'s guard, is the context's, and stays.
-    unsafe fn init(frame: *mut Frame, stack: &Stack);
-
-    /// Runs what is suspended here until it suspends again.
-    ///
-    /// # Safety
-    /// It is suspended, and the caller is the only one who resumes it.
-    unsafe fn resume(&self) -> Switch;
-
-    /// Goes back to the resumer; returns when resumed again.
-    ///
-    /// # Safety
-    /// On this context's own stack.
-    unsafe fn suspend(&self, how: Switch);
-
-    /// The stack is about to be used for something else; nothing of the idle context is left.
-    ///
-    /// # Safety
-    /// The context is idle, and never resumed again.
-    unsafe fn retire(&self) {}
-}
-
-/// What lies at the top of a context's stack.
-#[repr(C, align(64))]
-struct Frame {
-    engine: Engine,
-    /// What a suspended thread does first when it is resumed.
-    errand: Cell<Option<fn()>>,
-    body: fn(),
-    stack: Stack,
-}
-
 /// Bytes at the top of a stack that are not for the thread.
-const FRAME: usize = size_of::<Frame>();
-
-/// Runs bodies for ever.
-///
-/// # Safety
-/// Entered by [`BackEnd::resume`] on the stack of `frame`.
-unsafe fn first_frame(frame: *const Frame) -> ! {
-    // SAFETY: it lies above us on our own stack.
-    let frame = unsafe { &*frame };
-    loop {
-        (frame.body)();
-        // SAFETY: we are on its stack.
-        unsafe { frame.engine.suspend(Switch::Ended) };
-    }
-}
+const FRAME: usize = size_of::<Frame<Engine>>();
 
 /// A stack, and what runs on it or waits there to run. Whoever has one gives it back to its pool in the end,
 /// idle: dropping it would lose the stack.
-pub(crate) struct Context(NonNull<Frame>);
+pub(crate) struct Context(NonNull<Frame<Engine>>);
 
 // SAFETY: an idle context's frames hold nothing of the kernel thread that they ran on. Others do, or may: those
 // who own them keep them where they are.
@@ -149,7 +88,7 @@ impl Context {
     /// # Safety
     /// Nobody else uses the stack until [`Context::into_stack`].
     unsafe fn new(stack: Stack, body: fn()) -> Context {
-        let frame = (stack.top() - FRAME) as *mut Frame;
+        let frame = (stack.top() - FRAME) as *mut Frame<Engine>;
         // SAFETY: in the stack's mapping, and aligned since tops are; all fields are written, and nobody else
         // looks at them.
         unsafe {
@@ -162,7 +101,7 @@ impl Context {
     }
 
     #[inline(always)]
-    fn frame(&self) -> &Frame {
+    fn frame(&self) -> &Frame<Engine> {
         // SAFETY: it lives as long as the context; only cells change.
         unsafe { self.0.as_ref() }
     }

@@ -14,18 +14,18 @@
 
 mod bubbles;
 mod fair;
+mod order;
 
 use std::fmt;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub use bubbles::Bubbles;
 pub use fair::Fair;
+pub(crate) use order::Order;
 
 pub use crate::tcb::traits::{Bubble, Priority};
 
 use crate::list::RunQueue;
-use crate::sched::here;
-use crate::tcb::block::{self, Tcb, ThreadId};
+use crate::tcb::block::{Tcb, ThreadId};
 
 /// A thread that has run before and can run now. To run it is its owner's only duty.
 pub struct Ready(&'static Tcb);
@@ -33,6 +33,10 @@ pub struct Ready(&'static Tcb);
 impl Ready {
     pub(crate) fn new(tcb: &'static Tcb) -> Ready {
         Ready(tcb)
+    }
+
+    pub(crate) fn tcb(&self) -> &'static Tcb {
+        self.0
     }
 
     pub(crate) fn into_tcb(self) -> &'static Tcb {
@@ -164,105 +168,5 @@ pub unsafe trait Policy: Send {
     /// Whether there is none.
     fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-/// The policy of one virtual processor; the usual one is called directly.
-pub(crate) enum Order {
-    Fair(Fair),
-    Other(Box<dyn Policy>),
-}
-
-/// A policy of the program's own gets it.
-fn kept(ready: Ready) -> Ready {
-    let here = here::vp().map_or(std::ptr::null(), std::ptr::from_ref);
-    ready.0.own.kept.store(here.cast_mut().cast(), Relaxed);
-    ready
-}
-
-/// Threads that never ran, for a policy of the program's own.
-struct Kept<'a>(&'a mut dyn Fresh);
-
-impl Fresh for Kept<'_> {
-    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
-        self.0.take(priority, from).map(kept)
-    }
-}
-
-/// What a policy of the program's own gives back.
-fn returned(ready: Option<Ready>) -> Option<&'static Tcb> {
-    let tcb = ready?.into_tcb();
-    tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
-    Some(tcb)
-}
-
-impl Default for Order {
-    fn default() -> Order {
-        Order::Fair(Fair::new())
-    }
-}
-
-impl Order {
-    #[inline]
-    pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
-        match self {
-            Order::Fair(fair) => fair.put(Ready(tcb), why),
-            Order::Other(policy) => policy.put(kept(Ready(tcb)), why),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
-        match self {
-            Order::Fair(fair) => fair.next(fresh).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.next(&mut Kept(fresh))),
-        }
-    }
-
-    pub(crate) fn take(&mut self, tcb: &'static Tcb) -> Option<&'static Tcb> {
-        match self {
-            Order::Fair(fair) => fair.take(tcb.id()).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.take(tcb.id())),
-        }
-    }
-
-    pub(crate) fn spare(&mut self, movable: fn(&Tcb) -> bool) -> Option<&'static Tcb> {
-        let mut movable = |ready: &Ready| movable(ready.0);
-        match self {
-            Order::Fair(fair) => fair.spare(&mut movable).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.spare(&mut movable)),
-        }
-    }
-
-    /// From here on it is the usual one, with all threads that the policy returns, and those that it has forgotten:
-    /// they are marked as kept still.
-    pub(crate) fn dismiss(&mut self) {
-        struct Nobody;
-        impl Fresh for Nobody {
-            fn take(&mut self, _: Priority, _: From) -> Option<Ready> {
-                None
-            }
-        }
-        if matches!(self, Order::Other(_)) {
-            let mut dismissed = std::mem::take(self);
-            while let Some(tcb) = dismissed.next(&mut Nobody) {
-                self.put(tcb, Why::Woken);
-            }
-            drop(dismissed);
-            let Some(here) = here::vp() else { return };
-            let forgotten = |tcb: &&Tcb| std::ptr::eq(tcb.own.kept.load(Relaxed).cast(), here);
-            for tcb in block::all().filter(forgotten) {
-                tcb.own.kept.store(std::ptr::null_mut(), Relaxed);
-                self.put(tcb, Why::Woken);
-            }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Order::Fair(fair) => fair.len(),
-            Order::Other(policy) => policy.len(),
-        }
     }
 }

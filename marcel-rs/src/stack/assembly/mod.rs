@@ -14,8 +14,8 @@ mod arch;
 use std::cell::UnsafeCell;
 
 use self::arch::{prepare, switch};
+use super::frame::{BackEnd, Frame, Switch, first_frame};
 use super::memory::Stack;
-use super::{BackEnd, Frame, Switch, first_frame};
 
 /// Where the two sides are: one of them runs.
 #[repr(C)]
@@ -25,13 +25,13 @@ pub(super) struct Engine {
 }
 
 /// Where a context starts: jumped to, as if called by nobody.
-unsafe extern "C" fn entry(frame: *const Frame) -> ! {
+unsafe extern "C" fn entry(frame: *const Frame<Engine>) -> ! {
     // SAFETY: the first resume has passed the frame.
     unsafe { first_frame(frame) }
 }
 
 impl BackEnd for Engine {
-    unsafe fn init(frame: *mut Frame, _: &Stack) {
+    unsafe fn init(frame: *mut Frame<Self>, _: &Stack) {
         // SAFETY: what is below the frame is the context's; frames are aligned to more than 16 bytes.
         unsafe {
             let start = prepare(frame.cast(), entry as *const () as usize);
