@@ -10,14 +10,12 @@
 //! hold one (nobody knows).
 
 use std::sync::atomic::Ordering::*;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::sched::hooks::Hooks;
 use crate::sched::policy::Order;
-use crate::sched::shared::Shared;
 use crate::sched::spawned::Spawned;
 use crate::sched::vp::{Kind, Place};
-use crate::sched::worker::{Link, Own, Worker};
+use crate::sched::worker::{Link, Own, RuntimeParts, Worker};
 
 static SHELLS: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
@@ -28,7 +26,7 @@ fn shells() -> MutexGuard<'static, Vec<&'static Worker>> {
 impl Worker {
     /// A virtual processor that has no kernel thread yet: a shell, or a fresh one. `alone`: nobody steals from it.
     pub(crate) fn make(
-        (shared, hooks): (Arc<Shared>, Option<Arc<dyn Hooks>>),
+        (shared, hooks): RuntimeParts,
         (kind, index): (Kind, usize),
         place: Place,
         order: Order,

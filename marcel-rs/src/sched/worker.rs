@@ -97,7 +97,10 @@ unsafe impl Send for Worker {}
 
 /// What a virtual processor shares with the others, while its runtime lives. Used by its own kernel thread, and by who
 /// keeps the runtime alive.
-pub(crate) struct Link(UnsafeCell<Option<(Arc<Shared>, Option<Arc<dyn Hooks>>)>>);
+pub(crate) struct Link(UnsafeCell<Option<RuntimeParts>>);
+
+/// What a runtime gives each of its workers: what they share, and the I/O manager.
+pub(crate) type RuntimeParts = (Arc<Shared>, Option<Arc<dyn Hooks>>);
 
 // SAFETY: changed only while the virtual processor has no kernel thread and nobody has its runtime.
 unsafe impl Sync for Link {}
@@ -130,7 +133,7 @@ impl Link {
 
     /// # Safety
     /// Nobody else uses it meanwhile.
-    pub(crate) unsafe fn set(&self, link: Option<(Arc<Shared>, Option<Arc<dyn Hooks>>)>) {
+    pub(crate) unsafe fn set(&self, link: Option<RuntimeParts>) {
         // SAFETY: the caller's promise.
         unsafe { *self.0.get() = link };
     }
