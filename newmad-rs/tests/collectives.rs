@@ -41,7 +41,7 @@ fn everything(session: &Session) -> Result<(), Error> {
     if let Some(part) = world.split(Some(session.rank() % 2), 0)? {
         all_operations(&part, 500, 1)?;
     }
-    world.barrier()
+    world.barrier().wait()
 }
 
 #[test]
@@ -79,9 +79,9 @@ impl Wake for Told {
 fn in_background(session: &Session) -> Result<(), Error> {
     let world = session.world()?;
     for round in 0..5 {
-        world.barrier()?;
+        world.barrier().wait()?;
         let data = values(session.rank() as usize, 5_000 * round + 1);
-        let mut pending = std::pin::pin!(world.iallreduce(data, &Op::sum())?);
+        let mut pending = std::pin::pin!(world.allreduce(data, &Op::sum()).start()?);
         let told = Arc::new(Told(AtomicBool::new(false)));
         let waker = Waker::from(told.clone());
         if pending.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
@@ -131,19 +131,19 @@ fn dies(session: &Session) -> Result<(), Error> {
     let world = session.world()?;
     let (rank, size) = (session.rank(), session.size());
     // Operations in which not everybody needs rank 1.
-    world.barrier()?;
+    world.barrier().wait()?;
     let start = Instant::now();
     let mut failed = false;
-    let pending = world.iallreduce(values(rank as usize, 60_000), &Op::sum())?;
+    let pending = world.allreduce(values(rank as usize, 60_000), &Op::sum()).start()?;
     for round in 0..1_000_000 {
         if rank == 1 && round == 20 {
             kill_oneself();
         }
         let mut data = vec![u64::from(rank); 1 + round % 3 * 5_000];
         let result = match round % 3 {
-            0 => world.bcast(0, &mut data),
-            1 => world.reduce(2, &mut data, &Op::sum()),
-            _ => world.scan(&mut data, &Op::sum()),
+            0 => world.bcast(0, &mut data).wait().map(drop),
+            1 => world.reduce(2, &mut data, &Op::sum()).wait().map(drop),
+            _ => world.scan(&mut data, &Op::sum()).wait().map(drop),
         };
         if let Err(error) = result {
             assert!(is_failure(&error), "{error:?}");
@@ -156,7 +156,7 @@ fn dies(session: &Session) -> Result<(), Error> {
     assert!(start.elapsed() < Duration::from_secs(20), "after {:?}", start.elapsed());
     let _ = pending.wait();
     // What comes later fails at once.
-    let error = world.ibarrier().map(drop).unwrap_err();
+    let error = world.barrier().start().map(drop).unwrap_err();
     assert!(is_failure(&error), "{error:?}");
     // Those who are left make a group of their own.
     let left: Vec<u32> = (0..size).filter(|&rank| rank != 1).collect();
@@ -173,12 +173,12 @@ fn a_killed_member_ends_the_group_and_the_others_make_a_new_one() {
 /// `next` bytes of memory that rank 2 has lent to the library.
 fn first_one_then_the_other(session: &Session, root: u32, next: usize) -> Result<(), Error> {
     let world = session.world()?;
-    world.barrier()?;
+    world.barrier().wait()?;
     if session.rank() == 1 {
         kill_oneself();
     }
     // To rank 0 go those of both others: rank 2 has sent its own and is done.
-    let reduced = world.reduce(0, &mut [1u64], &Op::sum());
+    let reduced = world.reduce(0, &mut [1u64], &Op::sum()).wait().map(drop);
     if session.rank() == 0 {
         assert!(is_failure(&reduced.unwrap_err()));
         // From now on it does something else. Its end would be noticed, so it stays.
@@ -192,7 +192,7 @@ fn first_one_then_the_other(session: &Session, root: u32, next: usize) -> Result
     // A root that only sends is not told at once.
     while result.is_ok() {
         assert!(start.elapsed() < Duration::from_secs(20), "after {:?}", start.elapsed());
-        result = world.bcast(root, &mut data);
+        result = world.bcast(root, &mut data).wait().map(drop);
     }
     assert!(is_failure(&result.unwrap_err()));
     assert!(start.elapsed() < Duration::from_secs(20), "after {:?}", start.elapsed());

@@ -90,7 +90,7 @@ fn groups_and_outstanding_collectives_do_not_mix() {
                 for group in &groups {
                     let mine = u64::from(me) * 100 + round * 7 + turn;
                     let data = vec![mine; 1 + turn as usize * 300];
-                    pending.push((group, group.iallreduce(data, &sum).unwrap(), mine));
+                    pending.push((group, group.allreduce(data, &sum).start().unwrap(), mine));
                 }
             }
             // Waited for backwards.
@@ -101,7 +101,7 @@ fn groups_and_outstanding_collectives_do_not_mix() {
                 assert!(pending.wait().unwrap().iter().all(|&sum| sum == expected));
             }
         }
-        world.barrier().unwrap();
+        world.barrier().wait().unwrap();
     });
 }
 
@@ -112,14 +112,14 @@ fn a_dropped_or_forgotten_handle_lets_the_collective_go_on() {
         for round in 0..200usize {
             let count = if round % 10 == 0 { 20_000 } else { 10 };
             let data = values(session.rank() as usize, count);
-            let pending = group.iallreduce(data, &Op::sum()).unwrap();
+            let pending = group.allreduce(data, &Op::sum()).start().unwrap();
             match (round + session.rank() as usize) % 3 {
                 0 => drop(pending),
                 1 if round % 10 != 0 => std::mem::forget(pending),
                 _ => drop(pending.wait().unwrap()),
             }
         }
-        group.barrier().unwrap();
+        group.barrier().wait().unwrap();
     });
 }
 
@@ -140,7 +140,7 @@ fn a_collective_can_be_awaited_and_goes_on_by_itself() {
                 std::thread::sleep(Duration::from_millis(2));
             }
             let data = vec![round; 50_000];
-            let mut pending = std::pin::pin!(group.iallreduce(data, &Op::sum()).unwrap());
+            let mut pending = std::pin::pin!(group.allreduce(data, &Op::sum()).start().unwrap());
             let count = Arc::new(Count(AtomicUsize::new(0)));
             let waker = Waker::from(count.clone());
             let mut context = Context::from_waker(&waker);
@@ -165,20 +165,20 @@ fn what_does_not_fit_is_an_error_before_anything_is_sent() {
     each(&sessions, |session| {
         let group = session.world().unwrap();
         let mut short = [0u32; 3];
-        let result = group.allgather(&[1u32, 2], &mut short);
+        let result = group.allgather(&[1u32, 2], &mut short).wait();
         assert!(
             matches!(result, Err(Error::BadBuffer { expected: 16, found: 12, .. })),
             "{result:?}"
         );
-        let result = group.bcast(2, &mut short);
+        let result = group.bcast(2, &mut short).wait();
         assert!(matches!(result, Err(Error::BadRank { rank: 2, size: 2 })), "{result:?}");
-        let result = group.iallgatherv(vec![1u8], &[1]);
+        let result = group.allgatherv(vec![1u8], vec![0], &[1]).start();
         assert!(matches!(result, Err(Error::BadBuffer { expected: 2, found: 1, .. })));
         assert!(matches!(session.group(&[0, 0, 1]), Err(Error::BadGroup(_))));
         assert!(matches!(session.group(&[0, 2]), Err(Error::BadRank { rank: 2, .. })));
         assert!(matches!(session.group(&[1 - session.rank()]), Err(Error::BadGroup(_))));
         // The group is as good as before.
-        group.allreduce(&mut short, &Op::max()).unwrap();
+        group.allreduce(&mut short, &Op::max()).wait().unwrap();
     });
 }
 
@@ -188,13 +188,13 @@ fn members_that_do_not_agree_are_told() {
     each(&sessions, |session| {
         let group = session.world().unwrap();
         let mut data = vec![1u64; if session.rank() == 1 { 5 } else { 4 }];
-        let first = group.allreduce(&mut data, &Op::sum());
-        let second = group.barrier();
+        let first = group.allreduce(&mut data, &Op::sum()).wait();
+        let second = group.barrier().wait();
         assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
         let fits = |error: &Error| matches!(error, Error::Mismatch { .. } | Error::Revoked { .. });
         assert!(fits(&first.unwrap_err()) && fits(&second.unwrap_err()));
         // Another group of the same members is not concerned.
-        session.world().unwrap().barrier().unwrap();
+        session.world().unwrap().barrier().wait().unwrap();
     });
 }
 
@@ -209,7 +209,7 @@ fn a_panicking_operator_comes_out_where_it_panicked() {
         let op = if session.rank() == 0 { &bad } else { &good };
         let mut data = [1];
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            group.allreduce(&mut data, op).and_then(|()| group.barrier())
+            group.allreduce(&mut data, op).wait().and_then(|_| group.barrier().wait())
         }));
         match result {
             Err(_) => panics.fetch_add(1, Ordering::SeqCst),

@@ -102,7 +102,7 @@ fn child() {
         wait_for(&given_up);
         match scenario.as_str() {
             "callback" => session.send(0, 1, b"the end").unwrap(),
-            _ => session.world().unwrap().barrier().unwrap(),
+            _ => session.world().unwrap().barrier().wait().unwrap(),
         }
         // Until then the other's session cannot close.
         wait_for(&mark);
@@ -123,7 +123,7 @@ fn child() {
         // Another session's callbacks are called by the same threads.
         let others = world(2);
         let group = session.world().unwrap();
-        drop(group.ibarrier().unwrap());
+        drop(group.barrier().start().unwrap());
         let receive = others[0].irecv(1, 1, vec![0; 8]).unwrap();
         drop((group, session));
         std::fs::write(given_up, "").unwrap();
@@ -179,16 +179,16 @@ fn a_waker_that_panics_holds_up_no_other_collective() {
         let sessions = world(2);
         for _ in 0..5 {
             let groups: Vec<_> = sessions.iter().map(|session| session.world().unwrap()).collect();
-            let mut pending = Box::pin(groups[0].ibarrier().unwrap());
+            let mut pending = Box::pin(groups[0].barrier().start().unwrap());
             let waker = Waker::from(Arc::new(Bad));
             assert!(Future::poll(pending.as_mut(), &mut Context::from_waker(&waker)).is_pending());
-            let other = groups[1].ibarrier().unwrap();
+            let other = groups[1].barrier().start().unwrap();
             // Whatever the panic unwinds, it is not this thread that waits.
             other.wait().unwrap();
             drop(pending);
             std::thread::scope(|threads| {
                 for group in &groups {
-                    threads.spawn(|| (0..100).for_each(|_| group.barrier().unwrap()));
+                    threads.spawn(|| (0..100).for_each(|_| group.barrier().wait().unwrap()));
                 }
             });
         }

@@ -97,9 +97,9 @@ fn be_victim(
         }
         if scenario == "collective" {
             let world = session.world()?;
-            world.barrier()?;
-            world.allreduce(&mut [1u64; 1000], &Op::sum())?;
-            world.bcast(0, &mut vec![0u8; 200_000])?;
+            world.barrier().wait()?;
+            world.allreduce(&mut [1u64; 1000], &Op::sum()).wait()?;
+            world.bcast(0, &mut vec![0u8; 200_000]).wait()?;
             continue;
         }
         for peer in [0, 2] {
@@ -206,9 +206,9 @@ fn together(
     match scenario {
         "collective" => {
             let world = session.world().map_err(at("world"))?;
-            world.barrier().map_err(at("barrier"))?;
-            world.allreduce(&mut [1u64; 1000], &Op::sum()).map_err(at("allreduce"))?;
-            world.bcast(0, &mut buffer[..200_000]).map_err(at("bcast"))
+            world.barrier().wait().map_err(at("barrier"))?;
+            world.allreduce(&mut [1u64; 1000], &Op::sum()).wait().map_err(at("allreduce"))?;
+            world.bcast(0, &mut buffer[..200_000]).wait().map(drop).map_err(at("bcast"))
         }
         "call" => {
             let rpc = session.rpc().map_err(at("rpc"))?;

@@ -159,7 +159,7 @@ fn once(session: &Session, world: &Group, point: &mut Point, step: u64) -> Worke
         *buffer = send.wait().map_err(text)?;
     }
     let mut sum = [(step + u64::from(rank)) as f64];
-    world.allreduce(&mut sum, &Op::sum()).map_err(text)?;
+    world.allreduce(&mut sum, &Op::sum()).wait().map_err(text)?;
     let over = now_ns();
     for (number, buffer) in point.into.iter().enumerate() {
         let mark = mark(step, number, peer);

@@ -161,24 +161,26 @@ impl Operation<'_> {
         let one = vec![1u8; *size];
         let all =
             vec![1u8; if matches!(*name, "scatter" | "alltoall") { size * members } else { 0 }];
-        group.barrier()?;
+        group.barrier().wait()?;
         let start = now_ns();
         if *name == "barrier" {
-            let pending = group.ibarrier()?;
+            let pending = group.barrier().start()?;
             let computed = computed(steps);
             pending.wait()?;
             return Ok((now_ns() - start, computed));
         }
+        let room = |parts: usize| vec![0; size * parts];
+        let at_root = if group.rank() == root { members } else { 0 };
         let pending = match *name {
-            "bcast" => group.ibcast(root, one)?,
-            "reduce" => group.ireduce(root, one, op)?,
-            "allreduce" => group.iallreduce(one, op)?,
-            "gather" => group.igather(root, one)?,
-            "scatter" => group.iscatter(root, all, *size)?,
-            "allgather" => group.iallgather(one)?,
-            "alltoall" => group.ialltoall(all)?,
-            "reduce_scatter" => group.ireduce_scatter(one, op)?,
-            _ => group.iscan(one, op)?,
+            "bcast" => group.bcast(root, one).start()?,
+            "reduce" => group.reduce(root, one, op).start()?,
+            "allreduce" => group.allreduce(one, op).start()?,
+            "gather" => group.gather(root, one, room(at_root)).start()?,
+            "scatter" => group.scatter(root, all, room(1)).start()?,
+            "allgather" => group.allgather(one, room(members)).start()?,
+            "alltoall" => group.alltoall(all, room(members)).start()?,
+            "reduce_scatter" => group.reduce_scatter(one, vec![0; size / members], op).start()?,
+            _ => group.scan(one, op).start()?,
         };
         let computed = computed(steps);
         pending.wait()?;
@@ -196,7 +198,7 @@ impl Operation<'_> {
         }
         // The one with the longest wait.
         let slower = |a: [u64; 2], b: [u64; 2]| if a[0] - a[1] >= b[0] - b[1] { a } else { b };
-        self.group.allreduce(&mut times, &Op::ordered(slower))?;
+        self.group.allreduce(&mut times, &Op::ordered(slower)).wait()?;
         Ok(times)
     }
 }

@@ -293,10 +293,10 @@ fn weights(place: Array<c_int>, count: usize, name: &str) -> Result<Option<Vec<c
 fn all_edges(comm: &Comm, own: &[Edge]) -> Result<Vec<Edge>, Fault> {
     let group = comm.coll_group()?;
     let mut counts = vec![0u64; group.size() as usize];
-    group.allgather(&[own.len() as u64], &mut counts)?;
+    group.allgather(&[own.len() as u64], &mut counts).wait()?;
     let counts: Vec<usize> = counts.into_iter().map(|count| count as usize).collect();
     let mut all = vec![[0; 3]; counts.iter().sum()];
-    group.allgatherv(own, &mut all, &counts)?;
+    group.allgatherv(own, &mut all, &counts).wait()?;
     Ok(all)
 }
 
@@ -382,7 +382,7 @@ mpi! {
         let all = all_edges(&comm_old, &own)?;
         // A process that says nothing of edges says nothing of weights.
         let mut says = [i32::from(weighted)];
-        comm_old.coll_group()?.allreduce(&mut says, &Op::max())?;
+        comm_old.coll_group()?.allreduce(&mut says, &Op::max()).wait()?;
         let rank = comm_old.rank() as c_int;
         let dist = Dist { sources: Edges::at(rank, 1, &all), destinations: Edges::at(rank, 0, &all), weighted: says[0] != 0 };
         give(comm_dist_graph, Some(make(&comm_old, dist)?))

@@ -90,7 +90,7 @@ fn start(comm: &Held<Comm>, call: &Call) -> Result<Exchanged, Fault> {
     let task = Task::Allgather { blocks: Blocks::Even(SIGNATURE) };
     // SAFETY: the memory stays where it is, and is looked at when it is over: `Drop` waits.
     let pending =
-        unsafe { group.start_bytes(&task, None, &raw const *mine, &raw mut *all, false)? };
+        unsafe { group.bytes(&task, None, &raw const *mine, &raw mut *all, false).start()? };
     Ok(Exchanged { comm: comm.clone(), pending, own: call.words(), mine, all })
 }
 

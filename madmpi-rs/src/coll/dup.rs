@@ -34,7 +34,7 @@ pub(crate) fn start(comm: &Held<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Req
     let result = std::ptr::slice_from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len);
     let task = Task::Bcast { root: 0, len };
     // SAFETY: the memory is on the heap, and `finish` keeps it until the collective is over; nobody looks at it before.
-    let pending = unsafe { group.start_bytes(&task, None, &[], result, false)? };
+    let pending = unsafe { group.bytes(&task, None, &[], result, false).start()? };
     let (from, place) = (comm.share(), Place(newcomm));
     let finish: Finish = Box::new(move || {
         let place = place;

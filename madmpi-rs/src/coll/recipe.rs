@@ -55,13 +55,15 @@ impl Recipe {
         let (input, output) = self.lend()?;
         // SAFETY: as in `lend`.
         unsafe {
-            let pending = group.start_bytes(
-                &self.task,
-                self.operator.as_ref(),
-                input.memory(),
-                output.memory(),
-                self.in_place,
-            )?;
+            let pending = group
+                .bytes(
+                    &self.task,
+                    self.operator.as_ref(),
+                    input.memory(),
+                    output.memory(),
+                    self.in_place,
+                )
+                .start()?;
             Ok((pending, input, output))
         }
     }
@@ -80,13 +82,15 @@ impl Recipe {
         let (input, output) = self.lend()?;
         // SAFETY: as in `lend`.
         let over = unsafe {
-            group.complete_bytes(
-                &self.task,
-                self.operator.as_ref(),
-                input.memory(),
-                output.memory(),
-                self.in_place,
-            )
+            group
+                .bytes(
+                    &self.task,
+                    self.operator.as_ref(),
+                    input.memory(),
+                    output.memory(),
+                    self.in_place,
+                )
+                .wait()
         };
         drop(input);
         over?;

@@ -78,7 +78,7 @@ impl<'a> Agreement<'a> {
     /// The leader's; those of groups that failed.
     pub(crate) fn share(&self, words: Result<Vec<u64>, Fault>) -> Result<Vec<u64>, Fault> {
         let mut len = [words.as_ref().map_or(u64::MAX, |words| words.len() as u64)];
-        self.local.bcast(self.leader, &mut len)?;
+        self.local.bcast(self.leader, &mut len).wait()?;
         if len[0] == u64::MAX {
             words?;
             return Err(Fault::new(
@@ -88,13 +88,13 @@ impl<'a> Agreement<'a> {
         }
         let mut words = words?;
         words.resize(len[0] as usize, 0);
-        self.local.bcast(self.leader, &mut words)?;
+        self.local.bcast(self.leader, &mut words).wait()?;
         Ok(words)
     }
 
     /// The words of the first side's leader, for all.
     fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
-        self.local.bcast(self.leader, words)?;
+        self.local.bcast(self.leader, &mut *words).wait()?;
         if self.two {
             let theirs = self.across(words)?;
             if self.second && theirs.len() == words.len() {
@@ -107,7 +107,7 @@ impl<'a> Agreement<'a> {
     /// Whether anybody says so.
     pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
         let mut says = [u64::from(own)];
-        self.local.allreduce(&mut says, &Op::max())?;
+        self.local.allreduce(&mut says, &Op::max()).wait()?;
         // Both sides go across, whatever they know already.
         let there = self.two && self.across(&says)?.first().is_some_and(|&says| says != 0);
         Ok(says[0] != 0 || there)
@@ -122,7 +122,7 @@ impl<'a> Agreement<'a> {
         own: [u64; N],
     ) -> Result<[Vec<[u64; N]>; 2], Fault> {
         let mut here = vec![[0; N]; self.local.size() as usize];
-        self.local.allgather(&[own], &mut here)?;
+        self.local.allgather(&[own], &mut here).wait()?;
         if !self.two {
             return Ok([here, Vec::new()]);
         }

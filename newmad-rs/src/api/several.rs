@@ -263,13 +263,13 @@ mod tests {
                     for what in wanted {
                         match what {
                             0 => second.send(0, 7, &[]).unwrap(),
-                            1 => there.barrier().unwrap(),
+                            1 => there.barrier().wait().unwrap(),
                             _ => done.complete(),
                         }
                     }
                 });
                 let mut receive = first.irecv(1, 7, Vec::new()).unwrap();
-                let mut barrier = here.ibarrier().unwrap();
+                let mut barrier = here.barrier().start().unwrap();
                 let mut other = first.awaited(done);
                 let mut waited = [true; 3];
                 for what in order {

@@ -75,11 +75,11 @@ const PART: u64 = 4;
 /// newmad::run(|session| {
 ///     let world = session.world()?;
 ///     let mut counts = [u64::from(session.rank()), 1];
-///     world.allreduce(&mut counts, &Op::sum())?;
+///     world.allreduce(&mut counts, &Op::sum()).wait()?;
 ///     assert_eq!(counts[1], u64::from(session.size()));
 ///
 ///     // One that goes on while this rank computes.
-///     let sum = world.iallreduce(vec![0.5; 1000], &Op::sum())?;
+///     let sum = world.allreduce(vec![0.5; 1000], &Op::sum()).start()?;
 ///     let computed: f64 = (1..1000).map(f64::from).sum();
 ///     assert_eq!(sum.wait()?[0], 0.5 * f64::from(session.size()));
 /// #   assert!(computed > 0.0);
@@ -160,7 +160,7 @@ impl Group {
         let number = self.next_child();
         let own = [u32::from(colour.is_some()), colour.unwrap_or(0), key];
         let mut all = vec![[0; 3]; self.members().len()];
-        self.allgather(&[own], &mut all)?;
+        self.allgather(&[own], &mut all).wait()?;
         let Some(colour) = colour else { return Ok(None) };
         let mut part: Vec<(u32, usize)> = (0..all.len())
             .filter(|&rank| all[rank][..2] == [1, colour])

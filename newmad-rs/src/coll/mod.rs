@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `group` | who does it together, and how their messages are told from others' |
-//! | `calls`, `icalls` | the operations, blocking and not; `bytes`: as bindings to other languages call them |
+//! | `collective` | the operations, each of which is waited for or started; `buffers`: their memory; `check`: whether it fits |
 //! | `operator` | elements, and how they are combined |
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
@@ -20,12 +20,12 @@
 //! Those of [`Group`] without `i`, and [`Pending::wait`]: the calling thread, green or kernel. The others nothing.
 
 mod algo;
-mod bytes;
-mod calls;
+mod buffers;
+mod check;
+mod collective;
 mod context;
 mod failure;
 mod group;
-mod icalls;
 mod operator;
 mod pending;
 mod plan;
@@ -38,6 +38,8 @@ mod straight;
 mod task;
 
 pub use algo::choose::algorithms;
+pub use buffers::{Buffer, BufferMut, Buffers, Bytes, One, Two};
+pub use collective::Collective;
 pub(crate) use failure::PATIENCE;
 pub use group::Group;
 pub use operator::{Element, Integer, Number, Op, Operator};

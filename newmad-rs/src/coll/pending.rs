@@ -233,7 +233,7 @@ impl Pending<()> {
     }
 
     /// As [`Pending::wait`], and waits until nothing is under way any more: after that the memory of
-    /// [`Group::start_bytes`] is free, whatever this says; and it says it again when asked again.
+    /// [`Group::bytes`] is free, whatever this says; and it says it again when asked again.
     ///
     /// # Blocking
     /// The calling thread.

@@ -49,7 +49,7 @@ const BUDGET: usize = 256 * 1024;
 
 /// The two buffers of the program; see `plan::Buf`.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+pub struct Memory {
     pub(super) input: *const [u8],
     pub(super) output: *mut [u8],
 }

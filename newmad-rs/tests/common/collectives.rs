@@ -43,56 +43,62 @@ pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result
     let counts: Vec<usize> =
         (0..size).map(|rank| (count * (rank + seed) / 3) % (count + 1)).collect();
     let all: Vec<u64> = everybody.clone().flat_map(|rank| values(rank, count)).collect();
+    let total: usize = counts.iter().sum();
     let all_v: Vec<u64> = everybody.clone().flat_map(|rank| values(rank, counts[rank])).collect();
 
-    group.barrier()?;
-    group.ibarrier()?.wait()?;
+    group.barrier().wait()?;
+    group.barrier().start()?.wait()?;
 
     let mut data = if me == root { values(root, count) } else { vec![0; count] };
-    group.bcast(root32, &mut data)?;
+    group.bcast(root32, &mut data).wait()?;
     assert_eq!(data, values(root, count), "bcast");
     let data = if me == root { values(root, count) } else { vec![0; count] };
-    assert_eq!(group.ibcast(root32, data)?.wait()?, values(root, count), "ibcast");
+    assert_eq!(group.bcast(root32, data).start()?.wait()?, values(root, count), "bcast started");
 
     let mut data = values(me, count);
-    group.reduce(root32, &mut data, &sum)?;
+    group.reduce(root32, &mut data, &sum).wait()?;
     let expected = if me == root { summed(size, count) } else { values(me, count) };
     assert_eq!(data, expected, "reduce");
-    assert_eq!(group.ireduce(root32, values(me, count), &sum)?.wait()?, expected, "ireduce");
+    assert_eq!(
+        group.reduce(root32, values(me, count), &sum).start()?.wait()?,
+        expected,
+        "reduce started"
+    );
 
     let mut data = values(me, count);
-    group.allreduce(&mut data, &sum)?;
+    group.allreduce(&mut data, &sum).wait()?;
     assert_eq!(data, summed(size, count), "allreduce");
     let small = count.min(300);
-    let data = group.iallreduce(pairs(me, small), &order)?.wait()?;
-    assert_eq!(data, composed(0, size, small), "iallreduce in the order of ranks");
+    let data = group.allreduce(pairs(me, small), &order).start()?.wait()?;
+    assert_eq!(data, composed(0, size, small), "allreduce started in the order of ranks");
 
     let mut data = pairs(me, small);
-    group.scan(&mut data, &order)?;
+    group.scan(&mut data, &order).wait()?;
     assert_eq!(data, composed(0, me + 1, small), "scan");
-    let data = group.iexclusive_scan(pairs(me, small), &order)?.wait()?;
+    let data = group.exclusive_scan(pairs(me, small), &order).start()?.wait()?;
     let expected = if me == 0 { pairs(0, small) } else { composed(0, me, small) };
-    assert_eq!(data, expected, "iexclusive_scan");
+    assert_eq!(data, expected, "exclusive_scan started");
 
     let mut into = vec![0; if me == root { size * count } else { 0 }];
-    group.gather(root32, &values(me, count), &mut into)?;
+    group.gather(root32, &values(me, count), &mut into).wait()?;
     assert!(me != root || into == all, "gather");
-    let into = group.igatherv(root32, values(me, counts[me]), &counts)?.wait()?;
-    assert_eq!(into, if me == root { all_v.clone() } else { vec![] }, "igatherv");
+    let into = vec![0; if me == root { total } else { 0 }];
+    let into = group.gatherv(root32, values(me, counts[me]), into, &counts).start()?.wait()?;
+    assert_eq!(into, if me == root { all_v.clone() } else { vec![] }, "gatherv started");
 
     let from = if me == root { all.clone() } else { vec![] };
     let mut own = vec![0; count];
-    group.scatter(root32, &from, &mut own)?;
+    group.scatter(root32, &from, &mut own).wait()?;
     assert_eq!(own, values(me, count), "scatter");
     let from = if me == root { all_v.clone() } else { vec![] };
-    let own = group.iscatterv(root32, from, &counts, counts[me])?.wait()?;
-    assert_eq!(own, values(me, counts[me]), "iscatterv");
+    let own = group.scatterv(root32, from, &counts, vec![0; counts[me]]).start()?.wait()?;
+    assert_eq!(own, values(me, counts[me]), "scatterv started");
 
     let mut into = vec![0; size * count];
-    group.allgather(&values(me, count), &mut into)?;
+    group.allgather(&values(me, count), &mut into).wait()?;
     assert_eq!(into, all, "allgather");
-    let into = group.iallgatherv(values(me, counts[me]), &counts)?.wait()?;
-    assert_eq!(into, all_v, "iallgatherv");
+    let into = group.allgatherv(values(me, counts[me]), vec![0; total], &counts).start()?.wait()?;
+    assert_eq!(into, all_v, "allgatherv started");
 
     let part = count / size + 1;
     let expected: Vec<u64> = everybody
@@ -100,7 +106,7 @@ pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result
         .flat_map(|from| values(from, size * part)[me * part..(me + 1) * part].to_vec())
         .collect();
     let mut into = vec![0; size * part];
-    group.alltoall(&values(me, size * part), &mut into)?;
+    group.alltoall(&values(me, size * part), &mut into).wait()?;
     assert_eq!(into, expected, "alltoall");
     let amount = |from: usize, to: usize| (from * 7 + to * 3 + seed) % 5 * (part % 50);
     let sends: Vec<usize> = everybody.clone().map(|to| amount(me, to)).collect();
@@ -113,15 +119,19 @@ pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result
             values(from, whole)[before..before + amount(from, me)].to_vec()
         })
         .collect();
-    let into = group.ialltoallv(values(me, sends.iter().sum()), &sends, &recvs)?.wait()?;
-    assert_eq!(into, expected, "ialltoallv");
+    let into = vec![0; recvs.iter().sum()];
+    let into =
+        group.alltoallv(values(me, sends.iter().sum()), &sends, into, &recvs).start()?.wait()?;
+    assert_eq!(into, expected, "alltoallv started");
 
-    let total: usize = counts.iter().sum();
     let before: usize = counts[..me].iter().sum();
-    let own = group.ireduce_scatterv(values(me, total), &counts, &sum)?.wait()?;
-    assert_eq!(own, summed(size, total)[before..before + counts[me]], "ireduce_scatterv");
+    let own = group
+        .reduce_scatterv(values(me, total), vec![0; counts[me]], &counts, &sum)
+        .start()?
+        .wait()?;
+    assert_eq!(own, summed(size, total)[before..before + counts[me]], "reduce started_scatterv");
     let mut own = vec![[0; 2]; 5];
-    group.reduce_scatter(&pairs(me, 5 * size), &mut own, &order)?;
+    group.reduce_scatter(&pairs(me, 5 * size), &mut own, &order).wait()?;
     assert_eq!(own, composed(0, size, 5 * size)[me * 5..me * 5 + 5], "reduce_scatter");
     Ok(())
 }

@@ -1,8 +1,6 @@
-//! Collectives on bytes: the one way into the library for the typed calls, and for bindings to other languages.
+//! Whether a task makes sense in its group, and its memory is long enough.
 
-use crate::coll::group::Group;
 use crate::coll::operator::Operator;
-use crate::coll::pending::Pending;
 use crate::coll::run::Memory;
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
@@ -28,7 +26,7 @@ pub(super) fn needs(task: &Task, rank: u32, size: u32, in_place: bool) -> (usize
 }
 
 /// Whether the task makes sense in a group of that size, and the memory has the length that it needs.
-fn check(
+pub(super) fn check(
     task: &Task,
     operator: Option<&Operator>,
     (rank, size): (u32, u32),
@@ -118,65 +116,4 @@ fn check_rest(
 
 fn bad(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
     Err(Error::BadBuffer { what, expected, found })
-}
-
-impl Group {
-    /// Checks a task that is about to start.
-    pub(super) fn check(
-        &self,
-        task: &Task,
-        operator: Option<&Operator>,
-        memory: Memory,
-        in_place: bool,
-    ) -> Result<(), Error> {
-        check(task, operator, (self.rank(), self.size()), memory, in_place)
-    }
-
-    /// Starts any collective on raw memory: for bindings to other languages, which have their own types and operators.
-    ///
-    /// # Safety
-    /// Until the collective is over, `contribution` stays readable and unchanged, and `result` writable and untouched by
-    /// others; the two do not overlap. Over: [`Pending::wait_over`] has returned, whatever it says.
-    ///
-    /// # Errors
-    /// [`Error::BadRank`]; [`Error::BadBuffer`]: lengths do not fit together. Those of failed groups.
-    pub unsafe fn start_bytes(
-        &self,
-        task: &Task,
-        operator: Option<&Operator>,
-        contribution: *const [u8],
-        result: *mut [u8],
-        in_place: bool,
-    ) -> Result<Pending<()>, Error> {
-        let memory = Memory { input: contribution, output: result };
-        self.check(task, operator, memory, in_place)?;
-        // SAFETY: checked; the caller's promise.
-        let run = unsafe { self.start(task, operator, memory, in_place, None)? };
-        Ok(Pending::new(run, |_| Some(())))
-    }
-
-    /// As [`Group::start_bytes`], and waits: the memory is free again when this returns or unwinds.
-    ///
-    /// # Safety
-    /// As [`Group::start_bytes`], until then.
-    ///
-    /// # Context
-    /// Green threads and kernel threads.
-    /// # Blocking
-    /// The calling thread.
-    /// # Errors
-    /// As [`Group::start_bytes`]; what went wrong since.
-    pub unsafe fn complete_bytes(
-        &self,
-        task: &Task,
-        operator: Option<&Operator>,
-        contribution: *const [u8],
-        result: *mut [u8],
-        in_place: bool,
-    ) -> Result<(), Error> {
-        let memory = Memory { input: contribution, output: result };
-        self.check(task, operator, memory, in_place)?;
-        // SAFETY: checked; the caller's promise.
-        unsafe { self.complete(task, operator, memory, in_place) }
-    }
 }
