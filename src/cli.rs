@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::across::{keeper, stand_in};
 use crate::doctor::probe::{self, Probe};
-use crate::{bench, demo, doctor, knobs, report, run, sample, topo, trace};
+use crate::{doctor, knobs, run, topo, trace};
+use mad_bench::across::{keeper, stand_in};
+use mad_bench::{bench, demo, report, sample};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -90,7 +91,7 @@ pub(crate) fn main() -> ExitCode {
         let unknown = error.kind() == ErrorKind::UnknownArgument;
         let _ = error.print(); // nobody to tell
         if unknown {
-            crate::out::complain(&options());
+            mad_bench::out::complain(&options());
         }
         std::process::exit(error.exit_code())
     });

@@ -1,11 +1,11 @@
 //! `mad knobs`: every knob of the three crates, its value in force and where that comes from.
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use marcel::plumbing::knob::{Kind, Knob};
+use marcel::plumbing::knob::Knob;
 use serde_json::json;
 
-use crate::out::{self, Exit, Outcome};
+use mad_bench::knobs::all;
+use mad_bench::out::{self, Exit, Outcome};
 
 /// What `--oversubscribed` sets, where the user has not set it: waits that sleep at once, and one compute
 /// virtual processor per process.
@@ -33,26 +33,6 @@ pub(crate) struct KnobsArgs {
     /// poll with what a wake-up by the kernel costs on this machine now
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     explain: bool,
-}
-
-/// The knobs of every crate, with the crate's name.
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Knob)> {
-    let tables: [(&'static str, &'static [Knob]); 3] =
-        [("marcel", marcel::KNOBS), ("pioman", pioman::KNOBS), ("newmad", newmad::KNOBS)];
-    tables.into_iter().flat_map(|(krate, knobs)| knobs.iter().map(move |knob| (krate, knob)))
-}
-
-/// The knob of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Knob> {
-    all().map(|(_, knob)| knob).find(|knob| knob.name == name)
-}
-
-/// A command-line parser that accepts the words which the knob accepts.
-pub(crate) fn values_of(name: &'static str) -> PossibleValuesParser {
-    match find(name).map(|knob| knob.kind) {
-        Some(Kind::Word(words)) => PossibleValuesParser::new(words),
-        _ => PossibleValuesParser::new(std::iter::empty::<&str>()),
-    }
 }
 
 /// Where a value comes from, and the value; or what is wrong with it.
@@ -142,7 +122,10 @@ mod tests {
     #[test]
     fn the_oversubscribed_switch_sets_knobs_that_exist() {
         for (name, value) in OVERSUBSCRIBED {
-            find(name).unwrap_or_else(|| panic!("{name} is no knob")).check(value).unwrap();
+            mad_bench::knobs::find(name)
+                .unwrap_or_else(|| panic!("{name} is no knob"))
+                .check(value)
+                .unwrap();
         }
     }
 }

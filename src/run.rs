@@ -1,4 +1,4 @@
-//! `mad run`: the command line around [`crate::launch`].
+//! `mad run`: the command line around [`mad_launch`].
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::knobs;
-use crate::launch::{self, Failure, Job, Stream};
-use crate::out::{Exit, Outcome, complain};
+use mad_bench::out::{Exit, Outcome, complain};
+use mad_launch::{Failure, Job, Stream};
 
 /// Most processes that one `mad run` starts.
 const RANKS_MAX: i64 = 4096;
@@ -41,19 +41,19 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DRIVER", value_parser = ["shm", "tcp", "local"])]
     driver: Option<String>,
     /// How green threads are run (sets MARCEL_MODE)
-    #[arg(long, value_name = "MODE", value_parser = knobs::values_of("MARCEL_MODE"))]
+    #[arg(long, value_name = "MODE", value_parser = mad_bench::knobs::values_of("MARCEL_MODE"))]
     mode: Option<String>,
     /// More processes than cores: waits sleep instead of polling, one virtual processor per process
     #[arg(long)]
     oversubscribed: bool,
     /// End the job after this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = mad_bench::out::seconds)]
     timeout: Option<Duration>,
     /// When --timeout ends the job, have each process write first what every thread of it does (SIGQUIT)
     #[arg(long, requires = "timeout")]
     dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = mad_bench::out::seconds)]
     grace: Duration,
     /// Begin every line of output with the rank that wrote it, and never mix lines
     #[arg(long)]
@@ -68,15 +68,6 @@ pub(crate) struct RunArgs {
     /// The program (a path, or a name to be found in PATH), and its arguments
     #[arg(value_name = "PROGRAM [ARGS]", required = true, trailing_var_arg = true)]
     command: Vec<OsString>,
-}
-
-/// A duration given in seconds, fractions allowed.
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
-    if !(0.0..=1e9).contains(&seconds) {
-        return Err("not between 0 and 1000000000 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Runs the job that the command line describes.
@@ -138,8 +129,9 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
             }
         }
     };
-    let on_line: Option<launch::OnLine<'_>> = if args.tag_output { Some(&mut tag) } else { None };
-    match launch::run(&job, on_line, &mut complain) {
+    let on_line: Option<mad_launch::OnLine<'_>> =
+        if args.tag_output { Some(&mut tag) } else { None };
+    match mad_launch::run(&job, on_line, &mut complain) {
         Ok(()) => Ok(()),
         Err(Failure::Start(why)) => Err(Exit::Failed(format!("run: {why}"))),
         Err(Failure::Run { code, .. }) => Err(Exit::Code(code)),

@@ -6,7 +6,7 @@ use clap::Args;
 use marcel::topology::{self, Cache, Level, Node, Topology};
 use serde_json::json;
 
-use crate::out::{self, Exit, Outcome};
+use mad_bench::out::{self, Exit, Outcome};
 
 /// Options of `mad topo`.
 #[derive(Args, Debug)]
@@ -37,7 +37,7 @@ struct View {
 impl View {
     fn new() -> Result<View, marcel::Error> {
         let topology = Topology::current()?;
-        let asked = crate::knobs::find("MARCEL_NVP").map_or(Ok(None), |knob| knob.int())?;
+        let asked = mad_bench::knobs::find("MARCEL_NVP").map_or(Ok(None), |knob| knob.int())?;
         let vps = asked.map_or_else(|| topology.vp_count(), |n| n as usize);
         Ok(View {
             placement: topology.cores_for(vps, None)?,

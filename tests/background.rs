@@ -1,5 +1,5 @@
 //! What the library does beside a program costs the program next to nothing. The program is the one that showed when it did
-//! not: two ranks compute, exchange halos, agree on a sum, and compute again (`peers/mpi/halo.c`, and the same over newmad).
+//! not: two ranks compute, exchange halos, agree on a sum, and compute again (`mad-bench-rs/peers/mpi/halo.c`, and the same over newmad).
 
 mod common;
 
@@ -12,7 +12,7 @@ use common::madmpi::{compile, prefix};
 use common::{err, mad, out};
 
 const STEPS: &str = "1000";
-const HALO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/mpi/halo.c");
+const HALO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mad-bench-rs/peers/mpi/halo.c");
 
 /// What `PIOM_STATS` told of all processes of a job.
 #[derive(Debug, Default)]

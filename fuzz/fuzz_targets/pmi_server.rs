@@ -1,9 +1,7 @@
-//! The server's side of PMI, which is part of the command.
+//! The server's side of PMI.
 #![no_main]
-#![allow(dead_code, unused_imports, missing_docs)]
 
-#[path = "../../src/launch/pmi/mod.rs"]
-mod pmi;
+use mad_launch::pmi;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let mut server = pmi::Server::new("job".into(), 3);

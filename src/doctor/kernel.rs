@@ -11,7 +11,7 @@ use marcel::plumbing::lwp;
 use pioman::FileEngine;
 
 use super::Finding;
-use crate::clock;
+use mad_bench::clock;
 
 fn last_error() -> String {
     io::Error::last_os_error().to_string()

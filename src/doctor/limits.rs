@@ -80,12 +80,12 @@ pub(super) fn hwloc() -> Finding {
 pub(super) fn clock() -> Finding {
     let source = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let source = source.unwrap_or_else(|| "unknown".into());
-    let start = crate::clock::now_ns();
+    let start = mad_bench::clock::now_ns();
     let calls = 1000;
     for _ in 0..calls {
-        std::hint::black_box(crate::clock::now_ns());
+        std::hint::black_box(mad_bench::clock::now_ns());
     }
-    let each = (crate::clock::now_ns() - start) / calls;
+    let each = (mad_bench::clock::now_ns() - start) / calls;
     let found = format!("{source}, {each} ns a reading");
     if each > 200 {
         Finding::limited(
@@ -205,23 +205,12 @@ pub(super) fn user_interrupts() -> Finding {
     let check = "user_interrupts";
     let advice = "timer signals (1-2 µs each) do the same; needs Sapphire Rapids or later and a kernel with \
                   the uintr patches";
-    match processor_has_user_interrupts() {
+    match mad_bench::clock::processor_has_user_interrupts() {
         true => {
             Finding::limited(check, "the processor has them, the kernel does not use them", advice)
         }
         false => Finding::lacking(check, "not in this processor", advice),
     }
-}
-
-/// Whether `CPUID` names them.
-pub(crate) fn processor_has_user_interrupts() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{__cpuid, __cpuid_count};
-        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx >> 5 & 1 == 1
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
 }
 
 /// Hardware counters.

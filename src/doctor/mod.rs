@@ -11,8 +11,7 @@ pub(crate) mod probe;
 use clap::Args;
 use serde::Serialize;
 
-use crate::out::{self, Outcome};
-pub(crate) use limits::processor_has_user_interrupts;
+use mad_bench::out::{self, Outcome};
 
 /// Options of `mad doctor`.
 #[derive(Args, Debug)]

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use clap::Subcommand;
 
 use super::Finding;
-use crate::out::{self, Exit, Outcome};
+use mad_bench::out::{self, Exit, Outcome};
 
 const PATTERN: u64 = 0x6d61_6420_7072_6f62;
 const WORDS: usize = 1024;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use self::read::Trace;
-use crate::out::{self, Exit, Outcome};
+use mad_bench::out::{self, Exit, Outcome};
 
 /// Options of `mad trace`.
 #[derive(Args, Debug)]

@@ -7,7 +7,7 @@ use marcel::trace::Kind;
 use super::message;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
-use crate::out;
+use mad_bench::out;
 
 /// Where a moment belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,264 @@
+//! The process beside a worker on an agent's machine: it starts the worker, and carries between it and its
+//! [stand-in](super::stand_in) at rank 0 what a launcher has with a process of its own.
+//!
+//! ```text
+//!  launcher ── PMI, pipes, signals ── stand-in ══ TCP ══ keeper ── PMI, pipes, signals ── worker
+//! ```
+//! It lives as long as the connection or the worker, whichever ends first. When the connection ends the worker is killed, and in
+//! every case what the worker has left behind, which is inherited by the keeper, as with the launcher.
+//!
+//! A worker is this very program with the arguments of a worker, and its variables are knobs: nothing else can be asked for.
+
+use std::ffi::OsString;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, RawFd};
+use std::path::Path;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use super::frame::Frame;
+use super::link::Link;
+use crate::knobs;
+use crate::out::{Exit, Outcome};
+use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Signals, Start, Stream};
+use mad_launch::{job_name, state, wait};
+
+/// The hidden subcommand that a worker is.
+const WORKER: &str = "worker";
+
+/// What a keeper is to start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Errand {
+    /// The program's arguments.
+    pub(super) args: Vec<String>,
+    /// Variables that the job sets.
+    pub(super) env: Vec<(String, String)>,
+    /// Rank and size of the job.
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Which it is of those that share the cores, and how many do.
+    pub(super) local: (u32, u32),
+}
+
+/// The hidden subcommand; its standard input is the connection.
+pub fn run() -> Outcome {
+    let failed = |what: &str, e: std::io::Error| Exit::Failed(format!("keeper: {what}: {e}"));
+    let connection = std::io::stdin().as_fd().try_clone_to_owned();
+    let connection = connection.map_err(|e| failed("standard input", e))?;
+    let mut link = Link::over(TcpStream::from(connection));
+    // SAFETY: takes no pointers. A refusal only loses the cleaning up of grandchildren.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    // What comes from a terminal is rank 0's to pass on.
+    let signals = Signals::catch().map_err(|e| failed("signals", e))?;
+    let Some(first) = first(&mut link).map_err(|e| failed("the connection", e))? else {
+        return Ok(());
+    };
+    let name = job_name();
+    let cleanup = Cleanup::before(name.clone());
+    let worker = match start(&first.0, name) {
+        Ok(worker) => worker,
+        Err(why) => {
+            let _ = link.send(&Frame::Failed(why)); // or nobody wants to know
+            return Ok(());
+        }
+    };
+    let mut keeper = Keeper { link, worker, gone: false };
+    first.1.iter().for_each(|frame| keeper.order(frame));
+    while !keeper.worker.reap() && !keeper.gone {
+        keeper.turn(&signals);
+    }
+    keeper.worker.signal(libc::SIGKILL);
+    while keeper.worker.ended.is_none() && !keeper.worker.reap() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    cleanup.processes();
+    keeper.last_words();
+    Ok(())
+}
+
+/// The errand, and what came with it; `None`: the stand-in has gone.
+fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
+    loop {
+        let Some(mut frames) = link.read()? else { return Ok(None) };
+        if frames.is_empty() {
+            continue;
+        }
+        let rest = frames.split_off(1);
+        return match frames.pop() {
+            Some(Frame::Start(errand)) => Ok(Some((errand, rest))),
+            _ => Err(std::io::Error::other("it does not begin with what is to be started")),
+        };
+    }
+}
+
+/// Starts the worker, which carries that name.
+///
+/// # Errors
+/// In a sentence, why not.
+fn start(errand: &[u8], name: String) -> Result<Rank, String> {
+    let errand: Errand = serde_json::from_slice(errand)
+        .map_err(|e| format!("what is to be started is not understood: {e}"))?;
+    if errand.args.first().is_none_or(|word| word != WORKER) {
+        return Err("only what measures is started here".into());
+    }
+    if let Some((name, _)) = errand.env.iter().find(|(name, _)| knobs::find(name).is_none()) {
+        return Err(format!("{name} is not a knob"));
+    }
+    let program = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
+    let args: Vec<OsString> = errand.args.into_iter().map(OsString::from).collect();
+    let mut env: Vec<(OsString, OsString)> =
+        errand.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    env.push((MARK.into(), name.into()));
+    Rank::start(&Start {
+        program: Path::new(&program),
+        name: program.as_os_str(),
+        args: &args,
+        env: &env,
+        rank: errand.rank,
+        size: errand.size,
+        local: errand.local,
+        capture: true,
+    })
+    .map_err(|e| format!("{} cannot be started: {e}", program.display()))
+}
+
+struct Keeper {
+    link: Link,
+    worker: Rank,
+    /// The other side is.
+    gone: bool,
+}
+
+impl Keeper {
+    /// Waits for something and passes it on.
+    fn turn(&mut self, signals: &Signals) {
+        let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let mut fds = vec![readable(signals.fd()), readable(self.link.fd())];
+        let pmi = self.worker.connection.as_ref();
+        let mut pmi_fd = readable(pmi.map_or(-1, |pmi| pmi.fd()));
+        if pmi.is_some_and(|pmi| pmi.has_unsent()) {
+            pmi_fd.events |= libc::POLLOUT;
+        }
+        fds.push(pmi_fd);
+        fds.extend(self.worker.outputs.iter().map(|output| readable(output.fd())));
+        wait(&mut fds, None);
+        let ready: Vec<RawFd> = fds.iter().filter(|fd| fd.revents != 0).map(|fd| fd.fd).collect();
+        // SIGCHLD is what counts, and the caller looks by itself.
+        while signals.next().is_some() {}
+        for fd in &ready[..] {
+            if let Some(at) = self.worker.outputs.iter().position(|output| output.fd() == *fd) {
+                self.output(at);
+            }
+        }
+        if ready.contains(&pmi_fd.fd) {
+            self.pmi();
+        }
+        if ready.contains(&self.link.fd()) {
+            match self.link.read() {
+                Ok(Some(frames)) => frames.iter().for_each(|frame| self.order(frame)),
+                Ok(None) | Err(_) => self.gone = true,
+            }
+        }
+    }
+
+    fn send(&mut self, frame: &Frame) {
+        self.gone |= self.link.send(frame).is_err();
+    }
+
+    /// Does what the stand-in says.
+    fn order(&mut self, frame: &Frame) {
+        match frame {
+            Frame::Pmi(bytes) => {
+                if let Some(pmi) = &mut self.worker.connection {
+                    let _ = pmi.send(bytes); // if it reads nothing, its time limit comes
+                }
+            }
+            // It would end the worker: then what the kernel knows is said, as the launcher does of its own.
+            Frame::Signal(libc::SIGQUIT) if !state::catches(self.worker.pid(), libc::SIGQUIT) => {
+                let mut text = format!("{}\n", state::of(self.worker.pid())).into_bytes();
+                text.extend_from_slice(DUMP_END);
+                text.push(b'\n');
+                self.send(&Frame::Err(text));
+            }
+            Frame::Signal(number) => self.worker.signal(*number),
+            _ => self.gone = true,
+        }
+    }
+
+    fn pmi(&mut self) {
+        let Some(pmi) = &mut self.worker.connection else { return };
+        let _ = pmi.send(b"");
+        match pmi.read() {
+            Some(bytes) if bytes.is_empty() => {}
+            Some(bytes) => self.send(&Frame::Pmi(bytes)),
+            None => {
+                self.worker.connection = None;
+                self.send(&Frame::PmiClosed);
+            }
+        }
+    }
+
+    /// Passes on what the worker has written to one of its pipes, line by line.
+    fn output(&mut self, at: usize) {
+        let output = &mut self.worker.outputs[at];
+        let stream = output.stream();
+        let mut text = Vec::new();
+        let closed = output.read(|line| {
+            text.extend_from_slice(line);
+            text.push(b'\n');
+            Ok(())
+        });
+        if !matches!(closed, Ok(false)) {
+            drop(self.worker.outputs.swap_remove(at));
+        }
+        for piece in text.chunks(super::frame::LONGEST) {
+            self.send(&match stream {
+                Stream::Out => Frame::Out(piece.to_vec()),
+                Stream::Err => Frame::Err(piece.to_vec()),
+            });
+        }
+    }
+
+    /// After the worker's end: what it still had said, and how it ended.
+    fn last_words(&mut self) {
+        let until = Instant::now() + DRAIN;
+        while let Some(fd) = self.worker.outputs.first().map(|output| output.fd()) {
+            let mut poll = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+            if !wait(&mut poll, Some(until.saturating_duration_since(Instant::now()))) {
+                break;
+            }
+            self.output(0);
+        }
+        // Abort, finalize: the launcher wants to know.
+        self.pmi();
+        if let Some(end) = self.worker.ended {
+            let pid = self.worker.pid();
+            self.send(&Frame::Ended(end, pid));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errand: &str) -> String {
+        start(errand.as_bytes(), "test".into()).err().expect("it was started")
+    }
+
+    #[test]
+    fn nothing_but_a_worker_with_knobs_is_started() {
+        let errand = |args: &str, env: &str| {
+            format!(r#"{{"args":[{args}],"env":[{env}],"rank":1,"size":2,"local":[0,1]}}"#)
+        };
+        for args in ["", r#""run","sh""#, r#""bench","latency""#] {
+            assert!(refused(&errand(args, "")).contains("only what measures"), "{args}");
+        }
+        let preload = errand(r#""worker","{}""#, r#"["LD_PRELOAD","/tmp/x.so"]"#);
+        assert!(refused(&preload).contains("LD_PRELOAD"));
+        for nonsense in ["", "{}", "[1,2", "\u{0}"] {
+            assert!(refused(nonsense).contains("not understood"), "{nonsense}");
+        }
+    }
+}

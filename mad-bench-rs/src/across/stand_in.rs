@@ -1,0 +1,185 @@
+//! What rank 0's launcher starts in place of a worker on another machine: it looks like one to the launcher, and carries
+//! everything to and from the worker's [keeper](super::keeper), as `ssh` does for other launchers.
+//!
+//! Its end is the worker's: the same status, or the same signal. SIGKILL, of the launcher or by its death, closes the connection,
+//! which has the keeper kill the worker.
+
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+
+use serde::{Deserialize, Serialize};
+
+use super::card::Agent;
+use super::frame::Frame;
+use super::greeting::Purpose;
+use super::keeper::Errand;
+use super::link::{Link, call};
+use crate::out::{Exit, Outcome, complain};
+use mad_launch::signals::{HAND_ON, STOP, name};
+use mad_launch::{End, Signals, wait};
+
+/// The variable in which it is told for whom it stands.
+pub(super) const VARIABLE: &str = "MAD_STAND_IN";
+
+/// For whom it stands. Its key is why this is not among the arguments, which every user of the machine can read.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Absentee {
+    /// Whose it is and where, in words.
+    pub(super) whose: String,
+    /// Whom to ask there.
+    pub(super) agent: Agent,
+    /// What of the errand is not an argument.
+    pub(super) errand: Errand,
+}
+
+/// The hidden subcommand.
+pub fn run(args: Vec<String>) -> Outcome {
+    let by_hand = |why: String| {
+        Exit::Usage(format!("stand-in: this is started by `mad bench`, not by hand: {why}"))
+    };
+    let text = std::env::var(VARIABLE).map_err(|e| by_hand(format!("{VARIABLE}: {e}")))?;
+    let mut absentee: Absentee =
+        serde_json::from_str(&text).map_err(|e| by_hand(format!("{VARIABLE}: {e}")))?;
+    absentee.errand.args = args;
+    let pmi = pmi().ok_or_else(|| by_hand("PMI_FD is no open descriptor".into()))?;
+    let signals = Signals::catch().map_err(|e| Exit::Failed(format!("stand-in: signals: {e}")))?;
+    seem_to_catch(libc::SIGQUIT);
+    let lost = |why: String| {
+        Exit::Failed(format!("bench: the process manager's {} {why}", absentee.whose))
+    };
+    let stream = call(&absentee.agent, Purpose::Worker).map_err(|e| {
+        lost(format!(
+            "the rank of the process manager there does not answer at {}: {e}",
+            absentee.agent.address
+        ))
+    })?;
+    let errand = serde_json::to_vec(&absentee.errand).map_err(|e| by_hand(e.to_string()))?;
+    let mut stand_in = StandIn { link: Link::over(stream), pmi: Some(pmi) };
+    let gone = || lost("is gone".into());
+    stand_in.link.send(&Frame::Start(errand)).map_err(|_| gone())?;
+    loop {
+        match stand_in.turn(&signals) {
+            Ok(None) => {}
+            Ok(Some(Last::Gone)) => return Err(gone()),
+            Ok(Some(Last::Failed(why))) => return Err(lost(format!("starts nothing: {why}"))),
+            Ok(Some(Last::Ended(End::Code(0), _))) => return Ok(()),
+            Ok(Some(Last::Ended(End::Code(code), _))) => {
+                return Err(Exit::Code(u8::try_from(code).unwrap_or(1)));
+            }
+            Ok(Some(Last::Ended(End::Signal(signal), pid))) => {
+                let whose = &absentee.whose;
+                complain(&format!("process {pid} of {whose} was killed by {}", name(signal)));
+                drop(signals);
+                return Err(end_by(signal));
+            }
+            Err(e) => return Err(lost(format!("is given up: {e}"))),
+        }
+    }
+}
+
+/// The launcher's connection.
+fn pmi() -> Option<UnixStream> {
+    let fd: RawFd = std::env::var("PMI_FD").ok()?.parse().ok()?;
+    // SAFETY: no memory is passed.
+    let open = fd > 2 && unsafe { libc::fcntl(fd, libc::F_GETFD) } >= 0;
+    // SAFETY: it is open and was given to this process, of which nothing else has been told its number.
+    open.then(|| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// Whether a process lives through a signal the launcher reads from the kernel's list of its handlers. This one reads the
+/// signal from a descriptor, so it never comes to the handler.
+fn seem_to_catch(signal: i32) {
+    extern "C" fn nothing(_: i32) {}
+    // SAFETY: the handler does nothing, which is safe in any context.
+    unsafe { libc::signal(signal, nothing as extern "C" fn(i32) as libc::sighandler_t) };
+}
+
+/// Ends this process as the worker has ended.
+fn end_by(signal: i32) -> Exit {
+    // SAFETY: no pointers are passed, and what the signal does is asked for. Nobody wants a picture of this process's memory.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+    Exit::Code(1) // a signal that ends nobody
+}
+
+/// The last that is heard.
+enum Last {
+    Ended(End, u32),
+    Failed(String),
+    Gone,
+}
+
+struct StandIn {
+    link: Link,
+    /// Until the worker closes its own.
+    pmi: Option<UnixStream>,
+}
+
+impl StandIn {
+    /// Waits for something and passes it on.
+    fn turn(&mut self, signals: &Signals) -> std::io::Result<Option<Last>> {
+        let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        let pmi = self.pmi.as_ref().map_or(-1, |pmi| pmi.as_raw_fd());
+        let mut fds = [readable(signals.fd()), readable(self.link.fd()), readable(pmi)];
+        wait(&mut fds, None);
+        let mut out = Vec::new();
+        while let Some(signal) = signals.next() {
+            if STOP.contains(&signal.number) || HAND_ON.contains(&signal.number) {
+                out.push(Frame::Signal(signal.number));
+            }
+        }
+        if fds[2].revents != 0 {
+            out.extend(self.ask_launcher());
+        }
+        // If the other side is gone, its last words may still be there to be read.
+        for frame in &out {
+            let _ = self.link.send(frame);
+        }
+        if fds[1].revents == 0 {
+            return Ok(None);
+        }
+        let Some(frames) = self.link.read()? else { return Ok(Some(Last::Gone)) };
+        for frame in frames {
+            match frame {
+                Frame::Pmi(bytes) => self.tell_launcher(&bytes)?,
+                Frame::PmiClosed => self.pmi = None,
+                Frame::Out(bytes) => {
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(&bytes)?;
+                    out.flush()?;
+                }
+                Frame::Err(bytes) => std::io::stderr().lock().write_all(&bytes)?,
+                Frame::Ended(end, pid) => return Ok(Some(Last::Ended(end, pid))),
+                Frame::Failed(why) => return Ok(Some(Last::Failed(why))),
+                Frame::Start(_) | Frame::Signal(_) => {
+                    return Err(std::io::Error::other("it says what only a stand-in says"));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn ask_launcher(&mut self) -> Option<Frame> {
+        use std::io::Read;
+        let mut buffer = [0; 16384];
+        match self.pmi.as_mut()?.read(&mut buffer) {
+            Ok(n) if n > 0 => Some(Frame::Pmi(buffer[..n].to_vec())),
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => None,
+            _ => {
+                self.pmi = None;
+                None
+            }
+        }
+    }
+
+    fn tell_launcher(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.pmi {
+            Some(pmi) => pmi.write_all(bytes),
+            None => Ok(()),
+        }
+    }
+}

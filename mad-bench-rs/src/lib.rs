@@ -1,0 +1,20 @@
+//! The experiments of `mad`: what they measure, in which processes, beside which other libraries; the report about them; and
+//! their way across machines.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`report`] | all experiments in one page |
+//! | [`demo`], [`sample`] | the main result in a minute; the networks measured, for sessions to choose by |
+//! | [`bench`] | the experiments and what runs them |
+//! | [`across`] | workers on other machines |
+//! | [`out`] | what a command prints, and how it ends |
+//! | [`knobs`], [`clock`] | the knobs of all crates; the clock, and what the processor offers |
+
+pub mod across;
+pub mod bench;
+pub mod clock;
+pub mod demo;
+pub mod knobs;
+pub mod out;
+pub mod report;
+pub mod sample;

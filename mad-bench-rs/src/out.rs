@@ -1,0 +1,100 @@
+//! Where the command writes, and how a command ends.
+//!
+//! `println!` panics when nobody reads: everything goes through [`print()`], which turns that into
+//! [`Exit::BrokenPipe`].
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Why a command ends without success.
+#[derive(Clone, Debug)]
+pub enum Exit {
+    /// Wrong usage: exit status 2.
+    Usage(String),
+    /// It failed, for this reason: exit status 1.
+    Failed(String),
+    /// It failed and has said why.
+    Code(u8),
+    /// Nobody reads the output: not an error, and nobody to tell.
+    BrokenPipe,
+}
+
+/// What every subcommand gives.
+pub type Outcome = Result<(), Exit>;
+
+/// Exit status of what Ctrl-C or a signal like it ended: 128 and the signal's number.
+pub const INTERRUPTED: u8 = 130;
+
+impl Exit {
+    /// Says the reason and gives the exit status.
+    pub fn report(self) -> ExitCode {
+        match self {
+            Exit::Usage(why) => {
+                complain(&format!("error: {why}\n\nFor more information, try 'mad --help'."));
+                ExitCode::from(2)
+            }
+            Exit::Failed(why) => {
+                complain(&format!("mad: {why}"));
+                ExitCode::FAILURE
+            }
+            Exit::Code(code) => ExitCode::from(code),
+            Exit::BrokenPipe => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl From<io::Error> for Exit {
+    fn from(error: io::Error) -> Exit {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
+            _ => Exit::Failed(format!("standard output: {error}")),
+        }
+    }
+}
+
+/// Writes to standard output, at once.
+///
+/// # Errors
+/// [`Exit::BrokenPipe`] when nobody reads.
+pub fn print(text: &str) -> Outcome {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a line to standard error; when that fails there is nobody to tell.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+const STYLE: comfy_table::TableStyle =
+    comfy_table::presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none());
+
+/// A table in the one style that the command uses.
+pub fn table(header: &[&str]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table
+        .load_style(STYLE)
+        .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
+        .set_header(header.iter().copied());
+    if !table.is_tty() {
+        table.set_width(140);
+    }
+    table
+}
+
+/// A duration given in seconds, fractions allowed.
+///
+/// # Errors
+/// `text` is no number of seconds up to a billion; which, in words.
+pub fn seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    if !(0.0..=1e9).contains(&seconds) {
+        return Err("not between 0 and 1000000000 seconds".into());
+    }
+    Ok(std::time::Duration::from_secs_f64(seconds))
+}

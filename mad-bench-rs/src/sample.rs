@@ -1,0 +1,299 @@
+//! `mad sample`: how long messages take over each rail and by each protocol, for sessions to choose by.
+//!
+//! The ping-pong of `mad bench latency` between two processes, with the protocol forced: a rendezvous threshold beyond
+//! every size (eager) or of zero (stream; with cross-memory attach: pull). Rounds are interleaved, so that a drift
+//! of the machine hits all alike, and medians are kept. What is written is described in `newmad::sampling`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use newmad::sampling::{Protocol, Sampling, default_path};
+
+use crate::bench::config::Config;
+use crate::bench::drive::bar;
+use crate::bench::present::machine;
+use crate::bench::results::{Metric, Results};
+use crate::bench::worker::{Record, Spec};
+use crate::out::{self, Exit, Outcome, complain};
+use mad_launch::{Failure, Job, Stream};
+
+const METRIC: Metric = Metric {
+    name: "half_round_trip",
+    unit: "us",
+    help: "half the time of a message there and back",
+};
+const SIZES: [u64; 13] = [
+    4, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144, 524_288, 1_048_576, 4_194_304,
+];
+/// The rendezvous threshold under which every size that is sent so is eager: the largest there is.
+const EAGER: u64 = 1 << 20;
+/// Less is not worth asking for.
+const ASKED: u64 = 1024;
+/// Most time for one job.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Options of `mad sample`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Sessions read the file when they open and take from it from which size on a message is asked for first
+(NMAD_RDV_THRESHOLD), and how large messages are shared over several rails. See NMAD_SAMPLING in `mad knobs`.
+
+Examples:
+  mad sample                                            this machine's file, for shm and tcp
+  NMAD_TCP_ADDRESS=10.0.0.1,10.0.1.1 mad sample --driver tcp+tcp
+  mad sample --json --output /tmp/figures.txt
+
+With --json: one object per measured point on standard output, as `mad bench` has them, and nothing else.")]
+pub struct SampleArgs {
+    /// Rails to measure, as NMAD_DRIVER has them
+    #[arg(long, value_name = "RAILS", default_value = "shm+tcp")]
+    driver: String,
+    /// Samples per point and round; fewer of large messages
+    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    iters: u64,
+    /// Rounds; each measures everything once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+    /// The file to write (NMAD_SAMPLING, else newmad/sampling-HOST.txt in $XDG_CACHE_HOME or ~/.cache)
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// JSON lines instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// A rail and a protocol: what a job measures.
+struct Way {
+    rail: String,
+    protocol: Protocol,
+    env: Vec<(OsString, OsString)>,
+    /// Numbers of its points.
+    points: Vec<usize>,
+}
+
+/// Measures, shows and writes.
+pub fn run(args: &SampleArgs) -> Outcome {
+    let output = output(args)?;
+    let mut points = Vec::new();
+    let ways = ways(&args.driver, &mut points)?;
+    let mut results = Results::new(points, args.rounds as usize);
+    let bar = bar(args.rounds * ways.len() as u64);
+    for round in 0..args.rounds as usize {
+        for turn in 0..ways.len() {
+            let way = &ways[(turn + round) % ways.len()];
+            bar.set_message(format!("{}, {}", way.rail, way.protocol.name()));
+            let done = measure(way, args.iters, round, &mut results, &mut |text| {
+                bar.suspend(|| complain(text));
+            });
+            if let Err(exit) = done {
+                bar.finish_and_clear();
+                return Err(exit);
+            }
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let sampling = sampling(&ways, &results);
+    sampling
+        .write(&output)
+        .map_err(|error| Exit::Failed(format!("sample: {}: {error}", output.display())))?;
+    if args.json {
+        for line in results.measured("sample", &[METRIC]) {
+            let line =
+                serde_json::to_string(&line).map_err(|e| Exit::Failed(format!("sample: {e}")))?;
+            out::print(&line)?;
+        }
+        return Ok(());
+    }
+    out::print(&shown(&sampling))?;
+    out::print(&format!("{}\nwritten to {}", machine(), output.display()))
+}
+
+/// Where the figures go.
+fn output(args: &SampleArgs) -> Result<PathBuf, Exit> {
+    let knob = std::env::var_os("NMAD_SAMPLING")
+        .filter(|value| !["", "now", "off"].iter().any(|word| value == word));
+    args.output.clone().or(knob.map(PathBuf::from)).or_else(default_path).ok_or_else(|| {
+        Exit::Usage("sample: neither XDG_CACHE_HOME nor HOME is set: give --output FILE".into())
+    })
+}
+
+/// What is to be measured.
+fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
+    let addresses = std::env::var("NMAD_TCP_ADDRESS").unwrap_or_default();
+    let mut addresses = addresses.split(',').map(str::trim).filter(|one| !one.is_empty()).cycle();
+    let mut ways = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for driver in rails.split(['+', ',']).map(str::trim) {
+        let protocols = match driver {
+            "shm" if newmad::cma_works().is_ok() => &Protocol::ALL[..],
+            "shm" | "tcp" => &[Protocol::Eager, Protocol::Stream],
+            _ => {
+                return Err(Exit::Usage(format!(
+                    "sample: there is no rail '{driver}' between processes: take shm, tcp or both"
+                )));
+            }
+        };
+        seen.push(driver);
+        let rail = match seen.iter().filter(|other| **other == driver).count() {
+            1 => driver.to_owned(),
+            number => format!("{driver}.{number}"),
+        };
+        let address = if driver == "tcp" { addresses.next() } else { None };
+        for &protocol in protocols {
+            let first = points.len();
+            let fits = |size: &u64| match protocol {
+                Protocol::Eager => *size <= EAGER / 2,
+                Protocol::Stream | Protocol::Pull => *size >= ASKED,
+            };
+            points.extend(SIZES.into_iter().filter(fits).map(|size| {
+                let point = Config::default().with("driver", rail.as_str());
+                point.with("protocol", protocol.name()).with("size", size)
+            }));
+            let threshold = if protocol == Protocol::Eager { EAGER } else { 0 };
+            let mut env: Vec<(OsString, OsString)> = vec![
+                ("NMAD_DRIVER".into(), driver.into()),
+                ("NMAD_RDV_THRESHOLD".into(), threshold.to_string().into()),
+                ("NMAD_SAMPLING".into(), "off".into()),
+            ];
+            if protocol != Protocol::Eager {
+                let pull = if protocol == Protocol::Pull { "1" } else { "0" };
+                env.push(("NMAD_CMA".into(), pull.into()));
+            }
+            env.extend(address.map(|address| ("NMAD_TCP_ADDRESS".into(), address.into())));
+            ways.push(Way {
+                rail: rail.clone(),
+                protocol,
+                env,
+                points: (first..points.len()).collect(),
+            });
+        }
+    }
+    Ok(ways)
+}
+
+/// Runs one job: all sizes of a way.
+fn measure(
+    way: &Way,
+    iters: u64,
+    round: usize,
+    results: &mut Results,
+    say: &mut dyn FnMut(&str),
+) -> Result<(), Exit> {
+    let failed = |why: String| Exit::Failed(format!("sample: {why}"));
+    let program = std::env::current_exe()
+        .map_err(|e| failed(format!("the path of this program cannot be found: {e}")))?;
+    let spec = Spec {
+        bench: "latency".into(),
+        points: way
+            .points
+            .iter()
+            .map(|&at| (at, results.points[at].with("library", "newmad")))
+            .collect(),
+        iters,
+        peers_dir: None,
+    };
+    let spec = serde_json::to_string(&spec).map_err(|e| failed(e.to_string()))?;
+    let job = Job {
+        program: program.into(),
+        args: vec!["worker".into(), spec.into()],
+        ranks: 2,
+        env: way.env.clone(),
+        places: Vec::new(),
+        timeout: Some(TIMEOUT),
+        dump_on_timeout: false,
+        grace: GRACE,
+        who: "mad sample",
+    };
+    let mut lines = Vec::new();
+    let mut on_line = |rank: u32, stream: Stream, line: &[u8]| {
+        match (rank, stream, serde_json::from_slice(line)) {
+            (0, Stream::Out, Ok(Record::Samples(point, metric, samples))) => {
+                if metric == METRIC.name && way.points.contains(&point) {
+                    results.add(point, METRIC.name, round, &samples);
+                }
+            }
+            (0, Stream::Out, Ok(Record::Progress(_))) => {}
+            _ => lines.push(format!("[{rank}] {}", String::from_utf8_lossy(line))),
+        }
+        Ok(())
+    };
+    let ended = mad_launch::run(&job, Some(&mut on_line), say);
+    lines.iter().for_each(|line| say(line));
+    match ended {
+        Ok(()) => Ok(()),
+        Err(Failure::Run { .. }) => Err(Exit::Code(1)),
+        Err(other) => Err(failed(other.to_string())),
+    }
+}
+
+/// Medians, as sessions want them.
+fn sampling(ways: &[Way], results: &Results) -> Sampling {
+    let mut sampling = Sampling::new();
+    for way in ways {
+        for &point in &way.points {
+            let point = &results.points[point];
+            if let Some(us) = results.median(METRIC.name, |other| other == point) {
+                let (bytes, ns) = (point.number("size"), (us * 1000.0).round() as u64);
+                sampling.add(&way.rail, way.protocol, bytes, ns);
+            }
+        }
+    }
+    sampling
+}
+
+/// A table of times and bandwidths, and what follows from them.
+fn shown(sampling: &Sampling) -> String {
+    let mut table = out::table(&["rail", "protocol", "bytes", "half round trip", "bandwidth"]);
+    let mut rails: Vec<&str> = Vec::new();
+    for (rail, protocol, curve) in sampling.curves() {
+        if !rails.contains(&rail) {
+            rails.push(rail);
+        }
+        for &(bytes, ns) in curve.points() {
+            table.add_row([
+                rail.to_owned(),
+                protocol.name().to_owned(),
+                bytes.to_string(),
+                format!("{:.2} us", ns as f64 / 1000.0),
+                format!("{:.0} MB/s", bytes as f64 * 1000.0 / ns as f64),
+            ]);
+        }
+    }
+    let mut text = format!("{table}\n");
+    for rail in rails {
+        if let Some(threshold) = sampling.threshold(rail, true) {
+            text.push_str(&format!(
+                "{rail}: messages of more than {threshold} bytes are asked for first\n"
+            ));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rail_is_measured_by_every_protocol_that_it_has() {
+        let mut points = Vec::new();
+        let ways = ways("shm+tcp,tcp", &mut points).unwrap();
+        let of = |rail: &str| ways.iter().filter(|way| way.rail == rail).count();
+        assert_eq!((of("tcp"), of("tcp.2")), (2, 2));
+        assert!(of("shm") >= 2);
+        let all: usize = ways.iter().map(|way| way.points.len()).sum();
+        assert_eq!(all, points.len());
+        for way in &ways {
+            for &point in &way.points {
+                let (text, size) = (points[point].text("protocol"), points[point].number("size"));
+                assert_eq!(text, way.protocol.name());
+                assert!(way.protocol != Protocol::Eager || size < EAGER);
+            }
+        }
+        assert!(matches!(super::ways("pigeon", &mut points), Err(Exit::Usage(_))));
+    }
+}

@@ -1,0 +1,580 @@
+//! Starts N processes on this machine, serves them PMI (version 1 or 2), and sees to it that they end together.
+//!
+//! [`run`] is the whole of `mad run`, and what `mad bench` and `mad demo` start their workers with. One
+//! thread, one `poll` over signals, PMI connections and captured output. The job's life:
+//!
+//! ```text
+//!   Running ── all ranks ended ──▶ over
+//!      │ a rank dies or fails            │ user's signal, abort, time-out, broken output
+//!      ▼                                 ▼
+//!   Grace (others notice by themselves) ─▶ Term (SIGTERM was sent) ─▶ Kill (SIGKILL was sent)
+//! ```
+//!
+//! A rank that is on another machine has a [stand-in](StandIn) here, which this crate takes for the rank itself.
+//!
+//! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
+//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, and files in `/dev/shm` that carry the job's name are
+//! removed. Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
+//! death signal is tied to the starting *thread*).
+
+mod cleanup;
+#[doc(hidden)]
+pub mod pmi;
+mod rank;
+pub mod signals;
+pub mod state;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+pub use cleanup::{Cleanup, MARK};
+use pmi::{Asked, Server};
+pub use rank::{End, Rank, Start, Stream, die_with};
+pub use signals::Signals;
+
+/// Time between SIGTERM and SIGKILL.
+const TERM_TO_KILL: Duration = Duration::from_secs(1);
+/// How long after its connection closed a rank is taken to be ending: that says more than the closing does.
+const CLOSED: Duration = Duration::from_millis(200);
+/// How long processes may take to write what their threads do, where that cannot be seen.
+const DUMP: Duration = Duration::from_secs(5);
+/// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a debug
+/// build, and whoever hangs may do so on a busy machine.
+const DUMP_SEEN: Duration = Duration::from_secs(30);
+/// What they write last.
+pub const DUMP_END: &[u8] = b"== marcel: end";
+/// How long output is still read after the last rank has ended.
+pub const DRAIN: Duration = Duration::from_millis(500);
+
+/// What to run.
+pub struct Job {
+    /// The program, as the user named it.
+    pub program: OsString,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// How many processes.
+    pub ranks: u32,
+    /// Variables set for all of them.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where each of them is; when none is given all are here and share the cores.
+    pub places: Vec<Place>,
+    /// The job is ended after this time.
+    pub timeout: Option<Duration>,
+    /// Before that, its processes are asked for what they do.
+    pub dump_on_timeout: bool,
+    /// How long the other ranks may go on after one has failed.
+    pub grace: Duration,
+    /// Who complains: the prefix of the launcher's own messages.
+    pub who: &'static str,
+}
+
+/// Where a rank is.
+pub struct Place {
+    /// What is started here when its process runs on another machine.
+    pub stand_in: Option<StandIn>,
+    /// Which it is of those that share the cores of its machine, and how many do.
+    pub local: (u32, u32),
+}
+
+/// A process that behaves as the one elsewhere does for which it stands: its PMI connection, its output, its end; signals for it
+/// reach the other.
+pub struct StandIn {
+    /// Words before the program's arguments.
+    pub words: Vec<OsString>,
+    /// Variables for it alone.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+/// Receives the ranks' output, line by line, without newlines. An error ends the job.
+pub type OnLine<'a> = &'a mut dyn FnMut(u32, Stream, &[u8]) -> io::Result<()>;
+/// Receives the launcher's own messages.
+pub type OnMessage<'a> = &'a mut dyn FnMut(&str);
+
+/// Why a job did not succeed.
+#[derive(Debug)]
+pub enum Failure {
+    /// It could not be started.
+    Start(String),
+    /// It ran and failed; the launcher's messages have said how. The code is what `mad run` exits with.
+    Run {
+        /// Exit code of the first rank that failed; 1 for a signal, a time-out, an interruption.
+        code: u8,
+        /// The reason in one sentence.
+        why: String,
+        /// The user's signal ended it.
+        interrupted: bool,
+    },
+    /// Nobody reads the output.
+    BrokenPipe,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Start(why) | Failure::Run { why, .. } => f.write_str(why),
+            Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    Grace,
+    Term,
+    Kill,
+}
+
+struct Launcher<'a> {
+    who: &'static str,
+    grace: Duration,
+    dump_on_timeout: bool,
+    /// The ranks' output comes here.
+    captured: bool,
+    /// Ranks that were asked for what their threads do, and have not said all of it.
+    asked: Option<Vec<usize>>,
+    ranks: Vec<Rank>,
+    server: Server,
+    phase: Phase,
+    /// When the next phase begins.
+    turn: Option<Instant>,
+    failure: Option<(u8, String)>,
+    interrupted: bool,
+    broken: bool,
+    message: OnMessage<'a>,
+}
+
+/// Runs the job to its end. With `on_line`, the ranks' output is captured and given to it; without, they
+/// write where the launcher does.
+///
+/// # Blocking
+/// Until every rank has ended.
+///
+/// # Errors
+/// When a rank failed, or the job could not be started. In every case no process of the job is left.
+pub fn run(
+    job: &Job,
+    mut on_line: Option<OnLine<'_>>,
+    message: OnMessage<'_>,
+) -> Result<(), Failure> {
+    let program = rank::find(&job.program).map_err(Failure::Start)?;
+    let signals = Signals::catch()
+        .map_err(|e| Failure::Start(format!("signals cannot be read from a descriptor: {e}")))?;
+    // SAFETY: takes no pointers. Refusal (kernels before 3.4) only loses the cleaning up of grandchildren.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    let name = job_name();
+    let mut launcher = Launcher {
+        who: job.who,
+        grace: job.grace,
+        dump_on_timeout: job.dump_on_timeout,
+        captured: on_line.is_some(),
+        asked: None,
+        ranks: Vec::with_capacity(job.ranks as usize),
+        server: Server::new(name.clone(), job.ranks),
+        phase: Phase::Running,
+        turn: None,
+        failure: None,
+        interrupted: false,
+        broken: false,
+        message,
+    };
+    let cleanup = Cleanup::before(name.clone());
+    let mut env = job.env.clone();
+    env.push((MARK.into(), name.into()));
+    for rank in 0..job.ranks {
+        let place = job.places.get(rank as usize);
+        let (mut args, mut env) = (job.args.clone(), env.clone());
+        if let Some(stand_in) = place.and_then(|place| place.stand_in.as_ref()) {
+            args.splice(..0, stand_in.words.iter().cloned());
+            env.extend(stand_in.env.iter().cloned());
+        }
+        let start = Start {
+            program: &program,
+            name: &job.program,
+            args: &args,
+            env: &env,
+            rank,
+            size: job.ranks,
+            local: place.map_or((rank, job.ranks), |place| place.local),
+            capture: on_line.is_some(),
+        };
+        match Rank::start(&start) {
+            Ok(rank) => launcher.ranks.push(rank),
+            Err(e) => {
+                launcher.phase = Phase::Kill;
+                launcher.signal(libc::SIGKILL);
+                launcher.wait_for_all();
+                return Err(Failure::Start(start_error(job, rank, &e)));
+            }
+        }
+    }
+    let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
+    launcher.serve(&signals, deadline, &mut on_line);
+    cleanup.processes();
+    launcher.drain(&mut on_line);
+    drop(cleanup);
+    if launcher.broken {
+        return Err(Failure::BrokenPipe);
+    }
+    match launcher.failure.take() {
+        None => Ok(()),
+        Some((code, why)) => Err(Failure::Run { code, why, interrupted: launcher.interrupted }),
+    }
+}
+
+fn start_error(job: &Job, rank: u32, e: &io::Error) -> String {
+    let program = job.program.to_string_lossy();
+    match e.raw_os_error() {
+        Some(libc::ENOENT) => format!(
+            "program {program} is there but cannot be started: the interpreter or loader that it names is missing"
+        ),
+        Some(libc::ENOEXEC) => {
+            format!("program {program} is neither a program nor a script with a #! line")
+        }
+        Some(libc::EAGAIN) => format!(
+            "no more processes for this user after rank {rank} of {}: raise `ulimit -u`, or start fewer",
+            job.ranks
+        ),
+        Some(libc::EMFILE | libc::ENFILE) => format!(
+            "no more file descriptors after rank {rank} of {}: raise `ulimit -n`, or start fewer",
+            job.ranks
+        ),
+        _ => format!("rank {rank} of {program} cannot be started: {e}"),
+    }
+}
+
+/// A name that no other job on this machine has.
+pub fn job_name() -> String {
+    let nanos = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
+    format!("mad-{}-{nanos:x}", std::process::id())
+}
+
+impl Launcher<'_> {
+    fn say(&mut self, text: &str) {
+        (self.message)(&format!("{}: {text}", self.who));
+    }
+
+    fn signal(&self, signal: i32) {
+        for rank in &self.ranks {
+            rank.signal(signal);
+        }
+    }
+
+    fn serve(
+        &mut self,
+        signals: &Signals,
+        mut deadline: Option<Instant>,
+        on_line: &mut Option<OnLine<'_>>,
+    ) {
+        let mut stops = 0;
+        // A rank may have ended before its SIGCHLD could be read.
+        self.reap();
+        while self.ranks.iter().any(|rank| rank.ended.is_none()) {
+            let now = Instant::now();
+            if deadline.is_some_and(|at| at <= now) {
+                deadline = None;
+                self.fail(1, "the job did not end within its time limit (--timeout)".into());
+                match self.dump_on_timeout && self.phase == Phase::Running {
+                    true => self.dump(),
+                    false => self.terminate(),
+                }
+            }
+            if self.turn.is_some_and(|at| at <= now) || self.have_said_all() {
+                match self.phase {
+                    Phase::Running | Phase::Grace => self.terminate(),
+                    Phase::Term | Phase::Kill => self.kill(),
+                }
+            }
+            for index in 0..self.ranks.len() {
+                if self.ranks[index].closed.is_some_and(|at| at <= now) {
+                    self.ranks[index].closed = None;
+                    self.left(index, format!("rank {index} closed its PMI connection"));
+                }
+            }
+            let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
+            let next = [deadline, self.turn, closed].into_iter().flatten().min();
+            let ready = self.poll(signals, next);
+            if ready.signals {
+                while let Some(signal) = signals.next() {
+                    if signals::STOP.contains(&signal.number) {
+                        stops += 1;
+                        self.stopped(signal, stops);
+                    } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
+                        self.signal(signal.number);
+                    }
+                }
+            }
+            // Output first: what a rank said before it died explains why.
+            for (rank, fd) in ready.outputs {
+                self.output(rank, fd, on_line);
+            }
+            for rank in ready.connections {
+                self.talk(rank);
+            }
+            self.reap();
+        }
+    }
+
+    fn stopped(&mut self, signal: signals::Signal, count: u32) {
+        let name = signals::name(signal.number);
+        self.interrupted = true;
+        if count == 1 {
+            self.fail(1, format!("interrupted by {name}"));
+            if !signal.from_terminal {
+                self.signal(signal.number);
+            }
+            self.phase = self.phase.max(Phase::Grace);
+            self.turn = Some(Instant::now() + self.grace);
+        } else {
+            self.say("interrupted again: killing the job");
+            self.kill();
+        }
+    }
+
+    /// Has every process write what its threads do, and ends the job when they have had the time. Of those that the signal
+    /// would end, the kernel's word is passed on.
+    fn dump(&mut self) {
+        let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ended.is_none());
+        let (mut asked, mut words) = (Vec::new(), Vec::new());
+        for (number, rank) in running {
+            match state::catches(rank.pid(), libc::SIGQUIT) {
+                true => {
+                    rank.signal(libc::SIGQUIT);
+                    asked.push(number);
+                }
+                false => words.push(format!("rank {number}: {}", state::of(rank.pid()))),
+            }
+        }
+        for text in &words {
+            self.say(text);
+        }
+        self.asked = Some(asked);
+        self.phase = Phase::Grace;
+        self.turn = Some(Instant::now() + if self.captured { DUMP_SEEN } else { DUMP });
+    }
+
+    /// Whether they were asked for what their threads do, and all that live have said it.
+    fn have_said_all(&mut self) -> bool {
+        let said = |asked: &Vec<usize>| asked.iter().all(|&at| self.ranks[at].ended.is_some());
+        match self.asked.as_ref().is_some_and(said) {
+            true => {
+                self.asked = None;
+                self.phase == Phase::Grace
+            }
+            false => false,
+        }
+    }
+
+    /// Notes the first failure and says it.
+    fn fail(&mut self, code: u8, why: String) {
+        self.say(&why);
+        self.failure.get_or_insert((code, why));
+    }
+
+    fn terminate(&mut self) {
+        if self.phase < Phase::Term {
+            self.phase = Phase::Term;
+            self.turn = Some(Instant::now() + TERM_TO_KILL);
+            self.signal(libc::SIGTERM);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.phase = Phase::Kill;
+        self.turn = None;
+        self.signal(libc::SIGKILL);
+    }
+
+    /// Collects the ranks that have ended. Of those that have ended meanwhile, one that was killed comes first:
+    /// it is the cause, and an exit status often what a peer made of it.
+    fn reap(&mut self) {
+        let ranks = &mut self.ranks;
+        let mut ended: Vec<usize> = (0..ranks.len()).filter(|&i| ranks[i].reap()).collect();
+        ended.sort_by_key(|&i| !matches!(self.ranks[i].ended, Some(End::Signal(_))));
+        for index in ended {
+            let Some(end) = self.ranks[index].ended else { continue };
+            // What it still said on its connection counts (abort, finalize).
+            while self.ranks[index].connection.is_some() && self.talk(index) {}
+            self.ranks[index].connection = None;
+            self.ranks[index].closed = None;
+            let words = end.words();
+            let pid = self.ranks[index].pid();
+            match end {
+                End::Code(0) => {}
+                // What the launcher itself did to it is no news.
+                End::Signal(libc::SIGTERM) if self.phase >= Phase::Term => {}
+                End::Signal(libc::SIGKILL) if self.phase == Phase::Kill => {}
+                _ if self.failure.is_some() => self.say(&format!("then rank {index} {words}")),
+                _ => {
+                    let code = match end {
+                        End::Code(code) => u8::try_from(code).unwrap_or(1),
+                        End::Signal(_) => 1,
+                    };
+                    self.fail(code, format!("rank {index} (process {pid}) {words}"));
+                    if self.ranks.iter().any(|rank| rank.ended.is_none()) {
+                        self.phase = self.phase.max(Phase::Grace);
+                        self.turn.get_or_insert(Instant::now() + self.grace);
+                    }
+                }
+            }
+            self.left(index, format!("rank {index} {words}"));
+        }
+    }
+
+    /// Reads what a rank says on its PMI connection and answers. False: nothing (more) was there.
+    fn talk(&mut self, index: usize) -> bool {
+        let Some(connection) = &mut self.ranks[index].connection else { return false };
+        let _ = connection.send(b"");
+        let Some(bytes) = connection.read() else {
+            self.ranks[index].connection = None;
+            self.ranks[index].closed = Some(Instant::now() + CLOSED);
+            return false;
+        };
+        let mut replies = Vec::new();
+        let mut abort = None;
+        let server = &mut self.server;
+        let rank = index as u32;
+        let treated = connection.frames.feed(&bytes, |message| {
+            match server.message(rank, message, &mut |to, text| replies.push((to, text)))? {
+                Asked::Nothing => {}
+                Asked::Abort { code, message } => abort = Some((code, message)),
+            }
+            Ok(server.version(rank))
+        });
+        self.reply(replies);
+        if let Err(refused) = treated {
+            self.give_up(index, &refused.to_string());
+        }
+        if let Some((code, message)) = abort {
+            let colon = if message.is_empty() { "" } else { ": " };
+            self.fail(code, format!("rank {index} aborted the job{colon}{message}"));
+            self.terminate();
+        }
+        !bytes.is_empty()
+    }
+
+    fn reply(&mut self, replies: Vec<(u32, String)>) {
+        for (to, text) in replies {
+            let to = to as usize;
+            if let Some(connection) = &mut self.ranks[to].connection
+                && !connection.send(text.as_bytes())
+            {
+                self.give_up(to, "it reads none of the answers on its PMI connection");
+            }
+        }
+    }
+
+    /// Ends a rank that broke the protocol.
+    fn give_up(&mut self, index: usize, why: &str) {
+        self.fail(1, format!("rank {index} is ended: {why}"));
+        self.ranks[index].connection = None;
+        self.ranks[index].signal(libc::SIGKILL);
+        self.phase = self.phase.max(Phase::Grace);
+        self.turn.get_or_insert(Instant::now() + self.grace);
+        self.left(index, format!("rank {index} was ended"));
+    }
+
+    fn left(&mut self, index: usize, why: String) {
+        let mut replies = Vec::new();
+        self.server.left(index as u32, why, &mut |to, text| replies.push((to, text)));
+        self.reply(replies);
+    }
+
+    fn output(&mut self, index: usize, fd: RawFd, on_line: &mut Option<OnLine<'_>>) {
+        let (Some(on_line), rank) = (on_line, &mut self.ranks[index]) else { return };
+        let Some(at) = rank.outputs.iter().position(|output| output.fd() == fd) else { return };
+        let stream = rank.outputs[at].stream();
+        let asked = &mut self.asked;
+        let read = rank.outputs[at].read(|line| {
+            if let Some(asked) = asked.as_mut().filter(|_| line == DUMP_END) {
+                asked.retain(|&other| other != index);
+            }
+            on_line(index as u32, stream, line)
+        });
+        match read {
+            Ok(false) => {}
+            Ok(true) => drop(rank.outputs.swap_remove(at)),
+            Err(_) => {
+                // As SIGPIPE would: quietly, and the whole job.
+                self.broken = true;
+                self.terminate();
+            }
+        }
+    }
+
+    /// Passes on what the ranks wrote before they ended.
+    fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
+        let until = Instant::now() + DRAIN;
+        for index in 0..self.ranks.len() {
+            while let Some(fd) = self.ranks[index].outputs.first().map(rank::Output::fd) {
+                let mut poll = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+                let left = until.saturating_duration_since(Instant::now());
+                if self.broken || !wait(&mut poll, Some(left)) {
+                    break;
+                }
+                self.output(index, fd, on_line);
+            }
+        }
+    }
+
+    fn wait_for_all(&mut self) {
+        while self.ranks.iter_mut().any(|rank| !rank.reap() && rank.ended.is_none()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn poll(&self, signals: &Signals, until: Option<Instant>) -> Ready {
+        enum What {
+            Signals,
+            Connection(usize),
+            Output(usize),
+        }
+        let mut fds = vec![libc::pollfd { fd: signals.fd(), events: libc::POLLIN, revents: 0 }];
+        let mut what = vec![What::Signals];
+        for (index, rank) in self.ranks.iter().enumerate() {
+            if let Some(connection) = &rank.connection {
+                let out = if connection.has_unsent() { libc::POLLOUT } else { 0 };
+                let fd = connection.fd();
+                fds.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
+                what.push(What::Connection(index));
+            }
+            for output in &rank.outputs {
+                fds.push(libc::pollfd { fd: output.fd(), events: libc::POLLIN, revents: 0 });
+                what.push(What::Output(index));
+            }
+        }
+        let timeout = until.map(|at| at.saturating_duration_since(Instant::now()));
+        let mut ready = Ready::default();
+        if wait(&mut fds, timeout) {
+            for (fd, what) in fds.iter().zip(what).filter(|(fd, _)| fd.revents != 0) {
+                match what {
+                    What::Signals => ready.signals = true,
+                    What::Connection(index) => ready.connections.push(index),
+                    What::Output(index) => ready.outputs.push((index, fd.fd)),
+                }
+            }
+        }
+        ready
+    }
+}
+
+#[derive(Default)]
+struct Ready {
+    signals: bool,
+    connections: Vec<usize>,
+    outputs: Vec<(usize, RawFd)>,
+}
+
+/// Waits until a descriptor is ready (true) or the time is over.
+pub fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
+    // Rounded up: a wait that ends early would spin.
+    let millis = timeout.map_or(-1, |t| t.as_micros().div_ceil(1000).min(1 << 30) as i32);
+    // SAFETY: `fds` is a valid slice of pollfd for its length.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
+    ready > 0
+}

@@ -1,0 +1,343 @@
+//! One rank of a job: how it is started, its PMI connection, its output, how it ended.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Instant;
+
+use super::pmi::Frames;
+use super::signals;
+
+/// Longest line of output that is passed on as one; longer ones are cut.
+const OUTPUT_LINE_MAX: usize = 1 << 20;
+/// Replies that a rank may leave unread.
+const UNREAD_MAX: usize = 1 << 20;
+
+/// How a rank ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl End {
+    fn of(status: ExitStatus) -> End {
+        match (status.code(), status.signal()) {
+            (Some(code), _) => End::Code(code),
+            (None, signal) => End::Signal(signal.unwrap_or(0)),
+        }
+    }
+
+    /// In words: "exited with status 3", "was killed by SIGKILL (9)".
+    pub fn words(self) -> String {
+        match self {
+            End::Code(code) => format!("exited with status {code}"),
+            End::Signal(signal) => format!("was killed by {}", signals::name(signal)),
+        }
+    }
+}
+
+/// Which of a rank's two streams a line came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Its standard output.
+    Out,
+    /// Its standard error.
+    Err,
+}
+
+/// A pipe from a rank, cut into lines.
+pub struct Output {
+    pipe: Pipe,
+    held: Vec<u8>,
+}
+
+enum Pipe {
+    Out(ChildStdout),
+    Err(ChildStderr),
+}
+
+impl Output {
+    /// The descriptor to poll.
+    pub fn fd(&self) -> RawFd {
+        match &self.pipe {
+            Pipe::Out(pipe) => pipe.as_raw_fd(),
+            Pipe::Err(pipe) => pipe.as_raw_fd(),
+        }
+    }
+
+    /// Which stream this is.
+    pub fn stream(&self) -> Stream {
+        match &self.pipe {
+            Pipe::Out(_) => Stream::Out,
+            Pipe::Err(_) => Stream::Err,
+        }
+    }
+
+    /// Reads once; every complete line goes to `each`. True: the other end is closed, and what was left
+    /// without a newline has been given too.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn read(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
+        let mut buffer = [0u8; 16384];
+        let read = match &mut self.pipe {
+            Pipe::Out(pipe) => pipe.read(&mut buffer),
+            Pipe::Err(pipe) => pipe.read(&mut buffer),
+        };
+        let bytes = match read {
+            Ok(0) => &[][..],
+            Ok(n) => &buffer[..n],
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                return Ok(false);
+            }
+            Err(_) => &[][..],
+        };
+        for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.held.extend_from_slice(piece);
+            let complete = self.held.last() == Some(&b'\n');
+            if complete || self.held.len() > OUTPUT_LINE_MAX {
+                let line = std::mem::take(&mut self.held);
+                each(line.strip_suffix(b"\n").unwrap_or(&line))?;
+            }
+        }
+        if bytes.is_empty() && !self.held.is_empty() {
+            let line = std::mem::take(&mut self.held);
+            each(&line)?;
+        }
+        Ok(bytes.is_empty())
+    }
+}
+
+/// The launcher's end of a rank's PMI connection.
+pub struct Connection {
+    stream: UnixStream,
+    /// What has arrived of a message that is not complete.
+    pub(crate) frames: Frames,
+    unsent: Vec<u8>,
+}
+
+impl Connection {
+    /// The descriptor to poll.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// Whether writability is to be polled for.
+    pub fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// What has arrived; `None` when the other end is closed.
+    pub fn read(&mut self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0u8; 16384];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => None,
+            Ok(n) => {
+                buffer.truncate(n);
+                Some(buffer)
+            }
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+            {
+                Some(Vec::new())
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Sends what can be sent now and keeps the rest. False: the rank reads nothing, give it up.
+    pub fn send(&mut self, bytes: &[u8]) -> bool {
+        self.unsent.extend_from_slice(bytes);
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(0) => break,
+                Ok(n) => drop(self.unsent.drain(..n)),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break, // full: later; closed: its end is seen by the reader
+            }
+        }
+        self.unsent.len() <= UNREAD_MAX
+    }
+}
+
+/// One started process.
+pub struct Rank {
+    child: Child,
+    /// How it ended, once it has.
+    pub ended: Option<End>,
+    /// Its PMI connection while that is open.
+    pub connection: Option<Connection>,
+    /// When its connection was closed without word that it ended: it may be about to.
+    pub closed: Option<Instant>,
+    /// Its captured streams that are still open.
+    pub outputs: Vec<Output>,
+}
+
+/// What a rank is started with.
+pub struct Start<'a> {
+    /// Program, found already (see [`find`]).
+    pub program: &'a Path,
+    /// The program's name as the user gave it: its `argv[0]`.
+    pub name: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Variables set for every rank.
+    pub env: &'a [(OsString, OsString)],
+    /// This rank's number.
+    pub rank: u32,
+    /// How many there are.
+    pub size: u32,
+    /// Which it is of those that share the cores, and how many do.
+    pub local: (u32, u32),
+    /// Whether its output is read by the launcher.
+    pub capture: bool,
+}
+
+impl Rank {
+    /// Starts the process.
+    ///
+    /// # Errors
+    /// The kernel's: no descriptors, no processes, not executable.
+    pub fn start(start: &Start<'_>) -> io::Result<Rank> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let theirs = OwnedFd::from(theirs);
+        let fd = theirs.as_raw_fd();
+        let mut command = Command::new(start.program);
+        command
+            .arg0(start.name)
+            .args(start.args)
+            .envs(start.env.iter().map(|(name, value)| (name, value)))
+            .env("PMI_FD", fd.to_string())
+            .env("PMI_RANK", start.rank.to_string())
+            .env("PMI_SIZE", start.size.to_string())
+            .env("MAD_LOCAL_RANK", start.local.0.to_string())
+            .env("MAD_LOCAL_SIZE", start.local.1.to_string());
+        for foreign in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_RANK", "PMIX_NAMESPACE"] {
+            command.env_remove(foreign);
+        }
+        if start.rank != 0 {
+            command.stdin(Stdio::null());
+        }
+        if start.capture {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let launcher = std::process::id() as i32;
+        // SAFETY: between fork and exec only async-signal-safe calls are made, on values copied into the
+        // closure; it allocates nothing.
+        unsafe {
+            command.pre_exec(move || {
+                die_with(launcher);
+                let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+                libc::sigemptyset(none.as_mut_ptr());
+                libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+                // The one descriptor that it inherits.
+                if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                Ok(())
+            });
+        }
+        let mut child = command.spawn()?;
+        let mut outputs = Vec::new();
+        if let Some(pipe) = child.stdout.take() {
+            outputs.push(Output { pipe: Pipe::Out(pipe), held: Vec::new() });
+        }
+        if let Some(pipe) = child.stderr.take() {
+            outputs.push(Output { pipe: Pipe::Err(pipe), held: Vec::new() });
+        }
+        let connection = Connection { stream: ours, frames: Frames::default(), unsent: Vec::new() };
+        Ok(Rank { child, ended: None, connection: Some(connection), closed: None, outputs })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Collects its exit status if it has ended since the last look; true then.
+    pub fn reap(&mut self) -> bool {
+        if self.ended.is_none()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            self.ended = Some(End::of(status));
+            return true;
+        }
+        false
+    }
+
+    /// Sends it a signal, if it still runs. No other process can have its id: it is reaped only here.
+    pub fn signal(&self, signal: i32) {
+        if self.ended.is_none() {
+            // SAFETY: takes no pointers.
+            unsafe { libc::kill(self.pid() as i32, signal) };
+        }
+    }
+}
+
+/// Between fork and exec: the process that is being started dies with its parent, whatever that dies of. Makes
+/// async-signal-safe calls only.
+pub fn die_with(parent: i32) {
+    // SAFETY: takes no pointers, runs nothing of the parent's.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(1); // it died before the line above
+        }
+    }
+}
+
+/// The file that `program` names: itself when it has a slash, else the first executable of that name in
+/// `PATH`.
+///
+/// # Errors
+/// A sentence that says what was looked for and where.
+pub(crate) fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
+    let shown = program.to_string_lossy();
+    if shown.is_empty() {
+        return Err("the program's name is empty".into());
+    }
+    if shown.contains('/') {
+        let path = Path::new(program);
+        return match path.metadata() {
+            Err(e) => Err(format!("program {shown}: {e}")),
+            Ok(meta) if meta.is_dir() => Err(format!("program {shown}: it is a directory")),
+            Ok(_) if !executable(path) => {
+                Err(format!("program {shown}: no permission to execute it (chmod +x?)"))
+            }
+            Ok(_) => Ok(path.into()),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|file| file.is_file() && executable(file))
+        .ok_or_else(|| {
+            let here = if Path::new(program).is_file() {
+                format!(" (there is a ./{shown}: say ./{shown} to start that)")
+            } else {
+                String::new()
+            };
+            format!(
+                "program {shown} is missing: no such executable in PATH={}{here}",
+                path.display()
+            )
+        })
+}
+
+fn executable(path: &Path) -> bool {
+    let Ok(text) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else {
+        return false;
+    };
+    // SAFETY: `text` is a C string.
+    unsafe { libc::access(text.as_ptr(), libc::X_OK) == 0 }
+}

@@ -1,0 +1,114 @@
+//! Signals as something to poll: while a job runs, the launcher's own are read from a descriptor.
+//!
+//! Rejected: handlers that set flags (they race with `poll`), and a thread that waits for signals (children
+//! are tied to the life of the thread that started them, so everything stays on one).
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Signals that end the job: they are forwarded; the second one kills.
+pub const STOP: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+/// Signals that are only handed on. SIGQUIT has each process write what its threads do; two of them end it.
+pub const HAND_ON: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
+
+/// One signal that arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: i32,
+    /// It came from the terminal, so the whole foreground process group got it already.
+    pub from_terminal: bool,
+}
+
+/// Blocks the signals in this thread and reads them from a descriptor; restores the mask when dropped.
+pub struct Signals {
+    fd: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Starts reading signals.
+    ///
+    /// # Errors
+    /// When the kernel gives no descriptor.
+    pub fn catch() -> io::Result<Signals> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are initialised by the calls before they are read.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in STOP.into_iter().chain(HAND_ON).chain([libc::SIGCHLD]) {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let fd = OwnedFd::from_raw_fd(fd);
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            Ok(Signals { fd, before: before.assume_init() })
+        }
+    }
+
+    /// The descriptor, readable when a signal is there.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Whether a signal has arrived that ends what goes on. Those that have arrived are forgotten.
+    pub fn asks_to_stop(&self) -> bool {
+        std::iter::from_fn(|| self.next()).filter(|signal| STOP.contains(&signal.number)).count()
+            > 0
+    }
+
+    /// The next signal that has arrived, if any.
+    pub fn next(&self) -> Option<Signal> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: `info` is writable for `size` bytes, and every bit pattern is a valid value of it.
+        let info = unsafe {
+            if libc::read(self.fd(), info.as_mut_ptr().cast(), size) != size as isize {
+                return None;
+            }
+            info.assume_init()
+        };
+        const SI_KERNEL: i32 = 0x80;
+        Some(Signal { number: info.ssi_signo as i32, from_terminal: info.ssi_code == SI_KERNEL })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: `before` was filled by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// A signal's name as people write it.
+pub fn name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGSYS => "SIGSYS",
+        _ => return format!("signal {signal}"),
+    };
+    format!("{name} ({signal})")
+}
