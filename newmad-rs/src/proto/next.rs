@@ -11,7 +11,7 @@ use crate::net::{Driver, MAX_PARTS};
 use crate::proto::core::Core;
 use crate::proto::wrap::{Limits, Wrapper, wrap};
 use crate::request::{Outcome, Place, Ref};
-use crate::strategy::chosen::COPIED;
+use crate::strategy::packet::COPIED;
 use crate::strategy::selection::Selection;
 use crate::strategy::{
     Chunks, Large, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, by_name,

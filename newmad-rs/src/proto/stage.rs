@@ -1,7 +1,7 @@
 //! Where a packet of several messages is made: their heads, and what is copied behind them.
 
 use crate::memory::span::Span;
-use crate::strategy::chosen::STAGE;
+use crate::strategy::packet::STAGE;
 
 /// The heads and copied messages of the packet that is being made.
 pub(crate) struct Stage(Box<[u8]>);

@@ -11,8 +11,10 @@
 //! sender makes messages faster than the track could send them one by one. A lone message finds its track quiet and
 //! leaves at once.
 
-use super::seal::Seal;
-use super::{Lone, Packet, Strategy, Waiting};
+use crate::strategy::contract::Strategy;
+use crate::strategy::contract::seal::Seal;
+use crate::strategy::message::Lone;
+use crate::strategy::packet::{Packet, Waiting};
 
 /// See the module.
 pub(crate) struct Aggreg;

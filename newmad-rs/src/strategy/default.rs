@@ -2,8 +2,9 @@
 //!
 //! For rails on which a packet costs next to nothing: shared memory.
 
-use super::seal::Seal;
-use super::{Packet, Strategy, Waiting};
+use crate::strategy::contract::Strategy;
+use crate::strategy::contract::seal::Seal;
+use crate::strategy::packet::{Packet, Waiting};
 
 /// Its name: the core need not ask it.
 pub(crate) const NAME: &str = "default";

@@ -4,8 +4,11 @@
 //! and with one tag always, so an urgent message waits for older ones of its tag. As StarPU wants it: what many tasks
 //! wait for overtakes what is only prefetched.
 
-use super::seal::Seal;
-use super::{Lone, Packet, Strategy, Waiting, aggreg};
+use crate::strategy::aggreg;
+use crate::strategy::contract::Strategy;
+use crate::strategy::contract::seal::Seal;
+use crate::strategy::message::Lone;
+use crate::strategy::packet::{Packet, Waiting};
 
 /// See the module.
 pub(crate) struct Prio;

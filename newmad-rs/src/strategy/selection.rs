@@ -4,8 +4,9 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::seal::Seal;
-use super::{Strategy, default};
+use crate::strategy::contract::Strategy;
+use crate::strategy::contract::seal::Seal;
+use crate::strategy::default;
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
 const PACKET_NS: (u64, u64) = (2_000, 20_000);

@@ -38,8 +38,12 @@
 //!
 //! Short messages, and which rail they take: as `aggreg`; the small track is the rail of lowest latency in any case.
 
-use super::seal::Seal;
-use super::{Large, Lone, MAX_RAILS, Packet, Rail, Strategy, Waiting, aggreg};
+use crate::strategy::aggreg;
+use crate::strategy::contract::Strategy;
+use crate::strategy::contract::seal::Seal;
+use crate::strategy::message::{Large, Lone, Rail};
+use crate::strategy::packet::{Packet, Waiting};
+use crate::wire::MAX_RAILS;
 
 /// See the module.
 pub(crate) struct SplitBalance;

@@ -1,10 +1,10 @@
 //! What a strategy sees and what it answers with: a window of the messages that wait, and the packet that it fills.
 //!
 //! Both are about plain numbers, so a strategy is safe code that can hold nothing back and break nothing: every
-//! [`Packet::take`] is checked against the rules of [`super`] at once, and what it refuses stays in the queue.
+//! [`Packet::take`] is checked against the rules of [`crate::strategy`] at once, and what it refuses stays in the queue.
 
-use super::{Message, WINDOW};
 use crate::net::MAX_PARTS;
+use crate::strategy::message::{Message, WINDOW};
 use crate::wire::entries;
 
 /// Messages up to this length are copied behind their heads; longer ones are sent from where they are.
