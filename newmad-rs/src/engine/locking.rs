@@ -1,10 +1,10 @@
-//! How the engine is locked, and sending beside it: see [`Locking`] and `transfer/lane.rs`.
+//! How the engine is locked, and sending beside it: see [`Locking`] and `gate/lease.rs`.
 
 use std::sync::atomic::Ordering;
 
 use pioman::plumbing::hold_wakers;
 
-use super::{Engine, LANE};
+use super::{Engine, LEASE};
 use crate::collect::lease::Lane;
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
@@ -58,8 +58,8 @@ impl Engine {
     pub(super) fn send_apart(&self, to: u32, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed; the driver copies it.
         let span = unsafe { Span::new(data.as_ptr(), data.len()) };
-        let Some(lane) = self.lanes.get(to as usize) else { return false };
-        // In this order: see `transfer/lane.rs`.
+        let Some(lane) = self.leases.get(to as usize) else { return false };
+        // In this order: see `gate/lease.rs`.
         if !self.signals.submissions.is_pending()
             && self.beside(lane, |way| way.post(tag, span)) == Some(true)
         {
@@ -69,7 +69,7 @@ impl Engine {
         let Some(mut core) = self.try_lock() else { return false };
         _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
         core.drain();
-        let sent = core.gates.recall(to) && core.send_inline(to, tag, span);
+        let sent = core.send_inline(to, tag, span);
         core.lend(to);
         sent
     }
@@ -85,7 +85,7 @@ impl Engine {
         let (done, wanted) = lane.with(f)?;
         if wanted {
             let _held = hold_wakers();
-            self.lock.leave(LANE);
+            self.lock.leave(LEASE);
         }
         Some(done)
     }
@@ -140,7 +140,7 @@ mod tests {
     fn what_wants_the_way_goes_when_it_is_left() {
         let (a, b) = lent();
         let engine = &a.inner().engine;
-        let send = engine.beside(&engine.lanes[1], |_| {
+        let send = engine.beside(&engine.leases[1], |_| {
             let send = a.isend(1, 2, vec![2; 20_000]).unwrap();
             engine.with(|core| assert!(core.gates[1].lease.is_lent() && core.gates.backlog > 0));
             send

@@ -15,7 +15,7 @@ const ROUNDS: usize = 256;
 const SELDOM: u8 = 8;
 
 impl<D: Driver> Core<D> {
-    /// Treats what others left on the submission list.
+    /// Begins what is on the submission list.
     #[inline]
     pub(crate) fn drain(&mut self) -> bool {
         if self.signals.submissions.is_empty() {
@@ -30,7 +30,7 @@ impl<D: Driver> Core<D> {
         self.gathering = true;
         let mut to = None;
         for request in self.signals.submissions.take() {
-            // SAFETY: whoever pushed it promised (`Shared::submit`) that it stays until it is finished.
+            // SAFETY: `Engine::submit`'s caller promised that it stays until it is finished.
             let request = unsafe { Ref::new(request) };
             to = (request.op == Op::Send).then_some(request.peer).or(to);
             self.start(request);
@@ -78,8 +78,8 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// As `progress`, by somebody who waits for a message from there and looks again at once: where there are several links,
-    /// mostly at the one over which it has to come. To ask a second network each time costs as much as the first.
+    /// As `progress`, for a caller that waits for a message from there and polls again at once: where there are several links,
+    /// mostly the one over which it has to come. To ask a second network each time costs as much as the first.
     #[inline]
     pub(crate) fn poll_once(&mut self, from: u32) -> bool {
         match self.gates.rails.len() {
@@ -135,7 +135,7 @@ impl<D: Driver> Core<D> {
         false
     }
 
-    /// Ends the sleep of whoever armed.
+    /// Ends the sleep of the thread that armed.
     pub(crate) fn wake_oneself(&mut self) {
         self.signals.self_wakes.fetch_add(1, Ordering::Relaxed);
         marcel::trace::record(marcel::trace::Kind::SelfWake, 0, 0);
@@ -170,7 +170,7 @@ impl<D: Driver> Core<D> {
             for rail in rails(self.gates[peer as usize].open) {
                 any |= self.take_from(rail, peer);
             }
-            // Unless it was buried, and another is in its place.
+            // Unless it has failed, and another is in its place.
             at += usize::from(self.gates.connected.get(at) == Some(&peer));
         }
         if !self.copies.is_empty() {

@@ -1,0 +1,75 @@
+//! The engine as the I/O manager sees it.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use pioman::Source;
+
+use crate::engine::{ARM, Engine, POLL};
+use crate::sys::KeepErrno;
+
+// SAFETY: the engine's rules (see `core`): nothing is allocated or freed, only try-locks are taken, `errno` is kept; a
+// test with an aborting allocator holds it to that.
+unsafe impl Source for Engine {
+    fn name(&self) -> &str {
+        "newmad"
+    }
+
+    #[inline]
+    fn poll(&self) -> bool {
+        let _errno = KeepErrno::new();
+        match self.try_lock() {
+            Some(mut core) => core.progress(),
+            None => {
+                self.lock.leave(POLL);
+                false
+            }
+        }
+    }
+
+    #[inline]
+    fn pending(&self) -> bool {
+        // In this order: what is in neither place of the first is counted by now.
+        self.signals.submissions.is_pending()
+            || self.signals.outstanding.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    fn unattended(&self) -> bool {
+        // In this order, as above.
+        self.signals.submissions.is_pending() || self.signals.is_unattended()
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        self.doorbells.fd()
+    }
+
+    fn figures(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("bells rung", self.doorbells.rung());
+        each("self-wakes", self.signals.self_wakes.load(Ordering::Relaxed));
+    }
+
+    fn acknowledge(&self) {
+        let _errno = KeepErrno::new();
+        self.doorbells.acknowledge();
+    }
+
+    /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: a caller that
+    /// tried again and again could keep a holder that it has preempted from its core.
+    fn arm(&self) -> bool {
+        let _errno = KeepErrno::new();
+        let Some(mut core) = self.try_lock() else {
+            self.lock.leave(ARM);
+            return true;
+        };
+        if core.call_for_held() {
+            return true;
+        }
+        core.settle(1)
+    }
+
+    #[inline]
+    fn disarm(&self) {
+        self.doorbells.disarm();
+    }
+}

@@ -1,0 +1,230 @@
+//! The engine between its users: arming, waking and submitting, with two ranks of one process.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use marcel::Mode;
+use pioman::{Manager, Source};
+
+use crate::Session;
+use crate::engine::Engine;
+use crate::net::AnyDriver;
+use crate::net::Rings;
+use crate::proto::core::Core;
+use crate::raw::{Memory, RawRequest};
+use crate::request::Request;
+
+/// Two ranks, and the manager of both.
+pub(super) fn pair() -> (Session, Session, Arc<Manager>) {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let mut world = Session::local_world(2, &manager).unwrap();
+    let (b, a) = (world.pop().unwrap(), world.pop().unwrap());
+    (a, b, manager)
+}
+
+/// Either waits for the other.
+pub(super) fn close(a: Session, b: Session) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.close().unwrap());
+        b.close().unwrap();
+    });
+}
+
+/// Until the bell asks for control packets alone, and none has come: to arm again needs no look. An attended receive is
+/// outstanding.
+fn settle_quietly(engine: &Engine, core: &mut Core<AnyDriver>) {
+    engine.disarm();
+    let quiet = (0..1000).any(|_| core.settle(1) && !core.arm());
+    assert!(quiet, "something is to be looked for");
+}
+
+/// As when the watcher has taken the core of a thread that is in the engine.
+#[test]
+fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {
+    let limit = Instant::now() + Duration::from_secs(60);
+    let (a, b, manager) = pair();
+    let sleeps = || manager.counters().sleeps[1];
+    let (ended, end) = mpsc::channel();
+    // A callback is to be called: somebody has to watch.
+    let receive = a.irecv(1, 1, vec![0; 1]).unwrap();
+    receive.on_done(move |result| ended.send(result.unwrap().0).unwrap());
+    let (inside, is_inside) = mpsc::channel();
+    let (leave, leaves) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let engine = &a.inner().engine;
+        scope.spawn(move || {
+            engine.with(|_| {
+                inside.send(()).unwrap();
+                leaves.recv().unwrap();
+            });
+        });
+        is_inside.recv().unwrap();
+        let before = sleeps();
+        b.send(0, 1, &[7]).unwrap();
+        while sleeps() == before {
+            assert!(Instant::now() < limit, "nobody is woken");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let slept = sleeps() - before;
+        leave.send(()).unwrap();
+        assert!(slept <= 2, "one message has ended {slept} sleeps");
+    });
+    let left = limit.saturating_duration_since(Instant::now());
+    assert_eq!(end.recv_timeout(left).unwrap(), [7]);
+    close(a, b);
+}
+
+/// A message that waits for its peer is no progress: a thread that arms for it may sleep.
+#[test]
+fn what_only_waits_for_its_peer_is_no_progress() {
+    let (a, b, _manager) = pair();
+    let long = 1 << 20;
+    let send = b.isend(0, 1, vec![7; long]).unwrap();
+    let missed = a.irecv(1, 2, vec![0; long]).unwrap();
+    for session in [&a, &b] {
+        session.inner().engine.with(|core| {
+            assert!((0..10).any(|_| !core.progress()), "it never ends");
+            assert!((0..10).all(|_| !core.progress()), "nothing has come");
+            core.arm();
+            assert!(!core.progress());
+        });
+    }
+    assert!(missed.cancel().is_ok());
+    assert_eq!(a.irecv(1, 1, vec![0; long]).unwrap().wait().unwrap().0, vec![7; long]);
+    send.wait().unwrap();
+    assert_eq!(
+        [&a, &b].map(|of| of.inner().engine.signals.self_wakes.load(Ordering::Relaxed)),
+        [0, 0]
+    );
+    close(a, b);
+}
+
+/// A thread that was about to sleep finds the message by itself. The ring that came for it must not wake a later sleeper.
+#[test]
+fn a_ring_for_somebody_who_did_not_sleep_is_taken_away() {
+    let (a, b, _manager) = pair();
+    let engine = &a.inner().engine;
+    let readable = || {
+        let fd = engine.fd().unwrap();
+        let mut asked = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, as is said.
+        unsafe { libc::poll(&raw mut asked, 1, 0) > 0 }
+    };
+    let bell = &engine.doorbells.bells()[0];
+    for kept_armed in [false, true] {
+        engine.with(|core| {
+            bell.arm(Rings::ALL);
+            b.send(0, 1, &[7]).unwrap();
+            assert!(readable(), "it was to ring");
+            if kept_armed {
+                while core.progress() {}
+                assert!(!bell.was_rung());
+            }
+            engine.disarm();
+        });
+        engine.acknowledge();
+        assert!(!bell.is_under_way(), "the ring is still under way");
+        assert!(!readable(), "the ring wakes the next sleeper in vain");
+        assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
+    }
+    // Not rung: there is nothing to wait for.
+    engine.with(|_| bell.arm(Rings::ALL));
+    engine.disarm();
+    assert!(!bell.is_under_way());
+    // The peer has taken the word, and not written the counter yet.
+    engine.with(|_| bell.arm(Rings::ALL));
+    assert_eq!(bell.taken_by_a_peer(), Rings::ALL.bits());
+    engine.disarm();
+    assert!(bell.is_under_way());
+    close(a, b);
+}
+
+/// A control packet came before the receiver armed, behind a short message for which the receiver does not arm.
+#[test]
+fn a_sender_that_waits_behind_a_short_message_is_answered_while_its_receiver_computes() {
+    let (a, b, _manager) = pair();
+    for _ in 0..10 {
+        a.inner().engine.disarm(); // forget earlier rings for everything
+        b.send(0, 1, &[1]).unwrap();
+        let (answered, answer) = mpsc::channel();
+        let sent = b.issend(0, 2, vec![2]).unwrap();
+        sent.on_done(move |result| answered.send(result.is_ok()).unwrap());
+        let (mut receive, mut word) = (RawRequest::idle(), [0]);
+        // SAFETY: it is over before the memory goes: it is waited for, or dropped.
+        unsafe { receive.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 1)).unwrap() };
+        assert!(
+            answer.recv_timeout(Duration::from_secs(60)).expect("the receiver does not answer")
+        );
+        assert_eq!(receive.wait().unwrap().len, 1);
+        assert_eq!(word, [2]);
+        assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
+    }
+    close(a, b);
+}
+
+/// A thread that arms begins the requests that others have submitted, even if it need not look.
+#[test]
+fn what_was_left_is_begun_by_who_arms() {
+    let (a, b, _manager) = pair();
+    let engine = &a.inner().engine;
+    let (mut before, mut word) = (RawRequest::idle(), [0]);
+    // SAFETY: no memory.
+    unsafe { before.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
+    // SAFETY: the memory outlives the request, which is over at the end, as is asserted.
+    let mut left = unsafe { Request::recv(1, 1, &raw mut word[..], true) }.attended();
+    engine.with(|core| {
+        settle_quietly(engine, core);
+        // SAFETY: it stays where it is until it is over.
+        unsafe { engine.signals.submissions.push(NonNull::from(&mut left)) };
+        core.settle(1);
+        assert!(engine.signals.submissions.is_empty());
+    });
+    b.send(0, 1, &[7]).unwrap();
+    // SAFETY: its owner is here.
+    unsafe { engine.wait(NonNull::from(&mut left), a.manager()) };
+    assert_eq!(word, [7]);
+    assert!(before.cancel());
+    close(a, b);
+}
+
+/// Another thread has collected an event, and delegated its look: the thread that arms must treat the event.
+#[test]
+fn a_thread_that_arms_looks_at_what_another_has_collected() {
+    let (a, b, _manager) = pair();
+    let engine = &a.inner().engine;
+    let (mut receive, mut word) = (RawRequest::idle(), [0]);
+    // SAFETY: no memory.
+    unsafe { receive.recv(&a, 1, 1, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
+    engine.with(|core| {
+        settle_quietly(engine, core);
+        core.wake_oneself();
+        engine.acknowledge();
+        assert!(core.arm(), "the event would stay where it is");
+    });
+    assert!(receive.cancel());
+    close(a, b);
+}
+
+/// The owner of a receive asks for its end: nobody is woken for a short message.
+#[test]
+fn nobody_is_woken_for_a_short_message_whose_receiver_computes() {
+    let (a, b, _manager) = pair();
+    let rung = || b.inner().engine.doorbells.rung();
+    let mut receive = a.irecv(1, 1, vec![0; 1000]).unwrap();
+    let before = rung();
+    for tag in [1, 2] {
+        b.send(0, tag, &[3; 1000]).unwrap();
+    }
+    assert_eq!(rung(), before, "for short messages");
+    assert!(receive.test());
+    assert_eq!(receive.wait().unwrap().0, [3; 1000]);
+    // A sender that waits for its receiver is served while that computes.
+    let receive = a.irecv(1, 3, vec![0; 1000]).unwrap();
+    b.ssend(0, 3, &[4; 1000]).unwrap();
+    assert!(rung() > before, "for an announcement");
+    assert_eq!(receive.wait().unwrap().0, [4; 1000]);
+    close(a, b);
+}

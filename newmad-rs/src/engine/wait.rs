@@ -1,0 +1,159 @@
+//! Waits: how the owner of a request waits for its end.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pioman::plumbing::hold_wakers;
+use pioman::{Hint, Manager, Source};
+
+use crate::engine::Engine;
+use crate::engine::spin::{Budget, Poll, spin};
+use crate::request::Request;
+
+/// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep costs.
+const STAY: Duration = Duration::from_micros(5);
+/// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
+const STAY_SOCKETS: Duration = Duration::from_micros(50);
+/// Polls between two looks at the clock.
+const POLLS: u32 = 8;
+/// From this length on a message takes longer than a spin is worth.
+const LONG: usize = 512 * 1024;
+
+impl Engine {
+    /// Waits until the request is over. Even if the wait unwinds (a runtime that stops unwinds its threads)
+    /// the request is over afterwards.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`], of which this is the counterpart: called by the request's owner.
+    #[inline]
+    pub(crate) unsafe fn wait(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: the owner keeps it alive.
+        if unsafe { request.as_ref() }.is_finished() {
+            return;
+        }
+        let unfinished = Unfinished { engine: self, request, manager };
+        unfinished.wait();
+        std::mem::forget(unfinished);
+    }
+
+    /// Polls as long as there are events, and a little longer: while both sides of a large message poll, both copy,
+    /// through the cache that they share; a side that sleeps now and then makes that several times slower. Over sockets it
+    /// would be woken for each piece. True: the request is over. The caller then has a thread watch what others wait for, or
+    /// waits on.
+    ///
+    /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long it
+    /// takes. That is why this is not left to the I/O manager, which looks at the past.
+    fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
+        let _looking = self.looking(manager);
+        self.disarm();
+        let vain = if self.doorbells.are_absent() { STAY_SOCKETS } else { STAY };
+        spin(Budget::InVain(vain), || {
+            if marcel::plumbing::others_runnable() {
+                return Poll::Stop;
+            }
+            // Callbacks may use the engine: they are called between these polls, not inside one.
+            let _held = hold_wakers();
+            let mut any = false;
+            for _ in 0..POLLS {
+                any |= self.poll();
+                if over() {
+                    return Poll::Done;
+                }
+                std::hint::spin_loop();
+            }
+            if any { Poll::Events } else { Poll::Nothing }
+        })
+    }
+
+    /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and no watcher is
+    /// asked for between one and the next. Some may not be over when it returns; the caller waits for those.
+    pub(crate) fn wait_together<'a>(
+        &self,
+        mut pending: impl Iterator<Item = &'a Request> + Clone,
+        manager: &Manager,
+    ) {
+        let mut all_short = true;
+        for request in pending.clone() {
+            request.set_waiting();
+            all_short &= request.is_short();
+        }
+        if manager.is_loaded() {
+            return;
+        }
+        let shown = !all_short && !self.doorbells.are_absent();
+        let _shown = shown.then(|| Waiter::new(self));
+        let mut last = pending.next();
+        let over = || {
+            while last.is_some_and(Request::is_finished) {
+                last = pending.next();
+            }
+            last.is_none()
+        };
+        self.stay(manager, over);
+    }
+}
+
+/// A request that its owner waits for.
+struct Unfinished<'a> {
+    engine: &'a Engine,
+    request: NonNull<Request>,
+    manager: &'a Manager,
+}
+
+impl Unfinished<'_> {
+    fn wait(&self) {
+        // SAFETY: `Engine::wait`'s caller owns it and is here.
+        let request = unsafe { self.request.as_ref() };
+        request.set_waiting();
+        let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
+        let shown = !request.is_short() && !self.engine.doorbells.are_absent();
+        let _shown = shown.then(|| Waiter::new(self.engine));
+        let sockets = self.engine.doorbells.are_absent() && request.capacity >= LONG;
+        let stays = shown || (sockets && !self.manager.is_loaded());
+        if stays && self.engine.stay(self.manager, || request.is_finished()) {
+            return;
+        }
+        loop {
+            if self.engine.signals.held.load(Ordering::Relaxed) {
+                self.engine.with(|core| core.progress());
+            }
+            if self.engine.signals.starved.load(Ordering::SeqCst) {
+                self.engine.feed();
+            }
+            let engine = self.engine;
+            let before_sleep = || engine.unattend(request);
+            self.manager.wait_prepared(&request.done, hint, None, &before_sleep);
+            if request.is_finished() {
+                return;
+            }
+            self.engine.nudged(self.request);
+        }
+    }
+}
+
+/// A thread that waits for a large message, for this process and for its peers to know.
+struct Waiter<'a>(&'a Engine);
+
+impl<'a> Waiter<'a> {
+    fn new(engine: &'a Engine) -> Waiter<'a> {
+        engine.signals.waiters.fetch_add(1, Ordering::Relaxed);
+        engine.doorbells.show_waiter(true);
+        Waiter(engine)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.signals.waiters.fetch_sub(1, Ordering::Relaxed);
+        self.0.doorbells.show_waiter(false);
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `Engine::wait`'s caller owns it and is here.
+        let _cancelled = unsafe { self.engine.cancel(self.request) };
+        self.wait();
+    }
+}
