@@ -202,9 +202,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
     let answer = match here::tcb() {
-        Some(tcb)
-            if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !this_thread::in_scheduler() =>
-        {
+        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !here::in_scheduler() => {
             if this_thread::in_tick() {
                 BUSY
             } else {

@@ -1,5 +1,5 @@
-//! What a kernel thread knows of itself that needs no type of the scheduler: whether it schedules, whether a tick's handler
-//! runs, the number of the virtual processor that it is.
+//! What a kernel thread knows of itself that needs no type of the scheduler: whether a tick's handler runs, and the number of
+//! the virtual processor that it is.
 //!
 //! Thread-locals with constant initialisers and without destructors: a signal handler may read them. Readers are not
 //! inlined: a compiler computes the *address* of a thread-local once for a function and keeps it across a switch,
@@ -8,27 +8,14 @@
 use std::cell::Cell;
 
 struct Flags {
-    in_scheduler: Cell<bool>,
     in_tick: Cell<bool>,
     vp_number: Cell<u32>,
 }
 
 thread_local! {
     static FLAGS: Flags = const {
-        Flags { in_scheduler: Cell::new(false), in_tick: Cell::new(false), vp_number: Cell::new(0) }
+        Flags { in_tick: Cell::new(false), vp_number: Cell::new(0) }
     };
-}
-
-/// Whether the kernel thread is in the scheduler, which polls by itself: a tick has nothing to do but say so.
-#[inline(never)]
-pub(crate) fn in_scheduler() -> bool {
-    anew();
-    FLAGS.with(|flags| flags.in_scheduler.get())
-}
-
-#[inline]
-pub(crate) fn set_in_scheduler(yes: bool) {
-    FLAGS.with(|flags| flags.in_scheduler.set(yes));
 }
 
 /// Whether the handler of a virtual processor's tick runs on this kernel thread right now: what is called then keeps to

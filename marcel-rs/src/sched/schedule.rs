@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::*;
 use std::time::Instant;
 
-use crate::os::this_thread;
 use crate::recorder::event;
 use crate::recorder::{self, Kind as Trace};
 use crate::sched::here;
@@ -26,7 +25,7 @@ impl Worker {
         // SAFETY: gettid has no arguments.
         self.tid.store(unsafe { libc::gettid() }, Relaxed);
         worker::set_current(Some(self));
-        this_thread::set_in_scheduler(true);
+        here::set_in_scheduler(true);
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period, tick_handler::handler);
@@ -55,7 +54,7 @@ impl Worker {
         self.sleeper.retire();
         recorder::owner(0);
         worker::set_current(None);
-        this_thread::set_in_scheduler(false);
+        here::set_in_scheduler(false);
     }
 
     /// The thread to run next.
@@ -119,7 +118,7 @@ impl Worker {
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
         here::set_tcb(Some(tcb));
-        this_thread::set_in_scheduler(false);
+        here::set_in_scheduler(false);
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
         // SAFETY: as above; it is there by now, and the thread does not replace it.
@@ -139,7 +138,7 @@ impl Worker {
                 self.note_panics(tcb);
             }
         }
-        this_thread::set_in_scheduler(true);
+        here::set_in_scheduler(true);
         here::set_tcb(None);
         match how {
             // SAFETY: on our kernel thread, in the scheduler.

@@ -46,7 +46,7 @@ impl Worker {
             drop(shells);
             let spawned = Spawned::new(alone, fifo);
             return {
-                let link = Link::new(shared, hooks);
+                let link = Link::new((shared, hooks));
                 Box::leak(Box::new(Worker::new(link, (kind, index), place, order, spawned)))
             };
         };
@@ -54,7 +54,7 @@ impl Worker {
         drop(shells);
         // SAFETY: it is in the list no more, and it has neither kernel thread nor runtime.
         let own = unsafe {
-            vp.shared.set(Some((shared, hooks)));
+            vp.shared.attach((shared, hooks));
             vp.own()
         };
         own.order = order;
@@ -78,7 +78,7 @@ impl Worker {
             std::thread::yield_now(); // some instructions, and the kernel's turn
         }
         // SAFETY: the caller's promise.
-        unsafe { self.shared.set(None) };
+        unsafe { self.shared.detach() };
         // What may stand by for it is made once, and a standby is somebody's: neither is used again.
         if self.standby.get().is_none() && self.original.is_none() {
             shells().push(self);

@@ -97,7 +97,10 @@ unsafe impl Send for Worker {}
 
 /// What a virtual processor shares with the others, while its runtime lives. Used by its own kernel thread, and by who
 /// keeps the runtime alive.
-pub(crate) struct Link(UnsafeCell<Option<RuntimeParts>>);
+pub(crate) struct Link {
+    shared: UnsafeCell<Option<Arc<Shared>>>,
+    hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
+}
 
 /// What a runtime gives each of its workers: what they share, and the I/O manager.
 pub(crate) type RuntimeParts = (Arc<Shared>, Option<Arc<dyn Hooks>>);
@@ -108,34 +111,51 @@ unsafe impl Sync for Link {}
 unsafe impl Send for Link {}
 
 impl Link {
-    pub(crate) fn new(shared: Arc<Shared>, hooks: Option<Arc<dyn Hooks>>) -> Link {
-        Link(UnsafeCell::new(Some((shared, hooks))))
+    pub(crate) fn new((shared, hooks): RuntimeParts) -> Link {
+        Link { shared: UnsafeCell::new(Some(shared)), hooks: UnsafeCell::new(hooks) }
     }
 
     #[inline]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         // SAFETY: see `Sync`.
-        &unsafe { &*self.0.get() }.as_ref().expect("its runtime lives").0
+        unsafe { &*self.shared.get() }.as_ref().expect("its runtime lives")
     }
 
     /// The I/O manager, to keep.
     pub(crate) fn hooks_owned(&self) -> Option<Arc<dyn Hooks>> {
         // SAFETY: see `Sync`.
-        unsafe { &*self.0.get() }.as_ref().and_then(|(_, hooks)| hooks.clone())
+        unsafe { &*self.hooks.get() }.clone()
     }
 
     /// The I/O manager.
     #[inline]
     pub(crate) fn hooks(&self) -> Option<&dyn Hooks> {
         // SAFETY: see `Sync`.
-        unsafe { &*self.0.get() }.as_ref().and_then(|(_, hooks)| hooks.as_deref())
+        unsafe { &*self.hooks.get() }.as_deref()
     }
 
+    /// Has another runtime from now on.
+    ///
     /// # Safety
-    /// Nobody else uses it meanwhile.
-    pub(crate) unsafe fn set(&self, link: Option<RuntimeParts>) {
+    /// No other thread uses it meanwhile.
+    pub(crate) unsafe fn attach(&self, (shared, hooks): RuntimeParts) {
         // SAFETY: the caller's promise.
-        unsafe { *self.0.get() = link };
+        unsafe {
+            *self.shared.get() = Some(shared);
+            *self.hooks.get() = hooks;
+        }
+    }
+
+    /// Has no runtime from now on.
+    ///
+    /// # Safety
+    /// No other thread uses it meanwhile.
+    pub(crate) unsafe fn detach(&self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            *self.shared.get() = None;
+            *self.hooks.get() = None;
+        }
     }
 }
 
@@ -234,7 +254,7 @@ impl Worker {
         let mut place = original.place.clone();
         place.steal_order.insert(0, original.index());
         let order = shared.new_order(kind);
-        let link = Link::new(shared, original.shared.hooks_owned());
+        let link = Link::new((shared, original.shared.hooks_owned()));
         // No other worker steals from it: it keeps no thread that others could run.
         let worker = Worker::new(link, number, place, order, Spawned::new(true, false));
         Worker { original: Some(&original.vp), ..worker }
