@@ -1,27 +1,28 @@
-//! What can go wrong when a runtime is built or a thread is started.
+//! The error of building a runtime and of starting threads.
 
 use std::fmt;
 use std::io;
 
 use crate::knob::KnobError;
 
-/// Why a runtime could not be built.
+/// The error of building a runtime, and of a name or number in a builder.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
-    /// A knob of the environment holds a value that is not acceptable.
+    /// An environment variable has a value that its knob does not accept.
     Knob(KnobError),
-    /// A number given to the builder is out of its range.
+    /// An argument of a builder is out of range or names nothing.
     Config {
-        /// Name of the builder's method.
+        /// Name of the method or of the argument.
         what: &'static str,
-        /// What was wrong, and what would be right.
+        /// What is wrong, and what would be right.
         why: String,
     },
-    /// A runtime was asked to run from inside one of its own (or another runtime's) green threads.
+    /// `Runtime::run` was called from a green thread.
     Nested,
     /// The kernel refused a thread, a timer or memory.
     Os {
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
         /// The kernel's answer.
         source: io::Error,

@@ -1,15 +1,13 @@
-//! Knobs: the environment variables that tune the library, declared in one table per crate.
+//! Knobs: the environment variables that tune the libraries.
 //!
-//! A knob is declared once, as a [`Knob`] in its crate's `KNOBS` table, and read through it; `mad knobs`
+//! Each crate declares its knobs as [`Knob`]s in a table `KNOBS` and reads the variables through them. `mad knobs`
 //! prints the tables, so the documentation cannot drift from the code. A value that does not parse is an
-//! error that names the knob, the value and what would be accepted: never a silent default.
+//! error that names the knob, the value and the accepted values, never a silent default.
 
 use std::fmt;
 
-use crate::topology::synthetic;
-
-/// What values a knob accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The values that a knob accepts.
+#[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `1`/`0`, `true`/`false`, `yes`/`no`, `on`/`off`.
     Bool,
@@ -19,35 +17,40 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A comma-separated subset of these words; `none` is the empty set.
     Set(&'static [&'static str]),
-    /// A synthetic machine: see [`crate::topology::synthetic`].
-    Topology,
+    /// Text in a format of its own.
+    Format {
+        /// The format, in a sentence.
+        accepts: &'static str,
+        /// Says where a text deviates from the format, and how.
+        check: fn(&str) -> Result<(), String>,
+    },
     /// Any text.
     Text,
 }
 
-/// One environment variable: its name, what it accepts, its default, its unit and what it means.
+/// One environment variable: its name, accepted values, default, unit and meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
     /// Name of the environment variable.
     pub name: &'static str,
     /// Accepted values.
     pub kind: Kind,
-    /// Value when the variable is unset; written as a user would write it. Empty: decided at run time.
+    /// Value when the variable is unset, as a user would write it. Empty: decided at run time.
     pub default: &'static str,
     /// Unit of the value, or the empty string.
     pub unit: &'static str,
-    /// One sentence on what it does.
+    /// What the knob does, in one sentence.
     pub meaning: &'static str,
 }
 
-/// A knob whose value is not acceptable.
+/// The error for a variable whose value its knob does not accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnobError {
     /// Name of the knob.
     pub name: &'static str,
-    /// The value that was found.
+    /// The variable's value.
     pub value: String,
-    /// What would have been accepted.
+    /// The accepted values, in a sentence.
     pub accepts: String,
 }
 
@@ -70,7 +73,7 @@ impl fmt::Display for Kind {
             Kind::Int(lo, hi) => write!(f, "an integer from {lo} to {hi}"),
             Kind::Word(words) => f.write_str(&words.join("|")),
             Kind::Set(words) => write!(f, "a comma-separated list of {}, or none", words.join("|")),
-            Kind::Topology => f.write_str(synthetic::ACCEPTS),
+            Kind::Format { accepts, .. } => f.write_str(accepts),
             Kind::Text => f.write_str("text"),
         }
     }
@@ -80,7 +83,7 @@ impl Knob {
     /// The variable's value, or `None` when it is unset or empty.
     ///
     /// # Errors
-    /// When it is not valid UTF-8.
+    /// The value is not valid UTF-8.
     pub fn raw(&self) -> Result<Option<String>, KnobError> {
         match std::env::var(self.name) {
             Ok(value) if value.trim().is_empty() => Ok(None),
@@ -90,10 +93,10 @@ impl Knob {
         }
     }
 
-    /// The text in force: the variable's value if it is set and acceptable, else the default.
+    /// The text in force: the variable's value if it is set, else the default.
     ///
     /// # Errors
-    /// When the variable holds something that the knob does not accept.
+    /// The knob does not accept the variable's value.
     pub fn text(&self) -> Result<String, KnobError> {
         match self.raw()? {
             Some(value) => self.check(&value).map(|()| value),
@@ -134,10 +137,10 @@ impl Knob {
         Ok(text.split(',').map(|word| word.trim().to_owned()).collect())
     }
 
-    /// Whether `value` is acceptable.
+    /// Checks that the knob accepts `value`.
     ///
     /// # Errors
-    /// When it is not; the error names the knob and what it accepts.
+    /// The knob does not accept `value`; the error names the knob and what it accepts.
     pub fn check(&self, value: &str) -> Result<(), KnobError> {
         let fits = match self.kind {
             Kind::Bool => parse_bool(value).is_some(),
@@ -146,18 +149,15 @@ impl Knob {
             Kind::Set(words) => {
                 value == "none" || value.split(',').all(|word| words.contains(&word.trim()))
             }
-            Kind::Topology => {
-                let shape = value.parse::<synthetic::Shape>();
-                return shape.map(drop).map_err(|why| self.error_at(value, &why));
+            Kind::Format { check, .. } => {
+                return check(value).map_err(|why| {
+                    let accepts = format!("{}; {why}", self.kind);
+                    KnobError { accepts, ..self.error(value) }
+                });
             }
             Kind::Text => true,
         };
         if fits { Ok(()) } else { Err(self.error(value)) }
-    }
-
-    /// The error that also says where in the value something is wrong.
-    pub(crate) fn error_at(&self, value: &str, place: &dyn fmt::Display) -> KnobError {
-        KnobError { accepts: format!("{}; {place}", self.kind), ..self.error(value) }
     }
 
     fn error(&self, value: &str) -> KnobError {

@@ -1,6 +1,7 @@
-//! The knobs of this crate.
+//! The table of this crate's knobs.
 
 use crate::knob::{Kind, Knob};
+use crate::topology::knobs::{FIRSTCPU, HWLOC, TOPOLOGY};
 
 /// `MARCEL_MODE`: see [`crate::Mode`].
 pub(crate) static MODE: Knob = Knob {
@@ -30,16 +31,6 @@ pub(crate) static REACTIVE: Knob = Knob {
     unit: "virtual processors",
     meaning: "number of reactive virtual processors (smp mode): their kernel threads sleep in the \
               kernel and preempt computing ones when an event wakes them",
-};
-
-/// `MARCEL_FIRSTCPU`: where the first compute virtual processor is bound.
-pub(crate) static FIRSTCPU: Knob = Knob {
-    name: "MARCEL_FIRSTCPU",
-    kind: Kind::Int(0, 65535),
-    default: "",
-    unit: "index into the allowed cores",
-    meaning: "allowed core of the first virtual processor, the others follow round-robin; unset: the \
-              rank of the process on this machine times its number of virtual processors, so that neighbours start on different cores",
 };
 
 /// `MARCEL_REACTIVE_GROUP`: how many processes' reactive virtual processors share a core under load.
@@ -166,26 +157,6 @@ pub static TIMER_PERIOD: Knob = Knob {
     default: "4000",
     unit: "µs",
     meaning: "period of the tick that a busy virtual processor gets while something is pending",
-};
-
-/// `MARCEL_TOPOLOGY`: a machine to stand for the real one.
-pub(crate) static TOPOLOGY: Knob = Knob {
-    name: "MARCEL_TOPOLOGY",
-    kind: Kind::Topology,
-    default: "",
-    unit: "",
-    meaning: "a synthetic machine on which virtual processors are placed, one per core of it unless \
-              MARCEL_NVP says otherwise, whatever there is in fact; unset: this machine",
-};
-
-/// `MARCEL_HWLOC`: whether hwloc is asked for the topology.
-pub(crate) static HWLOC: Knob = Knob {
-    name: "MARCEL_HWLOC",
-    kind: Kind::Word(&["auto", "0", "1"]),
-    default: "auto",
-    unit: "",
-    meaning: "where the topology comes from: auto: from hwloc (libhwloc.so.15, loaded at run time) where it is \
-              installed, else from the kernel's files; 0: always from those; 1: from hwloc or not at all",
 };
 
 /// Every knob of this crate, for `mad knobs`.

@@ -1,10 +1,10 @@
-//! Which cores this process may use, and who else is there: its affinity mask, its neighbours.
+//! The cores that this process may use, and the processes that share them.
 
 use super::slurm;
 
-/// Cores of the affinity mask, in ascending order. Never empty.
+/// The cores of the calling kernel thread's affinity mask, in ascending order. Never empty.
 pub fn allowed_cpus() -> Vec<usize> {
-    // A mask of 8192 cores; the kernel fails with EINVAL when it has more.
+    // 8192 cores; the kernel fails with EINVAL when it has more.
     let mut mask = [0u64; 128];
     // SAFETY: `mask` is writable for the length given.
     let written = unsafe {
@@ -19,26 +19,27 @@ pub fn allowed_cpus() -> Vec<usize> {
     if cpus.is_empty() { vec![0] } else { cpus }
 }
 
-/// How launchers tell a process how many they have started on this machine, and which of them it is: `mad run`, Hydra
-/// (MPICH), Open MPI.
+/// The variables in which launchers give the number of processes on this machine and the rank among them: `mad run`,
+/// Hydra (MPICH), Open MPI.
 const LAUNCHERS: [(&str, &str); 3] = [
     ("MAD_LOCAL_SIZE", "MAD_LOCAL_RANK"),
     ("MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
     ("OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
 ];
 
-/// Number of processes that the same launcher has started on this machine, and the rank of this one among
-/// them, as `mad run`, MPICH's or Open MPI's launcher says, or Slurm, of which only those count that share this one's
-/// cores; one and zero without a launcher.
+/// The number of processes that the same launcher has started on this machine, and the rank of this one among them.
+///
+/// The launchers are `mad run`, MPICH's, Open MPI's and Slurm. Of Slurm's tasks only those count that share this
+/// process's cores. Without a launcher the answer is one and zero.
 pub fn neighbours() -> (usize, usize) {
     let variable = |name: &str| std::env::var(name).ok();
-    told(|name| variable(name)?.parse().ok())
-        // Last: the others may have been started inside a step of Slurm's.
+    from_launcher(|name| variable(name)?.parse().ok())
+        // Last, since another launcher may have been started inside a step of Slurm's.
         .or_else(|| slurm::neighbours(variable))
         .unwrap_or((1, 0))
 }
 
-fn told(number: impl Fn(&str) -> Option<usize>) -> Option<(usize, usize)> {
+fn from_launcher(number: impl Fn(&str) -> Option<usize>) -> Option<(usize, usize)> {
     let pairs = LAUNCHERS.iter().filter_map(|(size, rank)| Some((number(size)?, number(rank)?)));
     pairs.into_iter().next().map(|(size, rank)| (size.max(1), rank))
 }
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn neighbours_are_what_the_nearest_launcher_says() {
         let of = |set: &'static [(&str, usize)]| {
-            told(|name| set.iter().find(|(it, _)| *it == name).map(|(_, value)| *value))
+            from_launcher(|name| set.iter().find(|(it, _)| *it == name).map(|(_, value)| *value))
         };
         assert_eq!(of(&[]), None);
         assert_eq!(of(&[("MPI_LOCALNRANKS", 4), ("MPI_LOCALRANKID", 3)]), Some((4, 3)));

@@ -1,9 +1,9 @@
-//! Which cores the kernel may give to a kernel thread.
+//! Binding of kernel threads to cores.
 
 /// Binds the calling kernel thread to one core.
 ///
 /// # Errors
-/// When the kernel refuses, for instance because the core is outside the cpuset.
+/// The kernel refuses, for instance because the core is outside the cpuset.
 pub fn bind_current_thread(cpu: usize) -> std::io::Result<()> {
     restrict_current_thread(&[cpu])
 }

@@ -1,10 +1,12 @@
-//! Who is near whom.
+//! Distances between cores, and the order of stealing that follows from them.
 
 use super::tree::Topology;
 
 impl Topology {
-    /// How far apart two cores are: 0 for one core, then the more the higher their lowest common ancestor is in
-    /// the tree. The same in both directions; a core that is not in the tree is as far from all as can be.
+    /// The distance of two cores: 0 for the same core, else the height of their lowest common ancestor.
+    ///
+    /// The distance is the same in both directions. A core that is not in the tree is at the largest distance from
+    /// all others.
     pub fn distance(&self, a: usize, b: usize) -> usize {
         let height = |node: usize| self.height() - self.depth_of(node);
         let (Some(mut a), Some(mut b)) = (self.leaf_of(a), self.leaf_of(b)) else {
@@ -14,7 +16,7 @@ impl Topology {
             return 0;
         }
         while a != b {
-            // The deeper one goes up: at equal depth either, as the other follows.
+            // The deeper node goes up. At equal depth either may, since the other follows.
             let lower = if self.depth_of(a) >= self.depth_of(b) { &mut a } else { &mut b };
             match self.nodes()[*lower].parent {
                 Some(parent) => *lower = parent,
@@ -24,9 +26,10 @@ impl Topology {
         height(a)
     }
 
-    /// The order in which virtual processor `index` looks for work at the others, whose cores are given: from the
-    /// nearest to the farthest. Among those equally far it starts behind its own number, so that not everybody
-    /// goes to virtual processor 0 first.
+    /// The order in which virtual processor `index` steals from the others: the nearest first.
+    ///
+    /// `core_of_vp` has the core of each. Equally distant ones are in the order of their numbers, from `index` on, so
+    /// that thieves do not all start at virtual processor 0.
     pub fn steal_order(&self, core_of_vp: &[usize], index: usize) -> Vec<usize> {
         let n = core_of_vp.len();
         let Some(&own) = core_of_vp.get(index) else { return Vec::new() };
@@ -41,7 +44,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::object::Object;
-    use super::super::synthetic::Shape;
+    use super::super::shape::Shape;
     use super::*;
 
     fn machine(text: &str) -> Topology {

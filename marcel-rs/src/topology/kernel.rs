@@ -1,8 +1,8 @@
-//! What the kernel's files below `/sys/devices/system` say about the allowed cores.
+//! The source that reads the kernel's files below `/sys/devices/system`.
 //!
-//! Every file may be missing (another architecture, a container without sysfs): then all cores are taken to be
-//! in one package and one NUMA node, and have no cache and no sibling that we know of. What belongs together is
-//! told by sets of cores where there are any: numbers of packages are all -1 or 0 on some machines.
+//! Every file may be missing (another architecture, a container without sysfs). Without files all cores are in one
+//! package and one NUMA node, without caches and siblings. Sets of cores are preferred to numbers, since the numbers
+//! of packages are all -1 or 0 on some machines.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 use super::level::{CacheLevel, Level};
 use super::tree::{Cache, Group};
 
-/// What the files of each core say, put together by number.
+/// The sets of cores in the files of the cores `cpus`.
 pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
     let mut found = Found::default();
     for &cpu in cpus {
@@ -58,14 +58,14 @@ pub(super) fn groups(system: &Path, cpus: &[usize]) -> Vec<Group> {
 struct Found(Vec<Group>);
 
 impl Found {
-    /// A set, once.
+    /// Adds a set, unless it is there.
     fn add_set(&mut self, level: Level, id: usize, cpus: Vec<usize>, caches: &[Cache]) {
         if !self.0.iter().rev().any(|g| g.level == level && g.cpus == cpus) {
             self.0.push(Group { level, id, cpus, caches: caches.to_vec() });
         }
     }
 
-    /// A core in the set of this number.
+    /// Adds a core to the set with this number.
     fn add(&mut self, level: Level, id: usize, cpu: usize, caches: &[Cache]) {
         // The cores of a group usually come one after the other.
         match self.0.iter_mut().rev().find(|g| g.level == level && g.id == id) {
@@ -75,8 +75,8 @@ impl Found {
     }
 }
 
-/// The cache described in `dir`, its number and the cores that share it, as far as known; `None` if it is none
-/// or only holds instructions.
+/// The data cache in `dir`, with its number and the cores that share it as far as they are known; `None` if `dir`
+/// describes no data cache.
 fn data_cache(dir: &Path) -> Option<(Cache, Option<usize>, Option<Vec<usize>>)> {
     let level = CacheLevel::new(u8::try_from(number(&dir.join("level"))?).ok()?)?;
     if text(&dir.join("type")).is_some_and(|kind| kind == "Instruction") {
@@ -103,8 +103,7 @@ fn number(path: &Path) -> Option<usize> {
     text(path)?.parse().ok()
 }
 
-/// A set of cores, from the first that there is of these files: a map, or a list, which kernels from 2.6.26 on have
-/// beside it.
+/// The set of cores in the first of these files that exists. A file is a map or, since Linux 2.6.26, also a list.
 fn set(dir: &Path, names: &[&str]) -> Option<Vec<usize>> {
     names.iter().find_map(|name| {
         let read = |ending: &str| text(&dir.join(format!("{name}{ending}")));
@@ -123,7 +122,7 @@ fn parse_map(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Sizes are in KiB ("32768K"), in principle also in MiB.
+/// Reads a size in KiB ("32768K"), in MiB or in bytes.
 fn bytes(text: &str) -> Option<u64> {
     let (digits, unit) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 10),

@@ -1,9 +1,11 @@
-//! Levels of the tree: their order, and their names.
+//! Levels of the tree, with their order and names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What a node of the topology is. Ordered from the outside in, as levels nest that hold the same cores.
+/// The kind of a node of the topology, ordered from the outside in.
+///
+/// The order is that in which levels with the same cores nest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// The whole machine.
@@ -20,17 +22,17 @@ pub enum Level {
     Pu,
 }
 
-/// Level of a cache, 1 to 9. The last one comes first in the order: it is the outermost.
+/// Level of a cache, 1 to 9. The order is from the outermost to the innermost, so 3 comes before 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheLevel(u8);
 
 impl CacheLevel {
-    /// The level of this number; `None` if it is not from 1 to 9.
+    /// The cache level `level`; `None` if it is not from 1 to 9.
     pub fn new(level: u8) -> Option<CacheLevel> {
         (1..=9).contains(&level).then_some(CacheLevel(level))
     }
 
-    /// Its number.
+    /// The number of the level.
     pub fn get(self) -> u8 {
         self.0
     }
@@ -61,14 +63,23 @@ impl fmt::Display for Level {
     }
 }
 
-/// Not the name of a level.
+/// The error of reading a [`Level`] from a text that names none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownLevel;
+
+impl fmt::Display for UnknownLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such level; the levels are machine, package, numa, l1 to l9, core and pu")
+    }
+}
+
+impl std::error::Error for UnknownLevel {}
 
 impl FromStr for Level {
     type Err = UnknownLevel;
 
-    /// The names that are printed; `cache` is the third level.
+    /// Reads a name as `Display` writes it; `cache` is `l3`.
     fn from_str(text: &str) -> Result<Level, UnknownLevel> {
         Ok(match text {
             "machine" => Level::Machine,

@@ -1,6 +1,6 @@
-//! The machine as a tree: which cores this process may use, how they hang together, where a virtual processor goes.
+//! The machine as a tree of the cores that this process may use, and the places of virtual processors on it.
 //!
-//! A [`Topology`] comes from one of three places, [`Topology::current`] chooses:
+//! A [`Topology`] comes from one of three sources, of which [`Topology::current`] chooses one:
 //!
 //! | source | when | file |
 //! |---|---|---|
@@ -8,24 +8,27 @@
 //! | hwloc | it is installed and `MARCEL_HWLOC` is not 0 | `hwloc` |
 //! | the kernel's files | otherwise | `kernel` |
 //!
-//! The sources only say which cores belong together; one function (`tree`) makes the tree of it, for the
-//! allowed cores alone. What is asked of the tree is in files of its own: `object` (a place named by a user),
-//! `distance` (who is near whom, so whom to steal from). How many virtual processors a process should have and
-//! where they go is decided in `placement`, from the affinity mask (`allowed`) and the cgroup's `quota`; `bind` tells
-//! the kernel.
+//! Each source gives sets of cores that belong together, and `tree` makes a tree of the sets, for the allowed cores
+//! alone. Questions to the tree are in files of their own: `object` looks up a place that a user names, `distance`
+//! orders the virtual processors to steal from. `placement` chooses the number of virtual processors and their cores
+//! from the affinity mask (`allowed`) and the cgroup's `quota`; `bind` applies the choice.
 //!
-//! *Core* in this module's names is what the kernel numbers as a CPU, the place of one virtual processor: a
+//! *Core* in this module's names is a CPU as the kernel numbers them, the place of one virtual processor: a
 //! hardware thread where a core has several ([`Level::Pu`]), else the core itself.
+//!
+//! Layers, from the bottom: `level`, `shape`, `allowed` and `quota`; `tree`; the sources; questions to the tree.
 
 mod allowed;
 mod bind;
 mod distance;
 mod hwloc;
 mod kernel;
+pub(crate) mod knobs;
 mod level;
 mod object;
 mod placement;
 mod quota;
+mod shape;
 mod slurm;
 pub mod synthetic;
 mod tree;
@@ -39,14 +42,13 @@ pub use level::{CacheLevel, Level, UnknownLevel};
 pub use object::Object;
 pub use placement::vp_count;
 pub use quota::cgroup_quota;
-pub use synthetic::Shape;
+pub use shape::Shape;
 pub use tree::{Cache, Node, Source, Topology};
 
 use crate::error::Error;
-use crate::knobs;
 
 impl Topology {
-    /// The topology in force: the synthetic machine that `MARCEL_TOPOLOGY` describes, else this one.
+    /// The topology in force: the synthetic machine that `MARCEL_TOPOLOGY` describes, else this machine's.
     ///
     /// # Context
     /// As [`Topology::discover`].
@@ -55,32 +57,31 @@ impl Topology {
     /// As [`Topology::discover`].
     ///
     /// # Errors
-    /// When the knob holds something else; as [`Topology::discover`].
+    /// `MARCEL_TOPOLOGY` does not describe a machine. Else as [`Topology::discover`].
     pub fn current() -> Result<Topology, Error> {
         let text = knobs::TOPOLOGY.text()?;
         if text.is_empty() {
             return Self::discover();
         }
-        let shape: Shape = text
-            .parse()
-            .map_err(|why: synthetic::ShapeError| knobs::TOPOLOGY.error_at(&text, &why))?;
+        let shape = text.parse::<Shape>().expect("the knob has checked its format");
         Ok(Self::synthetic(&shape, &allowed_cpus()))
     }
 
-    /// This machine, whatever `MARCEL_TOPOLOGY` says. What cannot be found out is taken as one package with one
-    /// cache.
+    /// The topology of this machine, whatever `MARCEL_TOPOLOGY` says.
+    ///
+    /// A machine that describes nothing is taken as one package with one NUMA node.
     ///
     /// # Context
-    /// Anywhere but the progress path. The allowed cores are those of the calling kernel thread: on a virtual
-    /// processor, which is bound, its one core.
+    /// Green and kernel threads; not on the progress path. The allowed cores are those of the calling kernel thread.
+    /// On a virtual processor, which is bound, that is one core.
     ///
     /// # Blocking
-    /// The calling kernel thread, for some milliseconds the first time.
+    /// Blocks the calling kernel thread for some milliseconds, the first time.
     ///
     /// # Errors
-    /// `MARCEL_HWLOC` is 1 and hwloc cannot be used, or it holds something else.
+    /// `MARCEL_HWLOC` is 1 and hwloc cannot be used, or `MARCEL_HWLOC` has a value that its knob does not accept.
     pub fn discover() -> Result<Topology, Error> {
-        /// The answer to the last question: the choice and the allowed cores decide it, machines do not change.
+        /// The last answer. It depends on the choice and the allowed cores only, since a machine does not change.
         static LAST: Mutex<Option<(String, Vec<usize>, Topology)>> = Mutex::new(None);
         let choice = knobs::HWLOC.text()?;
         let cpus = allowed_cpus();
@@ -132,7 +133,7 @@ mod tests {
         let theirs = match Topology::ask("1", &cpus) {
             Ok(theirs) => theirs,
             Err(why) => {
-                // Past the test harness, which keeps what a passing test prints.
+                // Not `eprintln`, whose output the harness hides when a test passes.
                 let _ = writeln!(std::io::stderr(), "SKIPPED the comparison with hwloc: {why}");
                 return;
             }

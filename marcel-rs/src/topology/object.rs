@@ -1,4 +1,4 @@
-//! Places named by a user: "numa:1", "core:3", "machine".
+//! Objects that a user names: "numa:1", "core:3", "machine".
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,14 +7,14 @@ use super::level::Level;
 use super::tree::Topology;
 use crate::error::Error;
 
-/// An object of the topology, by its level and its number, as `mad topo` shows it. Whether there is such an
-/// object is found out when it is looked up: [`Topology::node_of`],
-/// [`Topology::cores_of`].
+/// An object of a topology, named by level and number as in `mad topo`.
+///
+/// An `Object` need not exist: [`Topology::node_of`] and [`Topology::cores_of`] look it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// Its level.
+    /// Level of the object.
     pub level: Level,
-    /// Its number; 0 for the machine.
+    /// Number of the object within its level; 0 for the machine.
     pub id: usize,
 }
 
@@ -31,7 +31,7 @@ impl FromStr for Object {
     type Err = Error;
 
     /// # Errors
-    /// When the text is neither `machine` nor `LEVEL:NUMBER`.
+    /// The text is neither `machine` nor `LEVEL:NUMBER`.
     fn from_str(text: &str) -> Result<Object, Error> {
         let wrong = || Error::Config {
             what: "object",
@@ -45,7 +45,7 @@ impl FromStr for Object {
         }
         let (level, id) = text.split_once(':').ok_or_else(wrong)?;
         let level = level.parse().map_err(|_| wrong())?;
-        // `parse` alone would take a sign.
+        // `parse` alone would accept a sign.
         let digits = id.bytes().all(|byte| byte.is_ascii_digit());
         let id = id.parse().ok().filter(|_| digits && level != Level::Machine);
         Ok(Object { level, id: id.ok_or_else(wrong)? })
@@ -53,11 +53,12 @@ impl FromStr for Object {
 }
 
 impl Topology {
-    /// The node of an object, by its index in [`Topology::nodes`]. Where a core has one hardware thread only,
-    /// `pu:N` is the core N.
+    /// The index in [`Topology::nodes`] of an object's node.
+    ///
+    /// Where cores have one hardware thread, `pu:N` is the core N.
     ///
     /// # Errors
-    /// When there is no such object, or none of its cores is allowed.
+    /// The machine has no such object, or none of its cores is allowed.
     pub fn node_of(&self, object: Object) -> Result<usize, Error> {
         let named = |level: Level| {
             self.nodes().iter().position(|node| node.level == level && node.id == object.id)

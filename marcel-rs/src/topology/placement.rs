@@ -1,13 +1,13 @@
-//! How many virtual processors a process should have, and where they go.
+//! The number of a process's virtual processors, and their cores.
 
 use super::allowed::{allowed_cpus, neighbours};
+use super::knobs::FIRSTCPU;
 use super::level::Level;
 use super::quota::cgroup_quota;
 use super::tree::Topology;
 use crate::error::Error;
-use crate::knobs;
 
-/// [`Topology::vp_count`] of the topology in force; of this machine, when a knob of the topology is not acceptable.
+/// [`Topology::vp_count`] of the topology in force, or of this machine if a knob of the topology has a wrong value.
 pub fn vp_count() -> usize {
     match Topology::current() {
         Ok(topology) => topology.vp_count(),
@@ -15,7 +15,7 @@ pub fn vp_count() -> usize {
     }
 }
 
-/// One per allowed core, within the quota, shared out.
+/// One per allowed core, at most the quota, divided among the processes of this machine.
 fn share() -> usize {
     let cores = allowed_cpus().len();
     let paid_for = cgroup_quota().map_or(cores, |quota| cores.min((quota.ceil() as usize).max(1)));
@@ -23,20 +23,21 @@ fn share() -> usize {
 }
 
 impl Topology {
-    /// How many compute virtual processors this process should have: one per allowed core, no more than the
-    /// cgroup's quota pays for, shared out among the processes that the same launcher has started on this machine
-    /// (`MAD_LOCAL_SIZE`), at least one.
+    /// The number of compute virtual processors that this process should have, at least one.
     ///
-    /// Shared out, because two processes that each had a computing kernel thread on every core would take turns by
-    /// the kernel's time slices, and their communication would get less than its fair share of a core.
+    /// One per allowed core, at most what the cgroup's quota pays for, divided by the number of processes that the
+    /// same launcher has started on this machine ([`neighbours`]). Two processes with a computing kernel thread on
+    /// every core would take turns by the kernel's time slices, and their communication would get less than its
+    /// fair share of a core.
     ///
-    /// On a synthetic machine one per core of it, whatever there is in fact: it is there to see what happens then.
+    /// A synthetic machine has one per core, whatever the real machine has.
     pub fn vp_count(&self) -> usize {
         if self.is_synthetic() { self.cores().len() } else { share() }
     }
 
-    /// The cores in the order in which virtual processors take them: as [`Topology::cores`], but the second
-    /// hardware threads of cores after all the first ones.
+    /// The cores in the order in which virtual processors take them.
+    ///
+    /// The order is that of [`Topology::cores`], but second hardware threads come after all first ones.
     pub fn places(&self) -> Vec<usize> {
         let mut places = self.cores().to_vec();
         places.sort_by_key(|&core| {
@@ -49,16 +50,18 @@ impl Topology {
         places
     }
 
-    /// The core of each of `vps` compute virtual processors: the first at place `first` (modulo their number),
-    /// the others follow round-robin. Without `first`, `MARCEL_FIRSTCPU` counts, and without that the processes
-    /// that the same launcher has started on this machine follow each other.
+    /// The core of each of `vps` compute virtual processors.
+    ///
+    /// The first one is at place `first` (modulo their number), the others follow round-robin. Without `first`,
+    /// `MARCEL_FIRSTCPU` is used. Without either, the processes that the same launcher has started on this machine
+    /// follow each other.
     ///
     /// # Errors
-    /// When the knob holds something that it does not accept.
+    /// `MARCEL_FIRSTCPU` has a value that its knob does not accept.
     pub fn cores_for(&self, vps: usize, first: Option<usize>) -> Result<Vec<usize>, Error> {
         let first = match first {
             Some(first) => first,
-            None => match knobs::FIRSTCPU.int()? {
+            None => match FIRSTCPU.int()? {
                 Some(first) => first as usize,
                 None => neighbours().1.saturating_mul(vps.max(1)),
             },

@@ -1,10 +1,11 @@
-//! The cgroup's CPU quota, of both versions of cgroups.
+//! The CPU quota of this process's cgroup, in both versions of cgroups.
 
 use std::fs;
 use std::path::Path;
 
-/// CPUs' worth of time that the cgroup's quota allows, or `None` without a quota. Both cgroup versions; the
-/// tightest quota on the way to the root counts.
+/// The number of CPUs whose time the cgroup's quota allows; `None` without a quota.
+///
+/// Reads both versions of cgroups. The tightest quota on the way to the root counts.
 pub fn cgroup_quota() -> Option<f64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
     quota_below(Path::new("/sys/fs/cgroup"), &own)

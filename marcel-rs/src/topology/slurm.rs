@@ -1,14 +1,14 @@
-//! Which tasks of a Slurm step share this one's cores.
+//! The tasks of a Slurm step that share this one's cores.
 //!
-//! Slurm tells a task how many each node has (`SLURM_STEP_TASKS_PER_NODE`, as `2(x3),1`), on which of them it is
-//! (`SLURM_NODEID`), and as which (`SLURM_LOCALID`). Where it binds them it gives them masks or cores in turn
-//! (`SLURM_CPU_BIND_TYPE`, `SLURM_CPU_BIND_LIST`): a task with another one is no neighbour, for the affinity mask has shared
-//! the cores out already. A batch script, and what it runs itself, has no such variables.
+//! Slurm gives each task the number of tasks per node (`SLURM_STEP_TASKS_PER_NODE`, as `2(x3),1`), the task's node
+//! (`SLURM_NODEID`) and the task's number on it (`SLURM_LOCALID`). If Slurm binds tasks, `SLURM_CPU_BIND_TYPE` and
+//! `SLURM_CPU_BIND_LIST` have the masks or cores, which tasks take in turn. A task with another mask is no neighbour,
+//! since the masks have divided the cores already. A batch script outside a step has no such variables.
 
 /// Most tasks of a node.
 const MOST: usize = 1 << 16;
 
-/// Number of tasks that share this one's cores, and the rank of this one among them; `None` outside a step.
+/// The number of tasks that share this one's cores, and the rank of this one among them; `None` outside a step.
 pub(super) fn neighbours(variable: impl Fn(&str) -> Option<String>) -> Option<(usize, usize)> {
     let number = |name| variable(name)?.parse::<usize>().ok();
     let tasks = tasks_of(number("SLURM_NODEID")?, &variable("SLURM_STEP_TASKS_PER_NODE")?)?;
@@ -21,7 +21,7 @@ pub(super) fn neighbours(variable: impl Fn(&str) -> Option<String>) -> Option<(u
     Some(((0..tasks).filter(same).count(), (0..me).filter(same).count()))
 }
 
-/// How many tasks node `node` has. More than a machine can have make no sense.
+/// The number of tasks of node `node`; `None` for more than a machine can have.
 fn tasks_of(node: usize, per_node: &str) -> Option<usize> {
     let mut before = 0;
     for word in per_node.split(',') {

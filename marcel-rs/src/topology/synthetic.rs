@@ -1,7 +1,7 @@
-//! Machines that do not exist, so that placement can be tried on small ones.
+//! Synthetic machines, on which placement can be tried without having the machine.
 //!
-//! `MARCEL_TOPOLOGY="numa:2 core:4"` is a machine of two NUMA nodes of four cores each. A word is a level and how
-//! many of it there are in each of the level before it, from the outside in:
+//! `MARCEL_TOPOLOGY="numa:2 core:4"` is a machine of two NUMA nodes of four cores each. A word is a level and the
+//! number of its objects in one object of the level before, from the outside in:
 //!
 //! ```text
 //! words = [package:N] [numa:N] [l3:N] [l2:N] core:N [pu:N]     packages, nodes and caches in any order,
@@ -9,122 +9,15 @@
 //! ```
 //!
 //! Objects of a level are numbered from 0 through the whole machine. Virtual processors are placed on these cores,
-//! steal from each other and run light tasks as if they were real; the kernel threads that carry them are bound to
-//! the allowed cores of the real machine one to one, or not at all if it has fewer.
-
-use std::fmt;
-use std::str::FromStr;
+//! steal from each other and run light tasks as if the cores were real. Their kernel threads are bound to the
+//! allowed cores of the real machine one to one, or not at all if it has fewer cores.
 
 use super::level::Level;
+pub use super::shape::{ACCEPTS, MOST_CORES, Shape, ShapeError};
 use super::tree::{Node, Source, Topology};
 
-/// Most cores of a synthetic machine: as many as there can be virtual processors.
-pub const MOST_CORES: usize = 1024;
-
-/// What `MARCEL_TOPOLOGY` accepts, in a sentence.
-pub const ACCEPTS: &str = "LEVEL:NUMBER words from the outside in, such as \"numa:2 core:4\": package, numa, \
-                           l3 and l2 as wanted, then core, then pu if wanted; at most 1024 cores in all";
-
-/// The shape of a machine in which all objects of a level are alike: levels from the outside in, with the number
-/// of objects in each of the level before.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shape(Vec<(Level, usize)>);
-
-/// Why a text does not describe a machine: the place, and what is wrong there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShapeError {
-    /// The word in question, and the character at which it starts (the first is 1); `None` for the end.
-    pub word: Option<(usize, String)>,
-    /// What is wrong with it.
-    pub why: String,
-}
-
-impl fmt::Display for ShapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.word {
-            Some((at, word)) => write!(f, "{word:?} at character {at}: {}", self.why),
-            None => write!(f, "at the end: {}", self.why),
-        }
-    }
-}
-
-impl std::error::Error for ShapeError {}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (level, count)) in self.0.iter().enumerate() {
-            write!(f, "{}{level}:{count}", if i == 0 { "" } else { " " })?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Shape {
-    type Err = ShapeError;
-
-    fn from_str(text: &str) -> Result<Shape, ShapeError> {
-        let mut levels: Vec<(Level, usize)> = Vec::new();
-        let mut cores = 1;
-        for (at, word) in words(text) {
-            let wrong = |why: String| ShapeError { word: Some((at, word.to_owned())), why };
-            let (name, count) = word
-                .split_once(':')
-                .ok_or_else(|| wrong("no colon between level and number".to_owned()))?;
-            let level = name.parse::<Level>().ok().filter(|&level| level != Level::Machine);
-            let level = level.ok_or_else(|| wrong(format!("there is no level {name:?}")))?;
-            if let Some(outside) = levels.iter().find(|(outer, _)| !may_hold(*outer, level)) {
-                return Err(wrong(match outside.0 == level {
-                    true => format!("{level} a second time"),
-                    false => format!("{level} inside {}", outside.0),
-                }));
-            }
-            if level == Level::Pu && levels.last().is_none_or(|(last, _)| *last != Level::Core) {
-                return Err(wrong("pu without a core around it".to_owned()));
-            }
-            let count =
-                count.parse().ok().filter(|n| (1..=MOST_CORES).contains(n)).ok_or_else(|| {
-                    wrong(format!("{count:?} is not a number from 1 to {MOST_CORES}"))
-                })?;
-            cores *= count;
-            if cores > MOST_CORES {
-                return Err(wrong(format!("that makes {cores} of them, more than {MOST_CORES}")));
-            }
-            levels.push((level, count));
-        }
-        if !levels.iter().any(|(level, _)| *level == Level::Core) {
-            return Err(ShapeError { word: None, why: "no core:NUMBER".to_owned() });
-        }
-        Ok(Shape(levels))
-    }
-}
-
-/// Whether a level may be inside another: packages and NUMA nodes hold each other on real machines.
-fn may_hold(outer: Level, inner: Level) -> bool {
-    let any_order = |level| level < Level::Core;
-    match (outer, inner) {
-        (Level::Cache(outer), Level::Cache(inner)) => outer < inner,
-        (outer, inner) if outer == inner => false,
-        (outer, inner) => any_order(outer) && any_order(inner) || outer < inner,
-    }
-}
-
-/// The words of a text, each with the number of its first character, from 1.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.split_whitespace().map(|word| {
-        let offset = word.as_ptr() as usize - text.as_ptr() as usize;
-        (text[..offset].chars().count() + 1, word)
-    })
-}
-
-impl Shape {
-    /// Number of places for virtual processors.
-    pub fn cores(&self) -> usize {
-        self.0.iter().map(|(_, count)| count).product()
-    }
-}
-
 impl Topology {
-    /// A machine of this shape, whose cores stand for the real ones `real`.
+    /// The tree of a machine of this shape, whose cores stand for the kernel's cores `real`.
     pub fn synthetic(shape: &Shape, real: &[usize]) -> Topology {
         let cores = shape.cores();
         let mut nodes = vec![Node {
@@ -135,7 +28,7 @@ impl Topology {
             caches: Vec::new(),
         }];
         let mut above = 0..1;
-        for &(level, count) in &shape.0 {
+        for &(level, count) in shape.levels() {
             let first = nodes.len();
             for parent in above.clone() {
                 let each = nodes[parent].cpus.len() / count;
@@ -193,40 +86,5 @@ mod tests {
         assert_eq!(of("pu"), (0..64).collect::<Vec<_>>());
         assert_eq!(topology.path_of(63).len(), 6);
         assert_eq!(topology.places()[..3], [0, 2, 4]);
-    }
-
-    #[test]
-    fn wrong_text_says_where_and_why() {
-        for (text, at, why) in [
-            ("numa:2 cor:4", Some(8), "cor"),
-            ("numa:2 core", Some(8), "colon"),
-            ("core:x", Some(1), "\"x\""),
-            ("core:0", Some(1), "1 to 1024"),
-            ("core:-1", Some(1), "1 to 1024"),
-            ("core:1025", Some(1), "1 to 1024"),
-            ("core:99999999999999999999999", Some(1), "1 to 1024"),
-            ("numa:1024 core:2", Some(11), "2048"),
-            ("core:4 numa:2", Some(8), "numa inside core"),
-            ("l2:2 l3:2 core:1", Some(6), "l3 inside l2"),
-            ("numa:2 numa:2 core:1", Some(8), "second time"),
-            ("pu:2", Some(1), "without a core"),
-            ("  machine:1", Some(3), "machine"),
-            ("numa:2", None, "core:"),
-            ("", None, "core:"),
-            ("é:1 core:2", Some(1), "é"),
-            ("core:2 é", Some(8), "colon"),
-        ] {
-            let error = text.parse::<Shape>().unwrap_err();
-            assert_eq!(error.word.as_ref().map(|(at, _)| *at), at, "{text}: {error}");
-            assert!(error.to_string().contains(why), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn packages_and_nodes_hold_each_other() {
-        for text in ["package:2 numa:2 core:1", "numa:2 package:2 core:1", "l3:2 numa:2 core:1"] {
-            assert_eq!(shape(text).to_string(), text);
-        }
-        assert_eq!(shape(" cache:2\tcore:1 ").to_string(), "l3:2 core:1");
     }
 }

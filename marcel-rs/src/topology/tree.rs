@@ -1,48 +1,48 @@
-//! The tree: its nodes, and how it is made of sets of cores.
+//! The tree of cores, and its construction from sets of cores.
 //!
-//! A source gives [`Group`]s, sets of cores that have something in common, in any order. They are placed from the
-//! largest to the smallest, among equals in the order of [`Level`]: each below the smallest set that holds it. So
-//! it does not matter whether this machine has its NUMA nodes inside packages, packages inside NUMA nodes, or a
-//! cache shared across either. A set that overlaps another without holding it (no such machine is known, but
-//! files may be wrong, and are in virtual machines) is left out: it says nothing that a tree could say.
+//! A source gives [`Group`]s, sets of cores that have something in common, in any order. `assemble` places the sets
+//! from the largest to the smallest, among equals in the order of [`Level`], each below the smallest set that holds
+//! it. So a machine may have NUMA nodes inside packages, packages inside NUMA nodes, or a cache shared across
+//! either. A set that overlaps another without holding it is left out, since a tree cannot show it. No such machine
+//! is known, but the files of virtual machines are sometimes wrong.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use super::level::{CacheLevel, Level};
-use super::synthetic::Shape;
+use super::shape::Shape;
 
-/// A data cache: its level and, where it is known, its size in bytes.
+/// A data cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Its level.
+    /// Level of the cache.
     pub level: CacheLevel,
-    /// Its size in bytes.
+    /// Size in bytes, where it is known.
     pub size: Option<u64>,
 }
 
-/// One node: its level, its number, the allowed cores below it, its place in the tree.
+/// A node of the tree: an object of the machine with at least one allowed core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Level of the node.
     pub level: Level,
-    /// Its number among those of its level: the kernel's number for a package, a NUMA node, a cache or a
-    /// hardware thread, that of the first hardware thread for a core; 0 for the machine.
+    /// Number of the node within its level: the kernel's number for a package, a NUMA node, a cache or a
+    /// hardware thread, the number of the first hardware thread for a core, 0 for the machine.
     pub id: usize,
-    /// Allowed cores below it, in ascending order.
+    /// Allowed cores of the object, in ascending order.
     pub cpus: Vec<usize>,
-    /// Index of its parent; `None` for the machine.
+    /// Index of the parent; `None` for the machine.
     pub parent: Option<usize>,
-    /// The cache that it is; for a core, those that are its own.
+    /// For a cache, the cache itself; for a core, its private caches.
     pub caches: Vec<Cache>,
 }
 
 /// Where a topology comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// hwloc.
+    /// The library hwloc.
     Hwloc {
-        /// Its version.
+        /// The library's version.
         version: String,
     },
     /// The kernel's files.
@@ -50,7 +50,7 @@ pub enum Source {
         /// Why hwloc was not used.
         no_hwloc: String,
     },
-    /// A description in `MARCEL_TOPOLOGY`: no such machine exists.
+    /// A synthetic machine that `MARCEL_TOPOLOGY` describes.
     Synthetic(Shape),
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Cores that have something in common, as a source found them.
+/// A set of cores that have something in common, from a source.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) level: Level,
@@ -79,19 +79,20 @@ pub(super) struct Group {
 pub struct Topology {
     source: Source,
     nodes: Vec<Node>,
-    /// Distance of each node from the machine.
+    /// Distance of each node from the machine's node.
     depths: Vec<usize>,
-    /// The largest of them.
+    /// The largest depth.
     height: usize,
     cores: Vec<usize>,
     /// The node of each core, by its number.
     leaves: Vec<Option<usize>>,
-    /// What the kernel calls the cores of a synthetic machine, in the order of `cores`; empty if it has fewer.
+    /// The kernel's cores that stand for those of a synthetic machine, in the order of `cores`; empty if the real
+    /// machine has fewer.
     real: Vec<usize>,
 }
 
 impl Topology {
-    /// The tree of `groups` over the allowed cores `cpus`. Never without a core.
+    /// Builds the tree of `groups` over the allowed cores `cpus`, which are not empty.
     pub(super) fn assemble(source: Source, cpus: &[usize], mut groups: Vec<Group>) -> Topology {
         for group in &mut groups {
             group.cpus.retain(|cpu| cpus.contains(cpu));
@@ -109,8 +110,8 @@ impl Topology {
             parent: None,
             caches: Vec::new(),
         }];
-        // The smallest set placed so far that holds a core. All sets placed are at least as large as the next
-        // one: if its cores agree on theirs, that one holds it; if not, one of them overlaps it.
+        // For each core, the smallest placed set that holds it. Placed sets are at least as large as the next set.
+        // If the next set's cores agree on their smallest set, that set holds it. If not, some placed set overlaps it.
         let mut smallest = vec![0; cpus.iter().max().map_or(0, |most| most + 1)];
         for Group { level, id, cpus, caches } in groups {
             let parent = smallest[cpus[0]];
@@ -135,8 +136,8 @@ impl Topology {
         Self::from_nodes(source, &nodes)
     }
 
-    /// A tree of these nodes, the first of which is the machine; they are put in order, each followed by what is
-    /// below it, siblings by their first core.
+    /// Builds the tree of `nodes`, the first of which is the machine. The tree's order is depth first, siblings by
+    /// their first core.
     pub(super) fn from_nodes(source: Source, nodes: &[Node]) -> Topology {
         let mut children = vec![Vec::new(); nodes.len()];
         for (index, node) in nodes.iter().enumerate() {
@@ -173,46 +174,47 @@ impl Topology {
         topology
     }
 
-    /// The same tree, whose cores stand for these of the kernel.
+    /// The same tree, with the kernel's cores that stand for its own.
     pub(super) fn standing_for(mut self, real: Vec<usize>) -> Topology {
         self.real = real;
         self
     }
 
-    /// Where it comes from.
+    /// Where the topology comes from.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Whether there is no such machine: see [`synthetic`](super::synthetic).
+    /// Whether the machine is a [synthetic](super::synthetic) one.
     pub fn is_synthetic(&self) -> bool {
         matches!(self.source, Source::Synthetic(_))
     }
 
-    /// All nodes, parents before children, each followed by all that is below it; the first is the machine.
+    /// All nodes, depth first; the first is the machine.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The cores, neighbours in the tree next to each other. Never empty. See [`Topology::places`] for the order
-    /// in which to use them.
+    /// The cores, neighbours in the tree next to each other. Never empty.
+    ///
+    /// [`Topology::places`] has the order in which virtual processors take them.
     pub fn cores(&self) -> &[usize] {
         &self.cores
     }
 
-    /// The node of a core; `None` if it is none of [`Topology::cores`].
+    /// Index of the node of a core; `None` if the core is not in [`Topology::cores`].
     #[inline]
     pub fn leaf_of(&self, core: usize) -> Option<usize> {
         self.leaves.get(core).copied().flatten()
     }
 
-    /// Indices of the nodes from the core up to the machine; just the machine for an unknown core.
+    /// Indices of the nodes from a core up to the machine; only the machine for an unknown core.
     pub fn path_of(&self, core: usize) -> Vec<usize> {
         let leaf = self.leaf_of(core).unwrap_or(0);
         std::iter::successors(Some(leaf), |&node| self.nodes[node].parent).collect()
     }
 
-    /// How many levels are above a node: 0 for the machine.
+    /// Number of levels above a node: 0 for the machine.
     pub fn depth_of(&self, node: usize) -> usize {
         self.depths[node]
     }
@@ -222,9 +224,10 @@ impl Topology {
         self.height
     }
 
-    /// The kernel's number of the core to which a kernel thread that stands for `core` is bound; `None` if it is
-    /// bound to none: on a synthetic machine with more cores than this one, where the kernel spreads threads
-    /// better than a fixed choice could.
+    /// The kernel's core to which the kernel thread for `core` is bound; `None` if it is not bound.
+    ///
+    /// Kernel threads of a synthetic machine with more cores than the real one are not bound, since the kernel
+    /// spreads them better than a fixed choice could.
     pub fn real_cpu(&self, core: usize) -> Option<usize> {
         self.leaf_of(core)?;
         if !self.is_synthetic() {
@@ -234,8 +237,7 @@ impl Topology {
     }
 }
 
-/// Numbers the nodes of each level through in which a number comes twice: some firmware gives all packages the
-/// same one.
+/// Renumbers the nodes of each level that has a number twice: some firmware gives all packages the same number.
 fn number_anew(nodes: &mut [Node]) {
     let mut seen = HashSet::new();
     let twice: HashSet<Level> =

@@ -1,4 +1,4 @@
-//! The functions of `libhwloc.so.15`, and the one call in which they are used.
+//! The functions of `libhwloc.so.15`, behind one safe call.
 
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
@@ -14,10 +14,10 @@ const NAME: &str = "libhwloc.so.15";
 /// `HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED`: sets of cores are whole, as in the kernel's files.
 const INCLUDE_DISALLOWED: c_ulong = 1;
 
-/// A topology of hwloc's, of which only the address is known.
+/// hwloc's opaque topology.
 type Handle = *mut c_void;
 
-/// What is used of the library. Types as in `hwloc.h` and `hwloc/export.h` of version 2.
+/// The functions in use, with the types of `hwloc.h` and `hwloc/export.h` of version 2.
 pub(super) struct Hwloc {
     api: c_uint,
     init: unsafe extern "C" fn(*mut Handle) -> c_int,
@@ -29,7 +29,7 @@ pub(super) struct Hwloc {
     destroy: unsafe extern "C" fn(Handle),
 }
 
-/// The library, loaded at the first call and never unloaded: what it has loaded in its turn may not bear it.
+/// The library, loaded at the first call and never unloaded, since libraries that it has loaded may not bear that.
 pub(super) fn get() -> Result<&'static Hwloc, String> {
     static LOADED: OnceLock<Result<Hwloc, String>> = OnceLock::new();
     LOADED.get_or_init(load).as_ref().map_err(Clone::clone)
@@ -38,7 +38,7 @@ pub(super) fn get() -> Result<&'static Hwloc, String> {
 fn load() -> Result<Hwloc, String> {
     // SAFETY: initialisers of this library, and of those that it needs, set up their own data.
     let library = unsafe { Library::new(NAME) }.map_err(|e| absent(&e))?;
-    // For ever: the functions below stay where they are.
+    // Never unloaded, so the functions below stay valid.
     let library = &*ManuallyDrop::new(library);
     fn function<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
         // SAFETY: every caller below asks for the type that hwloc 2 declares for the name.
@@ -64,26 +64,26 @@ fn load() -> Result<Hwloc, String> {
     })
 }
 
-/// The usual case in few words; anything else as the loader puts it.
+/// The usual error in a few words, any other in the loader's.
 fn absent(why: &libloading::Error) -> String {
     let why = why.source().map_or_else(|| why.to_string(), ToString::to_string);
     if why.contains("No such file") { format!("{NAME} is not installed") } else { why }
 }
 
 impl Hwloc {
-    /// Version of its interface, which may be older than the library.
+    /// Version of the library's interface, which may be older than the library.
     pub(super) fn version(&self) -> String {
         format!("{}.{}", self.api >> 16, self.api >> 8 & 0xff)
     }
 
-    /// This machine in hwloc's XML.
+    /// Describes this machine in hwloc's XML.
     pub(super) fn describe(&self) -> Result<String, String> {
         let mut topology = null_mut();
         // SAFETY: `topology` is writable, and a topology from here on if this succeeds.
         if unsafe { (self.init)(&mut topology) } != 0 {
             return Err("hwloc_topology_init failed".into());
         }
-        // SAFETY: `topology` was initialised above, nobody else has it, and it is not used afterwards.
+        // SAFETY: `topology` was initialised above, no other thread has its address, and it is not used afterwards.
         unsafe {
             let text = self.discover(topology);
             (self.destroy)(topology);
@@ -92,9 +92,9 @@ impl Hwloc {
     }
 
     /// # Safety
-    /// `topology` has been initialised, not been loaded, and is the caller's alone.
+    /// `topology` is initialised, not loaded, and only the caller uses it.
     unsafe fn discover(&self, topology: Handle) -> Result<String, String> {
-        // SAFETY: as required; it is loaded before it is asked and written.
+        // SAFETY: the caller's promise; the topology is loaded before the other calls.
         unsafe {
             (self.set_flags)(topology, INCLUDE_DISALLOWED);
             if (self.load)(topology) != 0 {

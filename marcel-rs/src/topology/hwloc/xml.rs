@@ -1,5 +1,6 @@
-//! hwloc's XML: of each `object` its type, its number and its cores, and hwloc's version. How objects are nested
-//! does not matter, the sets say it.
+//! Reads hwloc's XML: type, number and cores of each `object`, and hwloc's version.
+//!
+//! The nesting of objects is ignored, since it follows from the sets of cores.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -7,7 +8,7 @@ use quick_xml::events::{BytesStart, Event};
 use super::super::level::{CacheLevel, Level};
 use super::super::tree::{Cache, Group};
 
-/// What one `object` element says.
+/// The attributes of an `object` element.
 struct Found {
     kind: String,
     id: Option<usize>,
@@ -25,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<(Option<String>, Vec<Group>), String> {
 fn groups(objects: &[Found]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for core in objects.iter().filter(|object| object.kind == "Core") {
-        // hwloc numbers cores anew in each package, we number them by their first hardware thread.
+        // hwloc numbers cores within each package; marcel numbers a core by its first hardware thread.
         groups.push(group(Level::Core, core.cpus[0], &core.cpus));
     }
     let cores = groups.len();
@@ -65,7 +66,7 @@ fn group(level: Level, id: usize, cpus: &[usize]) -> Group {
     Group { level, id, cpus: cpus.to_vec(), caches: Vec::new() }
 }
 
-/// The level of "L2Cache"; not of "L1iCache", which holds instructions.
+/// The level of a data cache such as "L2Cache"; `None` for "L1iCache", which holds instructions.
 fn data_cache(kind: &str) -> Option<CacheLevel> {
     let level = kind.strip_prefix('L')?.strip_suffix("Cache")?;
     CacheLevel::new(level.parse().ok()?)
@@ -100,7 +101,7 @@ fn value(tag: &BytesStart, name: &str) -> Option<String> {
     Some(tag.try_get_attribute(name).ok()??.value.into_owned())
 }
 
-/// `None` if the object has no cores (a device, a memory without cores).
+/// The object of a tag; `None` if it has no cores (a device, a memory without cores).
 fn object(tag: &BytesStart) -> Option<Found> {
     let cpus = value(tag, "cpuset").and_then(|text| cpuset(&text))?;
     let id = value(tag, "os_index").and_then(|text| text.parse().ok());
@@ -108,8 +109,8 @@ fn object(tag: &BytesStart) -> Option<Found> {
     (!cpus.is_empty()).then_some(Found { kind: value(tag, "type")?, id, cpus, size })
 }
 
-/// A set as hwloc writes it: words of 32 bits in hexadecimal, the highest first, those that are 0 left out
-/// ("0x00000001,,0x0000000f" is 0-3,64). `None` for anything else, also for a set without end.
+/// Reads a set as hwloc writes it: words of 32 bits in hexadecimal, the highest first, words of 0 left empty
+/// ("0x00000001,,0x0000000f" is 0-3,64). `None` for other texts, an infinite set included.
 fn cpuset(text: &str) -> Option<Vec<usize>> {
     let mut cpus = Vec::new();
     for (index, word) in text.split(',').rev().enumerate() {
