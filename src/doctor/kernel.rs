@@ -22,6 +22,26 @@ fn aside<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T>
     std::thread::Builder::new().spawn(f).ok()?.join().ok()
 }
 
+/// Whether the kernel puts guards into the page tables (`MADV_GUARD_INSTALL`, Linux 6.13): those of stacks split no mapping then.
+pub(super) fn has_guard_markers() -> bool {
+    /// The C library's headers lack it.
+    const GUARD_INSTALL: libc::c_int = 102;
+    let len = 1 << 16;
+    let (read_write, private) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping of its own, which no reference leads to; it is unmapped below.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), len, read_write, private, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return false;
+    }
+    // SAFETY: the mapping is ours, and not used again.
+    unsafe {
+        let installed = libc::madvise(memory, len, GUARD_INSTALL) == 0;
+        libc::munmap(memory, len);
+        installed
+    }
+}
+
 /// Anonymous shared memory.
 pub(super) fn memfd() -> Finding {
     // SAFETY: the name is a C string; the descriptor is closed below.

@@ -4,7 +4,7 @@ use std::fs;
 
 use marcel::topology::{self, Source, Topology};
 
-use super::Finding;
+use super::{Finding, kernel};
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
@@ -144,44 +144,43 @@ pub(super) fn processes() -> Finding {
     }
 }
 
-/// Memory that may be pinned, for network cards that write to it.
+/// Memory that may be pinned. Neither shm nor tcp pins any, so no limit is too low.
 pub(super) fn locked_memory() -> Finding {
     let (soft, _) = limit(libc::RLIMIT_MEMLOCK);
-    let found = if soft == libc::RLIM_INFINITY {
-        "unlimited".into()
-    } else {
-        format!("{} KiB", soft / 1024)
+    let found = match soft {
+        libc::RLIM_INFINITY => "unlimited".into(),
+        bytes => format!("{} KiB", bytes / 1024),
     };
-    if soft < 64 << 20 {
-        Finding::limited(
-            "locked_memory",
-            found,
-            "shm and tcp pin nothing; verbs devices need it: ulimit -l unlimited",
-        )
-    } else {
-        Finding::ok("locked_memory", found)
-    }
+    Finding::ok("locked_memory", format!("{found}; the library pins none"))
 }
 
-/// Mappings per process: each green thread's stack and its guard are two.
+/// Mappings per process. They bound the green threads only where a stack's guard is a page that splits its mapping: on kernels
+/// without guard markers.
 pub(super) fn mappings() -> Finding {
     let text = read("/proc/sys/vm/max_map_count");
     let Some(count) = text.and_then(|text| text.parse::<u64>().ok()) else {
         return Finding::limited("max_map_count", "cannot be read", "is /proc mounted?");
     };
-    let found = format!("{count}: about {} green threads with stacks of their own", count / 2);
+    if kernel::has_guard_markers() {
+        let found =
+            format!("{count}; stacks take few: their guards are markers (MADV_GUARD_INSTALL)");
+        return Finding::ok("max_map_count", found);
+    }
+    // As marcel bounds the guard pages.
+    let threads = (count - count / 16) / 2;
+    let found = format!(
+        "{count}: about {threads} green threads at a time, whose guard pages take two each"
+    );
     if count < 200_000 {
-        Finding::limited(
-            "max_map_count",
-            found,
-            "for more threads at a time: sysctl vm.max_map_count=1048576",
-        )
+        let advice =
+            "for more threads at a time: Linux 6.13 or later, or sysctl vm.max_map_count=1048576";
+        Finding::limited("max_map_count", found, advice)
     } else {
         Finding::ok("max_map_count", found)
     }
 }
 
-/// InfiniBand and RoCE devices.
+/// InfiniBand and RoCE devices, for which there is no driver.
 pub(super) fn verbs() -> Finding {
     let devices: Vec<String> = fs::read_dir("/sys/class/infiniband")
         .map(|dir| {
@@ -189,15 +188,13 @@ pub(super) fn verbs() -> Finding {
         })
         .unwrap_or_default();
     if devices.is_empty() {
-        Finding::lacking(
-            "verbs_devices",
-            "none in /sys/class/infiniband",
-            "shm and tcp are used. Without hardware, `modprobe rdma_rxe` and `rdma link add rxe0 type rxe \
-             netdev eth0` give an emulated one",
-        )
-    } else {
-        Finding::ok("verbs_devices", devices.join(", "))
+        return Finding::ok("verbs_devices", "none; newmad has no driver for them");
     }
+    Finding::limited(
+        "verbs_devices",
+        format!("{}: not used, newmad has no driver for them", devices.join(", ")),
+        "tcp goes over a device's network interface, if it has one: NMAD_TCP_ADDRESS with that interface's address",
+    )
 }
 
 /// User interrupts of the processor.
