@@ -129,7 +129,7 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
     let mut seen: Vec<&str> = Vec::new();
     for driver in rails.split(['+', ',']).map(str::trim) {
         let protocols = match driver {
-            "shm" if newmad::cma_works().is_ok() => &Protocol::ALL[..],
+            "shm" if newmad::plumbing::cma_works().is_ok() => &Protocol::ALL[..],
             "shm" | "tcp" => &[Protocol::Eager, Protocol::Stream],
             _ => {
                 return Err(Exit::Usage(format!(

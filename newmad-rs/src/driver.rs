@@ -31,6 +31,7 @@ pub const MAX_DESCRIPTORS: usize = 4;
 
 /// How far a network reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reach {
     /// The processes of one machine. Offers pass descriptors; a link ends only when one of its processes does.
     Machine,

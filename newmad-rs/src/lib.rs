@@ -29,6 +29,8 @@
 //! on the wire: `proto`. How processes meet, stay connected and notice each other's end: `connect`,
 //! `bootstrap`.
 
+#![warn(missing_debug_implementations)]
+
 #[cfg(not(loom))]
 mod api;
 #[cfg(not(loom))]
@@ -53,6 +55,7 @@ pub mod fuzzing;
 mod gate;
 #[cfg(all(feature = "bench-internals", not(loom)))]
 #[doc(hidden)]
+#[allow(missing_debug_implementations, reason = "for benches")]
 pub mod internals;
 #[cfg(not(loom))]
 mod knobs;
@@ -64,6 +67,8 @@ mod memory;
 mod net;
 #[cfg(not(loom))]
 mod pack;
+#[cfg(not(loom))]
+pub mod plumbing;
 #[cfg(not(loom))]
 mod proto;
 #[cfg(not(loom))]
@@ -126,8 +131,6 @@ pub use error::{Cause, Error};
 pub use knobs::KNOBS;
 #[cfg(not(loom))]
 pub use memory::layout::Strided;
-#[cfg(not(loom))]
-pub use net::shm::cma::cma_works;
 #[cfg(not(loom))]
 pub use pack::{Pack, PackRequest, Unpack};
 #[cfg(not(loom))]

@@ -14,7 +14,7 @@ pub(crate) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
-/// Restores `errno` when dropped: progress may interrupt anybody, anywhere.
+/// Restores `errno` when dropped: progress may interrupt any code.
 pub(crate) struct KeepErrno(i32);
 
 impl KeepErrno {
@@ -37,7 +37,7 @@ pub(crate) fn own(fd: libc::c_int, doing: &'static str) -> Result<OwnedFd, Error
     if fd < 0 {
         return Err(os(doing));
     }
-    // SAFETY: just returned by the kernel, and nobody else's.
+    // SAFETY: the kernel has just returned it, and it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

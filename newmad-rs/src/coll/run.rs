@@ -48,7 +48,7 @@ const LISTEN: u64 = 4;
 const BUDGET: usize = 256 * 1024;
 
 /// The two buffers of the program; see `plan::Buf`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Memory {
     pub(super) input: *const [u8],
     pub(super) output: *mut [u8],

@@ -131,7 +131,7 @@ pub(crate) fn greet(input: &mut Input<'_>) {
             Ok(Some(Outcome::Verdict(..))) => return,
             Ok(Some(Outcome::Request(hello, given))) => (hello.details, given),
         };
-        assert!(known == key, "somebody came in who does not know the key");
+        assert!(known == key, "a process came in that does not know the key");
         let _ = own.link(1, handshake.socket, details, given);
         return;
     }

@@ -1,4 +1,4 @@
-//! The control ring: who of the session lives, has left, or died, as each process learns it.
+//! The control ring: which processes of the session live, have left, or died, as each process learns it.
 //!
 //! ```text
 //!        ┌──▶ 1 ──▶ 2 ──▶ 3 ──┐         each calls the next that lives; a link carries notices both ways
@@ -6,8 +6,8 @@
 //!
 //!  of a rank:   Alive ──Left──▶ Left ──Dead──▶ Dead          facts only ever move to the right
 //! ```
-//! A notice is a fact about one rank. Whoever learns a fact tells it over all its links but the one it came by; who
-//! gets a new link tells all facts over it first. So facts reach everybody who is connected, in whatever order links
+//! A notice is a fact about one rank. A process that learns a fact tells it over all its links but the one it came by; a process
+//! that gets a new link tells all facts over it first. So facts reach every process that is connected, in whatever order links
 //! end and are made, and nothing travels twice over a link. A socket that ends is a death, unless its process said
 //! [`Notice::End`]: over Unix sockets at once; over TCP when its process refuses a call, or cannot be called within
 //! the repair time. A process says `End` when it has left and every other rank has left or died.
@@ -18,7 +18,7 @@
 //! Rejected: a lifeline from each process to each other (n² sockets; opening took n² calls); heartbeats (a process that
 //! is stopped by a debugger, or starved, would be declared dead; idle machines would wake up); a torus (MPC 2014: fewer
 //! hops for four or more links, which would matter if notices were frequent); routing of messages to a rank over the
-//! ring (nothing here needs it: who wants a link calls).
+//! ring (nothing here needs it: the process that wants a link calls).
 //!
 //! This file is the state machine alone: no sockets, no time. Links are known by number.
 
@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Life {
     Alive,
-    /// It will want nothing more of anybody.
+    /// It will want nothing more of any peer.
     Left,
     Dead,
 }
@@ -38,7 +38,7 @@ pub(super) enum Life {
 pub(super) enum Notice {
     Left(u32),
     Dead(u32),
-    /// The sender knows the end of everybody and will close this link.
+    /// The sender knows the end of every process and will close this link.
     End,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Ring {
     links: BTreeMap<u64, Link>,
     /// The rank that is being called to be the next.
     calling: Option<u32>,
-    /// Those whose link ended, and who are called to find out whether they live.
+    /// Peers whose link ended, and that are called to find out whether they live.
     doubted: Vec<u32>,
     left: bool,
     expelled: bool,
@@ -132,7 +132,7 @@ impl Ring {
         self.lives[rank as usize]
     }
 
-    /// Whether this process has said its last word: it has left, and so has, or is dead, everybody else.
+    /// Whether this process has said its last word: it has left, and every other one has left or is dead.
     pub(super) fn is_over(&self) -> bool {
         self.ended || self.expelled
     }
@@ -190,7 +190,7 @@ impl Ring {
         }
     }
 
-    /// There is a link with `peer`, who called or was called. `link` is new.
+    /// There is a link with `peer`, which called or was called. `link` is new.
     pub(super) fn connected(&mut self, link: u64, peer: u32) {
         self.doubted.retain(|&doubted| doubted != peer);
         self.links.insert(link, Link { peer, ended: false });
@@ -234,7 +234,7 @@ impl Ring {
     /// A rank that was called cannot be reached, or refuses.
     pub(super) fn unreachable(&mut self, peer: u32) {
         self.doubted.retain(|&doubted| doubted != peer);
-        // While it has a link its end will be seen there; and who has said its last word closes its door.
+        // While it has a link its end will be seen there; and a process that has said its last word takes no calls.
         if !self.is_linked(peer) && !self.is_over() {
             self.learn(peer, Life::Dead, None);
         }
@@ -251,7 +251,7 @@ impl Ring {
         self.links.values().any(|link| link.peer == peer)
     }
 
-    /// This process wants nothing more of anybody.
+    /// This process wants nothing more of any peer.
     pub(super) fn leave(&mut self) {
         if !std::mem::replace(&mut self.left, true) {
             self.tell(Notice::Left(self.rank), None);

@@ -86,11 +86,11 @@ impl Listener {
         loop {
             // SAFETY: no memory is passed.
             let fd = unsafe {
-                let nobody = std::ptr::null_mut();
-                libc::accept4(self.socket.as_raw_fd(), nobody, std::ptr::null_mut(), flags)
+                let no_address = std::ptr::null_mut();
+                libc::accept4(self.socket.as_raw_fd(), no_address, std::ptr::null_mut(), flags)
             };
             if fd >= 0 {
-                // SAFETY: just returned by the kernel, and nobody else's.
+                // SAFETY: the kernel has just returned it, and it has no other owner.
                 return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
             }
             if !matches!(errno(), libc::EINTR | libc::ECONNABORTED) {
@@ -121,7 +121,7 @@ pub(super) fn call(address: &Address) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just returned by the kernel, and nobody else's.
+    // SAFETY: the kernel has just returned it, and it has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let done = match address {
         Address::Unix(name) => {
@@ -279,7 +279,7 @@ pub(super) fn receive(
         }
     }
     if descriptors.len() > DESCRIPTORS {
-        // Whoever sends so many is none of ours.
+        // No process of this library sends so many.
         return Err(io::ErrorKind::InvalidData.into());
     }
     Ok(got)

@@ -82,7 +82,7 @@ pub(crate) static CMA: Knob = Knob {
               it; 0: always copy them through shared memory",
 };
 
-/// `NMAD_UNEXPECTED_MAX`: bound of the memory for messages that nobody has asked for yet.
+/// `NMAD_UNEXPECTED_MAX`: bound of the memory for messages that no receive has asked for yet.
 pub(crate) static UNEXPECTED_MAX: Knob = Knob {
     name: "NMAD_UNEXPECTED_MAX",
     kind: Kind::Int(1 << 20, 1 << 40),
@@ -115,7 +115,7 @@ pub(crate) static CREDIT: Knob = Knob {
     kind: Kind::Int(1024, 1 << 40),
     default: "67108864",
     unit: "bytes",
-    meaning: "short messages that may wait at a peer before anybody receives them, with 64 bytes more for each; beyond \
+    meaning: "short messages that may wait at a peer before a receive takes them, with 64 bytes more for each; beyond \
               it they are announced, and wait with their sender",
 };
 
@@ -183,7 +183,7 @@ pub(crate) static REORDER: Knob = Knob {
               urgent; those with one tag never do",
 };
 
-/// `NMAD_OFFLOAD`: who submits what `isend` registers.
+/// `NMAD_OFFLOAD`: which thread submits what `isend` registers.
 pub(crate) static OFFLOAD: Knob = Knob {
     name: "NMAD_OFFLOAD",
     kind: Kind::Word(&["auto", "never", "always"]),

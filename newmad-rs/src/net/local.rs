@@ -1,9 +1,9 @@
 //! Ranks of one process: the rings of shared memory without the processes; large messages by plain copies.
 //!
 //! One thread may end several ranks in turn, so a rank that ends does not wait for the goodbyes of the others; but its
-//! requests' memory is their owners' again when it has ended, and another thread may be copying from there. So who copies
-//! [enters](Loan::enter) first, and a rank that ends [withdraws](Loan::withdraw) what it has lent: it goes on when those
-//! who were inside have left (one piece of a copy, by a thread that waits for nothing), and nobody enters any more.
+//! requests' memory is their owners' again when it has ended, and another thread may be copying from there. So a copier
+//! [enters](Loan::enter) first, and a rank that ends [withdraws](Loan::withdraw) what it has lent: it goes on when the
+//! copiers that were inside have left (one piece of a copy, by a thread that waits for nothing), and no other enters.
 //!
 //! Rejected: large messages through the rings (two copies instead of one, and both sides have to look).
 

@@ -32,7 +32,7 @@ impl Source {
     /// What is known before the session opens.
     ///
     /// # Errors
-    /// The file that was asked for is not sound. One that nobody asked for is only complained about.
+    /// The file that the knob names is not sound. The usual one is only complained about.
     pub(crate) fn load(&self) -> Result<Sampling, Error> {
         match self {
             Source::Now | Source::Off => Ok(Sampling::new()),

@@ -37,7 +37,7 @@ const BARRIER: u64 = RESERVED | 1 << 32;
 pub enum Origin {
     /// This rank.
     Rank(u32),
-    /// Whoever sends first.
+    /// The first rank that sends.
     Any,
 }
 
@@ -88,6 +88,7 @@ enum Ending {
 
 /// A link with another process that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Connection {
     /// Its rank.
     pub peer: u32,
@@ -359,7 +360,7 @@ impl Session {
     }
 
     /// Ends the session: sends what is to be sent, and waits until every other rank ends it too (or is gone), so
-    /// that nobody takes an orderly end for a death. Requests that are still outstanding in other threads end
+    /// that no peer takes an orderly end for a death. Requests that are still outstanding in other threads end
     /// with [`Error::Closed`]. Closing twice does nothing.
     ///
     /// # Blocking
@@ -380,7 +381,7 @@ impl Inner {
         self.size
     }
 
-    /// Looks for events, on behalf of somebody who does not wait: what the engine lacks it gets. Whether there were some.
+    /// Polls for a caller that does not wait: what the engine lacks it gets. Whether there were some.
     #[inline]
     pub(crate) fn look(&self) -> bool {
         let any = self.manager.poll(Point::Library);
@@ -431,14 +432,14 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         if !self.closed.load(Ordering::SeqCst) && pioman::plumbing::must_not_wait() {
-            // The last owner is a callback's, or a collective's that nobody waits for. Without a thread to be had the
+            // The last owner is a callback's, or a forgotten collective's. Without a thread to be had the
             // session ends with the process.
             let last = ManuallyDrop::new(self.move_out());
             let close = move || drop(ManuallyDrop::into_inner(last));
             let _ = std::thread::Builder::new().name("newmad close".into()).spawn(close);
             return;
         }
-        // Nobody is left to tell.
+        // No caller is left to learn of an error.
         let _ = self.close();
     }
 }

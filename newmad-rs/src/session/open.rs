@@ -29,6 +29,7 @@ const TCP_THRESHOLD: usize = 64 * 1024;
 
 /// What carries the messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Driver {
     /// Shared memory of one machine.
     Shm,
@@ -260,7 +261,7 @@ fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> R
     Ok(())
 }
 
-/// Who this process is, and from which size on it announces messages.
+/// The rank of this process, and from which size on it announces messages.
 #[derive(Clone, Copy)]
 struct Place {
     rank: u32,

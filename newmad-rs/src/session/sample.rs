@@ -1,7 +1,7 @@
 //! Sampling while a session opens (`NMAD_SAMPLING=now`): where the network is not that of the last time.
 //!
 //! Ranks 0 and 1 play ping-pong, with the protocol forced by the threshold and the rail by a strategy; rank 0 tells
-//! everybody what came out. A ball's first byte says how it goes on, so rank 1 only returns what comes:
+//! all ranks what came out. A ball's first byte says how it goes on, so rank 1 only returns what comes:
 //!
 //! ```text
 //! rank 0   AGAIN ──▶ the same back      NEXT ──▶ (another size)      OVER ──▶ (another phase)

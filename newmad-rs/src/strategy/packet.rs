@@ -13,7 +13,7 @@ pub(crate) const COPIED: usize = 512;
 pub(crate) const STAGE: usize = 16 * 1024;
 
 /// The oldest messages that wait for a gate's small track, oldest first, at most [`WINDOW`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Waiting<'a> {
     messages: &'a [Message],
 }
@@ -41,6 +41,7 @@ impl<'a> Waiting<'a> {
 }
 
 /// The next packet of a gate's small track, to be filled.
+#[derive(Debug)]
 pub struct Packet<'a> {
     messages: &'a [Message],
     reorder: bool,

@@ -42,7 +42,7 @@ impl World {
                 Action::Call(peer) => self.calls.push_back((rank, peer)),
                 Action::Died(peer) => self.died[rank as usize].push(peer),
                 Action::Left(_) => {}
-                Action::Expelled => panic!("rank {rank} was expelled, and nobody's network is cut"),
+                Action::Expelled => panic!("rank {rank} was expelled, and no network is cut"),
             }
         }
     }
@@ -156,7 +156,7 @@ proptest! {
             }
             let mut told = world.died[rank as usize].clone();
             told.sort_unstable();
-            // Who has left together with everybody else does not care for deaths any more.
+            // A rank that has left together with all others does not care for deaths any more.
             let over = world.rings[rank as usize].as_ref().is_some_and(Ring::is_over);
             let right = if over { told.iter().all(|one| dead.contains(one)) } else { told == dead };
             prop_assert!(right, "rank {} was told of {:?}, and dead are {:?}", rank, told, dead);

@@ -118,7 +118,7 @@ impl Thread {
         self.partial.remove(&(rail, peer));
     }
 
-    /// Somebody calls.
+    /// A caller has connected to the listener of that rail.
     pub(super) fn listen(&mut self, rail: usize) {
         let local = self.rails[rail].is_local();
         for _ in 0..BATCH {
@@ -184,11 +184,11 @@ impl Thread {
     /// A greeting has come to nothing.
     pub(super) fn failed(&mut self, number: u64, error: io::Error) {
         let Some(handshake) = self.handshakes.remove(&number) else { return };
-        // A caller that has not proven itself is nobody.
+        // A caller that is not authenticated has no rank.
         if let Some((peer, purpose)) = handshake.called {
             let source = match handshake.is_connecting() {
                 true => error,
-                // Only a call that is refused says that nobody is there.
+                // Only a refused call says that no process is there.
                 false => io::Error::other(error),
             };
             self.call_failed(peer, purpose, Error::Io { doing: "calling another process", source });
@@ -229,7 +229,7 @@ impl Thread {
         }
     }
 
-    /// Somebody who knows the key asks for something.
+    /// An authenticated caller asks for something.
     fn admit(&mut self, number: u64, handshake: Handshake, hello: &Hello, given: Vec<OwnedFd>) {
         let peer = hello.from;
         if hello.to != self.rank || peer >= self.size || peer == self.rank {
@@ -376,7 +376,7 @@ impl Thread {
         let installed = self.engine.with(|core| {
             let mut installed = Ok(());
             core.attach(rail, peer, |driver| installed = driver.install(peer, link));
-            // What came before there was somebody to look.
+            // Takes what came before the link was attached.
             core.progress();
             installed
         });

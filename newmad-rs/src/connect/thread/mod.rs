@@ -274,7 +274,7 @@ impl Thread {
     /// The session is open, or cannot be.
     fn opened(&mut self, result: Result<(), Error>) {
         if let Some(told) = self.told.take() {
-            // Who has given up waiting drops the connection manager.
+            // A session that has given up waiting drops the connection manager.
             let _ = told.send(result);
         }
     }
@@ -282,7 +282,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // However it ends, nobody waits for its word any more.
+        // However it ends, the engine waits for its word no more.
         self.engine.with(Core::part);
     }
 }

@@ -69,7 +69,7 @@ impl Bell {
         self.counter.as_raw_fd()
     }
 
-    /// Whether somebody wants to be rung.
+    /// Whether this process wants to be rung.
     #[inline]
     pub(crate) fn is_armed(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) != 0

@@ -17,11 +17,11 @@
 //! moves once for several packets.
 //!
 //! Neither side believes the other: a word with any other value is "not yet" for ever; a count that goes back, or
-//! beyond what was published, is as if nothing had been given back; and the bytes are checked by whoever reads them.
+//! beyond what was published, is as if nothing had been given back; and the reader checks the bytes.
 //! Modelled with loom (`RUSTFLAGS="--cfg loom" cargo test -p newmad --lib`).
 //!
 //! Rejected: the consumer says "free" in each slot's word, as MyThOS has it (the line moves four times instead of two, and
-//! whoever publishes and then synchronises waits for it: a third of the message rate); a count of what was published
+//! a producer that publishes and then synchronises waits for it: a third of the message rate); a count of what was published
 //! (a message would come by two lines, one after the other); byte streams (messages that wrap around need copying twice).
 
 use crate::sync::{AtomicU64, Ordering};

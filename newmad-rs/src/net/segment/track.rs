@@ -128,7 +128,7 @@ impl Sender {
 }
 
 impl Sender {
-    /// The slot is written. Asks for the line of one that follows: the next message is given up to somebody who synchronises,
+    /// The slot is written. Asks for the line of one that follows: the next message is given up to a thread that synchronises,
     /// and that waits until what was written is there for all to see.
     #[inline(always)]
     fn publish(&mut self) {

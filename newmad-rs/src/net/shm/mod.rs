@@ -2,8 +2,8 @@
 //!
 //! Small packets go through slotted rings ([`ring`](crate::net::segment::ring)); large messages are copied straight from one process's
 //! memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A receiver that
-//! sleeps is woken by its bell: it stores 1 in its segment and looks at its rings once more; a sender that has
-//! published looks at the word, and whoever swaps it back to 0 writes the event counter. The socket on which
+//! sleeps is woken by its doorbell ([`bell`]): it sets a word in its segment and looks at its rings once more; a sender that
+//! has published looks at the word, and the sender that clears it writes the event counter. The socket on which
 //! two processes met stays open: its end tells of a peer's death.
 
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -118,7 +118,7 @@ impl Large {
     }
 
     /// # Safety
-    /// `len` bytes at `to` are writable, and nobody else touches them.
+    /// `len` bytes at `to` are writable and exclusive.
     pub(super) unsafe fn read(&mut self, to: *mut u8, len: usize) -> usize {
         let Some(socket) = &self.socket else { return 0 };
         if !self.ready {

@@ -5,7 +5,7 @@
 //! means that a socket is empty, unless its end was announced with what was read.
 //!
 //! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
-//! peer's small socket is taken out while it is only ever polled, and put back by whoever arms.
+//! peer's small socket is taken out while it is only ever polled, and a thread that arms puts it back.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::net::ready::{NO_BITS, Ready};
 use crate::sys;
 
-/// A single peer's socket that has been polled so often, without anybody arming, is not watched any more.
+/// A single peer's socket that has been polled so often since a thread armed is not watched any more.
 const STEADY: u32 = 4096;
 const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
@@ -29,7 +29,7 @@ pub(super) struct Readiness {
     wake: OwnedFd,
     /// At most one peer is connected.
     pub(super) alone: bool,
-    /// Rounds since somebody armed; up to [`STEADY`], at which the small sockets are not watched.
+    /// Rounds since a thread armed; up to [`STEADY`], at which the small sockets are not watched.
     unarmed: u32,
 }
 
@@ -51,7 +51,7 @@ impl Readiness {
         sys::ring(self.wake.as_raw_fd());
     }
 
-    /// Every socket is watched from now on, until somebody has polled for long.
+    /// Every socket is watched from now on, until it has been polled for long.
     pub(super) fn watch_all(&mut self, peers: &Peers) {
         if std::mem::take(&mut self.unarmed) == STEADY {
             self.watch_small(peers, true);
@@ -71,7 +71,7 @@ impl Readiness {
         Ok(())
     }
 
-    /// Counts a round in which nobody armed.
+    /// Counts a round in which no thread armed.
     #[inline]
     pub(super) fn polled_again(&mut self, peers: &Peers) {
         if self.unarmed < STEADY {
@@ -91,7 +91,7 @@ impl Readiness {
             if !yes {
                 self.ready.unwatch(socket.as_raw_fd());
             } else if !self.ready.rewatch(socket.as_raw_fd(), EDGES, (rank * 2) as u64) {
-                // Nobody may sleep on it then: every sleep ends at once.
+                // No thread may sleep on it then: every sleep ends at once.
                 self.wake();
             }
         }
@@ -112,7 +112,7 @@ impl Readiness {
         });
     }
 
-    /// Somebody is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.
+    /// A thread is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.
     pub(super) fn arm(&mut self, peers: &mut Peers) {
         self.watch_all(peers);
         self.look_around(peers);
