@@ -78,7 +78,7 @@ pub enum Error {
     /// The message was longer than the buffer; the buffer holds its beginning, the rest is gone, and the
     /// next message is intact.
     Truncated {
-        /// Who sent it.
+        /// Its sender.
         from: u32,
         /// Its tag.
         tag: u64,
@@ -98,7 +98,7 @@ pub enum Error {
     Packing(String),
     /// A packed message is taken apart in another way than it was packed.
     Unpacking {
-        /// Who sent it.
+        /// Its sender.
         from: u32,
         /// Its tag.
         tag: u64,
@@ -136,7 +136,7 @@ pub enum Error {
     /// Members of a group do not do the same: a message had another length than its receiver's call has it. The group is
     /// over.
     Mismatch {
-        /// Who sent it: a rank of the session.
+        /// Its sender: a rank of the session.
         from: u32,
         /// The length that goes with the receiver's call, in bytes.
         expected: usize,
@@ -227,7 +227,7 @@ impl fmt::Display for Error {
             Error::Revoked { by: Some(rank) } => write!(
                 f,
                 "the group is over: rank {rank} has given up a collective, because a member is gone, lengths did \
-                 not fit, or an operator panicked (its own error says which); make a new group of those who are left"
+                 not fit, or an operator panicked (its own error says which); make a new group of the others"
             ),
             Error::Revoked { by: None } => f.write_str(
                 "the group is over: this process has given up a collective whose operator panicked, or whose thread \

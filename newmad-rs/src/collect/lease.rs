@@ -1,19 +1,19 @@
-//! A lane: something of the engine's that is lent out, so that its users need not lock the engine.
+//! A lease: a part of the engine's state that is lent out, so that its users need not lock the engine.
 //!
 //! With fine locks (`NMAD_LOCK`) this is the sending end of a gate's small track. One thread at a time uses it; the
-//! engine may want it back at any time, and waits for nobody:
+//! engine may want it back at any time, and does not wait for it:
 //!
 //! ```text
 //!   HOME --lend--> FREE --enter--> TAKEN --leave--> FREE
 //!   FREE --claim--> HOME            |
 //!                          TAKEN --claim, in vain--> WANTED --leave--> BACK --claim--> HOME
 //! ```
-//! Whoever leaves a lane that is wanted is told so, and then has the engine look: it claims the lane again. Nobody enters
-//! one that is wanted, or back. So the engine gets it after one use at most, and what it wanted it for is not stranded.
-//! Model-checked with loom below.
+//! A user that leaves a lease that is wanted is told so, and then has the engine poll: the engine claims the lease again. No
+//! thread enters one that is wanted, or back. So the engine gets it after one use at most, and what it wanted it for is
+//! not stranded. Model-checked with loom below.
 //!
-//! Rejected: a lock that the engine takes for each packet (an atomic operation more for everybody who does not send beside
-//! the engine, and the progress path could only try it anyhow).
+//! Rejected: a lock that the engine takes for each packet (an atomic operation more for every thread that does not send
+//! beside the engine, and the progress path could only try it anyhow).
 
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
@@ -22,41 +22,41 @@ const FREE: u32 = 1;
 const TAKEN: u32 = 2;
 const WANTED: u32 = 3;
 const BACK: u32 = 4;
-/// So often a lane that another is in is looked at again: who is in it leaves after 50 ns, unless it loses its core.
+/// So often a thread tries to enter a lease that another uses: its user leaves after 50 ns, unless it loses its core.
 #[cfg(not(loom))]
 const TRIES: u32 = 64;
 #[cfg(loom)]
 const TRIES: u32 = 2;
 
-/// See the module. What those share who use what is lent.
-pub(crate) struct Lane<T> {
+/// See the module. State shared by the users of a leased value.
+pub(crate) struct Lease<T> {
     state: AtomicU32,
-    /// Empty at home. It belongs to the [`Lender`] in `HOME` and `BACK`, to who has entered in `TAKEN` and `WANTED`.
+    /// Empty at home. It belongs to the [`Lessor`] in `HOME` and `BACK`, to the user in `TAKEN` and `WANTED`.
     value: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: one thread at a time has the value, as the state says; states change hands by acquire and release.
-unsafe impl<T: Send> Sync for Lane<T> {}
+unsafe impl<T: Send> Sync for Lease<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Send for Lane<T> {}
+unsafe impl<T: Send> Send for Lease<T> {}
 
-/// The engine's side of a lane: there is one.
-pub(crate) struct Lender<T> {
-    lane: Arc<Lane<T>>,
+/// The engine's side of a lease: there is one.
+pub(crate) struct Lessor<T> {
+    lease: Arc<Lease<T>>,
     lent: bool,
 }
 
-impl<T> Lender<T> {
-    /// A lane with nothing in it.
-    pub(crate) fn new() -> Lender<T> {
-        let lane = Lane { state: AtomicU32::new(HOME), value: UnsafeCell::new(None) };
-        Lender { lane: Arc::new(lane), lent: false }
+impl<T> Lessor<T> {
+    /// A lease with nothing in it.
+    pub(crate) fn new() -> Lessor<T> {
+        let lease = Lease { state: AtomicU32::new(HOME), value: UnsafeCell::new(None) };
+        Lessor { lease: Arc::new(lease), lent: false }
     }
 
-    /// For those who use what will be lent.
+    /// For the users of what will be lent.
     #[cfg_attr(loom, allow(dead_code))]
-    pub(crate) fn lane(&self) -> Arc<Lane<T>> {
-        self.lane.clone()
+    pub(crate) fn lease(&self) -> Arc<Lease<T>> {
+        self.lease.clone()
     }
 
     /// Whether something is lent, or has come back and was not claimed.
@@ -70,28 +70,28 @@ impl<T> Lender<T> {
         debug_assert!(!self.lent);
         if !self.lent {
             self.lent = true;
-            self.lane.set(Some(value));
-            self.lane.state.store(FREE, Ordering::Release);
+            self.lease.set(Some(value));
+            self.lease.state.store(FREE, Ordering::Release);
         }
     }
 
-    /// Takes back what is lent. `None` although something is: somebody uses it, and will be told that it is wanted.
+    /// Takes back what is lent. `None` although something is: a thread uses it, and will be told that it is wanted.
     pub(crate) fn claim(&mut self) -> Option<T> {
         if !self.lent {
             return None;
         }
-        let mut seen = self.lane.state.load(Ordering::Relaxed);
+        let mut seen = self.lease.state.load(Ordering::Relaxed);
         loop {
             let next = match seen {
                 TAKEN => WANTED,
                 WANTED => return None,
                 _ => HOME,
             };
-            let state = &self.lane.state;
+            let state = &self.lease.state;
             match state.compare_exchange(seen, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if next == HOME => {
                     self.lent = false;
-                    return self.lane.set(None);
+                    return self.lease.set(None);
                 }
                 Ok(_) => return None,
                 Err(now) => seen = now,
@@ -100,10 +100,10 @@ impl<T> Lender<T> {
     }
 }
 
-impl<T> Lane<T> {
-    /// By who has the value.
+impl<T> Lease<T> {
+    /// By the owner of the value.
     fn set(&self, value: Option<T>) -> Option<T> {
-        // SAFETY: the caller has the value, so nobody else looks at it.
+        // SAFETY: the caller has the value, so no other thread looks at it.
         #[cfg(not(loom))]
         return core::mem::replace(unsafe { &mut *self.value.get() }, value);
         // SAFETY: as above.
@@ -112,7 +112,7 @@ impl<T> Lane<T> {
     }
 
     /// Runs `f` with what is lent; whether the engine wants that back: then the caller has it look. `None`: nothing is
-    /// lent, or another does not leave it. `f` does not panic: then nobody would ever get it again.
+    /// lent, or another does not leave it. `f` does not panic: the lease would never be left.
     #[inline]
     pub(crate) fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<(R, bool)> {
         if !self.enter() {
@@ -150,35 +150,35 @@ mod tests {
 
     #[test]
     fn what_is_lent_is_used_and_claimed() {
-        let mut lender = Lender::new();
-        let lane = lender.lane();
-        assert_eq!(lane.with(|_| ()), None);
-        assert_eq!(lender.claim(), None::<u32>);
-        lender.lend(1);
-        assert_eq!(lane.with(|value| std::mem::replace(value, 2)), Some((1, false)));
-        assert_eq!((lender.claim(), lender.is_lent()), (Some(2), false));
-        assert_eq!(lane.with(|_| ()), None);
+        let mut lessor = Lessor::new();
+        let lease = lessor.lease();
+        assert_eq!(lease.with(|_| ()), None);
+        assert_eq!(lessor.claim(), None::<u32>);
+        lessor.lend(1);
+        assert_eq!(lease.with(|value| std::mem::replace(value, 2)), Some((1, false)));
+        assert_eq!((lessor.claim(), lessor.is_lent()), (Some(2), false));
+        assert_eq!(lease.with(|_| ()), None);
     }
 
     #[test]
     fn what_is_in_use_comes_back_after_it() {
-        let mut lender = Lender::new();
-        let lane = lender.lane();
-        lender.lend(1);
-        let (inner, wanted) = lane
+        let mut lessor = Lessor::new();
+        let lease = lessor.lease();
+        lessor.lend(1);
+        let (inner, wanted) = lease
             .with(|value| {
                 *value = 5;
-                assert_eq!(lender.claim(), None);
-                assert!(lender.is_lent());
+                assert_eq!(lessor.claim(), None);
+                assert!(lessor.is_lent());
                 // A signal handler, say.
-                lane.with(|_| ())
+                lease.with(|_| ())
             })
             .unwrap();
         assert_eq!((inner, wanted), (None, true));
-        assert_eq!(lane.with(|_| ()), None);
-        assert_eq!(lender.claim(), Some(5));
-        lender.lend(7);
-        assert_eq!(lane.with(|value| *value), Some((7, false)));
+        assert_eq!(lease.with(|_| ()), None);
+        assert_eq!(lessor.claim(), Some(5));
+        lessor.lend(7);
+        assert_eq!(lease.with(|value| *value), Some((7, false)));
     }
 }
 
@@ -191,17 +191,17 @@ mod model {
     use pioman::plumbing::{Handover, HandoverLock};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
-    /// Users count; the engine claims and lends. Nobody is in it with another, nothing is lost, and an engine that has
+    /// Users count; the engine claims and lends. No two are in it at once, nothing is lost, and an engine that has
     /// claimed in vain is told to look.
     fn model(users: usize, claims: usize) {
         loom::model(move || {
-            let mut lender = Lender::new();
+            let mut lessor = Lessor::new();
             let told = Arc::new(AtomicBool::new(false));
-            lender.lend(0u32);
+            lessor.lend(0u32);
             let threads: Vec<_> = (0..users)
                 .map(|_| {
-                    let (lane, told) = (lender.lane(), told.clone());
-                    thread::spawn(move || match lane.with(|count| *count += 1) {
+                    let (lease, told) = (lessor.lease(), told.clone());
+                    thread::spawn(move || match lease.with(|count| *count += 1) {
                         None => 0,
                         Some(((), wanted)) => {
                             told.fetch_or(wanted, SeqCst);
@@ -212,10 +212,10 @@ mod model {
                 .collect();
             let mut in_vain = false;
             for _ in 0..claims {
-                match lender.claim() {
+                match lessor.claim() {
                     Some(count) => {
                         in_vain = false;
-                        lender.lend(count);
+                        lessor.lend(count);
                     }
                     None => {
                         in_vain = true;
@@ -224,8 +224,8 @@ mod model {
                 }
             }
             let counted: u32 = threads.into_iter().map(|user| user.join().unwrap()).sum();
-            assert!(!in_vain || told.load(SeqCst), "nobody looks again");
-            assert_eq!(lender.claim(), Some(counted));
+            assert!(!in_vain || told.load(SeqCst), "the engine does not poll again");
+            assert_eq!(lessor.claim(), Some(counted));
         });
     }
 
@@ -247,7 +247,7 @@ mod model {
     /// As the engine: what was submitted leaves in its order, by a way that may be lent.
     struct Engine {
         list: Arc<Submissions<Node>>,
-        lender: Lender<Vec<u32>>,
+        lessor: Lessor<Vec<u32>>,
         /// What has left, while the way is here.
         wire: Option<Vec<u32>>,
         waits: Vec<u32>,
@@ -256,7 +256,7 @@ mod model {
     impl Engine {
         fn flush(&mut self) {
             if !self.waits.is_empty() && self.wire.is_none() {
-                self.wire = self.lender.claim();
+                self.wire = self.lessor.claim();
             }
             if let Some(wire) = &mut self.wire {
                 wire.append(&mut self.waits);
@@ -280,7 +280,7 @@ mod model {
             if self.waits.is_empty()
                 && let Some(wire) = self.wire.take()
             {
-                self.lender.lend(wire);
+                self.lessor.lend(wire);
             }
         }
     }
@@ -292,17 +292,17 @@ mod model {
         }
     }
 
-    fn engine() -> (Arc<Submissions<Node>>, Arc<Lane<Vec<u32>>>, Arc<HandoverLock<Engine>>) {
-        let (list, mut lender) = (Arc::new(Submissions::new()), Lender::new());
-        lender.lend(Vec::new());
-        let lane = lender.lane();
-        let engine = Engine { list: list.clone(), lender, wire: None, waits: Vec::new() };
-        (list, lane, Arc::new(HandoverLock::new(engine)))
+    fn engine() -> (Arc<Submissions<Node>>, Arc<Lease<Vec<u32>>>, Arc<HandoverLock<Engine>>) {
+        let (list, mut lessor) = (Arc::new(Submissions::new()), Lessor::new());
+        lessor.lend(Vec::new());
+        let lease = lessor.lease();
+        let engine = Engine { list: list.clone(), lessor, wire: None, waits: Vec::new() };
+        (list, lease, Arc::new(HandoverLock::new(engine)))
     }
 
     /// As `Engine::send_apart`, without what follows if that is in vain.
-    fn beside(lane: &Lane<Vec<u32>>, lock: &HandoverLock<Engine>, number: u32) -> bool {
-        let done = lane.with(|wire| wire.push(number));
+    fn beside(lease: &Lease<Vec<u32>>, lock: &HandoverLock<Engine>, number: u32) -> bool {
+        let done = lease.with(|wire| wire.push(number));
         thread::yield_now();
         if let Some(((), true)) = done {
             lock.leave(1);
@@ -310,14 +310,14 @@ mod model {
         done.is_some()
     }
 
-    /// Who has left a message with the engine and sends another beside it does not overtake the first, whatever the other
-    /// thread does with the engine, or in the lane, meanwhile.
-    fn order(other: fn(&Lane<Vec<u32>>, &HandoverLock<Engine>)) {
+    /// A thread that has left a message with the engine and sends another beside it does not overtake the first, whatever the other
+    /// thread does with the engine, or in the lease, meanwhile.
+    fn order(other: fn(&Lease<Vec<u32>>, &HandoverLock<Engine>)) {
         loom::model(move || {
-            let (list, lane, lock) = engine();
+            let (list, lease, lock) = engine();
             let thread = {
-                let (lane, lock) = (lane.clone(), lock.clone());
-                thread::spawn(move || other(&lane, &lock))
+                let (lease, lock) = (lease.clone(), lock.clone());
+                thread::spawn(move || other(&lease, &lock))
             };
             thread::yield_now(); // here and below: more orders than there would be with as few preemptions
             let node = Box::new(Node { link: Link::new(), number: 1 });
@@ -325,18 +325,18 @@ mod model {
             unsafe { list.push(NonNull::from(Box::leak(node))) };
             lock.leave(1);
             thread::yield_now();
-            let sent = !list.is_pending() && beside(&lane, &lock, 2);
+            let sent = !list.is_pending() && beside(&lease, &lock, 2);
             thread.join().unwrap();
             let mut engine = lock.try_lock().unwrap();
             assert!(engine.waits.is_empty() && engine.list.is_empty(), "stranded");
-            let wire = engine.wire.take().or_else(|| engine.lender.claim());
+            let wire = engine.wire.take().or_else(|| engine.lessor.claim());
             let own: Vec<u32> = wire.unwrap().into_iter().filter(|&number| number < 3).collect();
             assert_eq!(own, if sent { vec![1, 2] } else { vec![1] });
         });
     }
 
     #[test]
-    fn who_sends_beside_a_busy_engine_does_not_overtake_itself() {
+    fn a_sender_beside_a_busy_engine_does_not_overtake_itself() {
         order(|_, lock| {
             if let Some(mut engine) = lock.try_lock() {
                 engine.drain();
@@ -345,9 +345,9 @@ mod model {
     }
 
     #[test]
-    fn nor_does_it_by_a_lane_that_another_leaves() {
-        order(|lane, lock| {
-            beside(lane, lock, 3);
+    fn nor_does_it_by_a_lease_that_another_leaves() {
+        order(|lease, lock| {
+            beside(lease, lock, 3);
         });
     }
 

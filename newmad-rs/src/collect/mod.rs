@@ -1,13 +1,13 @@
-//! Collect: the submission list, on which any thread leaves requests for whoever holds the session's lock.
+//! Collect: the submission list, on which any thread leaves requests for the holder of the engine's lock.
 //!
 //! A Treiber list pushed by anyone and taken whole by the lock's holder, then reversed: requests come out in the
 //! order in which they were pushed, so one thread's requests keep their order. Nodes are the requests
 //! themselves, so nothing is allocated; nodes are never popped one by one, so there is no ABA problem.
-//! The caller who pushes must then `leave` its work with the lock (DESIGN §4.2): the list alone wakes nobody.
+//! The caller that pushes must then delegate its work to the lock holder: the list alone wakes no thread.
 //!
-//! What was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list to the engine,
-//! or counted by the engine. Were there a gap, whoever has pushed and is about to sleep could find nothing pending, and
-//! nobody would watch.
+//! Invariant: what was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list to
+//! the engine, or counted by the engine. Were there a gap, a submitter that is about to sleep could find nothing pending,
+//! and no thread would watch.
 
 #[cfg_attr(loom, allow(dead_code))]
 pub(crate) mod lease;
@@ -56,11 +56,10 @@ impl<T: Linked> Submissions<T> {
         }
     }
 
-    /// Whether something is in the list, or on its way to the one who takes it. If not, the caller sees what that one has
-    /// counted.
+    /// Whether something is in the list, or on its way to its taker. If not, the caller sees what the taker has counted.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
-        // In this order: who finds the list empty sees what was said before it was taken.
+        // In this order: a thread that finds the list empty sees what was said before it was taken.
         !self.head.load(Ordering::Acquire).is_null() || self.on_its_way.load(Ordering::Acquire)
     }
 
@@ -69,7 +68,7 @@ impl<T: Linked> Submissions<T> {
         self.on_its_way.store(false, Ordering::Release);
     }
 
-    /// Whether nothing waits. A hint, unless the caller knows that nobody pushes.
+    /// Whether nothing waits. A hint, unless the caller knows that no thread pushes.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.head.load(Ordering::Relaxed).is_null()
@@ -96,7 +95,7 @@ impl<T: Linked> Submissions<T> {
         }
     }
 
-    /// Takes everything, oldest first. The caller, who has the lock, then says when it has [`arrived`](Self::arrived).
+    /// Takes everything, oldest first. The caller, which has the lock, then says when it has [`arrived`](Self::arrived).
     pub(crate) fn take(&self) -> Taken<T> {
         if self.is_empty() {
             return Taken(ptr::null_mut());
@@ -247,7 +246,7 @@ mod model {
         }
     }
 
-    /// Whoever has submitted and is about to sleep finds it pending, wherever it is.
+    /// A submitter that is about to sleep finds its request pending, wherever it is.
     #[test]
     fn what_was_submitted_shows_as_pending() {
         loom::model(|| {
@@ -270,7 +269,7 @@ mod model {
         });
     }
 
-    /// Submitters hand over to whoever holds the engine's lock: nothing is stranded, each keeps its order.
+    /// Submitters delegate to the holder of the engine's lock: nothing is stranded, each keeps its order.
     #[test]
     fn nothing_is_stranded_and_order_is_kept() {
         loom::model(|| {

@@ -1,23 +1,23 @@
-//! Whether what is begun may rely on others to have it watched.
+//! Whether a pending request is watched already.
 //!
-//! Who leaves a request pending and computes on sees to it that somebody watches (`Manager::left_pending`), which costs more
-//! than to begin one of a window of requests. Once somebody has done so, what pends stays watched as long as something
-//! does without a break: whoever stops watching finds it pending, and hands it on. Such a time is a *spell*; the engine
-//! numbers them, under its lock.
+//! A caller that leaves a request pending and computes on has a thread watch it (`Manager::left_pending`), which costs
+//! more than to begin one of a window of requests. Once a caller has done so, requests stay watched as long as one is
+//! outstanding without a break: a watcher that stops finds them pending, and hands them on. Such a time is a *spell*; the
+//! engine numbers spells, under its lock.
 //!
 //! ```text
 //!   outstanding   0 ─ 1 ─ 2 ─ 1 ─ 0 ─ 1 ─ …
 //!   spell             └── 7 ──┘       └ 8
 //! ```
-//! So a caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
+//! A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
 //! A request for which peers must ring for more packets than before begins another spell, too: the bell was armed for less.
 //!
-//! Rejected: to rely on whoever has begun what was outstanding before. It may be about to do so, find its own request over,
-//! ended by a third who looked in passing, and do nothing.
+//! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that
+//! because another thread completes its request first.
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The last spell that somebody has covered, or one before; 0: none.
+/// The last spell that was covered, or one before; 0: none.
 pub(crate) struct Covered(AtomicU64);
 
 impl Covered {
@@ -25,13 +25,13 @@ impl Covered {
         Covered(AtomicU64::new(0))
     }
 
-    /// Whether somebody watches what pends in this spell, to which a request of the caller's belongs.
+    /// Whether the requests of this spell are watched; one of the caller's is among them.
     #[inline]
     pub(crate) fn is(&self, spell: u64) -> bool {
         self.0.load(Ordering::Acquire) == spell
     }
 
-    /// The caller has begun a request in this spell, and then has seen to it.
+    /// The caller has begun a request in this spell, and then had it watched.
     #[inline]
     pub(crate) fn set(&self, spell: u64) {
         self.0.store(spell, Ordering::Release);
@@ -76,13 +76,13 @@ mod tests {
         // SAFETY: as above.
         unsafe { engine.submit_and_leave(NonNull::from(&mut second), &manager) };
         b.send(0, 1, &[1]).unwrap();
-        // By a third, who looks in passing.
+        // A third thread polls in passing.
         engine.with(|core| while core.progress() {});
         assert!(first.is_finished());
         let sent = if attended { b.issend(0, 2, vec![2]) } else { b.isend(0, 2, vec![2]) };
         let begun = Instant::now();
         while !second.is_finished() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "nobody watches");
+            assert!(begun.elapsed() < Duration::from_secs(20), "no thread watches");
             std::thread::sleep(Duration::from_millis(1));
         }
         sent.unwrap().wait().unwrap();
@@ -138,7 +138,7 @@ mod model {
             }
         }
 
-        /// As somebody who looks in passing. Who watches goes when nothing pends.
+        /// As a thread that polls in passing. The watcher goes when nothing pends.
         fn end(&self, number: usize) {
             let mut core = self.core.lock().unwrap();
             if core.begun[number] {
@@ -171,7 +171,7 @@ mod model {
             world.submit(1);
             first.join().unwrap();
             third.join().unwrap();
-            assert!(world.watched.load(Ordering::Relaxed), "nobody watches");
+            assert!(world.watched.load(Ordering::Relaxed), "no thread watches");
         });
     }
 }

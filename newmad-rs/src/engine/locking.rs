@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use pioman::plumbing::hold_wakers;
 
 use super::{Engine, LEASE};
-use crate::collect::lease::Lane;
+use crate::collect::lease::Lease;
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
 use crate::memory::span::Span;
 
-/// How the engine of a session is locked. Every choice is sound, whoever uses the session; they differ in what they cost.
+/// How the engine of a session is locked. Every choice is sound, however many threads use the session; they differ in cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Locking {
@@ -19,7 +19,7 @@ pub enum Locking {
     /// kernel thread has come often in a row. For modes `no-thread` and `mono`, where the I/O manager's other kernel
     /// threads look only when the program does not.
     None,
-    /// One lock, for the whole engine. Whoever finds it taken leaves its work with the holder.
+    /// One lock, for the whole engine. A thread that finds it taken delegates its work to the holder.
     Coarse,
     /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without the
     /// engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared memory;
@@ -58,10 +58,10 @@ impl Engine {
     pub(super) fn send_apart(&self, to: u32, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed; the driver copies it.
         let span = unsafe { Span::new(data.as_ptr(), data.len()) };
-        let Some(lane) = self.leases.get(to as usize) else { return false };
+        let Some(lease) = self.leases.get(to as usize) else { return false };
         // In this order: see `gate/lease.rs`.
         if !self.signals.submissions.is_pending()
-            && self.beside(lane, |way| way.post(tag, span)) == Some(true)
+            && self.beside(lease, |way| way.post(tag, span)) == Some(true)
         {
             return true;
         }
@@ -79,10 +79,10 @@ impl Engine {
     #[inline]
     fn beside<R>(
         &self,
-        lane: &Lane<InlineLease>,
+        lease: &Lease<InlineLease>,
         f: impl FnOnce(&mut InlineLease) -> R,
     ) -> Option<R> {
-        let (done, wanted) = lane.with(f)?;
+        let (done, wanted) = lease.with(f)?;
         if wanted {
             let _held = hold_wakers();
             self.lock.leave(LEASE);
@@ -145,7 +145,7 @@ mod tests {
             engine.with(|core| assert!(core.gates[1].lease.is_lent() && core.gates.backlog > 0));
             send
         });
-        // At once: nobody else looks.
+        // At once: no other thread polls.
         engine.with(|core| assert!(!core.gates[1].lease.is_lent() && core.gates.backlog == 0));
         let mut buffer = [0; 20_000];
         b.recv(0, 2, &mut buffer).unwrap();
@@ -170,7 +170,7 @@ mod tests {
         let (a, b) = lent();
         let mut sends = Vec::new();
         let engine = &a.inner().engine;
-        // Nobody takes anything from the track, which fills up.
+        // Nothing is taken from the track, which fills up.
         b.inner().engine.with(|_| {
             while engine.with(|core| core.gates[1].sends.is_empty()) {
                 assert!(sends.len() < 100_000, "the track is never full");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sends_beside_an_engine_with_another_lock() {
+    fn no_thread_sends_beside_an_engine_with_another_lock() {
         let (a, b) = lent();
         a.set_locking(Locking::Coarse).unwrap();
         a.send(1, 3, &[3]).unwrap();

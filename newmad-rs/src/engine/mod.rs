@@ -38,7 +38,7 @@ use std::sync::{Arc, OnceLock};
 use pioman::plumbing::{BiasedGuard, BiasedLock, Handover, WakersHeld, hold_wakers};
 use pioman::{Looking, Manager, Source, SourceId};
 
-use crate::collect::lease::Lane;
+use crate::collect::lease::Lease;
 use crate::engine::cover::Covered;
 use crate::engine::doorbells::Doorbells;
 use crate::engine::offload::Offload;
@@ -96,7 +96,7 @@ pub(crate) struct Engine {
     lock: BiasedLock<Core<AnyDriver>>,
     signals: Arc<Signals>,
     /// By rank: what sends short messages beside the engine.
-    leases: Box<[Arc<Lane<InlineLease>>]>,
+    leases: Box<[Arc<Lease<InlineLease>>]>,
     doorbells: Doorbells,
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
-        let leases = core.gates.iter().map(|gate| gate.lease.lane()).collect();
+        let leases = core.gates.iter().map(|gate| gate.lease.lease()).collect();
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());

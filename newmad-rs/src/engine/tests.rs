@@ -47,7 +47,7 @@ fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {
     let (a, b, manager) = pair();
     let sleeps = || manager.counters().sleeps[1];
     let (ended, end) = mpsc::channel();
-    // A callback is to be called: somebody has to watch.
+    // A callback is to be called: a thread has to watch.
     let receive = a.irecv(1, 1, vec![0; 1]).unwrap();
     receive.on_done(move |result| ended.send(result.unwrap().0).unwrap());
     let (inside, is_inside) = mpsc::channel();
@@ -64,7 +64,7 @@ fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {
         let before = sleeps();
         b.send(0, 1, &[7]).unwrap();
         while sleeps() == before {
-            assert!(Instant::now() < limit, "nobody is woken");
+            assert!(Instant::now() < limit, "no thread is woken");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(50));
@@ -104,7 +104,7 @@ fn what_only_waits_for_its_peer_is_no_progress() {
 
 /// A thread that was about to sleep finds the message by itself. The ring that came for it must not wake a later sleeper.
 #[test]
-fn a_ring_for_somebody_who_did_not_sleep_is_taken_away() {
+fn a_ring_for_a_thread_that_did_not_sleep_is_taken_away() {
     let (a, b, _manager) = pair();
     let engine = &a.inner().engine;
     let readable = || {
@@ -208,9 +208,9 @@ fn a_thread_that_arms_looks_at_what_another_has_collected() {
     close(a, b);
 }
 
-/// The owner of a receive asks for its end: nobody is woken for a short message.
+/// The owner of a receive asks for its end: no thread is woken for a short message.
 #[test]
-fn nobody_is_woken_for_a_short_message_whose_receiver_computes() {
+fn no_thread_is_woken_for_a_short_message_whose_receiver_computes() {
     let (a, b, _manager) = pair();
     let rung = || b.inner().engine.doorbells.rung();
     let mut receive = a.irecv(1, 1, vec![0; 1000]).unwrap();

@@ -1,4 +1,4 @@
-//! Eager credit: how much a peer may send that nobody has asked for.
+//! Eager credit: how much a peer may send before receives ask for it.
 //!
 //! Both sides count the eager messages of a gate, each its length and [`EACH`] bytes more: the sender when one is submitted,
 //! the receiver when a receive gets it. While the difference is below the session's credit, short messages leave at once;
@@ -8,9 +8,9 @@
 //! little is left for the largest eager message. The counts only grow, so a word that is lost is made good by
 //! the next.
 //!
-//! *Whoever has received everything is sent more*, also when one thread plays both sides, and looks for events on neither:
-//! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left looks for it
-//! before each message. (A quarter, and not nothing: the look also makes room for a word that found the track full.)
+//! *A receiver that has received everything is sent more*, also when one thread plays both sides, and polls for neither:
+//! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left polls for it
+//! before each message. (A quarter, and not nothing: the poll also makes room for a word that found the track full.)
 
 use crate::wire::{Header, Malformed};
 
@@ -22,7 +22,7 @@ pub(crate) const EACH: u64 = 64;
 pub(crate) struct Credit {
     /// Sent to the peer.
     sent: u64,
-    /// Of these, received there by somebody, as far as is known.
+    /// Of these, received there, as far as is known.
     returned: u64,
     /// Received from the peer.
     received: u64,
@@ -69,7 +69,7 @@ impl Credit {
     }
 
     /// Gives a part of the plenty out of hand: it counts as sent until it is taken back. Not of what is beyond: before
-    /// each of those messages somebody looks for word.
+    /// each of those messages the sender polls for word.
     pub(crate) fn lend(&mut self) -> u64 {
         // Half: the engine has messages to send, too, while it waits for the rest.
         let part = self.plenty.saturating_sub(self.sent) / 2;

@@ -2,7 +2,7 @@
 //!
 //! [Trahay09] has a lock for each list: what the program submits, what each network sends. Here the list of what is
 //! submitted needs no lock, and what each gate sends gets one of its own: while nothing is before a short message, its
-//! sender takes the gate's [`Lane`](crate::collect::lease::Lane) instead of the engine's lock, and with it everything that
+//! sender takes the gate's [`Lease`](crate::collect::lease::Lease) instead of the engine's lock, and with it everything that
 //! such a message needs, the [`InlineLease`]. So threads that send to different ranks do not meet, nor does one that sends
 //! meet one that receives, copies or polls. Matching, large messages and control packets stay with the engine and its lock.
 //!

@@ -32,7 +32,7 @@ pub(crate) mod signals;
 
 use std::sync::Arc;
 
-use crate::collect::lease::Lender;
+use crate::collect::lease::Lessor;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
@@ -118,8 +118,8 @@ pub(crate) struct Gate {
     pub(crate) credit: Credit,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
-    /// What short messages need, for who sends them beside the engine.
-    pub(crate) lease: Lender<InlineLease>,
+    /// What short messages need that leave beside the engine.
+    pub(crate) lease: Lessor<InlineLease>,
     /// What decides about its packets.
     pub(crate) strategy: Selection,
     /// So many messages stay in `sends` until the next look.
@@ -151,7 +151,7 @@ impl Gate {
             reliability: Reliability::new(),
             credit: Credit::default(),
             large_expected: 0,
-            lease: Lender::new(),
+            lease: Lessor::new(),
             strategy: Selection::new(Arc::new(default::Default)),
             held: 0,
             bye_sent: false,

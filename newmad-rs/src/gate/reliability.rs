@@ -10,20 +10,20 @@
 //! acknowledged, so an honest sender's numbers are never ahead.)
 //!
 //! *Acknowledgements.* Every packet says which number its sender expects next. Over rails that can break the sender keeps
-//! a copy until then ([`kept`](super::kept)); the receiver sends an `Ack` of its own when it owes word for a quarter of
+//! a copy until then ([`retransmit`](super::retransmit)); the receiver sends an `Ack` of its own when it owes word for a quarter of
 //! what the sender can keep, when it gets something twice, for `Bye`, and for a `Probe`.
 //!
-//! *A link breaks*: its driver closes it, the porter is asked for a new one, and nothing that was on it counts. If it had
+//! *A link breaks*: its driver closes it, the connection manager is asked for a new one, and nothing that was on it counts. If it had
 //! the small track, that moves to the best link that is open, or waits for one, and everything that is not acknowledged
 //! is sent again before anything new. Of parts of large messages that went over it the receiver is asked what it has, and
-//! what is missing goes over any link (`transfer/gaps.rs`); what is still on its way then it has twice, in the same place. When a link is attached although the old one is not
+//! what is missing goes over any link (`proto/missing.rs`); what is still on its way then it has twice, in the same place. When a link is attached although the old one is not
 //! known to be broken, the peer has noticed first: the old one is given up.
 //!
-//! *Time* comes from [`tick`] alone, which looks first what has come: nobody else may be looking. As long as something
+//! *Time* comes from `Core::tick` alone, which polls first: no other thread may be polling. As long as something
 //! is not acknowledged or pieces are on their way each tick asks the drivers whether their links are silent, which breaks
 //! them. What stays unacknowledged is asked after with a `Probe`, then ever more seldom: it wakes the peer, who may be waiting
-//! for something else. A link over which no news has come for [`PATIENCE_MS`] breaks; a gate that had a link and has none,
-//! or none over which anything comes before it breaks again, for `NMAD_REPAIR_MS` ends. So a connection on which nothing is
+//! for something else. A link over which no news has come for [`PATIENCE_MS`] breaks; a peer has failed
+//! after `NMAD_REPAIR_MS` without a working link. A link that breaks before it delivers anything does not reset that timer. So a connection on which nothing is
 //! sent any more costs one probe and its answer, and then nothing.
 //!
 //! Rejected: packets kept by their user's buffer (a send would be over only when acknowledged: a round trip for
@@ -65,7 +65,7 @@ pub(crate) struct Reliability {
     pub(crate) due: u8,
     /// What is kept is being sent again.
     pub(crate) resending: bool,
-    /// Pieces may come that nobody waits for any more.
+    /// Pieces may come that no request waits for any more.
     pub(crate) late: bool,
     /// Messages that stream have lost something, and the peer was not asked what it has.
     pub(crate) asks: bool,

@@ -60,7 +60,7 @@ impl Signals {
         }))
     }
 
-    /// Whether something is outstanding whose event has to be found while nobody polls.
+    /// Whether something is outstanding whose event has to be found while no thread polls.
     #[inline]
     pub(crate) fn is_unattended(&self) -> bool {
         self.unattended.load(Ordering::Relaxed)

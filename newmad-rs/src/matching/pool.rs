@@ -1,4 +1,4 @@
-//! Cells for messages that nobody has asked for yet.
+//! Cells for unexpected messages.
 //!
 //! A cell holds the payload of one unexpected message (or the announcement of a large one) in memory that was
 //! allocated beforehand, by size class. [`Pool::take`] and [`Pool::put`] are for the progress path and never

@@ -1,4 +1,4 @@
-//! Matching against an oracle that looks through lists: who was posted first, what arrived first.
+//! Matching against an oracle that looks through lists: which was posted first, what arrived first.
 
 use std::ptr::NonNull;
 

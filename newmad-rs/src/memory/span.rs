@@ -11,7 +11,7 @@ pub(crate) struct Span {
     len: usize,
 }
 
-// SAFETY: an address and a length; whoever makes a span promises that its memory may be read where it is used.
+// SAFETY: an address and a length; its maker promises that the memory may be read where it is used.
 unsafe impl Send for Span {}
 
 impl Span {

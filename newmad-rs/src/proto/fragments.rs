@@ -182,7 +182,7 @@ impl<D: Driver> Core<D> {
             arrival.got += read;
             if let Some((so_far, _)) = &mut arrival.sums {
                 let mut sum = crc32fast::Hasher::new_with_initial(*so_far);
-                // SAFETY: `read` bytes were just written there, and nobody else touches them.
+                // SAFETY: `read` bytes were just written there, and nothing else touches them.
                 sum.update(unsafe { core::slice::from_raw_parts(to, read) });
                 *so_far = sum.finalize();
             }
@@ -292,7 +292,7 @@ impl<D: Driver> Core<D> {
 /// Gives a piece its checksums.
 pub(crate) fn seal(header: &mut Header, data: Span) {
     let mut sum = crc32fast::Hasher::new();
-    // SAFETY: the sender's buffer, which nobody writes to while it is sent.
+    // SAFETY: the sender's buffer, which stays as it is while it is sent.
     sum.update(unsafe { core::slice::from_raw_parts(data.as_ptr(), data.len()) });
     header.addr = u64::from(sum.finalize());
     header.flags = CHECKED;

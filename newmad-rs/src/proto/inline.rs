@@ -1,11 +1,11 @@
-//! A short message that is there goes from the driver to its receive without a request: nothing is allocated, posted or
-//! looked after, and nobody has to be asked to watch.
+//! Inline messages: a short message goes from the sender's call to the driver, and from the driver to its receive, without a
+//! request. Nothing is allocated or posted, and no thread has to be asked to watch.
 //!
-//! Who receives one message after the other is often a little ahead of the sender. A receive that is posted and left asks
+//! The receiver of one message after the other is often a little ahead of the sender. A receive that is posted and left asks
 //! for the bell then, and one ring costs both sides as much as a hundred messages. So while nothing else is under way the
-//! engine looks for such a message about as long as it takes to come, if that was not in vain the last times.
-//! *Luck* counts those: up when a message was there or came, down when none did. Who posts receives long before their
-//! messages looks for a few of them, and for no more until messages are there first again.
+//! engine polls for such a message about as long as it takes to come, if that was not in vain the last times. The *hit
+//! streak* counts those: up when a message was there or came, down when none did. A program that posts receives long before
+//! their messages polls for a few of them, and for no more until messages are there first again.
 
 use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
@@ -18,8 +18,8 @@ use crate::wire::Kind;
 
 /// Most packets that are treated before the message.
 const MOST: usize = 64;
-/// Most luck.
-const LUCKY: u8 = 4;
+/// Longest hit streak that counts.
+const LONGEST: u8 = 4;
 
 /// What a look for a message has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl<D: Driver> Core<D> {
                     return Found::Other;
                 }
                 gate.rx_seq = gate.rx_seq.wrapping_add(1);
-                gate.hits = (gate.hits + 1).min(LUCKY);
+                gate.hits = (gate.hits + 1).min(LONGEST);
                 // SAFETY: it fits; packets never lie in user buffers.
                 unsafe { payload.copy_to(buffer.as_mut_ptr()) };
                 way.driver.release(from);
@@ -90,7 +90,7 @@ impl<D: Driver> Core<D> {
                 trace::received((self.rank, from), header.seq.into(), (tag, len));
                 return Found::Message(len);
             }
-            // What is wrong with it is found again by whoever looks next.
+            // What is wrong with it is found again by the next poll.
             if !matches!(self.take(rail, from, &header, payload), Ok(Taken::Yes)) {
                 return Found::Other;
             }
@@ -101,7 +101,7 @@ impl<D: Driver> Core<D> {
         Found::Other
     }
 
-    /// How much it is worth while to look for a message from there more than once.
+    /// The hit streak of messages from there: how much it is worth while to poll for one more than once.
     #[inline]
     pub(crate) fn hits(&self, from: u32) -> u32 {
         u32::from(self.gates[from as usize].hits)
@@ -124,7 +124,7 @@ impl<D: Driver> Core<D> {
             && request.held.get().is_none()
             && !request.is_waiting();
         if looks {
-            // SAFETY: the request's buffer, which nobody else touches.
+            // SAFETY: the request's buffer, which is the engine's until its end.
             let buffer =
                 unsafe { core::slice::from_raw_parts_mut(request.at(0), request.capacity) };
             let tag = (request.tag, request.mask);

@@ -56,7 +56,7 @@ impl<D: Driver> Core<D> {
         Ok(Some((index, Status { source: cell.source, tag: cell.tag, len: cell.len })))
     }
 
-    /// A message has become unexpected: tells those who wait for it.
+    /// A message has become unexpected: serves the probes that wait for it.
     #[cold]
     pub(crate) fn serve_probes(&mut self, index: u32) {
         let cell = self.matching.pool.get(index);

@@ -42,7 +42,7 @@ impl<D: Driver> Core<D> {
                         self.gates.rails[rail].driver.release(from);
                         any = true;
                         if waited && self.pending.count() == 0 {
-                            // That was what somebody waited for; what else has come can stay where it is.
+                            // That was what the caller waited for; what else has come can stay where it is.
                             break;
                         }
                     }

@@ -26,7 +26,7 @@ const PIECE: usize = 256 * 1024;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
 impl<D: Driver> Core<D> {
-    /// Whether somebody here copies while this message moves: waits for it, or for another long one.
+    /// Whether a thread of this side copies while this message moves: waits for it, or for another long one.
     fn is_waited_for(&self, request: Ref) -> bool {
         request.is_waiting() || self.signals.waiters.load(Ordering::Relaxed) > 0
     }

@@ -191,7 +191,7 @@ impl<D: Driver> Core<D> {
         }
         let gate = &self.gates[to as usize];
         if gate.reliability.asks {
-            self.ask_for_gaps(to);
+            self.ask_for_missing(to);
         }
         let gate = &self.gates[to as usize];
         if !gate.fragments.is_empty() || gate.halves != [None; MAX_RAILS] {

@@ -3,7 +3,7 @@
 //!
 //! A request lives in a box (or on the stack of a blocking call) that its *handle* owns. Its life:
 //! 1. **caller**: filled in, then submitted. From then on the engine holds a [`Ref`] to it.
-//! 2. **engine**: whoever holds the session's lock reads and writes the `Cell`s and copies from or to the
+//! 2. **engine**: the lock holder reads and writes the `Cell`s and copies from or to the
 //!    buffer. The owner only looks at `done`, `finished` and `waiting`, which are atomic.
 //! 3. **finished**: the engine writes the outcome, then `finished`, then completes `done`: its last touch.
 //!    The owner may now read the outcome and free everything.
@@ -32,7 +32,7 @@ use crate::memory::span::Span;
 use crate::request::parts::Parts;
 use crate::request::tag::EXACT;
 
-/// Up to this length a message is never worth telling the peer that somebody waits for it.
+/// Up to this length a message is never worth telling the peer that a thread waits for it.
 const SHORT: usize = 8 * 1024;
 /// The source of a receive that takes messages from every rank.
 pub(crate) const ANY_SOURCE: u32 = u32::MAX;
@@ -42,7 +42,7 @@ pub(crate) const ANY_SOURCE: u32 = u32::MAX;
 pub(crate) enum Op {
     Send,
     Recv,
-    /// Waits for a message that nobody receives yet; takes hold of it or not.
+    /// Waits for an unexpected message; takes hold of it or not.
     Probe {
         take: bool,
     },
@@ -97,7 +97,7 @@ pub(crate) struct Request {
     finished: AtomicBool,
     waiting: AtomicBool,
     watched: AtomicBool,
-    /// Its owner asks for its end, and each time looks for events: nobody has to be told, or woken. The engine's.
+    /// Its owner asks for its end, and each time polls: no thread has to be told, or woken. The engine's.
     pub(crate) attended: Cell<bool>,
     // Fixed when submitted.
     pub(crate) op: Op,
@@ -196,7 +196,7 @@ impl Request {
     /// A send of `data`. `blocking`: its owner waits from the start.
     ///
     /// # Safety
-    /// From submission until the request is finished, `data` stays readable and nobody writes to it.
+    /// From submission until the request is finished, `data` stays readable and unchanged.
     #[inline]
     pub(crate) unsafe fn send(to: u32, tag: u64, data: *const [u8], blocking: bool) -> Request {
         Request::new(Op::Send, to, tag, data.cast::<u8>().cast_mut(), data.len(), blocking)
@@ -234,13 +234,13 @@ impl Request {
         Request { attended: Cell::new(true), ..self }
     }
 
-    /// Whether telling the peer that somebody waits for it is never worth while.
+    /// Whether telling the peer that a thread waits for it is never worth while.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         self.capacity <= SHORT
     }
 
-    /// Whether it is a receive of messages whose copy takes less than to wake somebody for it.
+    /// Whether it is a receive of messages whose copy takes less than to wake a thread for it.
     #[inline]
     pub(crate) fn is_short_receive(&self) -> bool {
         self.op == Op::Recv && self.is_short()
@@ -254,7 +254,7 @@ impl Request {
     /// A receive into `buffer`. `blocking`: its owner waits from the start.
     ///
     /// # Safety
-    /// From submission until the request is finished, `buffer` is writable and nobody else touches it.
+    /// From submission until the request is finished, `buffer` is writable, and the engine's alone.
     #[inline]
     pub(crate) unsafe fn recv(from: u32, tag: u64, buffer: *mut [u8], blocking: bool) -> Request {
         Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
@@ -343,12 +343,12 @@ impl Request {
         self.waiting.swap(true, Ordering::SeqCst);
     }
 
-    /// Tells the engine that somebody who does not block is woken by it. True: for the first time.
+    /// Tells the engine that a waker is called by it. True: for the first time.
     pub(crate) fn set_watched(&self) -> bool {
         !self.watched.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether somebody is blocked on it.
+    /// Whether a thread is blocked on it.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
@@ -387,7 +387,7 @@ impl core::ops::Deref for Ref {
     type Target = Request;
     #[inline]
     fn deref(&self) -> &Request {
-        // SAFETY: a `Ref` is made by `submit`'s caller, who promises that the request stays until it is
+        // SAFETY: a `Ref` is made by `submit`'s caller, which promises that the request stays until it is
         // finished; the engine drops its copies in `finish`.
         unsafe { self.0.as_ref() }
     }
@@ -503,7 +503,7 @@ impl Ref {
     pub(crate) fn rearm(self) {
         if self.nudged.get() {
             self.nudged.set(false);
-            // SAFETY: the owner is here, so nobody waits on `done`, and the engine is here, so nobody
+            // SAFETY: the owner is here, so no thread waits on `done`, and the engine is here, so none
             // completes it: this is the only access to the field.
             unsafe { (*core::ptr::addr_of_mut!((*self.0.as_ptr()).done)).reset() }
         }

@@ -4,12 +4,12 @@
 mod checked;
 mod chunks;
 mod faults;
-mod gaps;
-mod glance;
+mod inline;
 mod late;
 mod lent;
+mod missing;
+mod poll_once;
 mod quiet;
-mod straight;
 mod strategies;
 mod twice;
 
@@ -86,7 +86,7 @@ fn config(world: World) -> Config {
     Config { repairs: world.fragile, retransmit: 1000, ..Config::new(THRESHOLD, 1 << 20) }
 }
 
-/// The porter: opens the links that somebody wants.
+/// The connection manager: opens the links that are wanted.
 fn connect(cores: &mut [Core<Virtual>]) -> bool {
     let mut wanted = Vec::new();
     for core in cores.iter() {
@@ -652,10 +652,10 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
     }
 }
 
-/// A flood that nobody receives stays with its sender, but for the credit; what comes behind it is received; and in the end
+/// A flood that is not received stays with its sender, but for the credit; what comes behind it is received; and in the end
 /// all of it is, in order.
 #[test]
-fn a_flood_stays_with_its_sender_and_holds_up_nobody() {
+fn a_flood_stays_with_its_sender_and_holds_up_no_other() {
     const CREDIT: u64 = 2000;
     let (mut cores, _) = pair();
     cores.iter_mut().for_each(|core| core.gates.config.credit = CREDIT);

@@ -1,4 +1,4 @@
-//! What connections cost on which nothing is sent any more, and who looks for events on whose behalf.
+//! What connections cost on which nothing is sent any more, and which side polls on whose behalf.
 
 use std::sync::atomic::Ordering;
 
@@ -101,7 +101,7 @@ impl Drop for Pair {
 
 #[test]
 fn a_connection_that_has_fallen_quiet_costs_one_question() {
-    // Whether or not the sender looks for events: without requests that are pending, nobody of it does.
+    // Whether or not the sender looks for events: without pending requests, no thread of it does.
     for who_looks in [&[0, 1][..], &[1]] {
         let mut pair = Pair::new();
         pair.send();

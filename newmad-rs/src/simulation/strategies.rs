@@ -183,7 +183,7 @@ fn the_oldest_message_does_not_wait_for_ever() {
     free(sent);
 }
 
-/// Held until a look; a message that somebody waits for takes everything along.
+/// Held until a poll; a message that a thread waits for takes everything along.
 #[test]
 fn held_messages_leave_together_at_the_next_look() {
     struct Holds;

@@ -128,7 +128,7 @@ fn a_corrupt_repetition_spoils_nothing() {
     let request = peer.receive(&mut buffer);
     peer.begin(0, 0, &data[..100], &data[..100]);
     peer.begin(1, 0, &data[..120], &[0; 120]);
-    assert_eq!(peer.core.gates[1].open, 1, "nobody saw that it was wrong");
+    assert_eq!(peer.core.gates[1].open, 1, "the peer did not see that it was wrong");
     peer.begin(0, 100, &data[100..], &data[100..]);
     assert!(Receiver::is_finished(request));
     assert_eq!(buffer, data);

@@ -5,8 +5,8 @@
 //! by smaller ones behind them, as far as the session allows, so that packets leave full.
 //!
 //! *What makes messages wait?* Often nothing does: the kernel takes packets faster than a program makes messages,
-//! and sends them one by one, at full price. So a message that follows another one closely, and for which nobody
-//! waits yet, is held until the next look for events: the sender's own wait a moment later, or an idle virtual
+//! and sends them one by one, at full price. So a message that follows another one closely, and for which no thread
+//! waits yet, is held until the next poll: the sender's own wait a moment later, or an idle virtual
 //! processor's, or the I/O manager's, which is called. Closely means within the time that a packet costs: then the
 //! sender makes messages faster than the track could send them one by one. A lone message finds its track quiet and
 //! leaves at once.

@@ -46,7 +46,7 @@ pub trait Strategy: Send + Sync {
     }
 
     /// A message whose sender does not wait for it is submitted, nothing is before it and the track is free. True: it stays
-    /// until somebody looks for events, at the latest when the session's I/O manager, which is told, does; it then leaves
+    /// until a thread polls, at the latest when the session's I/O manager, which is told, does; it then leaves
     /// together with what came after it. False: it leaves at once.
     fn hold(&self, lone: &Lone) -> bool {
         let _ = lone;
@@ -65,7 +65,7 @@ pub trait Strategy: Send + Sync {
     }
 }
 
-/// Lets nobody else say that a strategy is one of this crate.
+/// Only this crate can say that a strategy is one of its own.
 pub(crate) mod seal {
     #[derive(Debug)]
     pub struct Seal;

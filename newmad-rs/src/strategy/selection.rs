@@ -69,7 +69,7 @@ impl Selection {
     fn broke(&mut self) {
         self.plain = true;
         self.holds = false;
-        // Nobody reads it: no reason to panic here.
+        // A closed stream is no reason to panic here.
         let _ = writeln!(
             std::io::stderr(),
             "newmad: a strategy panicked; \"{}\" takes its place",

@@ -100,7 +100,7 @@ impl Network {
         count
     }
 
-    /// Nothing arrives over these before `until`, and nobody is told.
+    /// Nothing arrives over these before `until`, and no side is told.
     pub(super) fn swallow(&mut self, until: u64, which: impl Fn(usize, [u32; 2]) -> bool) {
         for connection in self.connections.values_mut() {
             if which(connection.rail, connection.ends) {

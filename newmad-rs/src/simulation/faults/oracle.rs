@@ -89,7 +89,7 @@ fn take_back(world: &mut World, tight: bool) {
     }
 }
 
-/// Requests end well unless they need somebody who is gone.
+/// Requests end well unless they need a rank that is gone.
 fn check_ends(world: &World, whole: &[(u32, u32)]) {
     let all = world.sends.iter().chain(&world.receives).chain(&world.probes);
     for asked in all.filter(|asked| asked.get().is_finished()) {

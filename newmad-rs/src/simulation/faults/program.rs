@@ -45,7 +45,7 @@ pub(super) enum Step {
         rail: usize,
         ends: [u32; 2],
     },
-    /// `silent`: nobody is told; what is sent arrives afterwards.
+    /// `silent`: no side is told; what is sent arrives afterwards.
     Part {
         ends: [u32; 2],
         span: u64,

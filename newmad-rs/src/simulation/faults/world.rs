@@ -50,10 +50,10 @@ pub(super) struct World {
     /// Numbers and lengths of the messages of each (from, to, tag), in order.
     pub(super) sent: BTreeMap<(u32, u32, u64), Vec<(usize, usize)>>,
     pub(super) crashed: Vec<u32>,
-    /// Who closed while the others went on.
+    /// The rank that closed while the others went on.
     pub(super) left: Vec<u32>,
     pub(super) closes: Vec<Asked>,
-    /// Who was parted for longer than a gate must survive.
+    /// The ranks that were parted for longer than a gate must survive.
     pub(super) parted: Vec<[u32; 2]>,
     pub(super) tally: Tally,
     pub(super) apart: Vec<([u32; 2], u64)>,
@@ -296,7 +296,7 @@ impl World {
             Event::Meet { rail, ends } => self.meet(rail, ends),
             Event::Attach { rail, rank, peer, id, side } => match self.core(rank) {
                 Some(core) => core.attach(rail, peer, |driver| driver.install(peer, id, side)),
-                // Whoever is there finds its connection ended.
+                // The other side finds its connection ended.
                 None => {
                     self.network
                         .lock()

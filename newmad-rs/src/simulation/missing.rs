@@ -1,4 +1,4 @@
-//! A link breaks under a message that streams: only what did not arrive is sent again.
+//! A link breaks under a message that goes as fragments: only what did not arrive is sent again.
 
 use super::*;
 use crate::error::Cause;

@@ -83,7 +83,7 @@ fn a_receive_of_several_is_not_passed_by() {
 fn a_message_that_came_before_is_not_passed_by() {
     let (mut cores, _) = pair();
     send(&mut cores, 0, b"before");
-    // Nobody waits for it: it is unexpected.
+    // No receive waits for it: it is unexpected.
     assert!(cores[1].progress());
     send(&mut cores, 0, b"after");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Other);

@@ -1,4 +1,4 @@
-//! Glances: looks of somebody who waits, at one link of several.
+//! Polls of a thread that waits for one peer, at one link of several.
 
 use super::*;
 use crate::wire::Kind;
