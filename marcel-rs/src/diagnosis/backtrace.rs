@@ -1,11 +1,12 @@
 //! A thread's frames as lines of text.
 //!
-//! Shown is what the program's author wrote: of the frames of this crate above it only the function that was called,
-//! and none of those below, that brought the thread to life. `RUST_BACKTRACE=full` shows every frame.
+//! A backtrace shows the program's own functions. Of the frames of this crate on top of them it shows the function that
+//! the program called, and of the frames below them, which started the thread, none. `RUST_BACKTRACE=full` shows every
+//! frame.
 
 use std::path::PathBuf;
 
-use super::snapshot::Frames;
+use super::frames::Frames;
 use super::symbols::{Symbol, Symbols};
 use super::unwind::Unwinder;
 
@@ -18,7 +19,7 @@ pub(super) struct Backtracer {
 }
 
 impl Backtracer {
-    /// With the modules that are loaded now.
+    /// A backtracer for the modules that are loaded now.
     pub(super) fn new() -> Backtracer {
         Backtracer {
             unwinder: Unwinder::new(),
@@ -28,7 +29,7 @@ impl Backtracer {
         }
     }
 
-    /// The addresses of the code that the frames stand in, the innermost first.
+    /// The code addresses of the frames, the innermost first.
     pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
         self.unwinder.walk(frames)
     }
@@ -49,7 +50,7 @@ impl Backtracer {
         if !self.full {
             let ours = self.directory.as_deref().and_then(|d| d.to_str());
             let rest = ours.and_then(|d| file.strip_prefix(d)).map(|f| f.trim_start_matches('/'));
-            // The standard library's, and those of packages: what stands before says nothing.
+            // Of the standard library's files, and of packages', the path inside is enough.
             let library =
                 || file.starts_with("/rustc/").then(|| file.splitn(4, '/').nth(3)).flatten();
             let package =
@@ -60,7 +61,7 @@ impl Backtracer {
     }
 }
 
-/// The part that the program's author knows.
+/// The program's own frames, with the function of this crate that they called.
 fn essence<'a, 'b>(all: &'b [&'a Symbol]) -> &'b [&'a Symbol] {
     let inner = all.iter().take_while(|s| is_ours(s) || s.function == "syscall").count();
     let start = inner.saturating_sub(1);
@@ -74,7 +75,7 @@ fn is_ours(symbol: &Symbol) -> bool {
     symbol.file.contains(sources)
 }
 
-/// What stands below a thread's first function.
+/// Whether a frame is below a thread's first function.
 fn is_foundation(symbol: &Symbol) -> bool {
     const FUNCTIONS: [&str; 5] = ["__libc_start", "start_thread", "clone", "main", "_start"];
     symbol.file.is_empty()

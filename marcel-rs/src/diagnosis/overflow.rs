@@ -1,13 +1,12 @@
-//! A green thread that overflows its stack dies with a message that names it, and says where it was.
+//! Ends the process with a message and a backtrace when a green thread overflows its stack.
 //!
-//! Touching the guard page raises SIGSEGV; the handler, on the alternate stack, compares the address with
-//! the guard of the running thread's stack. Anything else goes on to whoever handled SIGSEGV before (Rust's
-//! own handler for kernel threads, or a debugger's).
+//! An access to the guard page raises SIGSEGV. The handler, on the alternate stack, compares the address with the guard of
+//! the running thread's stack. Other faults go on to the previous handler, such as Rust's for kernel threads.
 
 use std::mem::MaybeUninit;
 use std::sync::Once;
 
-use crate::diagnosis::last_words;
+use super::fatal;
 use crate::sched::here;
 use crate::sched::vp::Kind;
 use crate::stack::memory::GUARD;
@@ -50,7 +49,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
             }
             say("); give it more with Builder::stack_size or MARCEL_STACK_SIZE\n");
             // SAFETY: the kernel gives a valid ucontext.
-            last_words::say(unsafe { &*context.cast() }, stack.start);
+            fatal::report(unsafe { &*context.cast() }, stack.start);
             // SAFETY: ends the process.
             unsafe { libc::abort() };
         }
@@ -59,7 +58,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     let previous = unsafe { (&raw const PREVIOUS).read().assume_init() };
     match previous.sa_sigaction {
         libc::SIG_DFL | libc::SIG_IGN => {
-            // Back to the default action: the faulting instruction runs again and ends the process.
+            // Restores the default action: the faulting instruction runs again and ends the process.
             // SAFETY: valid arguments.
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         }

@@ -1,12 +1,12 @@
-//! Reading this process's own memory where it may change, or vanish, under the reader.
+//! Reads memory of this process that other threads may change or unmap meanwhile.
 //!
-//! The kernel does it for us: a read through it is no access in the language's sense, so bytes that another
-//! thread writes meanwhile are merely old or new, and memory that has been unmapped is an error instead of a
-//! fault. The caller checks afterwards that what it copied stood still (`look`).
+//! The kernel makes the copy, which is no memory access in Rust's sense. Bytes that another thread writes meanwhile are
+//! old or new, and unmapped memory is an error instead of a fault. The caller checks afterwards that the thread has not
+//! switched meanwhile (`DebugInfo::is_still`).
 //!
-//! System calls only, on purpose: the handler of `sample` reads this way too.
+//! This module makes system calls only, since the signal handler of `sample` uses it too.
 
-/// Copies up to `to.len()` bytes from address `from`; how many could be read.
+/// Copies up to `to.len()` bytes from address `from`, and returns the number of bytes read.
 pub(super) fn read(from: usize, to: &mut [u8]) -> usize {
     // SAFETY: `to` is writable.
     unsafe { read_raw(from, to.as_mut_ptr(), to.len()) }
@@ -15,7 +15,7 @@ pub(super) fn read(from: usize, to: &mut [u8]) -> usize {
 /// As [`read`].
 ///
 /// # Safety
-/// `to` is writable for `len` bytes, which nobody else touches.
+/// `to` is valid for writes of `len` bytes, which no other thread accesses.
 pub(super) unsafe fn read_raw(from: usize, to: *mut u8, len: usize) -> usize {
     let local = libc::iovec { iov_base: to.cast(), iov_len: len };
     let remote = libc::iovec { iov_base: from as *mut libc::c_void, iov_len: len };
@@ -24,7 +24,7 @@ pub(super) unsafe fn read_raw(from: usize, to: *mut u8, len: usize) -> usize {
     if got >= 0 {
         return got as usize;
     }
-    // Denied in some containers: the other way in.
+    // Some containers deny the call, but not the file.
     // SAFETY: a valid path; then a buffer that is writable, by the caller's promise.
     unsafe {
         let fd = libc::open(c"/proc/self/mem".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);

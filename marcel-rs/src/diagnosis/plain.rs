@@ -1,6 +1,6 @@
-//! Stands for `backtrace` in a build without the feature `backtraces`: addresses, for a tool to look up.
+//! Replaces `backtrace` in a build without the feature `backtraces`: bare addresses, for a tool to look up.
 
-use super::snapshot::Frames;
+use super::frames::Frames;
 
 /// Turns frames into lines.
 pub(super) struct Backtracer;
@@ -10,7 +10,7 @@ impl Backtracer {
         Backtracer
     }
 
-    /// Where the innermost frame is.
+    /// The code address of the innermost frame.
     pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
         vec![frames.registers.pc]
     }

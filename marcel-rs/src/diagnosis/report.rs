@@ -1,26 +1,26 @@
-//! The dump as text.
+//! Writes the dump.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::backtrace::Backtracer;
-use super::sample::Asker;
-use super::service;
-use super::snapshot::{self, Snapshot, State, Thread};
+use super::runtimes;
+use super::sample::Sampler;
+use super::snapshot::{self, Snapshot};
+use super::thread::{State, Thread, title};
 use crate::sched::vp::Vp;
 use crate::tcb::block;
 use crate::tcb::debug_info;
 
-/// Threads that are at the same place, for the same reason.
+/// Threads with the same state, reason and backtrace.
 struct Group {
     threads: Vec<Thread>,
     addresses: Vec<usize>,
     without: &'static str,
 }
 
-/// Writes everything.
+/// Writes all virtual processors and threads.
 pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     let mut backtracer = Backtracer::new();
     let mut groups: Vec<Group> = Vec::new();
@@ -28,10 +28,12 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     let mut count = 0;
     for tcb in block::all() {
         let Some(mut snapshot) = snapshot::take(tcb, debug_info::now(), true) else { continue };
-        if snapshot.is_to_be_asked() {
-            match Asker::new() {
-                Ok(mut asker) => snapshot::sample(&mut snapshot, &mut asker),
-                Err(_) => snapshot.without = "there is no signal to ask it by",
+        if snapshot.needs_sampling() {
+            match Sampler::new() {
+                Ok(mut sampler) => snapshot::sample(&mut snapshot, &mut sampler),
+                Err(_) => {
+                    snapshot.without = "the program uses the signal that would copy its stack"
+                }
             }
         }
         let addresses = snapshot.frames.as_ref().map_or(Vec::new(), |f| backtracer.walk(f));
@@ -49,7 +51,7 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     }
     groups.sort_by_key(|group| (group.threads[0].state, group.threads[0].number));
 
-    let vps = service::vps();
+    let vps = runtimes::vps();
     let pid = std::process::id();
     let threads = if count == 1 { "thread" } else { "threads" };
     writeln!(out, "== marcel: {count} {threads}, {} virtual processors, process {pid}", vps.len())?;
@@ -74,7 +76,7 @@ pub(super) fn write(out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// What a virtual processor does, in one line.
+/// The line of a virtual processor.
 fn describe(vp: &Vp, running: Option<&Thread>) -> String {
     let mut text = snapshot::vp_name(vp.number());
     if let Some(cpu) = vp.cpu() {
@@ -87,45 +89,4 @@ fn describe(vp: &Vp, running: Option<&Thread>) -> String {
         None => text += "between threads, or looking for events",
     }
     text
-}
-
-/// Number and name, as every message has them.
-pub(super) fn title(thread: &Thread) -> String {
-    match &thread.name {
-        Some(name) => format!("{} '{name}'", thread.number),
-        None => format!("{} <unnamed>", thread.number),
-    }
-}
-
-impl fmt::Display for Thread {
-    /// One line, as in a dump.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "thread {} ", title(self))?;
-        let seconds = |f: &mut fmt::Formatter<'_>, before: &str| match self.time {
-            Some(time) => write!(f, "{before} {:.3} s", time.as_secs_f64()),
-            None => Ok(()),
-        };
-        match self.state {
-            State::Running => {
-                f.write_str("running")?;
-                seconds(f, " for at most")?;
-            }
-            State::Waiting => {
-                write!(f, "waiting ({})", self.reason.unwrap_or_default())?;
-                seconds(f, " for")?;
-            }
-            State::Ready => f.write_str("ready")?,
-            State::New => f.write_str("new")?,
-        }
-        if let Some(vp) = &self.vp {
-            write!(f, ", {vp}")?;
-        } else if let Some(tid) = self.kernel_thread {
-            write!(f, ", kernel thread {tid}")?;
-        }
-        if let Some(stack) = self.stack {
-            let kib = |bytes: usize| bytes.div_ceil(1024);
-            write!(f, ", stack {} KiB, most used {} KiB", kib(stack.size), kib(stack.most))?;
-        }
-        Ok(())
-    }
 }

@@ -1,21 +1,22 @@
-//! Where a *running* thread is: its registers and stack, copied by itself, in a signal handler.
+//! Samples a *running* thread: a signal handler on its kernel thread copies its registers and stack.
 //!
 //! ```text
-//!   asker                                    the asked kernel thread
+//!   sampler                                    the kernel thread
 //!   IDLE ─▶ ASKED, tgkill ──signal──▶ ASKED ─▶ WORKING, copies ─▶ DONE | ELSEWHERE | BUSY, futex wake
 //!   waits; takes the copy, ─▶ IDLE
 //!   no answer in time: ASKED ─▶ IDLE, and a late signal finds nothing to do
 //! ```
 //!
-//! There is one slot, and one asker at a time. A signal that comes late, to a thread that is not the one asked, is
-//! told from the right one by the kernel thread's number. The handler runs on the alternate stack, makes system
-//! calls that do not block and touches nothing but the slot; `errno` is saved. A thread that is inside the
-//! allocator, or anywhere else, is copied all the same: nobody unwinds or allocates there.
+//! The process has one slot and one sampler at a time. The slot has the kernel thread's number, so a late signal to
+//! another kernel thread is ignored. The handler runs on the alternate stack, makes system calls that do not block,
+//! touches only the slot and keeps `errno`. It neither unwinds nor allocates, so the interrupted code may be anywhere,
+//! also inside the allocator.
 //!
-//! The signal is not the tick's: a tick may be pending at any time, and must go on meaning what it means.
+//! The signal is not the tick's, since a tick may be pending at any time and must keep its meaning.
 //!
-//! Rejected: unwinding in the handler (the unwinder takes the loader's lock, which the interrupted code may
-//! hold); `ptrace` or a helper process (not permitted everywhere, and a debugger would be in the way).
+//! # Rejected
+//! * Unwinding in the handler: the unwinder takes the loader's lock, which the interrupted code may hold.
+//! * `ptrace` or a helper process: it is not permitted everywhere, and would exclude a debugger.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::frames::{Registers, registers};
 use super::peek;
 use crate::os::Futex;
 use crate::os::this_thread;
@@ -36,26 +38,16 @@ const DONE: u32 = 3;
 const ELSEWHERE: u32 = 4;
 const BUSY: u32 = 5;
 
-/// Most that is copied of a stack.
-pub(super) const MOST: usize = 256 * 1024;
-/// How long a kernel thread may take to answer: on a loaded machine it waits for a core first.
+/// Longest part of a stack that is copied.
+const MOST: usize = 256 * 1024;
+/// Time-out of an answer. On a loaded machine the kernel thread waits for a core first.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where a stack's frames begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Registers {
-    pub(super) pc: usize,
-    pub(super) sp: usize,
-    pub(super) fp: usize,
-    /// Where the architecture has one.
-    pub(super) lr: usize,
-}
-
-/// What the handler found.
+/// The outcome of sampling.
 pub(super) enum Sample {
-    /// The thread runs there; the bytes of its stack from `sp` on are in the buffer.
+    /// The thread runs there. The buffer has its stack from `sp` on.
     Running(Registers),
-    /// It does not run on that kernel thread any more.
+    /// The thread does not run on that kernel thread any more.
     Elsewhere,
     /// The kernel thread did not answer: it waits for a core, or blocks the signal.
     NoAnswer,
@@ -70,7 +62,7 @@ struct Slot {
     bytes: AtomicPtr<u8>,
 }
 
-// SAFETY: `found` is the handler's from WORKING on and the asker's from the answer on.
+// SAFETY: the handler alone accesses `found` from WORKING to the answer, the sampler alone from the answer on.
 unsafe impl Sync for Slot {}
 
 static SLOT: Slot = Slot {
@@ -82,37 +74,37 @@ static SLOT: Slot = Slot {
     bytes: AtomicPtr::new(std::ptr::null_mut()),
 };
 
-/// The signal that asks.
+/// The signal whose handler copies.
 fn signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
-/// The right to ask.
-pub(super) struct Asker(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
+/// The exclusive right to sample.
+pub(super) struct Sampler(#[expect(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
-impl Asker {
-    /// Waits for whoever asks already.
+impl Sampler {
+    /// Waits until no other thread samples.
     ///
     /// # Errors
-    /// The kernel gives no memory, or not the signal.
-    pub(super) fn new() -> io::Result<Asker> {
+    /// The kernel has no memory for the copy, or the program uses the signal.
+    pub(super) fn new() -> io::Result<Sampler> {
         static ASKING: Mutex<()> = Mutex::new(());
         static READY: OnceLock<Result<(), i32>> = OnceLock::new();
         let asking = ASKING.lock().unwrap_or_else(|e| e.into_inner());
         match READY.get_or_init(|| prepare().map_err(|e| e.raw_os_error().unwrap_or(0))) {
-            Ok(()) => Ok(Asker(asking)),
+            Ok(()) => Ok(Sampler(asking)),
             Err(errno) => Err(io::Error::from_raw_os_error(*errno)),
         }
     }
 
-    /// Asks the kernel thread `tid` for what it does of `tcb`; the stack goes to `stack`.
-    pub(super) fn ask(&mut self, tid: u32, tcb: &'static Tcb, stack: &mut Vec<u8>) -> Sample {
+    /// Samples `tcb`'s thread on the kernel thread `tid`. The stack goes to `stack`.
+    pub(super) fn sample(&mut self, tid: u32, tcb: &'static Tcb, stack: &mut Vec<u8>) -> Sample {
         let limit = Instant::now() + PATIENCE;
         loop {
-            match self.ask_once(tid, tcb, stack, limit) {
-                // A tick's handler is on top: it is short.
+            match self.try_once(tid, tcb, stack, limit) {
+                // A tick's handler is on top, and ends soon.
                 BUSY if Instant::now() < limit => std::thread::sleep(Duration::from_millis(1)),
-                // SAFETY: answered: the slot is ours.
+                // SAFETY: the handler has answered, so the sampler owns `found`.
                 DONE => return Sample::Running(unsafe { *SLOT.found.get() }),
                 ELSEWHERE => return Sample::Elsewhere,
                 _ => return Sample::NoAnswer,
@@ -120,7 +112,7 @@ impl Asker {
         }
     }
 
-    fn ask_once(&self, tid: u32, tcb: &'static Tcb, stack: &mut Vec<u8>, limit: Instant) -> u32 {
+    fn try_once(&self, tid: u32, tcb: &'static Tcb, stack: &mut Vec<u8>, limit: Instant) -> u32 {
         let state = SLOT.state.word();
         SLOT.tid.store(tid, Relaxed);
         SLOT.expected.store(tcb as *const Tcb as *mut Tcb, Relaxed);
@@ -140,12 +132,12 @@ impl Asker {
                     }
                     SLOT.state.wait(ASKED, Some(left));
                 }
-                // Bounded work: it will answer.
+                // The handler's work is bounded.
                 WORKING => SLOT.state.wait(WORKING, None),
                 answer => {
                     if answer == DONE {
                         let len = SLOT.len.load(Relaxed);
-                        // SAFETY: the handler has written `len` bytes, and nobody writes until the next question.
+                        // SAFETY: the handler has written `len` bytes, and writes again after the next ASKED only.
                         let bytes =
                             unsafe { std::slice::from_raw_parts(SLOT.bytes.load(Relaxed), len) };
                         stack.clear();
@@ -159,7 +151,7 @@ impl Asker {
     }
 }
 
-/// Memory for the copy, mapped once and touched as it is needed; the handler.
+/// Maps the memory for the copy, which is touched as needed, and installs the handler.
 fn prepare() -> io::Result<()> {
     // SAFETY: a fresh anonymous mapping; then a valid sigaction whose handler has the SA_SIGINFO signature.
     unsafe {
@@ -206,7 +198,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
             if this_thread::in_tick() {
                 BUSY
             } else {
-                // SAFETY: the kernel gives a valid ucontext; the slot is ours while WORKING.
+                // SAFETY: the kernel gives a valid ucontext; while WORKING the handler owns the slot.
                 unsafe { copy(tcb, &*context.cast()) };
                 DONE
             }
@@ -220,7 +212,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
 }
 
 /// # Safety
-/// In the handler, while WORKING.
+/// Called in the handler, while WORKING.
 unsafe fn copy(tcb: &Tcb, context: &libc::ucontext_t) {
     let registers = registers(context);
     let stack = tcb.info.stack();
@@ -233,29 +225,4 @@ unsafe fn copy(tcb: &Tcb, context: &libc::ucontext_t) {
         *SLOT.found.get() = registers;
         SLOT.len.store(peek::read_raw(registers.sp, SLOT.bytes.load(Relaxed), len), Relaxed);
     }
-}
-
-/// Where the interrupted code was.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn registers(context: &libc::ucontext_t) -> Registers {
-    let at = |register: i32| context.uc_mcontext.gregs[register as usize] as usize;
-    Registers { pc: at(libc::REG_RIP), sp: at(libc::REG_RSP), fp: at(libc::REG_RBP), lr: 0 }
-}
-
-/// Where the interrupted code was.
-#[cfg(target_arch = "aarch64")]
-pub(super) fn registers(context: &libc::ucontext_t) -> Registers {
-    let machine = &context.uc_mcontext;
-    Registers {
-        pc: machine.pc as usize,
-        sp: machine.sp as usize,
-        fp: machine.regs[29] as usize,
-        lr: machine.regs[30] as usize,
-    }
-}
-
-/// Not known here.
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-pub(super) fn registers(_: &libc::ucontext_t) -> Registers {
-    Registers::default()
 }

@@ -1,110 +1,54 @@
-//! One thread at one moment.
+//! Takes a picture of one thread: its state, and a copy of its stack if the stack can be read from outside.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use super::frames::{Frames, Registers};
 use super::peek;
-use super::sample::{Asker, Registers, Sample};
-use super::service;
+use super::runtimes;
+use super::sample::{Sample, Sampler};
+use super::thread::{StackUse, State, Thread};
 use crate::stack::memory;
 use crate::tcb::block::{self, Tcb};
 use crate::tcb::debug_info::{self, Seen};
 
-/// How often a thread that moves is looked at again.
-const LOOKS: usize = 16;
+/// Attempts at a thread that switches meanwhile.
+const ATTEMPTS: usize = 16;
 /// Longest name that is shown.
 const NAME: usize = 256;
 /// Longest part of a suspended thread's stack that is copied.
 const STACK: usize = 8 << 20;
 
-/// What a thread is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum State {
-    /// A virtual processor runs it.
-    Running,
-    /// It waits for something; see [`Thread::reason`].
-    Waiting,
-    /// It could run, and is in a queue: woken, or after a yield.
-    Ready,
-    /// It has not run yet.
-    New,
-}
-
-/// A thread as it was at one moment: what [`super::threads`] returns.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Thread {
-    /// Number of its control block: no two threads that live at the same time have the same.
-    pub number: u32,
-    /// Its name, if it has one.
-    pub name: Option<String>,
-    /// What it is doing.
-    pub state: State,
-    /// What it waits for, if it waits.
-    pub reason: Option<&'static str>,
-    /// How long it has waited; of a running one, how long it runs at most. To the kernel's timer tick (1–4 ms).
-    pub time: Option<Duration>,
-    /// Its virtual processor, as in `vp0` (compute) or `rx1` (reactive); `None` before it runs, and for a plain
-    /// kernel thread.
-    pub vp: Option<String>,
-    /// The kernel's number of the kernel thread that carries it, once it has run.
-    pub kernel_thread: Option<u32>,
-    /// Its stack; `None` before it runs, and for a plain kernel thread.
-    pub stack: Option<StackUse>,
-}
-
-/// Size of a stack, and the most of it that has ever been in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StackUse {
-    /// Usable bytes.
-    pub size: usize,
-    /// High-water mark in bytes, to the page, of all threads that have had the same memory: see
-    /// [`crate::stack_high_water`].
-    pub most: usize,
-}
-
 fn stack_use(seen: &Seen) -> StackUse {
     StackUse { size: seen.stack.len(), most: memory::touched(seen.stack.clone()) }
 }
 
-/// Where a thread's frames begin, and a copy of them.
-#[cfg_attr(
-    not(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64"))),
-    expect(dead_code, reason = "nobody unwinds them")
-)]
-pub(super) struct Frames {
-    pub(super) registers: Registers,
-    /// Address of the first byte of the copy.
-    pub(super) from: usize,
-    pub(super) stack: Vec<u8>,
-}
-
-/// A thread and, if it could be had, its stack.
+/// A thread at one moment.
 pub(super) struct Snapshot {
     pub(super) thread: Thread,
     pub(super) tcb: &'static Tcb,
     pub(super) seen: Seen,
     pub(super) frames: Option<Frames>,
-    /// Why there are no frames.
+    /// The reason why `frames` is `None`.
     pub(super) without: &'static str,
 }
 
 impl Snapshot {
-    /// Whether its stack can be had only by a signal to its kernel thread: it runs, or is a kernel thread that waits.
-    pub(super) fn is_to_be_asked(&self) -> bool {
+    /// Whether only a signal to the kernel thread gets the stack: a running thread, or a kernel thread that waits.
+    pub(super) fn needs_sampling(&self) -> bool {
         self.frames.is_none()
             && (self.thread.state == State::Running || self.seen.phase == debug_info::KERNEL)
     }
 }
 
-/// How long a running thread runs at most: since the last wait that began on its kernel thread, or since its virtual
-/// processor had nothing to do. (A switch reads no clock: see `look`.)
+/// An upper bound of the time that a thread has run.
+///
+/// A switch reads no clock, so the bound counts from the last wait that began on the kernel thread, or from the last
+/// idle moment of its virtual processor.
 fn running_at_most(seen: &Seen, now: u64) -> Option<Duration> {
     let waits = block::all().map(|tcb| tcb.info.see()).filter(|other| other.tid == seen.tid);
     let last_wait = waits.map(|other| other.since).max().unwrap_or(0);
-    let vps = service::vps();
+    let vps = runtimes::vps();
     let vp = vps.iter().find(|vp| vp.tid.load(Relaxed) as u32 == seen.tid);
     let busy = vp.map_or(0, |vp| vp.busy_since.load(Relaxed));
     let since = last_wait.max(busy);
@@ -119,13 +63,13 @@ pub(super) fn vp_name(number: u32) -> String {
     }
 }
 
-/// `tcb`'s thread; `None` if nobody has the block. Frames of suspended threads are copied if `frames`.
+/// Takes a snapshot of `tcb`'s thread; `None` if the block is free. `frames`: copies the stack of a suspended thread.
 pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot> {
     let mut seen = tcb.info.see();
-    for _ in 0..LOOKS {
+    for _ in 0..ATTEMPTS {
         match seen.phase {
             debug_info::FREE => return None,
-            // A kernel thread that does not wait for anything of ours is not ours to tell of.
+            // A kernel thread outside a runtime is shown while it waits in marcel only.
             debug_info::KERNEL if seen.runs() => return None,
             _ => {}
         }
@@ -152,7 +96,7 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
                 number: seen.number,
                 name,
                 state,
-                // SAFETY: the thread has not moved: the two were written as one, from a &'static str.
+                // SAFETY: the thread has not switched, so address and length are of one `&'static str`.
                 reason: waits.then(|| unsafe { reason(&seen) }),
                 time,
                 vp: green.then(|| vp_name(seen.vp)),
@@ -164,7 +108,7 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
         }
         seen = tcb.info.see();
     }
-    // Never twice the same: it takes turns with others.
+    // It switched during each attempt, so it takes turns with other threads.
     let thread = Thread {
         number: seen.number,
         name: name(tcb, &seen),
@@ -179,10 +123,23 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
     Some(Snapshot { thread, tcb, seen, frames: None, without })
 }
 
-/// Asks the kernel thread that carries it where it is: a running thread, or a kernel thread that waits.
-pub(super) fn sample(snapshot: &mut Snapshot, asker: &mut Asker) {
+/// Lists every thread with its state, without backtraces.
+///
+/// The caller is in the list if it is a green thread.
+///
+/// # Context
+/// Green and kernel threads; not a signal handler.
+pub fn threads() -> Vec<Thread> {
+    let snapshots = block::all().filter_map(|tcb| take(tcb, debug_info::now(), false));
+    let mut threads: Vec<_> = snapshots.map(|snapshot| snapshot.thread).collect();
+    threads.sort_by_key(|thread| thread.number);
+    threads
+}
+
+/// Gets the frames of a snapshot that [needs sampling](Snapshot::needs_sampling).
+pub(super) fn sample(snapshot: &mut Snapshot, sampler: &mut Sampler) {
     let mut stack = Vec::new();
-    match asker.ask(snapshot.seen.tid, snapshot.tcb, &mut stack) {
+    match sampler.sample(snapshot.seen.tid, snapshot.tcb, &mut stack) {
         Sample::Running(registers) => {
             snapshot.frames = Some(Frames { registers, from: registers.sp, stack })
         }
@@ -221,7 +178,7 @@ fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {
 }
 
 /// # Safety
-/// `seen` is of one moment.
+/// The fields of `seen` are of one moment.
 unsafe fn reason(seen: &Seen) -> &'static str {
     let (at, len) = seen.reason;
     if at.is_null() {

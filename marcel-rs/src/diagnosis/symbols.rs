@@ -1,12 +1,12 @@
-//! Names of functions, and lines, for addresses; each address is looked up once.
+//! Functions, files and lines of addresses. Each address is looked up once.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// One function at one address; several where functions are inlined.
+/// A function at an address. An address has several where functions are inlined.
 pub(super) struct Symbol {
     pub(super) function: String,
-    /// Where it is, if the program says; or empty.
+    /// Its source file; empty if unknown.
     pub(super) file: String,
     pub(super) line: u32,
 }
@@ -17,7 +17,7 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// What is at `address`, the innermost function first.
+    /// The functions at `address`, the innermost first.
     pub(super) fn at(&mut self, address: usize) -> Rc<[Symbol]> {
         self.known.entry(address).or_insert_with(|| resolve(address).into()).clone()
     }

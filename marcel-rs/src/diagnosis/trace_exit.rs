@@ -1,8 +1,7 @@
-//! A trace asked for by `MARCEL_TRACE`: when it begins, and when it is written.
+//! Starts the trace that `MARCEL_TRACE` asks for, and saves it.
 //!
-//! Written when the last runtime of the process ends, when the process exits, when `SIGQUIT` has every thread's state
-//! written, and by the diagnosis thread when a thread dies of a stack that overflows. Each time anew, with what has been
-//! recorded until then.
+//! The trace is saved when the last runtime of the process ends, when the process exits, with a dump on `SIGQUIT`, and when
+//! a thread overflows its stack. Each time the whole file is written, with all records until then.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,19 +14,20 @@ use crate::knobs;
 use crate::os::stderr::to_stderr;
 use crate::recorder::{self, RECORDS, start};
 
-/// Where it goes.
+/// The trace's file.
 static TARGET: Mutex<Option<PathBuf>> = Mutex::new(None);
-/// Whose it is, 0 before there is one: not that of a child that was forked off, which perhaps cannot even lock the
-/// target, for another thread held it then.
+/// The process that records, or 0. A forked child must not save, and may be unable to lock `TARGET`, which another thread
+/// may have held at the fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-/// Records written when it was last saved.
+/// Number of records at the last save.
 static SAVED: AtomicU64 = AtomicU64::new(0);
 
-/// Starts to record if `MARCEL_TRACE` asks for it, and has the trace written at the end. Whoever builds a runtime or an
-/// I/O manager calls this.
+/// Starts to record if `MARCEL_TRACE` asks for it, and saves the trace when the process exits.
+///
+/// Builders of runtimes and of I/O managers call this.
 ///
 /// # Errors
-/// A knob holds something else; there is no memory, or the directory cannot be made.
+/// A knob does not accept its variable's value, there is no memory, or the directory cannot be created.
 pub fn from_env() -> Result<(), Error> {
     let path = knobs::TRACE.text()?;
     let mut target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
@@ -40,12 +40,12 @@ pub fn from_env() -> Result<(), Error> {
     start(records).map_err(os)?;
     *target = Some(file);
     PROCESS.store(std::process::id(), Relaxed);
-    // SAFETY: a function without arguments, which may run at any time after.
+    // SAFETY: a function without arguments that may be called at any later time.
     unsafe { libc::atexit(at_exit) };
     Ok(())
 }
 
-/// A directory gets a file per process; a file is one process's, unless there are ranks.
+/// The trace's file: in a directory one per process, else `path`, with the rank appended if there are ranks.
 fn file_for(path: &str, rank: Option<u32>, process: u32) -> io::Result<PathBuf> {
     let name = match rank {
         Some(rank) => format!("rank{rank}-{process}.trace"),
@@ -66,7 +66,7 @@ extern "C" fn at_exit() {
     save_now();
 }
 
-/// Writes the trace that was asked for, if there is something new. Failure is said on standard error.
+/// Saves the trace, if it is wanted and has new records. A failure is a message on standard error.
 pub(crate) fn save_now() {
     if PROCESS.load(Relaxed) != std::process::id() {
         return;

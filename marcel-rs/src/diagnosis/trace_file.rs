@@ -71,7 +71,7 @@ fn content(rings: &Rings, lost: u64, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&u8(moment.ns))?;
     }
     out.write_all(&u8(lost))?;
-    let threads: Vec<_> = crate::diagnosis::threads()
+    let threads: Vec<_> = super::snapshot::threads()
         .into_iter()
         .filter_map(|thread| Some((thread.number, names::intern(thread.name.as_deref()?))))
         .collect();

@@ -1,10 +1,12 @@
-//! From registers and a copy of a stack to return addresses.
+//! Unwinds a copied stack to return addresses.
 //!
-//! `framehop` walks the copy by the unwind tables of the modules that are loaded. They are copied too, under the
-//! loader's lock, so that a library that is unloaded meanwhile takes nothing away.
+//! `framehop` walks the copy by the unwind tables of the loaded modules. The tables are copied too, under the loader's
+//! lock, so that a library may be unloaded meanwhile.
 //!
-//! Rejected: `_Unwind_Backtrace` on the thread's own stack (needs a running thread, and more stack than a small
-//! green thread has left), frame pointers (the standard library is built without).
+//! # Rejected
+//! * `_Unwind_Backtrace` on the thread's own stack: it needs a running thread, and more stack than a small green thread
+//!   has left.
+//! * Frame pointers: the standard library is built without them.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -14,10 +16,9 @@ use framehop::{
     UnwindRegsNative, Unwinder as _, UnwinderNative,
 };
 
-use super::sample::Registers;
-use super::snapshot::Frames;
+use super::frames::{Frames, Registers};
 
-/// Most frames of a thread that are walked.
+/// Largest number of frames of a thread.
 const MOST: usize = 512;
 
 pub(super) struct Unwinder {
@@ -26,7 +27,7 @@ pub(super) struct Unwinder {
 }
 
 impl Unwinder {
-    /// With the modules that are loaded now.
+    /// An unwinder for the modules that are loaded now.
     pub(super) fn new() -> Unwinder {
         let mut unwinder = UnwinderNative::new();
         for module in modules() {
@@ -35,7 +36,7 @@ impl Unwinder {
         Unwinder { unwinder, cache: CacheNative::new() }
     }
 
-    /// The addresses of the code that the frames stand in, the innermost first, as `backtrace::resolve` takes them.
+    /// The code addresses of the frames, the innermost first, as `backtrace::resolve` takes them.
     pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
         let pc = frames.registers.pc;
         let mut read = |at: u64| {
@@ -46,12 +47,12 @@ impl Unwinder {
         let registers = native(&frames.registers);
         let mut walk = self.unwinder.iter_frames(pc as u64, registers, &mut self.cache, &mut read);
         let mut addresses = Vec::new();
-        // An error is the end of what can be known: the copy ends, or a module has no tables.
+        // An error ends the walk: the copy ends, or a module has no tables.
         while addresses.len() < MOST
             && let Ok(Some(address)) = walk.next()
         {
             addresses.push(match address {
-                // `resolve` looks one before what it is given, as is right for a return address.
+                // `resolve` subtracts one, which is right for a return address only.
                 FrameAddress::InstructionPointer(at) => at as usize + 1,
                 FrameAddress::ReturnAddress(at) => u64::from(at) as usize,
             });
@@ -105,7 +106,7 @@ unsafe fn module(info: &libc::dl_phdr_info) -> Option<Module<Vec<u8>>> {
     };
     let eh_frame_hdr = copy(&index);
     let start = eh_frame(&eh_frame_hdr, index.start)?;
-    // Its end is marked within: it is enough not to go past the segment.
+    // The section marks its own end, so the segment's end is a sufficient bound.
     let eh_frame = start..loaded().map(range).find(|r| r.contains(&start))?.end;
     // SAFETY: null or a C string.
     let name = match info.dlpi_name.is_null() {
@@ -130,7 +131,7 @@ unsafe fn module(info: &libc::dl_phdr_info) -> Option<Module<Vec<u8>>> {
     ))
 }
 
-/// Where `.eh_frame` begins, by the index at `at`: in the one encoding that linkers write.
+/// The address of `.eh_frame`, from the index at `at`. Reads the one encoding that linkers write.
 fn eh_frame(index: &[u8], at: u64) -> Option<u64> {
     const VERSION: u8 = 1;
     const RELATIVE_I32: u8 = 0x1b;

@@ -1,9 +1,8 @@
-//! Names the threads that do not give their virtual processor back.
+//! The watchdog: names the threads that do not give their virtual processor back.
 //!
-//! A virtual processor says whom it resumed last, and that thread's `moves` whether it has run without a switch since
-//! the last look. So a switch costs nothing more, and the watchdog a look at each virtual processor four times
-//! in the period it is asked to watch for. A thread that waits for a blocking system call is named as well, and
-//! its backtrace tells: it blocks its virtual processor just as much.
+//! A virtual processor publishes the thread that it resumed last, and that thread's `moves` counts its switches. So the
+//! watchdog costs a switch nothing. It checks each virtual processor four times per limit. A thread inside a blocking system
+//! call is named as well, since it blocks its virtual processor as much; its backtrace shows the call.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,20 +10,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use super::backtrace::Backtracer;
-use super::report::title;
-use super::sample::Asker;
+use super::sample::Sampler;
 use super::snapshot;
+use super::thread::title;
 use crate::os::stderr::to_stderr;
 use crate::sched::vp::Vp;
 use crate::tcb::block::Tcb;
 use crate::tcb::debug_info;
 
-/// What one virtual processor was seen to run.
+/// The thread that a virtual processor ran at the last check.
 struct Run {
     tcb: *const Tcb,
     moves: u64,
     since: Instant,
-    /// How it was called when it was named.
+    /// Its title in the message, once it was named.
     named: Option<String>,
 }
 
@@ -35,18 +34,18 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// One that names threads which have run for `limit`.
+    /// A watchdog that names threads which have run for `limit`.
     pub(super) fn new(limit: Duration) -> Watchdog {
         Watchdog { limit, runs: HashMap::new() }
     }
 
-    /// How long to wait between two looks.
+    /// The time between two checks.
     pub(super) fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(1), Duration::from_millis(250))
     }
 
-    /// Looks at every virtual processor.
-    pub(super) fn look(&mut self, vps: &[&'static Vp]) {
+    /// Checks every virtual processor.
+    pub(super) fn check(&mut self, vps: &[&'static Vp]) {
         let now = Instant::now();
         for vp in vps {
             let place = *vp as *const Vp as usize;
@@ -79,14 +78,14 @@ impl Watchdog {
     }
 }
 
-/// Names the thread, with its backtrace; how it is called, or `None` if it was gone.
+/// Names the thread on standard error, with its backtrace. Returns its title; `None` if the thread has ended.
 fn name(vp: &Vp, tcb: &'static Tcb, time: Duration) -> Option<String> {
     let mut snapshot = snapshot::take(tcb, debug_info::now(), false)?;
-    if !snapshot.is_to_be_asked() {
+    if !snapshot.needs_sampling() {
         return None;
     }
-    if let Ok(mut asker) = Asker::new() {
-        snapshot::sample(&mut snapshot, &mut asker);
+    if let Ok(mut sampler) = Sampler::new() {
+        snapshot::sample(&mut snapshot, &mut sampler);
     }
     let thread = title(&snapshot.thread);
     to_stderr(|out| {
