@@ -1,77 +1,77 @@
-//! What [`select`](fn@super::select) chooses from: sends and receives that may be done, or may not.
+//! The operations among which [`select`](fn@super::select) chooses: sends and receives.
 
 use std::fmt;
 
-use super::core::{Core, End, Nothing, Slot, Unsent};
+use super::core::{Channel, Core, End, Nothing, Slot, Unsent};
 use super::error::{RecvError, SendError};
-use super::{Receiver, Sender};
 use crate::sync::queue::Node;
 use crate::sync::signal::{Signal, Wake};
 
-/// A send or a receive that a [`select`](fn@super::select) may do: [`Sending`] or [`Receiving`].
+/// A send or a receive for [`select`](fn@super::select): [`Sending`] or [`Receiving`].
 pub trait Arm: Operation {}
 
 impl<T> Arm for Receiving<'_, T> {}
 impl<T> Arm for Sending<'_, T> {}
 
-/// What `select` asks of an arm. The channel's lock is taken by the caller where it says so.
+/// The operations of an arm, which only `select` calls.
 pub trait Operation {
-    /// Its place among the arms.
+    /// Position of the arm among the arms.
     #[doc(hidden)]
     fn index(&self) -> usize;
     #[doc(hidden)]
     fn set_index(&mut self, index: usize);
-    /// Whether there is something to do: a send that has been done is no arm any more.
+    /// Whether the arm takes part: a send takes part until it is done.
     #[doc(hidden)]
     fn is_armed(&self) -> bool;
-    /// The same for two arms of one channel; locks are taken in this order.
+    /// Address of the channel. Locks are taken in the order of addresses.
     #[doc(hidden)]
     fn address(&self) -> usize;
     #[doc(hidden)]
     fn lock(&self);
     /// # Safety
-    /// The caller has called `lock`.
+    /// The caller holds the lock, by `lock`.
     #[doc(hidden)]
     unsafe fn unlock(&self);
-    /// Does it, if it can be done now; whom to wake when no lock is held any more.
+    /// Does the operation if it is possible now. The caller wakes `Done`'s waiter after it has released all locks.
     ///
     /// # Safety
     /// The caller holds the lock.
     #[doc(hidden)]
     unsafe fn try_now(&mut self) -> Option<Done>;
-    /// Makes its node, number `choice`.
+    /// Makes the arm's node, with the number `choice`.
     #[doc(hidden)]
     fn prepare(&mut self, signal: &Chosen<'_>, choice: u32);
-    /// Puts the node into its queue.
+    /// Puts the node into the channel's queue.
     ///
     /// # Safety
-    /// The caller holds the lock; the arm and its signal stay in place, and are not borrowed exclusively, until `leave`
-    /// has been called, or the signal has been served with this arm's number.
+    /// The caller holds the lock. Until `leave` is called, or the signal is served with this arm's number, the arm and its
+    /// signal are neither moved nor borrowed exclusively.
     #[doc(hidden)]
     unsafe fn join(&self);
-    /// Takes the node out, if it is still in the queue.
+    /// Takes the node out of the queue, unless it is out already.
     #[doc(hidden)]
     fn leave(&self);
-    /// The node is out of the queue, and was not chosen.
+    /// Drops the node, which is out of the queue and was not chosen.
     #[doc(hidden)]
     fn unprepare(&mut self);
-    /// The node was chosen and served: false if the other side has gone, and the arm has to be tried again.
+    /// Takes the result from the node, which was chosen and served. False if the channel is disconnected, so that the arm
+    /// has to be tried again.
     #[doc(hidden)]
     fn finish(&mut self) -> bool;
-    /// The node was served, but its thread is unwound.
+    /// Passes on what the node was served with, since the thread is unwound.
     #[doc(hidden)]
     fn pass_on(&self);
-    /// It will not be done, and fails as if the other side had gone.
+    /// Fails the operation as if the channel were disconnected.
     #[doc(hidden)]
     fn fail(&mut self);
 }
 
-/// Hides the crate's own types from an interface that nobody else uses.
+/// The waiter to wake after an operation. Hides the crate's types from [`Operation`].
 #[doc(hidden)]
 #[derive(Default)]
 pub struct Done(pub(super) Option<Wake>);
 
-/// As [`Done`].
+/// The signal of a `select`. Hides the crate's types from [`Operation`].
 #[doc(hidden)]
 pub struct Chosen<'a>(pub(super) &'a Signal);
 
@@ -87,17 +87,17 @@ impl fmt::Debug for Chosen<'_> {
     }
 }
 
-/// A receive that a [`select`](fn@super::select) may do, again and again.
+/// A receive among the arms of a [`select`](fn@super::select). It can be used for several selects.
 pub struct Receiving<'a, T> {
-    receiver: &'a Receiver<T>,
+    channel: &'a Channel<T>,
     node: Option<Node<Slot<T>>>,
     result: Option<Result<T, RecvError>>,
     index: usize,
 }
 
-/// A send that a [`select`](fn@super::select) may do, once.
+/// A send among the arms of a [`select`](fn@super::select). It is done once at most.
 pub struct Sending<'a, T> {
-    sender: &'a Sender<T>,
+    channel: &'a Channel<T>,
     message: Option<T>,
     node: Option<Node<Slot<T>>>,
     result: Option<Result<(), SendError<T>>>,
@@ -105,27 +105,31 @@ pub struct Sending<'a, T> {
 }
 
 impl<'a, T> Receiving<'a, T> {
-    pub(super) fn new(receiver: &'a Receiver<T>) -> Self {
-        Receiving { receiver, node: None, result: None, index: 0 }
+    pub(super) fn new(channel: &'a Channel<T>) -> Self {
+        Receiving { channel, node: None, result: None, index: 0 }
     }
 
-    /// What was received, if this was chosen: a message, or an error since none will come any more.
+    /// Takes the result of the receive, if this arm was chosen.
+    ///
+    /// The error means that the channel is empty and has no sender any more.
     pub fn result(&mut self) -> Option<Result<T, RecvError>> {
         self.result.take()
     }
 }
 
 impl<'a, T> Sending<'a, T> {
-    pub(super) fn new(sender: &'a Sender<T>, message: T) -> Self {
-        Sending { sender, message: Some(message), node: None, result: None, index: 0 }
+    pub(super) fn new(channel: &'a Channel<T>, message: T) -> Self {
+        Sending { channel, message: Some(message), node: None, result: None, index: 0 }
     }
 
-    /// Whether the message was sent, if this was chosen: the error holds it, since there is no receiver any more.
+    /// Takes the result of the send, if this arm was chosen.
+    ///
+    /// The error means that the channel has no receiver any more; it has the message.
     pub fn result(&mut self) -> Option<Result<(), SendError<T>>> {
         self.result.take()
     }
 
-    /// The message, if this was not chosen.
+    /// Returns the message, if this arm was not chosen.
     pub fn into_message(self) -> Option<T> {
         self.message
     }
@@ -145,21 +149,21 @@ impl<T> Operation for Receiving<'_, T> {
     }
 
     fn address(&self) -> usize {
-        std::ptr::from_ref(self.receiver.channel()).addr()
+        std::ptr::from_ref(self.channel).addr()
     }
 
     fn lock(&self) {
-        self.receiver.channel().core.lock();
+        self.channel.core.lock();
     }
 
     unsafe fn unlock(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.receiver.channel().core.unlock() };
+        unsafe { self.channel.core.unlock() };
     }
 
     unsafe fn try_now(&mut self) -> Option<Done> {
         // SAFETY: the caller's promise.
-        let received = unsafe { self.receiver.channel().core.with_locked(Core::try_recv) };
+        let received = unsafe { self.channel.core.with_locked(Core::try_recv) };
         let (result, wake) = match received {
             Ok((message, wake)) => (Ok(message), wake),
             Err(Nothing::Disconnected) => (Err(RecvError), None),
@@ -177,14 +181,14 @@ impl<T> Operation for Receiving<'_, T> {
         if let Some(node) = &self.node {
             // SAFETY: the caller's promise.
             unsafe {
-                self.receiver.channel().core.with_locked(|core| core.receivers.push(node, false));
+                self.channel.core.with_locked(|core| core.receivers.push(node, false));
             }
         }
     }
 
     fn leave(&self) {
         if let Some(node) = &self.node {
-            self.receiver.channel().leave(End::Receiver, node);
+            self.channel.leave(End::Receiver, node);
         }
     }
 
@@ -200,7 +204,7 @@ impl<T> Operation for Receiving<'_, T> {
 
     fn pass_on(&self) {
         if let Some(message) = self.node.as_ref().and_then(|node| node.waiter.take()) {
-            self.receiver.channel().put_back(message);
+            self.channel.put_back(message);
         }
     }
 
@@ -223,22 +227,22 @@ impl<T> Operation for Sending<'_, T> {
     }
 
     fn address(&self) -> usize {
-        std::ptr::from_ref(self.sender.channel()).addr()
+        std::ptr::from_ref(self.channel).addr()
     }
 
     fn lock(&self) {
-        self.sender.channel().core.lock();
+        self.channel.core.lock();
     }
 
     unsafe fn unlock(&self) {
         // SAFETY: the caller's promise.
-        unsafe { self.sender.channel().core.unlock() };
+        unsafe { self.channel.core.unlock() };
     }
 
     unsafe fn try_now(&mut self) -> Option<Done> {
         let message = self.message.take()?;
         // SAFETY: the caller's promise.
-        let sent = unsafe { self.sender.channel().core.with_locked(|core| core.try_send(message)) };
+        let sent = unsafe { self.channel.core.with_locked(|core| core.try_send(message)) };
         let (result, wake) = match sent {
             Ok(wake) => (Ok(()), wake),
             Err((message, Unsent::Disconnected)) => (Err(SendError(message)), None),
@@ -260,14 +264,14 @@ impl<T> Operation for Sending<'_, T> {
         if let Some(node) = &self.node {
             // SAFETY: the caller's promise.
             unsafe {
-                self.sender.channel().core.with_locked(|core| core.senders.push(node, false));
+                self.channel.core.with_locked(|core| core.senders.push(node, false));
             }
         }
     }
 
     fn leave(&self) {
         if let Some(node) = &self.node {
-            self.sender.channel().leave(End::Sender, node);
+            self.channel.leave(End::Sender, node);
         }
     }
 
@@ -281,7 +285,7 @@ impl<T> Operation for Sending<'_, T> {
         true
     }
 
-    /// It is sent.
+    /// The message is sent already.
     fn pass_on(&self) {}
 
     fn fail(&mut self) {

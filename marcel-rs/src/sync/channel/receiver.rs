@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Receiving;
+use super::arms::Receiving;
 use super::core::{Channel, End, Nothing};
 use super::error::{RecvError, RecvInterruptibleError, RecvTimeoutError, TryRecvError};
 use crate::sync::signal::{Limits, Outcome};
@@ -18,10 +18,6 @@ pub struct Receiver<T> {
 impl<T> Receiver<T> {
     pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
         Receiver { channel }
-    }
-
-    pub(super) fn channel(&self) -> &Channel<T> {
-        &self.channel
     }
 
     /// Receives, and waits for a message if there is none.
@@ -103,7 +99,7 @@ impl<T> Receiver<T> {
 
     /// A receive for [`select`](fn@super::select).
     pub fn receiving(&self) -> Receiving<'_, T> {
-        Receiving::new(self)
+        Receiving::new(&self.channel)
     }
 
     /// The messages, each waited for, until the channel is disconnected.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Sending;
+use super::arms::Sending;
 use super::core::{Channel, End, Unsent};
 use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendError};
 use crate::sync::signal::{Limits, Outcome};
@@ -24,10 +24,6 @@ pub struct Sender<T> {
 impl<T> Sender<T> {
     pub(super) fn new(channel: Arc<Channel<T>>) -> Self {
         Sender { channel }
-    }
-
-    pub(super) fn channel(&self) -> &Channel<T> {
-        &self.channel
     }
 
     /// Sends, and waits for room if there is none; on a rendezvous channel, until the message is received.
@@ -111,7 +107,7 @@ impl<T> Sender<T> {
 
     /// A send of `message` for [`select`](fn@super::select).
     pub fn sending(&self, message: T) -> Sending<'_, T> {
-        Sending::new(self, message)
+        Sending::new(&self.channel, message)
     }
 
     /// How many messages are in the channel: a hint.
