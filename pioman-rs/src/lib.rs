@@ -17,17 +17,17 @@
 //! | [`Manager::poll`], [`Manager::left_pending`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
-//! The invariant of detection: `manager`. The mixed wait: `wait`. Who chooses the method of
-//! detection: [`policy`]. What the scheduler calls: `manager/hooks.rs`. Sleeping in
-//! the kernel: `watch`. Light tasks and their queues: `ltask`. What is waited for, and the lock of the progress path:
-//! `sync`. Sockets, pipes and other descriptors:
-//! [`net`], [`pipe`], [`fd`], `source/fd`. Files by `io_uring` or a pool: [`fs`], `source/uring`. Deadlines: [`time`],
-//! `source/timer`. Children: [`process`].
-//! Libraries with machinery of their own: [`plumbing`]. Who has looked where, and with what success: [`observe`].
+//! From the top: [`net`], [`fs`], [`process`], [`pipe`], [`fd`], [`time`] wait with a manager (`manager`, `tasks`), for sources
+//! that are built in (`io`). Which thread polls, which one sleeps in the kernel, and why no event is forgotten: `driver`.
+//! The sources, and the policies that choose the method of detection: `progress`, [`policy`]. Light tasks and their queues:
+//! `ltask`. What a thread waits for: `completion`. The lock of the progress path: `sync`. Libraries with machinery of their
+//! own: [`plumbing`]. Who has looked where, and with what success: [`observe`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 
+mod completion;
+mod driver;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
@@ -35,7 +35,14 @@ mod fault;
 #[cfg(not(loom))]
 pub mod fd;
 #[cfg(not(loom))]
+mod fork;
+#[cfg(not(loom))]
 pub mod fs;
+mod io;
+#[cfg(not(loom))]
+mod kernel_limits;
+#[cfg(not(loom))]
+mod kernel_threads;
 #[cfg(not(loom))]
 mod knobs;
 mod ltask;
@@ -45,7 +52,6 @@ mod manager;
 pub mod net;
 #[cfg(not(loom))]
 pub mod observe;
-mod pins;
 #[cfg(not(loom))]
 pub mod pipe;
 pub mod plumbing;
@@ -53,40 +59,44 @@ pub mod plumbing;
 pub mod policy;
 #[cfg(not(loom))]
 pub mod process;
+mod progress;
 mod shim;
-#[cfg_attr(loom, allow(unused_imports))]
-mod source;
+mod srcu;
 mod sync;
+#[cfg(not(loom))]
+mod tasks;
 #[cfg(not(loom))]
 pub mod time;
 #[cfg(not(loom))]
-mod wait;
-mod watch;
+mod trace;
 
-#[cfg(not(loom))]
-pub use crate::{
-    error::Error,
-    fault::faults,
-    knobs::KNOBS,
-    ltask::{
-        Polling, Progress, Task, TaskBuilder, TaskCounts, TaskError, Tasklet, TaskletBuilder,
-        TaskletType,
-    },
-    manager::current::{Entered, current},
-    manager::point::{Point, Points},
-    manager::registry::SourceId,
-    manager::{Builder, Looking, Manager, Removed, SourceHandle, SourceRemoved, runtime::Runtime},
-    policy::Policy,
-    policy::hints::{Hint, Hints, Priority},
-    source::Source,
-    source::uring::{FileEngine, transfer::Transfer},
+pub use crate::completion::{
+    callback::Callback, cond::Cond, future::Wait, one_shot::Completion, semaphore::Semaphore,
+    waitable::Waitable,
 };
 #[cfg(all(feature = "bench-internals", not(loom)))]
 #[doc(hidden)]
-pub use ltask::internals;
+pub use crate::ltask::internals;
 #[cfg(not(loom))]
-pub use sync::notifier::{Notifier, Watched};
-pub use sync::{
-    callback::Callback, completion::Completion, cond::Cond, future::Wait, semaphore::Semaphore,
-    waitable::Waitable,
+pub use crate::{
+    completion::notifier::{Notifier, Watched},
+    error::Error,
+    fault::faults,
+    io::uring::{FileEngine, transfer::Transfer},
+    knobs::KNOBS,
+    ltask::counts::TaskCounts,
+    ltask::report::{Progress, TaskError},
+    manager::Manager,
+    manager::builder::Builder,
+    manager::current::{Entered, current},
+    manager::looking::Looking,
+    manager::runtime::Runtime,
+    manager::source_handle::{Removed, SourceHandle, SourceRemoved},
+    progress::point::{Point, Points},
+    progress::policy::contract::Policy,
+    progress::policy::hints::{Hint, Hints, Priority},
+    progress::source::{Source, SourceId},
+    tasks::builder::{Polling, TaskBuilder},
+    tasks::task::Task,
+    tasks::tasklet::{Tasklet, TaskletBuilder, TaskletType},
 };

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use crate::fd::{Interest, Registered, set_nonblocking};
-use crate::source::limit::explain;
+use crate::kernel_limits::explain;
 
 /// A pipe: what is written to the second can be read from the first. [`std::io::pipe`].
 ///

@@ -7,11 +7,11 @@ mod core_handle;
 
 #[cfg(not(loom))]
 pub use crate::{
+    completion::wakers::{Held as WakersHeld, hold as hold_wakers},
     fault::{is_too_long, may_be_long, message, report},
+    fork::Birth,
+    kernel_threads::library_thread,
     manager::own_sources::OwnSource,
-    observe::threads::library_thread,
-    source::fork::Birth,
-    sync::deferred::{Held as WakersHeld, hold as hold_wakers, must_not_wait},
 };
 #[cfg(not(loom))]
 pub use core_handle::CoreHandle;
@@ -20,3 +20,13 @@ pub use crate::sync::{
     biased::{BiasedGuard, BiasedLock},
     handover::{Guard, Handover, HandoverLock},
 };
+
+/// Whether the calling thread is calling a waker or a callback, or is in the middle of a light task: others wait behind it,
+/// so it must not wait itself.
+///
+/// # Context
+/// Not in a signal handler.
+#[cfg(not(loom))]
+pub fn must_not_wait() -> bool {
+    crate::completion::wakers::is_calling() || crate::ltask::inside::is_inside()
+}

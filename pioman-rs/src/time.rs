@@ -28,15 +28,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::completion::one_shot::Completion;
+use crate::io::timer::Timers;
+use crate::io::timer::from_now;
+use crate::io::timer::heap::Node;
 use crate::manager::Manager;
 use crate::manager::own_sources::OwnSource;
-use crate::manager::point::Point;
-use crate::manager::registry::SourceId;
-use crate::policy::hints::{Hint, Hints};
-use crate::source::timer::Timers;
-use crate::source::timer::from_now;
-use crate::source::timer::heap::Node;
-use crate::sync::completion::Completion;
+use crate::progress::point::Point;
+use crate::progress::policy::hints::{Hint, Hints};
+use crate::progress::source::SourceId;
 
 /// A node that may be in the heap, and leaves it when this is dropped.
 struct Entry {

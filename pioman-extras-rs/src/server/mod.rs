@@ -1,4 +1,4 @@
-//! Event servers ([Trahay09], annex A.1): a library says how to poll for its events and how to block on them, and
+//! Event servers (\[Trahay09\], annex A.1): a library says how to poll for its events and how to block on them, and
 //! pioman does either, whichever suits the machine at that moment.
 //!
 //! ```

@@ -4,17 +4,15 @@ use std::fs::{FileTimes, Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::Arc;
 
 use marcel::sync::Mutex;
 
-use super::OpenOptions;
+use crate::io::uring::call::{Call, MAX_LEN, POSITION, is_regular};
+use crate::io::uring::make::make;
+use crate::io::uring::transfer::Transfer;
 use crate::ltask::inside::is_inside;
-use crate::policy::hints::Hint;
-use crate::source::uring::call::{Call, MAX_LEN, POSITION, is_regular};
-use crate::source::uring::make::make;
-use crate::source::uring::transfer::Transfer;
+use crate::progress::policy::hints::Hint;
 
 /// Most buffers of a vectored call.
 const MAX_VECTORS: usize = 1024;
@@ -38,35 +36,6 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file for reading.
-    ///
-    /// # Errors
-    /// As [`std::fs::File::open`].
-    pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
-        OpenOptions::new().read(true).open(path)
-    }
-
-    /// Opens a file for writing; empties it, or creates it.
-    ///
-    /// # Errors
-    /// As [`std::fs::File::create`].
-    pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
-        OpenOptions::new().write(true).create(true).truncate(true).open(path)
-    }
-
-    /// Creates a file for reading and writing that is not there yet.
-    ///
-    /// # Errors
-    /// As [`std::fs::File::create_new`].
-    pub fn create_new(path: impl AsRef<Path>) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
-    }
-
-    /// Other ways to open a file.
-    pub fn options() -> OpenOptions {
-        OpenOptions::new()
-    }
-
     /// Waits until data and metadata are on the disk.
     ///
     /// # Errors

@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::File;
-use crate::policy::hints::Hint;
-use crate::source::uring::call::Call;
-use crate::source::uring::make::make;
+use crate::io::uring::call::Call;
+use crate::io::uring::make::make;
+use crate::progress::policy::hints::Hint;
 
 /// As [`std::fs::OpenOptions`], and its Unix extensions.
 #[derive(Clone, Debug)]
@@ -142,5 +142,36 @@ impl OpenOptions {
             (_, _, true) => libc::O_CREAT | libc::O_EXCL,
         };
         Some(libc::O_CLOEXEC | access | creation | (self.custom & !libc::O_ACCMODE))
+    }
+}
+
+impl File {
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::open`].
+    pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
+        OpenOptions::new().read(true).open(path)
+    }
+
+    /// Opens a file for writing; empties it, or creates it.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::create`].
+    pub fn create(path: impl AsRef<Path>) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(path)
+    }
+
+    /// Creates a file for reading and writing that is not there yet.
+    ///
+    /// # Errors
+    /// As [`std::fs::File::create_new`].
+    pub fn create_new(path: impl AsRef<Path>) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+    }
+
+    /// Other ways to open a file.
+    pub fn options() -> OpenOptions {
+        OpenOptions::new()
     }
 }

@@ -56,11 +56,11 @@ impl Counts {
     }
 
     /// One is, or is not (-1) after all. Sums wrap, and come out right.
-    pub(super) fn submitted(&self, change: i64) {
+    pub(crate) fn submitted(&self, change: i64) {
         self.count(|row| &row.submitted, change as u64);
     }
 
-    pub(super) fn note(&self, outcome: Outcome) {
+    pub(crate) fn note(&self, outcome: Outcome) {
         self.count(|row| &row.ended[outcome as usize], 1);
     }
 

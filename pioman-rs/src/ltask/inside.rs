@@ -8,20 +8,26 @@ use std::cell::Cell;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use crate::ltask::block::Ltask;
+/// A task, as far as it is asked about its caller.
+pub(crate) trait Callee: Sync {
+    /// By which thread it is being called.
+    fn called_by(&self) -> &CalledBy;
+    /// Its name, for messages.
+    fn task_name(&self) -> &str;
+}
 
 std::thread_local! {
-    static LAST: Cell<Option<&'static Ltask>> = const { Cell::new(None) };
+    static LAST: Cell<Option<&'static dyn Callee>> = const { Cell::new(None) };
 }
 
 /// Not inlined: a green thread may have moved, and compilers keep the address of a thread-local.
 #[inline(never)]
-fn last() -> Option<&'static Ltask> {
+fn last() -> Option<&'static dyn Callee> {
     LAST.with(Cell::get)
 }
 
 #[inline(never)]
-fn set_last(task: Option<&'static Ltask>) {
+fn set_last(task: Option<&'static dyn Callee>) {
     LAST.with(|last| last.set(task));
 }
 
@@ -41,17 +47,17 @@ impl Caller {
 
 /// Part of a task: by whom it is being called.
 #[derive(Default)]
-pub(super) struct CalledBy(AtomicPtr<()>);
+pub(crate) struct CalledBy(AtomicPtr<()>);
 
 /// A task is being called, until this is dropped.
-pub(super) struct Inside {
-    task: &'static Ltask,
-    before: Option<&'static Ltask>,
+pub(crate) struct Inside {
+    task: &'static dyn Callee,
+    before: Option<&'static dyn Callee>,
 }
 
 impl Inside {
-    pub(super) fn enter(task: &'static Ltask, caller: Caller) -> Inside {
-        task.called_by.0.store(caller.0, Relaxed);
+    pub(crate) fn enter(task: &'static dyn Callee, caller: Caller) -> Inside {
+        task.called_by().0.store(caller.0, Relaxed);
         let before = last();
         set_last(Some(task));
         Inside { task, before }
@@ -60,15 +66,15 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.task.called_by.0.store(null_mut(), Relaxed);
+        self.task.called_by().0.store(null_mut(), Relaxed);
         set_last(self.before);
     }
 }
 
 /// The task that the calling thread is in the middle of.
-pub(super) fn inside() -> Option<&'static Ltask> {
+pub(crate) fn inside() -> Option<&'static dyn Callee> {
     let task = last()?;
-    let caller = task.called_by.0.load(Relaxed);
+    let caller = task.called_by().0.load(Relaxed);
     let here =
         caller == Caller::SCHEDULER.0 || !caller.is_null() && Caller(caller) == Caller::thread();
     here.then_some(task)
@@ -87,7 +93,7 @@ pub(crate) fn deny_waiting() {
     if let Some(task) = inside() {
         panic!(
             "light task {:?} waits: it holds up whoever runs it, perhaps the one it waits for",
-            task.name()
+            task.task_name()
         );
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `builder` | what a task is told at its submission |
-//! | `task` | the handle: wait, test, cancel, mask |
-//! | `tasklet` | tasks that are scheduled again and again, one of a type at a time |
 //! | `state` | the task's state word and its transitions |
-//! | `block` | the task's block: one call, and its end |
+//! | `block` | the task's block |
+//! | `call` | one call, and its end |
+//! | `report` | what a task says after a call, and how it has ended |
+//! | `exclusion` | tasklets of one type exclude each other |
 //! | `place` | which queue, which cores |
-//! | `tree` | the queues over the topology, who visits them, what is promised to whom |
-//! | `points` | where the manager comes by the queues, and whom a submission wakes |
+//! | `tree` | the queues over the topology, what is promised to whom |
+//! | `scheduler` | all that belongs to a manager, and what a submission wakes |
+//! | `visit`, `visitor` | who looks at the queues, where and how |
 //! | `queue`, `stack` | one queue; lock-free, through the blocks |
 //! | `inside` | a wait inside a task is an error |
 //! | `counts` | how many there were |
@@ -28,46 +29,28 @@
 //! that panics, takes too long, or waits for something of this crate is named on standard error.
 
 #[cfg(not(loom))]
-mod block;
+pub(crate) mod block;
 #[cfg(not(loom))]
-mod builder;
+pub(crate) mod call;
 #[cfg(not(loom))]
 pub(crate) mod counts;
+pub(crate) mod exclusion;
 #[cfg(not(loom))]
 pub(crate) mod inside;
 #[cfg(all(feature = "bench-internals", not(loom)))]
 pub mod internals;
 #[cfg(not(loom))]
 pub(crate) mod place;
+pub(crate) mod queue;
 #[cfg(not(loom))]
-mod points;
-mod queue;
-mod stack;
-mod state;
+pub(crate) mod report;
 #[cfg(not(loom))]
-mod task;
-pub(crate) mod tasklet;
+pub(crate) mod scheduler;
+pub(crate) mod stack;
+pub(crate) mod state;
 #[cfg(not(loom))]
 pub(crate) mod tree;
-
 #[cfg(not(loom))]
-pub use builder::{Polling, TaskBuilder};
+pub(crate) mod visit;
 #[cfg(not(loom))]
-pub use counts::TaskCounts;
-#[cfg(not(loom))]
-pub use task::{Task, TaskError};
-#[cfg(not(loom))]
-pub use tasklet::{Tasklet, TaskletBuilder, TaskletType};
-
-/// What a light task says after a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// There is more to do: call it again, as soon as the others have had their turn.
-    Again,
-    /// It waits for something that has not come: call it again, but nobody need burn a core for it. When idle virtual
-    /// processors have polled for the spin time of waits (`PIOM_BUSY_WAIT_USEC`), it is called at the tick's pace, or
-    /// its blocking alternative is used.
-    Waiting,
-    /// It has done its work.
-    Done,
-}
+pub(crate) mod visitor;

@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// What a [`crate::TaskBuilder`] was told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     #[default]
     Anywhere,
     Cores(Vec<usize>),
@@ -24,7 +24,7 @@ pub(super) enum Wanted {
 pub(crate) struct Cores(Arc<[u64]>);
 
 impl Cores {
-    pub(super) fn of(cores: impl IntoIterator<Item = usize>) -> Cores {
+    pub(crate) fn of(cores: impl IntoIterator<Item = usize>) -> Cores {
         let mut words = Vec::new();
         for core in cores {
             words.resize(words.len().max(core / 64 + 1), 0);
@@ -39,28 +39,28 @@ impl Cores {
     }
 
     /// Whether any is in both.
-    pub(super) fn meets(&self, other: &Cores) -> bool {
+    pub(crate) fn meets(&self, other: &Cores) -> bool {
         self.0.iter().zip(other.0.iter()).any(|(ours, theirs)| ours & theirs != 0)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
         (0..self.0.len() * 64).filter(|&core| self.has(core))
     }
 }
 
 /// Where a task may run, and its queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Index of the queue.
-    pub(super) queue: usize,
+    pub(crate) queue: usize,
     /// The cores; `None`: all.
-    pub(super) cores: Option<Cores>,
+    pub(crate) cores: Option<Cores>,
 }
 
 impl Place {
     /// Whether it may run on `core`; `None` stands for nowhere in particular.
     #[inline]
-    pub(super) fn allows(&self, core: Option<usize>) -> bool {
+    pub(crate) fn allows(&self, core: Option<usize>) -> bool {
         match &self.cores {
             None => true,
             Some(cores) => core.is_some_and(|core| cores.has(core)),
@@ -69,7 +69,7 @@ impl Place {
 }
 
 /// The nodes of a topology that have queues.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     topology: Topology,
     /// For each queue, its node; the first is the machine's.
     nodes: Vec<usize>,
@@ -79,7 +79,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// `level`: as `PIOM_BINDING_LEVEL`.
-    pub(super) fn new(topology: Topology, level: &str) -> Plan {
+    pub(crate) fn new(topology: Topology, level: &str) -> Plan {
         let chosen = |node: usize| match (topology.nodes()[node].level, level) {
             (_, "all") | (Level::Machine, _) => true,
             (Level::Package, level) => level == "package",
@@ -95,24 +95,24 @@ impl Plan {
         Plan { topology, nodes, paths }
     }
 
-    pub(super) fn queues(&self) -> usize {
+    pub(crate) fn queues(&self) -> usize {
         self.nodes.len()
     }
 
     /// Queues that a virtual processor on `core` looks at, the nearest first; just the machine's for nobody's core.
     #[inline]
-    pub(super) fn path(&self, core: Option<usize>) -> &[usize] {
+    pub(crate) fn path(&self, core: Option<usize>) -> &[usize] {
         core.and_then(|core| self.paths.get(core)).map_or(&[0], Vec::as_slice)
     }
 
     /// The cores of this machine for those of the topology, if every one of them stands for one.
-    pub(super) fn real(&self, cores: &Cores) -> Option<Vec<usize>> {
+    pub(crate) fn real(&self, cores: &Cores) -> Option<Vec<usize>> {
         cores.iter().map(|core| self.topology.real_cpu(core)).collect()
     }
 
     /// # Errors
     /// No such object; no core that this process may use.
-    pub(super) fn place(&self, wanted: &Wanted) -> Result<Place, Error> {
+    pub(crate) fn place(&self, wanted: &Wanted) -> Result<Place, Error> {
         let cores: Vec<usize> = match wanted {
             Wanted::Anywhere => return Ok(Place::default()),
             Wanted::Object(object) => self.topology.cores_of(*object).map_err(Error::Topology)?,

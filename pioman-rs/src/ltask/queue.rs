@@ -12,33 +12,33 @@ use crate::ltask::stack::{Lane, Linked};
 use crate::shim::{AtomicU32, Ordering::*};
 
 /// Lanes of a queue: three priorities, each with the tasks of every visit before those of idle times.
-pub(super) const LANES: usize = 6;
+pub(crate) const LANES: usize = 6;
 
 #[repr(align(128))]
-pub(super) struct Queue<T: 'static> {
+pub(crate) struct Queue<T: 'static> {
     occupied: AtomicU32,
     lanes: [Lane<T>; LANES],
 }
 
 impl<T: Linked> Queue<T> {
-    pub(super) fn new() -> Queue<T> {
+    pub(crate) fn new() -> Queue<T> {
         Queue { occupied: AtomicU32::new(0), lanes: std::array::from_fn(|_| Lane::new()) }
     }
 
     /// The lanes that may hold something, a bit each.
     #[inline]
-    pub(super) fn occupied(&self) -> u32 {
+    pub(crate) fn occupied(&self) -> u32 {
         self.occupied.load(Relaxed)
     }
 
     /// Progress path.
-    pub(super) fn push(&self, lane: usize, node: &'static T) {
+    pub(crate) fn push(&self, lane: usize, node: &'static T) {
         self.lanes[lane].push(node);
         self.occupied.fetch_or(1 << lane, AcqRel);
     }
 
     /// The oldest of a lane. Progress path.
-    pub(super) fn pop(&self, lane: usize) -> Option<&'static T> {
+    pub(crate) fn pop(&self, lane: usize) -> Option<&'static T> {
         let mark = || {
             self.occupied.fetch_or(1 << lane, AcqRel);
         };

@@ -20,12 +20,12 @@ use std::ptr::null;
 use crate::shim::{AtomicU64, Ordering::*};
 
 /// What can be in a stack, in one at a time.
-pub(super) trait Linked: Sync + 'static {
+pub(crate) trait Linked: Sync + 'static {
     fn link(&self) -> &AtomicU64;
 }
 
 /// See the module's description.
-pub(super) struct Stack<T: 'static> {
+pub(crate) struct Stack<T: 'static> {
     top: AtomicU64,
     _nodes: PhantomData<&'static T>,
 }
@@ -50,27 +50,27 @@ impl<T: Linked> Stack<T> {
     const ALIGNED: () = assert!(align_of::<T>() >= 1 << ALIGN_BITS);
 
     #[cfg(not(loom))]
-    pub(super) const fn new() -> Stack<T> {
+    pub(crate) const fn new() -> Stack<T> {
         Stack { top: AtomicU64::new(0), _nodes: PhantomData }
     }
 
     #[cfg(loom)]
-    pub(super) fn new() -> Stack<T> {
+    pub(crate) fn new() -> Stack<T> {
         Stack { top: AtomicU64::new(0), _nodes: PhantomData }
     }
 
     /// Whether a node's address leaves room for the tag: so it is on every machine known, whose user addresses have
     /// 48 bits at the most unless a program asks for more.
-    pub(super) fn fits(node: &T) -> bool {
+    pub(crate) fn fits(node: &T) -> bool {
         (node as *const T).addr() as u64 >> (64 - TAG_BITS + ALIGN_BITS) == 0
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.top.load(Acquire) & !TAG == 0
     }
 
     /// Anywhere, signal handlers included. The node is in no stack.
-    pub(super) fn push(&self, node: &'static T) {
+    pub(crate) fn push(&self, node: &'static T) {
         self.push_chain(node, node);
     }
 
@@ -88,7 +88,7 @@ impl<T: Linked> Stack<T> {
         }
     }
 
-    pub(super) fn pop(&self) -> Option<&'static T> {
+    pub(crate) fn pop(&self) -> Option<&'static T> {
         let mut top = self.top.load(Acquire);
         loop {
             // SAFETY: only nodes are pushed, and they are `'static`.
@@ -117,27 +117,27 @@ impl<T: Linked> Stack<T> {
 }
 
 /// A queue; see the module's description.
-pub(super) struct Lane<T: 'static> {
+pub(crate) struct Lane<T: 'static> {
     fresh: Stack<T>,
     ready: Stack<T>,
 }
 
 impl<T: Linked> Lane<T> {
-    pub(super) fn new() -> Lane<T> {
+    pub(crate) fn new() -> Lane<T> {
         Lane { fresh: Stack::new(), ready: Stack::new() }
     }
 
     /// Whether nothing is in it, but for what a popper is turning around.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.fresh.is_empty()
     }
 
-    pub(super) fn push(&self, node: &'static T) {
+    pub(crate) fn push(&self, node: &'static T) {
         self.fresh.push(node);
     }
 
     /// The oldest; calls `turned` after others have become visible again that were not for a moment.
-    pub(super) fn pop(&self, turned: impl FnOnce()) -> Option<&'static T> {
+    pub(crate) fn pop(&self, turned: impl FnOnce()) -> Option<&'static T> {
         if let Some(node) = self.ready.pop() {
             return Some(node);
         }

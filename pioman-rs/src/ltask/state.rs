@@ -51,19 +51,19 @@ const OUTCOME: u32 = 9;
 
 /// How a task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Completed = 0,
     Cancelled = 1,
     Failed = 2,
 }
 
 /// See the module's description.
-pub(super) struct State(AtomicU32);
+pub(crate) struct State(AtomicU32);
 
 /// What the one who took a task out of its queue does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(crate) enum Claim {
     /// Run it.
     Run,
     /// Nothing: it is masked, and in no queue now.
@@ -75,7 +75,7 @@ pub(super) enum Claim {
 /// What the one whose call has returned does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum After {
+pub(crate) enum After {
     /// Put it into its queue.
     Push,
     /// Nothing: it is masked.
@@ -89,7 +89,7 @@ pub(super) enum After {
 /// What the one who cancels does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cancel {
+pub(crate) enum Cancel {
     /// End it. `was` says what it did until now.
     End { was: Was },
     /// Nothing: who runs it does.
@@ -100,7 +100,7 @@ pub(super) enum Cancel {
 
 /// What a task that is cancelled did until then.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Was {
+pub(crate) enum Was {
     Resting,
     Queued,
     Parked,
@@ -109,7 +109,7 @@ pub(super) enum Was {
 /// What the one who schedules a tasklet does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Schedule {
+pub(crate) enum Schedule {
     /// Put it into its queue.
     Push,
     /// Nothing: it will run, when it is unmasked or when the call under way has returned.
@@ -123,7 +123,7 @@ pub(super) enum Schedule {
 /// What a task that was just masked is in the middle of.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Mask {
+pub(crate) enum Mask {
     Nothing,
     Call,
     BlockingCall,
@@ -132,7 +132,7 @@ pub(super) enum Mask {
 /// What the one who gives up the handle does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Detach {
+pub(crate) enum Detach {
     Nothing,
     /// Put it into its queue: it was parked, and nobody can unmask it any more.
     Push,
@@ -142,12 +142,12 @@ pub(super) enum Detach {
 
 impl State {
     /// Of a block that is nobody's.
-    pub(super) fn new() -> State {
+    pub(crate) fn new() -> State {
         State(AtomicU32::new(ENDED))
     }
 
     /// A new task, whose block the caller owns: it rests, and has a handle.
-    pub(super) fn renew(&self) {
+    pub(crate) fn renew(&self) {
         self.0.store(RESTING | HANDLE, Release);
     }
 
@@ -172,7 +172,7 @@ impl State {
     }
 
     /// It is to run: submitted, or scheduled.
-    pub(super) fn schedule(&self) -> Schedule {
+    pub(crate) fn schedule(&self) -> Schedule {
         // One that merges is a read-modify-write, too: a load might see that it is queued when it has been claimed
         // already, by somebody who has not seen what the caller wrote before.
         self.step_unless(
@@ -190,7 +190,7 @@ impl State {
     }
 
     /// A new task goes to a spare kernel thread without having been in a queue: it is the caller's to run.
-    pub(super) fn start(&self) {
+    pub(crate) fn start(&self) {
         self.step(|word| {
             debug_assert_eq!(word & PHASE, RESTING);
             (with(word, RUNNING), ())
@@ -198,7 +198,7 @@ impl State {
     }
 
     /// It was just taken out of a queue.
-    pub(super) fn claim(&self) -> Claim {
+    pub(crate) fn claim(&self) -> Claim {
         self.step(|word| {
             debug_assert!(word & LINKED != 0);
             let out = word & !LINKED;
@@ -211,7 +211,7 @@ impl State {
     }
 
     /// The call has returned, and the task is to be called again.
-    pub(super) fn again(&self) -> After {
+    pub(crate) fn again(&self) -> After {
         self.step(|word| {
             debug_assert_eq!(word & PHASE, RUNNING);
             requeue(word)
@@ -219,7 +219,7 @@ impl State {
     }
 
     /// The call has returned, and the task is to be called when it is scheduled next.
-    pub(super) fn rest(&self) -> After {
+    pub(crate) fn rest(&self) -> After {
         self.step(|word| match word & (CANCELLED | AGAIN) {
             0 => (with(word, RESTING), After::Rests),
             _ => requeue(word),
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// It goes to a spare kernel thread; false if it was cancelled.
-    pub(super) fn export(&self) -> bool {
+    pub(crate) fn export(&self) -> bool {
         self.step(|word| match word & CANCELLED {
             0 => (with(word, BLOCKING), true),
             _ => (word, false),
@@ -235,11 +235,11 @@ impl State {
     }
 
     /// Whether it is to end as soon as it can.
-    pub(super) fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Acquire) & CANCELLED != 0
     }
 
-    pub(super) fn cancel(&self) -> Cancel {
+    pub(crate) fn cancel(&self) -> Cancel {
         self.step(|word| {
             let end = |was| (with(word, ENDING), Cancel::End { was });
             match word & PHASE {
@@ -252,7 +252,7 @@ impl State {
         })
     }
 
-    pub(super) fn mask(&self) -> Mask {
+    pub(crate) fn mask(&self) -> Mask {
         self.step(|word| {
             let busy = match word & PHASE {
                 RUNNING => Mask::Call,
@@ -265,7 +265,7 @@ impl State {
 
     /// True: put it into its queue.
     #[must_use]
-    pub(super) fn unmask(&self) -> bool {
+    pub(crate) fn unmask(&self) -> bool {
         self.step(|word| match word & PHASE {
             PARKED => (with(word, QUEUED) & !MASKED | LINKED, true),
             _ => (word & !MASKED, false),
@@ -273,7 +273,7 @@ impl State {
     }
 
     /// Who runs it ends it.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.step(|word| {
             debug_assert!(matches!(word & PHASE, RUNNING | BLOCKING));
             (with(word, ENDING), ())
@@ -281,7 +281,7 @@ impl State {
     }
 
     /// What there was to clean up is; now everybody sees how it has ended. The caller wakes the waiters.
-    pub(super) fn tell(&self, outcome: Outcome) {
+    pub(crate) fn tell(&self, outcome: Outcome) {
         self.step(|word| {
             debug_assert_eq!(word & PHASE, ENDING);
             let flags = word & (LINKED | HANDLE);
@@ -291,12 +291,12 @@ impl State {
 
     /// The waiters have been woken. True: recycle the block.
     #[must_use]
-    pub(super) fn told(&self) -> bool {
+    pub(crate) fn told(&self) -> bool {
         self.step(|word| (word & !TELLING, is_free(word & !TELLING)))
     }
 
     /// Nobody has the handle any more.
-    pub(super) fn detach(&self) -> Detach {
+    pub(crate) fn detach(&self) -> Detach {
         self.step(|word| {
             let without = word & !(HANDLE | MASKED);
             match word & PHASE {
@@ -308,7 +308,7 @@ impl State {
     }
 
     /// Its outcome, if it has one; what was done before it ended is visible then.
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
         let word = self.0.load(Acquire);
         (word & PHASE == ENDED).then_some(match word >> OUTCOME {
             0 => Outcome::Completed,
@@ -318,7 +318,7 @@ impl State {
     }
 
     /// Whether it is called right now.
-    pub(super) fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.0.load(Acquire) & PHASE == RUNNING
     }
 }

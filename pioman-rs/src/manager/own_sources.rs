@@ -1,4 +1,4 @@
-//! Sources that a manager makes when they are first needed: one of each type, gone with the manager.
+//! What a manager makes when it is first needed: one value of each type, gone with the manager. Mostly sources.
 //!
 //! The table grows only, so a lookup is a walk over a few entries without a lock.
 
@@ -6,7 +6,7 @@ use std::any::Any;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::manager::registry::SourceId;
+use crate::progress::source::SourceId;
 
 /// More types than there are.
 const PLACES: usize = 16;
@@ -20,8 +20,8 @@ pub struct OwnSource<T> {
     pub id: SourceId,
 }
 
-/// The sources that have been made.
-#[derive(Default)]
+/// The values that have been made.
+#[derive(Debug, Default)]
 pub(crate) struct OwnSources {
     made: [OnceLock<Box<dyn Any + Send + Sync>>; PLACES],
     making: Mutex<()>,
@@ -29,18 +29,18 @@ pub(crate) struct OwnSources {
 
 impl OwnSources {
     #[inline]
-    fn find<T: Send + Sync + 'static>(&self) -> Option<&OwnSource<T>> {
+    fn find<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.made.iter().map_while(OnceLock::get).find_map(|made| made.downcast_ref())
     }
 
-    /// The source of type `T`. The first call makes it. Not on the progress path.
+    /// The value of type `T`. The first call makes it. Not on the progress path.
     ///
     /// # Errors
     /// Those of `make`.
     pub(crate) fn get<T: Send + Sync + 'static>(
         &self,
-        make: impl FnOnce() -> io::Result<OwnSource<T>>,
-    ) -> io::Result<&OwnSource<T>> {
+        make: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<&T> {
         if let Some(made) = self.find() {
             return Ok(made);
         }
@@ -60,7 +60,7 @@ impl OwnSources {
             );
         match (left, self.find()) {
             (Err(()), Some(made)) => Ok(made),
-            _ => Err(io::Error::other("a manager makes at most 16 kinds of sources of its own")),
+            _ => Err(io::Error::other("a manager makes at most 16 kinds of things of its own")),
         }
     }
 }

@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::manager::{Builder, Manager};
+use crate::manager::Manager;
+use crate::manager::builder::Builder;
 
 /// A [`marcel::Runtime`] that a [`Manager`] serves.
 ///

@@ -8,8 +8,8 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::kernel_limits::explain;
 use crate::net::socket::{Socket, socket_methods, timeout_methods};
-use crate::source::limit::explain;
 
 /// A socket for datagrams: [`std::os::unix::net::UnixDatagram`], but it blocks one green thread only.
 ///

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockRef, Type};
 
 use crate::fd::Registered;
+use crate::kernel_limits::explain;
 use crate::net::address::{self, ToSocketAddrs};
 use crate::net::socket::{Socket, socket_methods, stream_io, timeout_methods};
-use crate::source::limit::explain;
 
 /// A connection: [`std::net::TcpStream`], but it blocks one green thread only.
 pub struct TcpStream {

@@ -6,9 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
+use crate::kernel_limits::explain;
 use crate::net::address::{self, ToSocketAddrs};
 use crate::net::socket::{Socket, socket_methods, timeout_methods};
-use crate::source::limit::explain;
 
 /// A socket for datagrams: [`std::net::UdpSocket`], but it blocks one green thread only.
 pub struct UdpSocket {

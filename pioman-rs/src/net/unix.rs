@@ -13,8 +13,8 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Type};
 
 use crate::fd::Registered;
+use crate::kernel_limits::explain;
 use crate::net::socket::{Socket, socket_methods, stream_io, timeout_methods};
-use crate::source::limit::explain;
 
 /// A connection: [`std::os::unix::net::UnixStream`], but it blocks one green thread only.
 pub struct UnixStream {

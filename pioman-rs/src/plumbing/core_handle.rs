@@ -2,60 +2,61 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use marcel::plumbing::lwp::LwpPool;
 
+use crate::driver::core::Driver;
+use crate::manager::Manager;
 use crate::manager::own_sources::OwnSource;
-use crate::manager::point::Point;
-use crate::manager::{Core, Manager};
-use crate::policy::{Policy, Snapshot};
-use crate::source::Source;
+use crate::progress::policy::contract::{Policy, Snapshot};
+use crate::progress::source::Source;
 
 /// The part of a manager that its kernel threads share. A callback that runs on one of them keeps this: dropping it never
 /// waits for a kernel thread, as dropping the last `Arc<Manager>` does.
 #[derive(Clone, Debug)]
-pub struct CoreHandle(Arc<Core>);
+pub struct CoreHandle(Arc<Driver>);
 
 impl CoreHandle {
     /// The part of `manager`.
     pub fn of(manager: &Manager) -> CoreHandle {
-        CoreHandle(manager.core.clone())
+        CoreHandle(manager.driver.clone())
     }
 
     /// Whether spare kernel threads may block on behalf of requests (`PIOM_POINTS`, the mode).
     pub fn may_block(&self) -> bool {
-        self.0.points.block
+        self.0.machine.points.block
     }
 
     /// The policy of sources that have none of their own.
     pub fn default_policy(&self) -> &Arc<dyn Policy> {
-        &self.0.policies.default
+        &self.0.advisor.policies.default
     }
 
     /// The state of the machine, for a policy. A few loads.
     pub fn snapshot(&self) -> Snapshot {
-        self.0.snapshot()
+        self.0.machine.snapshot()
     }
 
     /// As [`Manager::is_loaded`].
     pub fn is_loaded(&self) -> bool {
-        self.0.is_loaded()
+        self.0.machine.is_loaded()
     }
 
     /// As [`Manager::left_pending`].
     pub fn left_pending(&self) {
-        self.0.left_pending();
+        self.0.ensure_watched();
     }
 
     /// Counts a blocking call of a spare kernel thread that has found an event ([`Manager::hits`]).
     pub fn count_blocking_hit(&self) {
-        self.0.hits.note(Point::Block, true);
+        self.0.tasks.blocking_hits.fetch_add(1, Relaxed);
     }
 
     /// The period of ticks, and of pollers that keep their pace.
     pub fn tick_period(&self) -> Duration {
-        self.0.tick_period
+        self.0.machine.tick_period
     }
 }
 
@@ -76,7 +77,7 @@ impl Manager {
         &self,
         make: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<&OwnSource<T>> {
-        self.core.own_sources.get(|| {
+        self.own_sources.get(|| {
             let source = Arc::new(make()?);
             let id = self.add_builtin(source.clone())?;
             Ok(OwnSource { source, id })

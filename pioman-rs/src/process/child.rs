@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::fd::{Interest, Registered};
-use crate::source::timer::from_now;
+use crate::io::timer::from_now;
 
 /// Between two questions, where there is no pidfd: at first, and in the end.
 const ASK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];

@@ -35,8 +35,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-use crate::pins::SLOTS;
 use crate::shim::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, UnsafeCell};
+use crate::srcu::SLOTS;
 use crate::sync::handover::Handover;
 
 const HELD: u64 = 1 << 63;
@@ -416,7 +416,7 @@ impl<T: Handover> Drop for BiasedGuard<'_, T> {
 /// One of two threads passes a light one, the other a heavy one: then one of the two came first.
 #[cfg(not(loom))]
 mod fences {
-    use crate::pins::barrier;
+    use crate::srcu::barrier;
     use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
     pub(super) fn are_to_be_had() -> bool {

@@ -1,0 +1,201 @@
+//! Conditions (annex A.2 of the thesis): a set of bits that progress code sets and any number of threads wait
+//! for. They decouple the application's requests from the network's: one message may be many packets, one
+//! packet many messages.
+//!
+//! The waiters' list is protected by a [`HandoverLock`]: a signaller that finds it taken (it may have
+//! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and nobody waits for
+//! anybody.
+
+use std::sync::Arc;
+
+use crate::completion::node::Node;
+use crate::completion::queue::{Queue, locked};
+use crate::completion::wakers;
+use crate::shim::{AtomicU64, Ordering::*};
+use crate::sync::handover::{Handover, HandoverLock};
+
+/// Bits that threads wait for.
+pub struct Cond {
+    bits: Arc<AtomicU64>,
+    waiters: HandoverLock<Waiters>,
+}
+
+const RESCAN: u64 = 1;
+
+struct Waiters {
+    bits: Arc<AtomicU64>,
+    queue: Queue,
+}
+
+fn satisfied(bits: u64, mask: u64, all: bool) -> bool {
+    if all { bits & mask == mask } else { bits & mask != 0 }
+}
+
+impl Handover for Waiters {
+    /// Tells everyone whose bits are set.
+    fn work(&mut self, _: u64) {
+        let bits = self.bits.load(SeqCst);
+        self.queue.take_where(|node| {
+            // SAFETY: listed, and taken out by being fired.
+            unsafe {
+                let found = satisfied(bits, (*node).mask.get(), (*node).all.get());
+                if found {
+                    Node::fire(node); // what is to come after, whoever unlocks sees to
+                }
+                found
+            }
+        });
+    }
+}
+
+impl Cond {
+    /// No bit set, nobody waits.
+    pub fn new() -> Cond {
+        let bits = Arc::new(AtomicU64::new(0));
+        Cond {
+            waiters: HandoverLock::new(Waiters { bits: bits.clone(), queue: Queue::new() }),
+            bits,
+        }
+    }
+
+    /// Sets bits and wakes those whose wait that ends.
+    ///
+    /// # Context
+    /// Anywhere, the tick's handler included. # Wakes: every thread that waits for any of the bits, or for all of
+    /// some that are set now.
+    pub fn signal(&self, mask: u64) {
+        self.bits.fetch_or(mask, SeqCst);
+        self.waiters.leave(RESCAN);
+        wakers::settle();
+    }
+
+    /// Clears bits. Who waits for all of several bits wants them to be set at the same time.
+    pub fn clear(&self, mask: u64) {
+        self.bits.fetch_and(!mask, SeqCst);
+    }
+
+    /// Whether any of the bits is set.
+    pub fn test(&self, mask: u64) -> bool {
+        self.holds(mask, false)
+    }
+
+    /// Whether all of the bits are set.
+    pub fn test_all(&self, mask: u64) -> bool {
+        self.holds(mask, true)
+    }
+
+    pub(crate) fn holds(&self, mask: u64, all: bool) -> bool {
+        satisfied(self.bits.load(SeqCst), mask, all)
+    }
+
+    /// Joins the queue, unless the bits are set (false).
+    ///
+    /// # Safety
+    /// As [`Queue::push`].
+    pub(crate) unsafe fn enlist(&self, node: *const Node, mask: u64, all: bool) -> bool {
+        locked(&self.waiters, |waiters| {
+            if self.holds(mask, all) {
+                return false;
+            }
+            // SAFETY: the caller's promise; a signal from now on leaves a rescan with us.
+            unsafe {
+                (*node).mask.set(mask);
+                (*node).all.set(all);
+                waiters.queue.push(node);
+            }
+            true
+        })
+    }
+
+    /// Leaves the queue; false if it has been fired.
+    pub(crate) fn leave(&self, node: *const Node) -> bool {
+        locked(&self.waiters, |waiters| waiters.queue.remove(node))
+    }
+}
+
+impl Default for Cond {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Cond {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cond({:#x})", self.bits.load(Relaxed))
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    fn wait(cond: &Cond, mask: u64) {
+        cond.any(mask).wait_with(|done| {
+            done.latch().wait("a model");
+            true
+        });
+        assert!(cond.test(mask));
+    }
+
+    /// A wait that gives up at once.
+    fn glance(cond: &Cond, mask: u64) -> bool {
+        cond.any(mask).wait_with(|done| done.is_done())
+    }
+
+    /// Loom reports a deadlock if somebody is not woken.
+    #[test]
+    fn a_signal_reaches_two_waiters() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let others: Vec<_> = [false, true]
+                .into_iter()
+                .map(|signals| {
+                    let cond = cond.clone();
+                    thread::spawn(move || if signals { cond.signal(1) } else { wait(&cond, 1) })
+                })
+                .collect();
+            wait(&cond, 1);
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+
+    /// The second signaller finds the list taken by the first, or by the waiter.
+    #[test]
+    fn two_signallers_and_a_waiter_for_both_bits() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let others: Vec<_> = [1, 2]
+                .into_iter()
+                .map(|bit| {
+                    let cond = cond.clone();
+                    thread::spawn(move || cond.signal(bit))
+                })
+                .collect();
+            wait(&cond, 2);
+            cond.all(3).wait_with(|done| {
+                done.latch().wait("a model");
+                true
+            });
+            assert!(cond.test_all(3));
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_list_in_order() {
+        loom::model(|| {
+            let cond = Arc::new(Cond::new());
+            let (signaller, other) = (cond.clone(), cond.clone());
+            let signaller = thread::spawn(move || signaller.signal(1));
+            let other = thread::spawn(move || wait(&other, 1));
+            if glance(&cond, 1) {
+                assert!(cond.test(1));
+            }
+            signaller.join().unwrap();
+            other.join().unwrap();
+            assert!(glance(&cond, 1) && !glance(&cond, 2));
+            assert!(cond.waiters.try_lock().unwrap().queue.is_empty());
+        });
+    }
+}

@@ -1,0 +1,180 @@
+//! A file descriptor that becomes readable when something completes: for programs with an event loop of their own.
+//!
+//! ```text
+//!   QUIET ──arm──▶ ARMED ──notify: one write──▶ RUNG ──arm: drained──▶ ARMED
+//!
+//!   event loop   arm; look at the requests; nothing there: poll(2), epoll_wait(2) … on the descriptor
+//!   notifier     publish (the completion is complete); ARMED? then RUNG, and write
+//! ```
+//!
+//! Both sides do a read-modify-write on the word between what they publish and what they look at, so one of the two
+//! sees the other: no event is lost between the look and the sleep. Until the descriptor is armed again nothing is
+//! written: a burst rings once, and who does not sleep pays for no system call.
+//!
+//! Rejected: a counter of events that each completion adds to (a system call for each).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::completion::bell::Bell;
+use crate::completion::node::{After, Node};
+use crate::completion::waitable::Waitable;
+
+struct Inner {
+    bell: Bell,
+    fd: OwnedFd,
+}
+
+impl Inner {
+    fn ring(&self) {
+        if self.bell.notify() {
+            let one = 1u64.to_ne_bytes();
+            // SAFETY: eight readable bytes. The counter cannot be full: it is emptied before each arming.
+            unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        }
+    }
+}
+
+/// See the module's description: arm, look, and only then sleep.
+///
+/// ```
+/// use pioman::{Completion, Notifier};
+/// use std::os::fd::{AsFd, AsRawFd};
+///
+/// let notifier = Notifier::new()?;
+/// let done = Completion::new();
+/// let _watched = notifier.watch(&done);
+/// # std::thread::scope(|s| { s.spawn(|| done.complete());
+/// loop {
+///     notifier.arm();
+///     if done.is_done() {
+///         break;
+///     }
+///     let mut poll =
+///         libc::pollfd { fd: notifier.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+///     // The program's other descriptors would be beside it.
+///     unsafe { libc::poll(&mut poll, 1, -1) };
+/// }
+/// # });
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Notifier(Arc<Inner>);
+
+impl Notifier {
+    /// Not armed, nothing watched.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptor.
+    pub fn new() -> io::Result<Notifier> {
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just opened, and ours.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok(Notifier(Arc::new(Inner { bell: Bell::new(), fd })))
+    }
+
+    /// From now on the next event makes the descriptor readable; it is not so any more for earlier ones. Look at
+    /// your requests after this and before you sleep. At most one thread at a time.
+    ///
+    /// # Blocking
+    /// Does not. A system call, but the first time.
+    pub fn arm(&self) {
+        if self.0.bell.is_used() {
+            let mut count = [0u8; 8];
+            // SAFETY: eight writable bytes. A write that is still to come makes it readable for nothing until the next
+            // arming.
+            unsafe { libc::read(self.0.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        }
+        self.0.bell.arm();
+    }
+
+    /// Makes the descriptor readable if it is armed.
+    ///
+    /// # Context
+    /// Anywhere, the tick's handler included. # Wakes: who sleeps on the descriptor.
+    pub fn notify(&self) {
+        self.0.ring();
+    }
+
+    /// Has it notified, once, when `what` is there; at once, if it is there already. A permit is the watcher's.
+    /// Dropping what this returns ends that.
+    ///
+    /// # Context
+    /// Not the progress path (it allocates).
+    pub fn watch<'a>(&self, what: impl Into<Waitable<'a>>) -> Watched<'a> {
+        let what = what.into();
+        let watcher = Arc::new(Watcher {
+            node: Watcher::node(),
+            inner: self.0.clone(),
+            fired: std::sync::atomic::AtomicBool::new(false),
+        });
+        // SAFETY: in an `Arc`, until it has left or was fired.
+        let listed = unsafe { what.enlist(Arc::as_ptr(&watcher).cast()) };
+        if !listed {
+            watcher.fired.store(true, std::sync::atomic::Ordering::Release);
+            self.notify();
+        }
+        Watched { what, watcher }
+    }
+}
+
+impl AsFd for Notifier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+impl std::fmt::Debug for Notifier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Notifier").field(&self.0.fd.as_raw_fd()).finish()
+    }
+}
+
+#[repr(C)]
+struct Watcher {
+    node: Node,
+    inner: Arc<Inner>,
+    fired: std::sync::atomic::AtomicBool,
+}
+
+impl Watcher {
+    fn node() -> Node {
+        unsafe fn fire(node: *const Node) -> After {
+            // SAFETY: the first field of a watcher, which stays until it is fired.
+            let watcher = unsafe { &*node.cast::<Watcher>() };
+            watcher.inner.ring();
+            watcher.fired.store(true, std::sync::atomic::Ordering::Release); // the last touch
+            None
+        }
+        // SAFETY: atomics and a write to an eventfd, which does not block.
+        unsafe { Node::new(fire) }
+    }
+}
+
+/// Something that a [`Notifier`] watches, until this is dropped.
+#[must_use = "dropped at once, it is watched no more"]
+pub struct Watched<'a> {
+    what: Waitable<'a>,
+    watcher: Arc<Watcher>,
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        let fired = || self.watcher.fired.load(std::sync::atomic::Ordering::Acquire);
+        let left = fired() || self.what.leave(Arc::as_ptr(&self.watcher).cast());
+        while !left && !fired() {
+            std::thread::yield_now(); // somebody is about to
+        }
+    }
+}
+
+impl std::fmt::Debug for Watched<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watched").field(&self.what).finish()
+    }
+}

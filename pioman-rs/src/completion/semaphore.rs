@@ -1,0 +1,174 @@
+//! A semaphore whose V is allowed on the progress path (annex A.2 of the thesis).
+//!
+//! What tells it from `marcel::sync::Semaphore`: a thread that waits here waits with its manager, so it polls, or its
+//! virtual processor sleeps in the watch, and events progress; and permits may come from the tick's handler.
+//!
+//! Permits that are given are *credit*, an atomic sum, until whoever holds the lock of the queue hands them out, first
+//! come, first served. A giver that finds the lock taken leaves that to the holder.
+
+use std::sync::Arc;
+
+use crate::completion::node::Node;
+use crate::completion::queue::{Queue, locked};
+use crate::completion::wakers;
+use crate::shim::{AtomicU64, Ordering::*};
+use crate::sync::handover::{Handover, HandoverLock};
+
+/// A number of permits; see the module's description.
+///
+/// # Fairness
+/// First come, first served: permits are handed over, nobody overtakes who waits. One that comes to a wait which has
+/// ended otherwise (by time-out, by another of [`crate::Manager::wait_any`], by a dropped future) goes to the next.
+pub struct Semaphore {
+    credit: Arc<AtomicU64>,
+    permits: HandoverLock<Permits>,
+}
+
+const GIVEN: u64 = 1;
+
+struct Permits {
+    credit: Arc<AtomicU64>,
+    /// That nobody has and nobody waits for.
+    free: u64,
+    queue: Queue,
+}
+
+impl Handover for Permits {
+    fn work(&mut self, _: u64) {
+        self.free = self.free.saturating_add(self.credit.swap(0, AcqRel));
+        while self.free > 0
+            && let Some(node) = self.queue.pop()
+        {
+            self.free -= 1;
+            // SAFETY: just taken out. What is to come after, whoever unlocks sees to.
+            unsafe { Node::fire(node) };
+        }
+    }
+}
+
+impl Permits {
+    fn take(&mut self) -> bool {
+        self.work(GIVEN);
+        let some = self.free > 0; // and then nobody waits
+        self.free -= u64::from(some);
+        some
+    }
+}
+
+impl Semaphore {
+    /// With `permits` permits.
+    pub fn new(permits: u64) -> Semaphore {
+        let credit = Arc::new(AtomicU64::new(0));
+        let inside = Permits { credit: credit.clone(), free: permits, queue: Queue::new() };
+        Semaphore { credit, permits: HandoverLock::new(inside) }
+    }
+
+    /// Gives a permit (V).
+    ///
+    /// # Context
+    /// Anywhere, the tick's handler included. # Wakes: the thread that has waited longest, which gets the permit.
+    pub fn release(&self) {
+        self.release_many(1);
+    }
+
+    /// Gives `n` permits.
+    ///
+    /// # Context
+    /// As [`Semaphore::release`]. # Wakes: those who have waited longest, as far as the permits go.
+    pub fn release_many(&self, n: u64) {
+        self.credit.fetch_add(n, AcqRel);
+        self.permits.leave(GIVEN);
+        wakers::settle();
+    }
+
+    /// Takes a permit if there is one, and nobody waits for it.
+    ///
+    /// # Context
+    /// Not the progress path.
+    pub fn try_acquire(&self) -> bool {
+        locked(&self.permits, Permits::take)
+    }
+
+    /// Permits that nobody has.
+    ///
+    /// # Context
+    /// Not the progress path.
+    pub fn available(&self) -> u64 {
+        locked(&self.permits, |permits| {
+            permits.work(GIVEN);
+            permits.free
+        })
+    }
+
+    /// Joins the queue, unless a permit is there, which is taken (false).
+    ///
+    /// # Safety
+    /// As [`Queue::push`].
+    pub(crate) unsafe fn enlist(&self, node: *const Node) -> bool {
+        locked(&self.permits, |permits| {
+            let wait = !permits.take();
+            if wait {
+                // SAFETY: the caller's promise.
+                unsafe { permits.queue.push(node) };
+            }
+            wait
+        })
+    }
+
+    /// Leaves the queue; false if it has got a permit.
+    pub(crate) fn leave(&self, node: *const Node) -> bool {
+        locked(&self.permits, |permits| permits.queue.remove(node))
+    }
+}
+
+impl std::fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Semaphore({})", self.available())
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::*;
+    use loom::thread;
+
+    fn acquire(semaphore: &Semaphore) {
+        semaphore.permit().wait_with(|done| {
+            done.latch().wait("a model");
+            true
+        });
+    }
+
+    #[test]
+    fn a_time_out_that_races_a_release_loses_no_permit() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let (giver, hasty) = (semaphore.clone(), semaphore.clone());
+            let giver = thread::spawn(move || giver.release());
+            let hasty = thread::spawn(move || {
+                if hasty.permit().wait_with(|done| done.is_done()) {
+                    hasty.release();
+                }
+            });
+            acquire(&semaphore);
+            giver.join().unwrap();
+            hasty.join().unwrap();
+            assert_eq!(semaphore.available(), 0);
+        });
+    }
+
+    #[test]
+    fn two_permits_for_two_who_wait() {
+        loom::model(|| {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let (giver, other) = (semaphore.clone(), semaphore.clone());
+            let other = thread::spawn(move || acquire(&other));
+            let giver = thread::spawn(move || giver.release());
+            semaphore.release();
+            acquire(&semaphore);
+            giver.join().unwrap();
+            other.join().unwrap();
+            assert_eq!(semaphore.available(), 0);
+        });
+    }
+}

@@ -1,0 +1,321 @@
+//! Futures whose event has come, and whose wakers are still to be called.
+//!
+//! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while a
+//! list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by whoever
+//! has told it, or by a kernel thread of the library's if that was a handler. This is the one exception to "nothing is allocated or freed on the progress path", and programs without
+//! futures and callbacks never meet it.
+//!
+//! ```text
+//!   LISTED ──fire: push──▶ inbox ──fold──▶ QUEUED ──pop: the waker is taken out──▶ FIRED, and then the waker is called
+//! ```
+//!
+//! Pushing is lock-free, and the last touch of who fires. Everything else happens under a mutex, held for a few
+//! instructions on pointers: wakers are put in, exchanged and taken out under it, and a future that is dropped takes
+//! itself out of the queue. No waker is called with it held, so a waker may drop any future, even the one it wakes.
+//!
+//! A thread that has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]). A thread that has taken the
+//! lock, and so moved the slots of others from the inbox to the queue, looks after it unlocks: the thread that fired may have
+//! found both empty.
+//!
+//! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
+//! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
+
+use std::cell::Cell;
+use std::ptr::{null, null_mut};
+use std::task::Waker;
+
+use crate::completion::node::{After, Node};
+#[cfg(not(loom))]
+use crate::fault;
+use crate::shim::{AtomicBool, AtomicPtr, AtomicU8, Mutex, MutexGuard, Ordering::*};
+
+pub(super) const IDLE: u8 = 0;
+pub(super) const LISTED: u8 = 1;
+pub(super) const QUEUED: u8 = 2;
+pub(super) const FIRED: u8 = 3;
+pub(super) const OVER: u8 = 4;
+
+/// The part of a future that others see.
+#[repr(C)]
+pub(crate) struct Slot {
+    node: Node,
+    /// Link of the queue of wakers to call.
+    pub(crate) next: Cell<*mut Slot>,
+    /// Under the lock of that queue, once the node is listed.
+    pub(crate) waker: Cell<Option<Waker>>,
+    pub(crate) state: AtomicU8,
+}
+
+// SAFETY: `next` and `waker` are touched under a lock, or by whoever is the only one to have the slot.
+unsafe impl Sync for Slot {}
+// SAFETY: as above.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    pub(super) fn new() -> Slot {
+        unsafe fn fire(node: *const Node) -> After {
+            deferred().push(node.cast());
+            Some(settle_now)
+        }
+        Slot {
+            // SAFETY: a lock-free push, the last touch.
+            node: unsafe { Node::new(fire) },
+            next: Cell::new(std::ptr::null_mut()),
+            waker: Cell::new(None),
+            state: AtomicU8::new(IDLE),
+        }
+    }
+
+    pub(super) fn node(&self) -> *const Node {
+        (&raw const *self).cast()
+    }
+}
+
+#[cfg(loom)]
+impl Drop for Slot {
+    /// Stands for the end of the memory: loom reports a touch that may come later.
+    fn drop(&mut self) {
+        self.state.with_mut(|_| ());
+    }
+}
+
+pub(crate) struct Deferred {
+    /// Just fired, newest first.
+    inbox: AtomicPtr<Slot>,
+    queue: Mutex<Fifo>,
+    /// The queue is not empty. Written under its lock.
+    due: AtomicBool,
+}
+
+pub(crate) struct Fifo {
+    head: *const Slot,
+    tail: *const Slot,
+}
+
+// SAFETY: slots are shared, and stay as long as they are queued.
+unsafe impl Send for Fifo {}
+
+#[cfg(not(loom))]
+static DEFERRED: Deferred = Deferred {
+    inbox: AtomicPtr::new(null_mut()),
+    queue: Mutex::new(Fifo { head: null(), tail: null() }),
+    due: AtomicBool::new(false),
+};
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref DEFERRED: Deferred = Deferred {
+        inbox: AtomicPtr::new(null_mut()),
+        queue: Mutex::new(Fifo { head: null(), tail: null() }),
+        due: AtomicBool::new(false),
+    };
+}
+
+pub(crate) fn deferred() -> &'static Deferred {
+    &DEFERRED
+}
+
+impl Deferred {
+    /// Hands a slot over whose event has come. Progress path; the last touch.
+    pub(crate) fn push(&self, slot: *const Slot) {
+        let mut top = self.inbox.load(Relaxed);
+        loop {
+            // SAFETY: the caller's, until it is pushed.
+            unsafe { (*slot).next.set(top) };
+            match self.inbox.compare_exchange(top, slot.cast_mut(), AcqRel, Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+
+    /// The queue, with everything that has been pushed in it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Fifo> {
+        let mut queue = self.queue.lock().unwrap_or_else(|error| error.into_inner());
+        let mut chain: *const Slot = self.inbox.swap(null_mut(), AcqRel);
+        let mut oldest: *const Slot = null();
+        // SAFETY: pushed slots stay until they are FIRED, or leave under this lock.
+        unsafe {
+            while let Some(slot) = chain.as_ref() {
+                let next = slot.next.replace(oldest.cast_mut());
+                oldest = chain;
+                chain = next;
+            }
+            while let Some(slot) = oldest.as_ref() {
+                let next = slot.next.replace(null_mut());
+                slot.state.store(QUEUED, Relaxed);
+                match queue.tail.as_ref() {
+                    Some(tail) => tail.next.set(oldest.cast_mut()),
+                    None => queue.head = oldest,
+                }
+                queue.tail = oldest;
+                oldest = next;
+            }
+        }
+        self.due.store(!queue.head.is_null(), Release);
+        queue
+    }
+
+    /// Whether wakers are to be called. What another thread is moving into the queue meanwhile, that one sees to.
+    #[inline]
+    fn is_due(&self) -> bool {
+        !self.inbox.load(Relaxed).is_null() || self.due.load(Acquire)
+    }
+
+    /// Takes the oldest out; its waker.
+    fn pop(&self) -> Option<Option<Waker>> {
+        let mut queue = self.lock();
+        // SAFETY: queued.
+        let slot = unsafe { queue.head.as_ref() }?;
+        queue.head = slot.next.get();
+        if queue.head.is_null() {
+            queue.tail = null();
+            self.due.store(false, Release);
+        }
+        let waker = slot.waker.take();
+        slot.state.store(FIRED, Release); // the last touch
+        drop(queue);
+        Some(waker)
+    }
+
+    /// Calls every waker that is due.
+    fn drain(&self) {
+        #[cfg(not(loom))]
+        DRAINING.set(true);
+        while let Some(waker) = self.pop() {
+            let Some(waker) = waker else { continue };
+            // A panic is the executor's fault, and others wait behind it. (A callback's ends before: `Once`.)
+            #[cfg(not(loom))]
+            fault::guard("waker", "of a future", || waker.wake());
+            #[cfg(loom)]
+            waker.wake();
+        }
+        #[cfg(not(loom))]
+        DRAINING.set(false);
+    }
+}
+
+impl Fifo {
+    /// Takes a queued slot out. With the lock held.
+    pub(crate) fn remove(&mut self, slot: &Slot) {
+        debug_assert_eq!(slot.state.load(Relaxed), QUEUED);
+        let mut at = self.head;
+        let mut before: *const Slot = null();
+        // SAFETY: queued slots stay.
+        unsafe {
+            while let Some(other) = at.as_ref() {
+                let next = other.next.get();
+                if std::ptr::eq(at, slot) {
+                    match before.as_ref() {
+                        Some(before) => before.next.set(next),
+                        None => self.head = next,
+                    }
+                    if next.is_null() {
+                        self.tail = before;
+                    }
+                    break;
+                }
+                before = at;
+                at = next;
+            }
+        }
+        slot.state.store(FIRED, Relaxed);
+    }
+}
+
+/// Called when all lists have been told that an event concerns: has wakers called, if any are due.
+#[inline]
+pub(crate) fn settle() {
+    if deferred().is_due() {
+        settle_now();
+    }
+}
+
+#[cfg(not(loom))]
+std::thread_local! {
+    /// How many [`Held`] the kernel thread has.
+    static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    /// Whether it is calling wakers. What one of them brings about is called after it, not inside it: chains of callbacks
+    /// would have no end to their stack.
+    static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// The caller is about to take a lock that wakers and callbacks may want: until this is dropped, and the lock is free
+/// again, they are not called by this kernel thread. Sources need this where they are called by users; while the manager
+/// polls them it is seen to.
+///
+/// # Context
+/// Anywhere. The thread does not wait meanwhile.
+#[cfg(not(loom))]
+#[must_use]
+#[inline]
+pub fn hold() -> Held {
+    HELD.set(HELD.get() + 1);
+    Held(std::marker::PhantomData)
+}
+
+/// Whether the calling thread is calling a waker or a callback. Not in a signal handler.
+#[cfg(not(loom))]
+pub(crate) fn is_calling() -> bool {
+    DRAINING.get()
+}
+
+/// See [`hold`].
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub struct Held(std::marker::PhantomData<*const ()>);
+
+#[cfg(not(loom))]
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+        settle();
+    }
+}
+
+#[cold]
+pub(crate) fn settle_now() {
+    #[cfg(not(loom))]
+    if marcel::in_tick() {
+        if let Some(helper) = HELPER.get() {
+            helper.unpark();
+        }
+        return;
+    } else if HELD.get() > 0 || DRAINING.get() {
+        return;
+    }
+    #[cfg(not(loom))]
+    if crate::srcu::is_pinning() {
+        return; // until the pin ends, which calls this again
+    }
+    deferred().drain();
+}
+
+/// The kernel thread that calls wakers for handlers.
+#[cfg(not(loom))]
+static HELPER: std::sync::OnceLock<marcel::Thread> = std::sync::OnceLock::new();
+
+/// Makes sure that it is there, before a future is listed.
+pub(crate) fn start_helper() {
+    #[cfg(not(loom))]
+    HELPER.get_or_init(|| {
+        let (tx, rx) = std::sync::mpsc::channel();
+        let helper = move || {
+            let _ = tx.send(marcel::current());
+            loop {
+                deferred().drain();
+                marcel::park_until("a waker to call", None);
+            }
+        };
+        let started = std::thread::Builder::new().name("pioman-wakers".into()).spawn(helper);
+        match started.and_then(|_| rx.recv().map_err(std::io::Error::other)) {
+            Ok(thread) => thread,
+            Err(error) => panic!("no kernel thread for what handlers have to wake: {error}"),
+        }
+    });
+}
+
+/// Whether a slot was handed over or may still be: for [`Slot`].
+pub(crate) const fn is_open(state: u8) -> bool {
+    matches!(state, LISTED | QUEUED)
+}

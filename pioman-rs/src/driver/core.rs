@@ -1,0 +1,551 @@
+//! The driver, and the guards of those who poll, lead or keep the pace.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::*};
+use std::time::{Duration, Instant};
+
+use marcel::Load;
+use marcel::plumbing::Sleeper;
+
+use crate::driver::background::Background;
+use crate::driver::dedicated::Dedicated;
+use crate::driver::helper::Helper;
+use crate::driver::idle_poller::IdlePoller;
+use crate::driver::leadership::Leadership;
+use crate::driver::methods::{Methods, Plan};
+use crate::ltask::scheduler::Tasks;
+use crate::observe::ledger::{Ledger, Tells};
+use crate::observe::{Counters, SourceCounters};
+use crate::progress::advisor::{Advisor, Question};
+use crate::progress::machine::Machine;
+use crate::progress::point::Point;
+use crate::progress::policy::contract::Asker;
+use crate::progress::policy::hints::{Hint, Method};
+use crate::progress::pollers::{Pollers, bits};
+use crate::progress::registry::{Pinned, Registered, Registry};
+use crate::progress::source::{MAX, Source};
+
+/// What a manager shares with its kernel threads. See the description of the folder.
+pub(crate) struct Driver {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) registry: Registry,
+    pub(crate) advisor: Advisor,
+    pub(crate) tasks: Arc<Tasks>,
+    pub(crate) ledger: Ledger,
+    pub(super) pollers: Pollers<MAX>,
+    pub(super) leadership: Leadership,
+    pub(super) background: Background,
+    pub(super) dedicated: Dedicated,
+    pub(super) methods: Methods,
+    pub(super) idle: IdlePoller,
+    pub(super) helper: Helper,
+    /// Threads inside a wait; counted only while progress outside calls is off.
+    pub(super) waiting: AtomicUsize,
+    /// Kernel threads that sleep in a wait ask for short time slices.
+    pub(super) prefers_waiters: bool,
+}
+
+impl Driver {
+    /// # Errors
+    /// The kernel gives no descriptors.
+    pub(crate) fn new(
+        machine: Arc<Machine>,
+        registry: Registry,
+        advisor: Advisor,
+        tasks: Arc<Tasks>,
+        ledger: Ledger,
+        prefers_waiters: bool,
+    ) -> io::Result<Driver> {
+        Ok(Driver {
+            machine,
+            registry,
+            advisor,
+            tasks,
+            ledger,
+            pollers: Pollers::new(),
+            leadership: Leadership::new()?,
+            background: Background::new()?,
+            dedicated: Dedicated::default(),
+            methods: Methods::default(),
+            idle: IdlePoller::default(),
+            helper: Helper::new(),
+            waiting: AtomicUsize::new(0),
+            prefers_waiters,
+        })
+    }
+
+    /// Looks for events once.
+    #[inline]
+    pub(crate) fn poll(&self, point: Point) -> bool {
+        self.registry.pin().poll(point)
+    }
+
+    /// Polls until nothing is left, within bounds: events coalesce, and one wake-up may stand for many.
+    pub(super) fn drain(&self, point: Point, sources: &Pinned<'_>, these: u64) -> bool {
+        let mut found = false;
+        for _ in 0..1000 {
+            if !sources.poll_these(point, these) {
+                break;
+            }
+            found = true;
+        }
+        found
+    }
+
+    /// Whether a thread other than a caller may look for events now: always, or only on behalf of a wait.
+    pub(super) fn may_progress(&self) -> bool {
+        self.machine.progresses() || self.waiting.load(SeqCst) > 0
+    }
+
+    /// The sources that busy virtual processors look at when they tick: those that are to be found so, and without a
+    /// background watcher all.
+    pub(super) fn ticking(&self) -> u64 {
+        match (self.machine.points.tick, self.machine.has_watcher()) {
+            (false, _) => 0,
+            (true, true) => self.methods.ticked(),
+            (true, false) => u64::MAX,
+        }
+    }
+
+    /// Whether busy virtual processors need ticks. Signal handlers included.
+    pub(crate) fn wants_ticks(&self) -> bool {
+        let ticking = self.ticking();
+        ticking != 0 && self.registry.pin().pending_of(ticking) != 0
+    }
+
+    /// The sources that a thread looks at which was woken on behalf of one of them.
+    pub(super) fn awaited(&self) -> u64 {
+        self.methods.blocked() | self.advisor.passed()
+    }
+
+    // ---- The invariant.
+
+    /// Keeps the invariant for a caller that leaves requests pending. A few loads while another thread polls or watches.
+    pub(crate) fn ensure_watched(&self) {
+        if !self.may_progress() {
+            return;
+        }
+        let sources = self.registry.pin();
+        let pending = sources.pending_of(u64::MAX);
+        if pending == 0 {
+            return;
+        }
+        if sources.unattended_of(u64::MAX) != 0 {
+            self.background.visits.count();
+            self.arm(Point::Library, &sources);
+        } else if self.machine.has_watcher() {
+            self.look_seldom();
+        }
+        if pending & self.ticking() != 0
+            && let Some(load) = self.machine.load()
+        {
+            load.arm_ticks();
+        }
+    }
+
+    /// All pending requests are attended: the watcher looks now and then (`watcher`). A peer may need an answer while an owner
+    /// stays away, and cannot wake a thread of this process.
+    #[inline]
+    fn look_seldom(&self) {
+        if self.background.ask_seldom() {
+            self.machine.call_watcher();
+        }
+    }
+
+    /// Whether the watcher sleeps on this source's descriptor, armed, by the policy's choice; or has its event in hand, and
+    /// then arms for what is unattended (`arming`).
+    #[inline]
+    pub(crate) fn watches(&self, slot: usize) -> bool {
+        self.background.visits.count();
+        self.methods.blocked() >> slot & 1 != 0
+            && self.machine.has_watcher()
+            && !self.leadership.has_leader()
+            && self.background.set.is_armed(slot)
+    }
+
+    /// The unattended sources without a poller. A caller that polled has left the pollers before.
+    pub(super) fn unpolled(&self, sources: &Pinned<'_>) -> u64 {
+        match sources.unattended_of(u64::MAX) {
+            0 => 0,
+            unattended => self.pollers.unpolled(unattended),
+        }
+    }
+
+    /// Returns when each unattended source has a poller (which arms when it stops), or a kernel thread sleeps on it, armed, or
+    /// a tick will find its events.
+    pub(super) fn arm(&self, point: Point, sources: &Pinned<'_>) {
+        let mut vain = false;
+        loop {
+            let open = self.unpolled(sources);
+            if open == 0 {
+                return;
+            }
+            let plan = self.plan(sources, open);
+            if plan.tick != 0 {
+                self.call_pacer();
+            }
+            if plan.block == 0 || self.arm_sleeper(sources, plan.block) {
+                return;
+            }
+            // Arming may have treated the event that it found.
+            let found = self.drain(point, sources, plan.block);
+            if vain && !found {
+                // Another thread holds what is needed to arm, or the event that is there. If the kernel has taken that
+                // thread's core away, perhaps for this one, it gets it back sooner.
+                std::thread::yield_now();
+            }
+            vain = !found;
+        }
+    }
+
+    /// Asks the policies how these sources are looked after, now that they have no poller, and calls the threads that are
+    /// to poll.
+    pub(super) fn plan(&self, sources: &Pinned<'_>, open: u64) -> Plan {
+        let load = self.machine.snapshot();
+        let mut plan = Plan { block: 0, tick: 0 };
+        for slot in bits(open) {
+            let question = Question::of(slot, Asker::Leaving, Hint::Short, Duration::ZERO);
+            let choice = self.advisor.ask(sources, &question, &load);
+            let bit = 1 << slot;
+            match self.advisor.possible(sources, slot, choice.method) {
+                Method::Block => plan.block |= bit,
+                Method::Tick => plan.tick |= bit,
+                Method::Dedicated => drop(self.dedicated.call(bit, self.machine.dedicated())),
+                Method::Poll => {
+                    // If the virtual processor that is woken finds a thread to run, it is a tick that looks.
+                    plan.tick |= bit;
+                    let _ = self.machine.load().is_some_and(Load::wake_one);
+                }
+            }
+        }
+        self.methods.note(open, &plan);
+        plan
+    }
+
+    /// Arms the set of a thread that sleeps, so that the next event wakes it; false if one is there already, or may
+    /// be: then poll, and try again. A caller that stops here with false has armed nothing, although others may rely on
+    /// it (`arming`).
+    pub(super) fn arm_sleeper(&self, sources: &Pinned<'_>, these: u64) -> bool {
+        if self.leadership.has_leader() {
+            self.leadership.set.arm(sources, these)
+        } else if self.machine.has_watcher() {
+            self.background.set.arm(sources, these)
+        } else {
+            // Without a watcher: wakes a thread that sleeps, to lead. If there is none, ticks and calls have to do.
+            let _ = self.leadership.followers.wake_one()
+                || self.machine.load().is_some_and(Load::wake_one);
+            true
+        }
+    }
+
+    /// Events are to be looked for at the pace of the tick: without a pacer, wakes an idle thread.
+    pub(super) fn call_pacer(&self) {
+        let load = self.machine.load();
+        if !self.methods.has_pacer() && !load.is_some_and(Load::wake_one) && load.is_none() {
+            self.machine.call_watcher();
+        }
+    }
+
+    // ---- Roles.
+
+    /// The caller owes that its requests are watched.
+    #[inline]
+    pub(crate) fn owe(&self) -> Debt<'_> {
+        Debt(self)
+    }
+
+    /// The caller polls these sources from now on.
+    #[inline]
+    pub(crate) fn begin_polling(&self, mask: u64) -> Polling<'_> {
+        self.pollers.join(mask);
+        Polling { driver: self, mask }
+    }
+
+    /// The caller leads, unless another thread does.
+    pub(super) fn try_lead(&self) -> Option<Leader<'_>> {
+        self.leadership.take().then(|| Leader(self)) // not `then_some`: a guard that is not wanted would be dropped
+    }
+
+    /// The caller is the pacer, if ticks are to find something and no other thread is.
+    pub(super) fn try_pace(&self, point: Point) -> Option<Pacer<'_>> {
+        let ticked = self.methods.ticked();
+        let takes = ticked != 0
+            && self.registry.pin().unattended_of(ticked) != 0
+            && self.methods.take_pace();
+        takes.then(|| Pacer { driver: self, point })
+    }
+
+    /// The virtual processor does not poll any more. The debt, if it did.
+    #[inline]
+    pub(super) fn stop_idle(&self, vp: &marcel::Vp) -> Option<Debt<'_>> {
+        let mask = self.idle.stop(vp)?;
+        self.pollers.leave(mask);
+        Some(Debt(self))
+    }
+
+    /// Offers work to a helper: true if an idle virtual processor on another core polls at this moment.
+    pub(crate) fn offer(&self) -> bool {
+        self.helper.offer(&self.idle)
+    }
+
+    /// The caller waits, or has nothing to run: if an offer has found no helper, wakes one for the next.
+    #[inline]
+    pub(super) fn call_helper(&self) {
+        if self.helper.is_missed() {
+            self.helper.call(&self.machine);
+        }
+    }
+
+    /// Whether threads wait while progress outside calls is off.
+    #[inline]
+    pub(super) fn has_waiters(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
+    }
+
+    /// The caller waits, until what this returns is dropped: events are looked for on its behalf even where progress outside
+    /// calls is off.
+    pub(super) fn counts_waiter(&self) -> Option<Waiting<'_>> {
+        (!self.machine.progresses()).then(|| {
+            self.waiting.fetch_add(1, SeqCst);
+            Waiting(&self.waiting)
+        })
+    }
+
+    /// A virtual processor has begun, and may lead.
+    pub(crate) fn add_vp(&self, vp: &marcel::Vp) {
+        let added = vp.sleeper().fd().and_then(|fd| self.leadership.set.add_sleeper(fd));
+        // It could not be called out of the set: it looks around by itself.
+        if let Err(error) = added
+            && self.leadership.becomes_blind()
+        {
+            eprintln!(
+                "pioman: no eventfd for a virtual processor ({error}): it wakes up at the pace of ticks"
+            );
+        }
+    }
+
+    /// A virtual processor has ended.
+    pub(crate) fn remove_vp(&self, vp: &marcel::Vp) {
+        if let Ok(fd) = vp.sleeper().fd() {
+            self.leadership.set.remove_sleeper(fd);
+        }
+    }
+
+    // ---- Sources and figures.
+
+    /// Registers a source; its slot.
+    ///
+    /// # Errors
+    /// There are [`MAX`] sources; the kernel refuses the descriptor.
+    pub(crate) fn add_source(&self, source: Arc<dyn Source>) -> io::Result<usize> {
+        let fd = source.fd();
+        let policy = self.advisor.policies.of(source.name()).clone();
+        let Some(slot) = self.registry.add(Registered { source, fd }, policy) else {
+            return Err(io::Error::other(format!("a manager takes at most {MAX} sources")));
+        };
+        if let Some(fd) = fd {
+            let added = self.leadership.set.add_source(slot, fd);
+            if let Err(error) = added.and_then(|()| self.background.set.add_source(slot, fd)) {
+                self.remove_source(slot);
+                return Err(error);
+            }
+        }
+        Ok(slot)
+    }
+
+    /// Takes a source out. Returns when no thread uses it.
+    pub(crate) fn remove_source(&self, slot: usize) {
+        // Before another source can get the slot.
+        self.registry.remove(slot, |registered| {
+            let counted = self.count(slot, &*registered.source);
+            self.ledger.has_gone(SourceCounters { is_there: false, ..counted });
+            if let Some(fd) = registered.fd {
+                self.leadership.set.remove_source(slot, fd);
+                self.background.set.remove_source(slot, fd);
+            }
+        });
+        self.advisor.forget(slot);
+        self.methods.forget(slot);
+    }
+
+    /// What was counted for the source that has `index`.
+    fn count(&self, index: usize, source: &dyn Source) -> SourceCounters {
+        let wake_ups = [&self.leadership.set, &self.background.set].map(|set| set.wake_ups(index));
+        SourceCounters { wake_ups, ..SourceCounters::of(self.registry.counts(), index, source) }
+    }
+
+    /// All that was counted.
+    pub(crate) fn counters(&self) -> Counters {
+        let mut all = self.ledger.gone();
+        all.sleeps = [self.leadership.set.sleeps(), self.background.set.sleeps()];
+        all.vain = self.background.set.vain();
+        all.threads = crate::kernel_threads::threads();
+        let pinned = self.registry.pin();
+        pinned.each().for_each(|(index, slot)| all.add(self.count(index, &*slot.source)));
+        all
+    }
+}
+
+impl Tells for Driver {
+    fn figures(&self) -> Counters {
+        self.counters()
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if self.ledger.tells_at_end() {
+            crate::observe::ledger::tell(self);
+        }
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Driver { machine, .. } = self;
+        f.debug_struct("Driver")
+            .field("mode", &machine.mode)
+            .field("points", &machine.points)
+            .finish()
+    }
+}
+
+/// The caller has stopped polling, or leaves requests pending. Dropping this pays: [`Driver::ensure_watched`].
+#[derive(Debug)]
+#[must_use = "paid at once when it is dropped"]
+pub(crate) struct Debt<'a>(&'a Driver);
+
+impl<'a> Debt<'a> {
+    /// Whose debt it is.
+    pub(super) fn driver(&self) -> &'a Driver {
+        self.0
+    }
+
+    /// The caller is about to sleep, and arms for that, or finds that other threads poll.
+    pub(super) fn paid_by_parking(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Debt<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.ensure_watched();
+    }
+}
+
+/// A thread that polls some sources. Dropping this stops it, and pays the debt of a poller that stops.
+#[derive(Debug)]
+pub(crate) struct Polling<'a> {
+    driver: &'a Driver,
+    mask: u64,
+}
+
+impl<'a> Polling<'a> {
+    /// The sources that it polls.
+    #[inline]
+    pub(crate) fn mask(&self) -> u64 {
+        self.mask
+    }
+
+    /// From now on it polls these instead. The caller arms for those that it does not poll any more.
+    pub(super) fn change_to(&mut self, mask: u64) {
+        let before = std::mem::replace(&mut self.mask, mask);
+        self.driver.pollers.join(mask & !before);
+        self.driver.pollers.leave(before & !mask);
+    }
+
+    /// Stops; the debt is `to`'s, which the caller holds already.
+    #[inline]
+    pub(super) fn stop_owing(self, to: &Debt<'_>) {
+        debug_assert!(std::ptr::eq(self.driver, to.0));
+        let this = ManuallyDrop::new(self);
+        this.driver.pollers.leave(this.mask);
+    }
+
+    /// Stops; the caller pays.
+    #[inline]
+    pub(crate) fn stop(self) -> Debt<'a> {
+        let this = ManuallyDrop::new(self);
+        this.driver.pollers.leave(this.mask);
+        Debt(this.driver)
+    }
+}
+
+impl Drop for Polling<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.driver.pollers.leave(self.mask);
+        self.driver.ensure_watched();
+    }
+}
+
+/// The holder of the leader's role. Dropping this gives the role up and arms: what the sources were asked for on behalf of
+/// this thread is not wanted any more, and may be more than what is wanted then.
+pub(super) struct Leader<'a>(&'a Driver);
+
+impl Leader<'_> {
+    /// Sleeps until one of these sources has an event, the sleeper is notified, or the deadline. Progress is not
+    /// promised: the caller polls afterwards.
+    pub(super) fn park(
+        &self,
+        sources: Pinned<'_>,
+        these: u64,
+        sleeper: &Sleeper,
+        deadline: Option<Instant>,
+        last_look: impl FnOnce() -> bool,
+    ) {
+        let Driver { leadership, background, machine, .. } = self.0;
+        let blind = leadership.is_blind().then(|| Instant::now() + machine.tick_period);
+        let until = [deadline, blind].into_iter().flatten().min();
+        // First: a ring that is on its way when the last look finds its cause would wake the watcher in vain. The leader
+        // arms for what is unattended when it leaves.
+        background.set.disarm(&sources, these);
+        let armed = leadership.set.arm(&sources, these);
+        drop(sources); // a thread that removes a source waits for pins
+        let mut reported = 0;
+        if armed {
+            sleeper.sleep_in(last_look, || reported = leadership.set.sleep(until));
+        }
+        // An event that came for this thread must not wake the next sleeper, even if this thread did not sleep.
+        self.0.registry.pin().acknowledge(these | reported);
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        let driver = self.0;
+        let sources = driver.registry.pin();
+        driver.leadership.release();
+        sources.each().for_each(|(_, slot)| slot.source.disarm());
+        if driver.may_progress() {
+            driver.arm(Point::Wait, &sources);
+        }
+    }
+}
+
+/// The thread that looks at the pace of the tick. Dropping this looks once more and gives the role up; the caller then comes
+/// back, or arms.
+pub(super) struct Pacer<'a> {
+    driver: &'a Driver,
+    point: Point,
+}
+
+impl Drop for Pacer<'_> {
+    fn drop(&mut self) {
+        let Pacer { driver, point } = *self;
+        driver.registry.pin().poll_these(point, driver.methods.ticked());
+        driver.methods.release_pace();
+    }
+}
+
+/// See [`Driver::counts_waiter`].
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}

@@ -1,0 +1,216 @@
+//! An `epoll` set, in which at most one thread sleeps until a source has something.
+//!
+//! The set holds the sources' descriptors, one-shot and *disarmed* while no thread sleeps there, so that a busy network
+//! wakes no thread while another one polls it; and the eventfds of the threads that may sleep in it
+//! (see [`marcel::plumbing::Sleeper`]).
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+
+use marcel::trace::{self, Kind};
+
+use crate::driver::arming::{Arming, Begin};
+use crate::progress::registry::Pinned;
+use crate::progress::source::MAX;
+
+/// Marks the eventfd of a sleeper in the event's data; the rest is the descriptor.
+const SLEEPER: u64 = 1 << 63;
+
+pub(crate) struct EpollSet {
+    epoll: OwnedFd,
+    arming: [Arming; MAX],
+    /// 0: the leader's, 1: the background watcher's; in a trace.
+    number: u64,
+    sleeps: AtomicU64,
+    /// Sleeps after which nothing was found.
+    vain: AtomicU64,
+    wake_ups: [AtomicU64; MAX],
+}
+
+impl EpollSet {
+    pub(crate) fn new(number: u64) -> io::Result<EpollSet> {
+        // SAFETY: no pointers; the descriptor is ours.
+        let epoll = unsafe {
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        Ok(EpollSet {
+            epoll,
+            arming: std::array::from_fn(|_| Arming::new()),
+            number,
+            sleeps: AtomicU64::new(0),
+            vain: AtomicU64::new(0),
+            wake_ups: [const { AtomicU64::new(0) }; MAX],
+        })
+    }
+
+    fn control(&self, how: i32, fd: RawFd, events: i32, data: u64) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: events as u32, u64: data };
+        // SAFETY: a valid event; epoll_ctl keeps no pointer.
+        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), how, fd, &mut event) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Lets the owner of a sleeper's eventfd sleep here. May be repeated.
+    pub(crate) fn add_sleeper(&self, fd: RawFd) -> io::Result<()> {
+        match self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, SLEEPER | fd as u64) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Takes the eventfd of a sleeper out again.
+    pub(crate) fn remove_sleeper(&self, fd: RawFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+    }
+
+    /// Adds a source's descriptor, disarmed.
+    pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
+        self.arming[slot].reset();
+        self.wake_ups[slot].store(0, Relaxed);
+        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
+    }
+
+    pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.arming[slot].reset();
+    }
+
+    /// Arms the descriptors of these sources here and then the sources themselves. False if one has an event already,
+    /// or could not be armed: poll, and try again. Progress path, but not in a signal handler: a few system
+    /// calls that do not block, none for what is armed.
+    pub(crate) fn arm(&self, sources: &Pinned<'_>, these: u64) -> bool {
+        let mut quiet = true;
+        for (slot, registered) in sources.these(these) {
+            if let Some(fd) = registered.fd {
+                let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
+                quiet &= self.turn(slot, fd, true, wanted);
+            }
+            quiet &= registered.source.arm();
+        }
+        quiet
+    }
+
+    /// Whether the next event of this source wakes the thread that sleeps here.
+    #[inline]
+    pub(crate) fn is_armed(&self, slot: usize) -> bool {
+        self.arming[slot].is_on()
+    }
+
+    /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
+    pub(crate) fn disarm(&self, sources: &Pinned<'_>, these: u64) {
+        for (slot, registered) in sources.these(these) {
+            if let Some(fd) = registered.fd
+                && self.arming[slot].is_on()
+            {
+                self.turn(slot, fd, false, libc::EPOLLONESHOT);
+            }
+        }
+    }
+
+    /// Arms or disarms a descriptor; true if it is as wanted now, or somebody else goes on until it is. Whoever gets false
+    /// when it arms tries again: others may rely on it.
+    fn turn(&self, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
+        match self.arming[slot].begin(on) {
+            Begin::Already | Begin::Others => true,
+            Begin::Busy => false,
+            Begin::Yours => {
+                let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
+                self.arming[slot].end(on, done)
+            }
+        }
+    }
+
+    /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`. Returns the sources whose
+    /// descriptors were reported, a bit each: the caller acknowledges them ([`Source::acknowledge`]).
+    ///
+    /// [`Source::acknowledge`]: crate::Source::acknowledge
+    #[must_use]
+    pub(crate) fn sleep(&self, deadline: Option<Instant>) -> u64 {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        self.sleeps.fetch_add(1, Relaxed);
+        trace::record(Kind::Block, self.number, 0);
+        let n = loop {
+            let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let n = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout);
+            if n >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+                break n;
+            }
+        };
+        let mut reported = 0;
+        for event in &events[..n.max(0) as usize] {
+            let data = event.u64;
+            if data & SLEEPER != 0 {
+                let mut counter = [0u8; 8];
+                // SAFETY: eight writable bytes; the descriptor does not block.
+                unsafe { libc::read((data & !SLEEPER) as RawFd, counter.as_mut_ptr().cast(), 8) };
+            } else if let Some(arming) = self.arming.get(data as usize) {
+                arming.note_event();
+                self.wake_ups[data as usize].fetch_add(1, Relaxed);
+                reported |= 1 << data;
+            }
+        }
+        trace::record(Kind::BlockEnd, n.max(0) as u64, 0);
+        reported
+    }
+
+    /// How often somebody went to sleep here.
+    pub(crate) fn sleeps(&self) -> u64 {
+        self.sleeps.load(Relaxed)
+    }
+
+    /// The thread that slept here has looked, and found something or not.
+    pub(crate) fn woken(&self, found: bool) {
+        if !found {
+            self.vain.fetch_add(1, Relaxed);
+            trace::often(Kind::Vain, self.number, 0);
+        }
+    }
+
+    /// How often the thread that slept here was woken and found nothing.
+    pub(crate) fn vain(&self) -> u64 {
+        self.vain.load(Relaxed)
+    }
+
+    /// How often a source has woken the one who slept here.
+    pub(crate) fn wake_ups(&self, slot: usize) -> u64 {
+        self.wake_ups[slot].load(Relaxed)
+    }
+}
+
+/// `epoll_pwait2` for its nanoseconds; kernels before 5.11 get the time-out rounded up to milliseconds.
+fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: Option<Duration>) -> i32 {
+    let Some(timeout) = timeout else {
+        // SAFETY: `events` is writable for its length.
+        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, -1) };
+    };
+    let spec = libc::timespec {
+        tv_sec: timeout.as_secs().min(i64::MAX as u64) as i64,
+        tv_nsec: timeout.subsec_nanos() as i64,
+    };
+    // SAFETY: `events` is writable for its length, `spec` valid, no signal mask.
+    let n = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll,
+            events.as_mut_ptr(),
+            events.len(),
+            &spec,
+            std::ptr::null::<libc::sigset_t>(),
+            0usize,
+        ) as i32
+    };
+    if n < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
+        // SAFETY: as above.
+        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, ms) };
+    }
+    n
+}

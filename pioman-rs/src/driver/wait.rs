@@ -1,0 +1,390 @@
+//! The mixed wait: poll for a while, then sleep.
+//!
+//! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait goes
+//! on.
+//!
+//! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain kernel
+//! thread leads itself; if another thread does, it becomes a *follower*.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use marcel::{Latch, plumbing::Sleeper};
+
+use crate::completion::one_shot::Completion;
+use crate::driver::core::{Debt, Driver, Leader};
+use crate::ltask::inside::deny_waiting;
+use crate::progress::advisor::Question;
+use crate::progress::point::Point;
+use crate::progress::policy::contract::{Asker, Choice};
+use crate::progress::policy::hints::Hints;
+use crate::progress::policy::hints::Method;
+use crate::progress::registry::Pinned;
+use crate::progress::source::MAX;
+use crate::trace;
+
+/// Polls between two looks at the clock, which costs about as much as one poll.
+const POLLS_PER_LOOK: u32 = 8;
+
+/// A green thread that polls for longer gives way to threads that never ran.
+const PATIENCE: Duration = Duration::from_micros(200);
+const TURN: Duration = Duration::from_millis(5);
+/// One that has given way looks again after [`PATIENCE`], then after twice that, up to this: a thousand that poll would
+/// else do nothing but take turns. Its virtual processor polls for it when nobody wants to run.
+const MOST_PATIENCE: Duration = Duration::from_millis(50);
+
+/// A wait that goes on.
+struct Wait<'a> {
+    driver: &'a Driver,
+    completion: &'a Completion,
+    question: Question,
+    deadline: Option<Instant>,
+    /// Called before each sleep.
+    before_sleep: &'a dyn Fn(),
+    /// When it began; a wait that ends before the first look at the clock has none.
+    start: Option<Instant>,
+    /// A leader that left has chosen this thread to lead.
+    appointed: bool,
+    /// A green thread that polls lets the scheduler look after this time.
+    turn: Duration,
+    /// How long it gives way next.
+    patience: Duration,
+}
+
+/// How a part of a wait has ended.
+enum Part {
+    Done,
+    Expired,
+    /// It is to sleep now.
+    Sleep(Choice),
+    /// It would poll on, but other threads want its virtual processor: what is waited for may be up to them.
+    GiveWay,
+}
+
+impl Wait<'_> {
+    /// Looks at the clock; true if the time is over.
+    fn look(&mut self) -> bool {
+        let now = Instant::now();
+        self.question.waited = now - *self.start.get_or_insert(now);
+        self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// Whether other green threads want its virtual processor: those that have run at once, and after a while those that
+    /// have not, too, which another virtual processor might have taken. The scheduler itself, which may have to stop,
+    /// has its turn now and then.
+    fn hinders_others(&mut self) -> bool {
+        if marcel::plumbing::others_runnable() {
+            return true;
+        }
+        if self.question.waited < PATIENCE || !marcel::is_green() {
+            return false;
+        }
+        let turn = self.question.waited > self.turn;
+        if turn {
+            self.turn = self.question.waited + TURN;
+        }
+        turn || marcel::plumbing::has_work()
+    }
+
+    /// Polls and sleeps by turns; true if the completion is complete.
+    fn to_its_end(mut self, debt: &Debt<'_>) -> bool {
+        loop {
+            let polling = trace::polls(self.completion);
+            let part = self.poll_for(debt);
+            polling.end(matches!(part, Part::Done));
+            let choice = match part {
+                Part::Done => return true,
+                Part::Expired => return self.completion.is_done(),
+                Part::Sleep(choice) => {
+                    // The library has looked before it called, or we have polled: whoever sleeps for us looks once
+                    // more, armed. What is saved here is a system call per look and source.
+                    self.driver.idle.note_vain_wait();
+                    choice
+                }
+                // Its virtual processor polls, when the others have nothing to do.
+                Part::GiveWay => {
+                    let patience = self.patience;
+                    self.patience = (2 * patience).min(MOST_PATIENCE);
+                    Choice::new(Method::Block, "others first").again(patience)
+                }
+            };
+            if self.completion.is_done() {
+                return true;
+            }
+            if self.look() {
+                return self.completion.is_done();
+            }
+            if self.sleep(choice) {
+                return true;
+            }
+        }
+    }
+
+    /// Sleeps once, as the policy has chosen; true if the completion is complete.
+    fn sleep(&mut self, choice: Choice) -> bool {
+        (self.before_sleep)();
+        let before = Instant::now();
+        let again = choice.again.and_then(|time| before.checked_add(time));
+        let until = [self.deadline, again].into_iter().flatten().min();
+        let source = self.question.slot.map_or(0, |slot| self.driver.registry.counts().name(slot));
+        let sleeping = trace::sleeps(self.completion, source, choice.method as u64, choice.why);
+        let completion = self.completion;
+        let waiting = self.driver.counts_waiter();
+        let done = completion.latch().alone(|latch| match marcel::is_green() {
+            true => self.sleep_green(latch, until),
+            false => self.sleep_kernel(latch, choice.method, until),
+        });
+        drop(waiting);
+        drop(sleeping);
+        if done {
+            self.driver.machine.wake_up.woken(before);
+            // The wake-up came after the end that it was for.
+            let _ = self.look();
+            let waited = self.question.waited.saturating_sub(self.driver.machine.wake_up.cost());
+            self.question.waited = waited;
+            let sources = self.driver.registry.pin();
+            self.driver.advisor.tell(&sources, &self.question, &self.driver.machine.snapshot());
+            if let Some(slot) = self.question.slot {
+                self.driver.advisor.refresh(&sources, slot);
+            }
+        }
+        done
+    }
+
+    /// The source of a wait that does not name one: the only one in which anything pends.
+    fn attribute(&self, sources: &Pinned<'_>) -> Option<usize> {
+        let pending = sources.pending_of(u64::MAX);
+        pending.is_power_of_two().then(|| pending.trailing_zeros() as usize)
+    }
+
+    /// What somebody who polls looks at: its own source, and those of others who like that. Where nobody can sleep in
+    /// the kernel on behalf of the rest, everything.
+    fn polled_for(&self, slot: Option<usize>) -> u64 {
+        if !self.driver.machine.has_watcher() {
+            return u64::MAX;
+        }
+        self.driver.advisor.passed() | slot.map_or(0, |slot| 1 << (slot % MAX))
+    }
+
+    /// Polls as long as the policy says.
+    fn poll_for(&mut self, debt: &Debt<'_>) -> Part {
+        let mut sources = self.driver.registry.pin();
+        if self.question.slot.is_none() {
+            self.question.slot = self.attribute(&sources);
+        }
+        // Also for what is told at the end: a fresh one costs as much as the rest of a short wait.
+        let mut load = self.driver.machine.snapshot();
+        let choice = self.driver.advisor.ask(&sources, &self.question, &load);
+        if choice.method != Method::Poll {
+            return Part::Sleep(choice);
+        }
+        let mut polls = sources.of(self.polled_for(self.question.slot));
+        let mut polling = self.driver.begin_polling(polls);
+        sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
+        let mut until = choice.again.and_then(|time| self.question.waited.checked_add(time));
+        let part = loop {
+            if self.poll_some(self.completion, &sources, polls) {
+                self.driver.advisor.tell(&sources, &self.question, &load);
+                self.driver.advisor.history(&sources, &self.question).polled(true);
+                break Part::Done;
+            }
+            if self.look() {
+                break Part::Expired;
+            }
+            let others = self.hinders_others();
+            if others || until.is_some_and(|time| self.question.waited >= time) {
+                load = self.driver.machine.snapshot();
+                let choice = self.driver.advisor.ask(&sources, &self.question, &load);
+                if choice.method != Method::Poll {
+                    if !others {
+                        self.driver.advisor.history(&sources, &self.question).polled(false);
+                    }
+                    break Part::Sleep(choice);
+                }
+                if others {
+                    break Part::GiveWay;
+                }
+                until = choice.again.and_then(|time| self.question.waited.checked_add(time));
+            }
+            // Whoever removes a source waits for pins; one that is new is polled, too.
+            drop(sources);
+            self.driver.tasks.in_wait(false);
+            sources = self.driver.registry.pin();
+            let now = sources.of(self.polled_for(self.question.slot));
+            if now != polls {
+                polling.change_to(now);
+                polls = now;
+                self.driver.arm(Point::Wait, &sources);
+            }
+        };
+        drop(sources);
+        polling.stop_owing(debt); // a sleep that follows arms; after the end the debt is paid
+        part
+    }
+
+    /// True if the completion is complete.
+    #[inline]
+    fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
+        for _ in 0..POLLS_PER_LOOK {
+            let found = sources.poll_these(Point::Wait, polls);
+            if completion.is_done() {
+                return true;
+            }
+            if found && marcel::plumbing::others_runnable() {
+                return false; // it was for a thread that waits for our virtual processor now
+            }
+            if self.driver.tasks.pending() {
+                break; // they are called with no source pinned
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// Sleeps once: until `latch`, with which the caller is registered, is set, until the deadline, or for no reason.
+    fn sleep_green(&self, latch: &Latch, until: Option<Instant>) {
+        if marcel::is_stopping() {
+            // The runtime stops: no virtual processor polls for us any more.
+            self.driver.poll(Point::Wait);
+            self.driver.tasks.in_wait(true);
+            std::thread::yield_now();
+        } else if !latch.is_set() {
+            marcel::park_until("I/O", until);
+        }
+    }
+
+    /// As [`Wait::sleep_green`].
+    fn sleep_kernel(&mut self, latch: &Latch, method: Method, until: Option<Instant>) {
+        let Some(sleeper) = marcel::plumbing::current_sleeper() else { return };
+        if self.driver.prefers_waiters {
+            prefer_waiter();
+        }
+        let _shown = marcel::diagnosis::waiting("I/O");
+        let period = || Instant::now() + self.driver.machine.tick_period;
+        // Tasks that no virtual processor runs: at the pace of the tick.
+        self.driver.tasks.in_wait(true);
+        let tasks = self.driver.tasks.pending().then(period);
+        let wants_to_lead = method == Method::Block || std::mem::take(&mut self.appointed);
+        // Without an eventfd no thread could call this one out of the set.
+        let can_lead = wants_to_lead && sleeper.fd().is_ok();
+        let ticks = (method == Method::Tick || wants_to_lead && !can_lead).then(period);
+        let until = [until, tasks, ticks].into_iter().flatten().min();
+        if let Some(leader) = can_lead.then(|| self.driver.try_lead()).flatten() {
+            self.lead(&leader, latch, sleeper, until);
+        } else {
+            // This thread's polls have disarmed the sources, and another thread sleeps on them.
+            self.driver.ensure_watched();
+            self.appointed = self.follow(latch, sleeper, until, can_lead);
+            let (machine, polls) = (&self.driver.machine, self.polled_for(self.question.slot));
+            if method != Method::Dedicated
+                && (machine.points.block || !machine.progresses() || ticks.is_some())
+            {
+                self.driver.registry.pin().poll_these(Point::Wait, polls);
+            }
+        }
+    }
+
+    /// A kernel thread sleeps on behalf of all, then looks for events.
+    fn lead(&self, leader: &Leader<'_>, latch: &Latch, sleeper: &Sleeper, until: Option<Instant>) {
+        let driver = self.driver;
+        let set = &driver.leadership.set;
+        let added = sleeper.fd().and_then(|fd| set.add_sleeper(fd)).is_ok();
+        let sources = driver.registry.pin();
+        let own = self.question.slot.map_or(0, |slot| 1 << (slot % MAX));
+        let plan = driver.plan(&sources, driver.unpolled(&sources) | sources.of(own));
+        if plan.tick != 0 {
+            driver.call_pacer();
+        }
+        if added {
+            leader.park(sources, plan.block | own, sleeper, until, || latch.is_set());
+        }
+        let sources = driver.registry.pin();
+        // Out of the set again: a kernel thread may wait with another manager next, and a thread that sleeps
+        // here would empty its counter (a lost wake-up).
+        if let Ok(fd) = sleeper.fd() {
+            set.remove_sleeper(fd);
+        }
+        driver.drain(Point::Wait, &sources, driver.awaited() | own);
+    }
+
+    /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does. True if a leader
+    /// that left has chosen this thread.
+    fn follow(
+        &self,
+        latch: &Latch,
+        sleeper: &Sleeper,
+        until: Option<Instant>,
+        leads: bool,
+    ) -> bool {
+        let leadership = &self.driver.leadership;
+        let me = marcel::current();
+        let place = leadership.followers.enter(me);
+        // Without a place no leader wakes this thread: it looks again soon.
+        let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));
+        let until = [until, soon].into_iter().flatten().min();
+        sleeper.sleep(until, || latch.is_set() || leads && !leadership.has_leader());
+        let chosen = place.is_some_and(|place| !leadership.followers.leave(place, me));
+        if chosen && latch.is_set() {
+            // Chosen, but done: the next one, then.
+            leadership.followers.wake_one();
+        }
+        chosen
+    }
+}
+
+std::thread_local! {
+    static PREFERRED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A kernel thread that is about to sleep for the first time asks for a short time slice: beside threads of the program that
+/// compute it would be woken when theirs are over. (A 4-byte message of an MPI program took 42 to 53 ms at a random moment
+/// beside 32 computing threads on one core; now 6 to 13.) One whose scheduling somebody has chosen is left alone.
+fn prefer_waiter() {
+    // SAFETY: no pointers; 0 is the calling thread.
+    if !PREFERRED.replace(true) && unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER {
+        let _ = marcel::plumbing::lwp::prefer_current_thread();
+    }
+}
+
+/// Waits for `completion`, until `deadline` at the latest; true if it is complete. `before_sleep` is called before each sleep.
+pub(crate) fn wait(
+    driver: &Driver,
+    completion: &Completion,
+    hints: Hints,
+    deadline: Option<Instant>,
+    before_sleep: &dyn Fn(),
+) -> bool {
+    wait_owing(driver.owe(), completion, hints, deadline, before_sleep)
+}
+
+/// As [`wait`], by a thread that owes already; the debt is paid at the end.
+pub(crate) fn wait_owing(
+    debt: Debt<'_>,
+    completion: &Completion,
+    hints: Hints,
+    deadline: Option<Instant>,
+    before_sleep: &dyn Fn(),
+) -> bool {
+    let driver = debt.driver();
+    if completion.is_done() {
+        return true;
+    }
+    if driver.tasks.pending() {
+        deny_waiting();
+    }
+    driver.call_helper();
+    let slot = hints.source.map(|source| usize::from(source.0));
+    let question = Question { slot, asker: Asker::Waiter, hints, waited: Duration::ZERO };
+    Wait {
+        driver,
+        completion,
+        question,
+        deadline,
+        before_sleep,
+        start: None,
+        appointed: false,
+        turn: TURN,
+        patience: PATIENCE,
+    }
+    .to_its_end(&debt)
+}

@@ -1,0 +1,127 @@
+//! With which managers a descriptor is registered: with each whose threads have waited for it.
+//!
+//! Nearly always that is one, the first, which is found without a lock. But a listener may be made by a kernel thread,
+//! accepted on by the green threads of one runtime, and by another one's after that; nobody polls for another manager's
+//! threads, so each has its own entry in its own set.
+
+use std::io;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::io::fd::readiness::Readiness;
+use crate::io::fd::set::{FdSource, Interest, Key, READ, WRITE};
+use crate::kernel_limits::explain;
+use crate::manager::Manager;
+use crate::manager::own_sources::OwnSource;
+use crate::progress::source::SourceId;
+
+pub(crate) struct Registrations {
+    fd: RawFd,
+    first: OnceLock<Registration>,
+    /// The others. Whoever registers, or asks the kernel for more events, holds the lock.
+    others: Mutex<Vec<Registration>>,
+}
+
+#[derive(Clone)]
+struct Registration {
+    source: Arc<FdSource>,
+    id: SourceId,
+    key: Key,
+}
+
+/// Where a thread waits.
+pub(crate) struct Place {
+    pub(crate) source: Arc<FdSource>,
+    pub(crate) id: SourceId,
+    key: Key,
+    /// It is the one that [`Registrations::seen`] looks at.
+    pub(crate) is_first: bool,
+}
+
+impl Place {
+    pub(crate) fn readiness(&self, interest: Interest) -> &Readiness {
+        self.source.readiness(self.key, interest)
+    }
+}
+
+fn events(interest: Option<Interest>) -> u32 {
+    match interest {
+        None => 0,
+        Some(Interest::Readable) => READ,
+        Some(Interest::Writable) => WRITE,
+    }
+}
+
+impl Registrations {
+    pub(crate) fn new(fd: RawFd) -> Registrations {
+        Registrations { fd, first: OnceLock::new(), others: Mutex::default() }
+    }
+
+    /// The count of the first registration, if there is one.
+    #[inline]
+    pub(crate) fn seen(&self, interest: Interest) -> Option<u64> {
+        self.first.get().map(|first| first.source.readiness(first.key, interest).seen())
+    }
+
+    /// The place where the manager's threads wait; the kernel has been asked for the events.
+    pub(crate) fn with(&self, manager: &Manager, interest: Option<Interest>) -> io::Result<Place> {
+        let made = manager.own_source(FdSource::new).map_err(explain)?;
+        let events = events(interest);
+        if let Some(first) = self.first.get()
+            && Arc::ptr_eq(&first.source, &made.source)
+            && made.source.is_wide(first.key, events)
+        {
+            return Ok(first.place(true));
+        }
+        self.with_slow(made, events)
+    }
+
+    #[cold]
+    fn with_slow(&self, made: &OwnSource<FdSource>, events: u32) -> io::Result<Place> {
+        let source = &made.source;
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.first.get().into_iter().chain(others.iter());
+        let mut known = known.enumerate().filter(|(_, known)| Arc::ptr_eq(&known.source, source));
+        if let Some((i, known)) = known.next() {
+            source.widen(known.key, self.fd, events).map_err(refusal)?;
+            return Ok(known.place(i == 0));
+        }
+        let key = source.add(self.fd, events).map_err(refusal)?;
+        let new = Registration { source: source.clone(), id: made.id, key };
+        let place = new.place(self.first.get().is_none());
+        if let Err(new) = self.first.set(new) {
+            others.push(new);
+        }
+        Ok(place)
+    }
+}
+
+impl Registration {
+    fn place(&self, is_first: bool) -> Place {
+        Place { source: self.source.clone(), id: self.id, key: self.key, is_first }
+    }
+}
+
+impl Drop for Registrations {
+    fn drop(&mut self) {
+        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for registration in self.first.take().into_iter().chain(others.drain(..)) {
+            registration.source.remove(registration.key, self.fd);
+        }
+    }
+}
+
+fn refusal(error: io::Error) -> io::Error {
+    let (kind, why) = match error.raw_os_error() {
+        Some(libc::EPERM) => (
+            io::ErrorKind::Unsupported,
+            "nobody can wait for this kind of descriptor: a regular file or a directory is always ready for the kernel",
+        ),
+        Some(libc::EEXIST) => (
+            io::ErrorKind::AlreadyExists,
+            "this descriptor is registered with the manager already: share that registration",
+        ),
+        _ => return explain(error),
+    };
+    io::Error::new(kind, why)
+}

@@ -1,0 +1,206 @@
+//! The source: see the module above.
+
+use std::cell::UnsafeCell;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::time::{Duration, Instant};
+
+use super::alarm::{Alarm, NEVER};
+use super::heap::{Heap, Node};
+use crate::completion::one_shot::Completion;
+use crate::completion::wakers;
+use crate::fork::Birth;
+use crate::kernel_limits::explain;
+use crate::manager::Manager;
+use crate::manager::own_sources::OwnSource;
+use crate::progress::source::Source;
+
+/// Deadlines that one look takes at most.
+const BATCH: usize = 64;
+
+/// `CLOCK_MONOTONIC` in nanoseconds. Progress path: no system call where the kernel has a vDSO.
+fn clock() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a writable timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// See the module above.
+pub(crate) struct Timers {
+    locked: AtomicBool,
+    heap: UnsafeCell<Heap>,
+    /// Of the heap; changed under the lock.
+    earliest: AtomicU64,
+    /// The earliest deadline that the last look found over.
+    found: AtomicU64,
+    fd: OwnedFd,
+    alarm: Alarm,
+    /// The same moment on both clocks.
+    epoch: (Instant, u64),
+    birth: Birth,
+}
+
+// SAFETY: the heap is reached under the lock.
+unsafe impl Sync for Timers {}
+// SAFETY: the nodes that it points to are touched under the lock, too.
+unsafe impl Send for Timers {}
+
+impl Timers {
+    fn new() -> io::Result<Timers> {
+        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // `Instant` is the same clock, but does not say so: the closest pair of several looks.
+        let look = || {
+            let (before, between, after) = (Instant::now(), clock(), Instant::now());
+            (after - before, before, between)
+        };
+        let (_, instant, ns) = (0..8).map(|_| look()).min().unwrap_or_else(look);
+        Ok(Timers {
+            locked: AtomicBool::new(false),
+            heap: UnsafeCell::default(),
+            earliest: AtomicU64::new(NEVER),
+            found: AtomicU64::new(NEVER),
+            // SAFETY: ours.
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            alarm: Alarm::new(),
+            epoch: (instant, ns),
+            birth: Birth::here(),
+        })
+    }
+
+    fn ns(&self, deadline: Instant) -> u64 {
+        let (instant, ns) = self.epoch;
+        let after = deadline.saturating_duration_since(instant).as_nanos();
+        u64::try_from(after).map_or(NEVER - 1, |after| ns.saturating_add(after).min(NEVER - 1))
+    }
+
+    /// Works on the heap. Not the progress path.
+    fn with<T>(&self, f: impl FnOnce(&mut Heap) -> T) -> T {
+        let mut spins = 0;
+        while self.locked.swap(true, Acquire) {
+            spins += 1;
+            match spins % 64 {
+                0 => std::thread::yield_now(), // the holder may be off its core
+                _ => std::hint::spin_loop(),
+            }
+        }
+        self.locked(f)
+    }
+
+    /// Works on the heap. The lock is the caller's, and is released.
+    fn locked<T>(&self, f: impl FnOnce(&mut Heap) -> T) -> T {
+        // SAFETY: the lock is held.
+        let heap = unsafe { &mut *self.heap.get() };
+        let result = f(heap);
+        self.earliest.store(heap.earliest().unwrap_or(NEVER), SeqCst);
+        self.locked.store(false, Release);
+        result
+    }
+
+    /// Has `target` completed at `deadline`. The caller makes sure that somebody looks ([`Manager::left_pending`]).
+    ///
+    /// # Safety
+    /// `node` and `target` stay in place until `target` is complete by that, or [`Timers::remove`] has returned. The
+    /// node is in no heap.
+    pub(crate) unsafe fn insert(&self, node: &Node, deadline: Instant, target: &Completion) {
+        let deadline = self.ns(deadline);
+        // SAFETY: the caller's promise.
+        self.with(|heap| unsafe { heap.insert(node, deadline, target) });
+    }
+
+    /// Takes a deadline back; false if it is over. Nobody touches node and target by it any more.
+    pub(crate) fn remove(&self, node: &Node) -> bool {
+        self.with(|heap| heap.remove(node))
+    }
+
+    /// Sets the descriptor, or turns it off.
+    fn set(&self, at: u64) {
+        let at = if at == NEVER { 0 } else { at.max(1) };
+        let (secs, ns) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
+        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        let value = libc::timespec { tv_sec: secs, tv_nsec: ns };
+        let spec = libc::itimerspec { it_interval: never, it_value: value };
+        let (fd, absolute) = (self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
+        // SAFETY: a valid specification; the old one is not asked for.
+        unsafe { libc::timerfd_settime(fd, absolute, &spec, std::ptr::null_mut()) };
+    }
+}
+
+// SAFETY: atomics, a clock without a system call, a heap from which is only taken; the lock is only tried.
+unsafe impl Source for Timers {
+    fn name(&self) -> &str {
+        "timer"
+    }
+
+    fn poll(&self) -> bool {
+        let earliest = self.earliest.load(Relaxed);
+        if earliest == NEVER {
+            return false;
+        }
+        let now = clock();
+        if now < earliest || self.locked.swap(true, Acquire) {
+            return false;
+        }
+        // Callbacks may make and drop timers: they are called when the lock is free again.
+        let held = wakers::hold();
+        let found = self.locked(|heap| {
+            self.found.store(heap.earliest().unwrap_or(NEVER), Relaxed);
+            for taken in 0..BATCH {
+                let Some(target) = heap.due(now) else { return taken > 0 };
+                // SAFETY: in place until it is complete, or `remove` has had the lock: this is the last touch.
+                unsafe { &*target }.complete();
+            }
+            true
+        });
+        drop(held);
+        found
+    }
+
+    fn pending(&self) -> bool {
+        self.earliest.load(Relaxed) != NEVER
+    }
+
+    /// Of several that one look has found, the one that was over first. (Another kernel thread's look may have come
+    /// between: then it is that one's.)
+    fn happened(&self) -> Option<Instant> {
+        let (instant, ns) = self.epoch;
+        let after = self.found.load(Relaxed).checked_sub(ns)?;
+        instant.checked_add(Duration::from_nanos(after))
+    }
+
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+
+    fn arm(&self) -> bool {
+        if !self.birth.is_here() {
+            return !self.pending(); // the descriptor is the parent's: who waits in a child of fork polls
+        }
+        self.alarm.arm(&self.earliest, clock(), |at| self.set(at))
+    }
+
+    fn disarm(&self) {}
+}
+
+impl Manager {
+    /// The manager's timers.
+    ///
+    /// # Errors
+    /// The kernel gives no descriptor for them.
+    pub(crate) fn timers(&self) -> io::Result<&OwnSource<Timers>> {
+        self.own_source(|| Timers::new().map_err(explain))
+    }
+}
+
+/// The moment `time` from now; in effect never, if that is beyond the clock.
+pub(crate) fn from_now(time: Duration) -> Instant {
+    let now = Instant::now();
+    let century = Duration::from_secs(100 * 365 * 24 * 3600);
+    now.checked_add(time).unwrap_or(now + century)
+}

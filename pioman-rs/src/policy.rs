@@ -1,0 +1,31 @@
+//! Policies: by which method the events of a request are looked for, as long as it is pending.
+//!
+//! The manager asks a policy whenever somebody stands before the choice ([`Asker`]): a thread that waits, an idle virtual
+//! processor, somebody who looks for others already, and whoever leaves something pending behind. It asks again while
+//! the request pends: when the time that the last answer was good for is over ([`Choice::again`]), and when another one
+//! asks. That is how the method of a pending request changes, in both directions: a wait that polls sleeps in the kernel
+//! from the moment when every core computes; one that sleeps is found by a virtual processor that becomes idle, or by a
+//! dedicated kernel thread that is switched on.
+//!
+//! A policy only chooses. That something pending is never forgotten is the manager's affair, whatever the answers: see
+//! the invariant in `driver`. Where the chosen method cannot be had (no spare kernel thread in mode mono, no
+//! dedicated one started), the nearest one serves ([`crate::Manager::explain`] says which).
+//!
+//! | name | a waiter | an idle virtual processor | who passes | left pending |
+//! |---|---|---|---|---|
+//! | `always-poll` | polls | polls | looks | an idle virtual processor is woken to poll, else ticks |
+//! | `always-block` | sleeps in the kernel | sleeps | does not look | the spare kernel thread sleeps on it |
+//! | `timer-only` | sleeps | sleeps | does not look | ticks |
+//! | `dedicated` | sleeps | sleeps | does not look | a dedicated kernel thread polls |
+//! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | spare |
+//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | spare |
+//!
+//! Rejected: a policy that is told of events and sets methods (then each one has to keep the invariant, and a wrong one
+//! hangs programs); asking it at every poll (an answer costs as much as a look).
+
+pub use crate::manager::explain::{Answer, Explanation, OfSource};
+pub use crate::progress::policy::contract::{Asker, Choice, Limit, Policy, Request, Snapshot};
+pub use crate::progress::policy::hints::{Hint, Hints, Method, Priority};
+pub use crate::progress::policy::history::{History, Spin};
+pub use crate::progress::policy::load_aware::LoadAware;
+pub use crate::progress::policy::named::{NAMES, by_name};

@@ -1,0 +1,69 @@
+//! The points at which events are looked for.
+
+use std::fmt;
+
+/// Where the manager looks for events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// An idle virtual processor.
+    Idle,
+    /// A context switch.
+    Switch,
+    /// The tick of a busy virtual processor.
+    Tick,
+    /// A spare kernel thread that blocks.
+    Block,
+    /// A wait.
+    Wait,
+    /// A call into a library, such as a test.
+    Library,
+    /// A dedicated kernel thread.
+    Dedicated,
+}
+
+impl Point {
+    /// All points, in the order of their counters.
+    pub const ALL: [Point; 7] = [
+        Point::Idle,
+        Point::Switch,
+        Point::Tick,
+        Point::Block,
+        Point::Wait,
+        Point::Library,
+        Point::Dedicated,
+    ];
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Point::Idle => "idle",
+            Point::Switch => "switch",
+            Point::Tick => "tick",
+            Point::Block => "block",
+            Point::Wait => "wait",
+            Point::Library => "library",
+            Point::Dedicated => "dedicated",
+        })
+    }
+}
+
+/// Which of the switchable points are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Points {
+    /// Idle virtual processors poll.
+    pub idle: bool,
+    /// Context switches poll.
+    pub switch: bool,
+    /// Ticks poll.
+    pub tick: bool,
+    /// Spare kernel threads block on behalf of requests.
+    pub block: bool,
+}
+
+impl Points {
+    /// Every point.
+    pub const ALL: Points = Points { idle: true, switch: true, tick: true, block: true };
+    /// None: progress only inside calls.
+    pub const NONE: Points = Points { idle: false, switch: false, tick: false, block: false };
+}

@@ -1,0 +1,64 @@
+//! The policies that always do the same.
+
+use std::time::Duration;
+
+use crate::progress::policy::contract::{Asker, Choice, Policy, Request, Snapshot};
+use crate::progress::policy::hints::Method;
+
+/// Nothing sleeps in the kernel while something is pending.
+pub(crate) struct AlwaysPoll;
+/// Nothing polls.
+pub(crate) struct AlwaysBlock;
+/// The tick looks, nobody else.
+pub(crate) struct TimerOnly;
+/// A dedicated kernel thread looks, nobody else.
+pub(crate) struct Dedicated;
+
+/// How often a poller sees whether it is still to poll.
+const LOOK: Duration = Duration::from_micros(100);
+
+impl Policy for AlwaysPoll {
+    fn name(&self) -> &str {
+        "always-poll"
+    }
+
+    fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice {
+        if request.asker == Asker::Leaving && load.busy_vps >= load.vps {
+            return Choice::new(Method::Tick, "no virtual processor is idle: ticks poll");
+        }
+        Choice::new(Method::Poll, "always").again(LOOK)
+    }
+}
+
+impl Policy for AlwaysBlock {
+    fn name(&self) -> &str {
+        "always-block"
+    }
+
+    fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
+        Choice::new(Method::Block, "always")
+    }
+}
+
+impl Policy for TimerOnly {
+    fn name(&self) -> &str {
+        "timer-only"
+    }
+
+    fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
+        Choice::new(Method::Tick, "always")
+    }
+}
+
+impl Policy for Dedicated {
+    fn name(&self) -> &str {
+        "dedicated"
+    }
+
+    fn choose(&self, _: &Request<'_>, load: &Snapshot) -> Choice {
+        match load.dedicated {
+            0 => Choice::new(Method::Block, "no dedicated kernel thread is on"),
+            _ => Choice::new(Method::Dedicated, "always"),
+        }
+    }
+}

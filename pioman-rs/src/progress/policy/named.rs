@@ -1,0 +1,38 @@
+//! The policies that come with this crate, by name.
+
+use std::sync::Arc;
+
+use crate::progress::policy::adaptive::Adaptive;
+use crate::progress::policy::contract::Policy;
+use crate::progress::policy::fixed::{AlwaysBlock, AlwaysPoll, Dedicated, TimerOnly};
+use crate::progress::policy::load_aware::LoadAware;
+
+/// Names of the policies that come with this crate.
+pub const NAMES: [&str; 6] =
+    ["always-poll", "always-block", "timer-only", "dedicated", "load-aware", "adaptive"];
+
+/// The policy of this name ([`NAMES`]).
+pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
+    Some(match name {
+        "always-poll" => Arc::new(AlwaysPoll),
+        "always-block" => Arc::new(AlwaysBlock),
+        "timer-only" => Arc::new(TimerOnly),
+        "dedicated" => Arc::new(Dedicated),
+        "load-aware" => Arc::new(LoadAware),
+        "adaptive" => Arc::new(Adaptive),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_a_policy_of_that_name() {
+        for name in NAMES {
+            assert_eq!(by_name(name).unwrap().name(), name);
+        }
+        assert!(by_name("auto").is_none());
+    }
+}

@@ -1,0 +1,332 @@
+//! The registered sources: a few slots that the progress path walks without locks or reference counts.
+//!
+//! One word says which slots are active. A reader *pins* them all ([`crate::srcu`]), then reads the word. Removal takes
+//! the slot's bit away, then waits until everybody has left who was there before: only then may the source's memory go.
+//! Pins are short, the longest being a bounded spin.
+
+use std::cell::UnsafeCell;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::completion::wakers;
+use crate::progress::counts::Counts;
+use crate::progress::point::Point;
+use crate::progress::policy::contract::Policy;
+use crate::progress::policy::hints::Hint;
+use crate::progress::policy::history::History;
+use crate::progress::pollers::bits;
+use crate::progress::source::{MAX, Source};
+use crate::srcu::Pins;
+
+/// A source, and its descriptor as it was at registration.
+#[derive(Clone)]
+pub(crate) struct Registered {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) fd: Option<RawFd>,
+}
+
+#[derive(Default)]
+struct Slot {
+    registered: UnsafeCell<Option<Registered>>,
+    /// In a box of its own, which is replaced as a whole. Null as long as the slot has never been used.
+    policy: AtomicPtr<Arc<dyn Policy>>,
+    /// Of short waits, and of those that the library expects to be long.
+    histories: [History; 2],
+}
+
+// SAFETY: `registered` is written only while the slot is inactive and nobody has pinned it, under `Registry::writers`;
+// what `policy` points to goes only when nobody has pinned it any more.
+unsafe impl Sync for Slot {}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let policy = *self.policy.get_mut();
+        if !policy.is_null() {
+            // SAFETY: from `Box::into_raw`, and nobody else is left.
+            drop(unsafe { Box::from_raw(policy) });
+        }
+    }
+}
+
+pub(crate) struct Registry {
+    slots: Box<[Slot]>,
+    /// A bit for each slot that holds a source.
+    active: AtomicU64,
+    counts: Counts,
+    pins: Pins,
+    /// Holds the slots that may be given away.
+    writers: Mutex<u64>,
+}
+
+impl Registry {
+    /// Without sources. `timed`: times are taken for statistics.
+    pub(crate) fn new(timed: bool) -> Registry {
+        marcel::plumbing::slot::prepare();
+        Registry {
+            slots: (0..MAX).map(|_| Slot::default()).collect(),
+            active: AtomicU64::new(0),
+            counts: Counts::new(timed),
+            pins: Pins::new(),
+            writers: Mutex::new(u64::MAX),
+        }
+    }
+
+    /// What is counted.
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Takes a free slot; `None` when there is none.
+    pub(crate) fn add(&self, registered: Registered, policy: Arc<dyn Policy>) -> Option<usize> {
+        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *free == 0 {
+            return None;
+        }
+        let index = free.trailing_zeros() as usize;
+        *free &= !(1 << index);
+        let slot = &self.slots[index];
+        slot.histories.iter().for_each(History::clear);
+        self.counts.begin(index, registered.source.name());
+        let before = self.replace_policy(slot, policy);
+        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        unsafe { *slot.registered.get() = Some(registered) };
+        self.active.fetch_or(1 << index, Release);
+        drop(free);
+        drop(before); // its destructor is safe code, which may add or remove sources itself
+        Some(index)
+    }
+
+    /// Empties a slot. When nobody uses its source any more `last` is called, and then another one may have the slot.
+    pub(crate) fn remove(
+        &self,
+        index: usize,
+        last: impl FnOnce(&Registered),
+    ) -> Option<Registered> {
+        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.active.fetch_and(!(1 << index), SeqCst);
+        if !self.pins.wait_for_readers() {
+            // Nobody knows who still uses it: it stays, and its slot with it.
+            // SAFETY: no other writer; readers only read.
+            let registered = unsafe { (*self.slots[index].registered.get()).clone() };
+            return registered.inspect(last);
+        }
+        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        let registered = unsafe { (*self.slots[index].registered.get()).take() }.inspect(last);
+        *free |= 1 << index;
+        registered
+    }
+
+    /// Gives a source another policy; when this returns nobody asks the one before, which is returned.
+    pub(crate) fn set_policy(
+        &self,
+        index: usize,
+        policy: Arc<dyn Policy>,
+    ) -> Option<Arc<dyn Policy>> {
+        let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        self.replace_policy(&self.slots[index], policy)
+    }
+
+    fn replace_policy(&self, slot: &Slot, policy: Arc<dyn Policy>) -> Option<Arc<dyn Policy>> {
+        let before = slot.policy.swap(Box::into_raw(Box::new(policy)), SeqCst);
+        if before.is_null() {
+            return None;
+        }
+        if !self.pins.wait_for_readers() {
+            // Nobody knows who still asks it: it stays.
+            // SAFETY: never freed then.
+            return unsafe { before.as_ref() }.cloned();
+        }
+        // SAFETY: from `Box::into_raw`, nobody has pinned it, and it was taken out by one.
+        Some(*unsafe { Box::from_raw(before) })
+    }
+
+    /// How long waits for this source, with such a hint, have taken.
+    pub(crate) fn history(&self, index: usize, hint: Hint) -> &History {
+        &self.slots[index % MAX].histories[usize::from(hint == Hint::Long)]
+    }
+
+    /// Pins every active source for a while. Progress path.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pinned<'_> {
+        if self.active.load(Relaxed) == 0 {
+            return Pinned { registry: self, mask: 0, slot: None, phase: None };
+        }
+        let slot = marcel::plumbing::slot::current();
+        let phase = self.pins.begin(slot);
+        Pinned { registry: self, mask: self.active.load(Acquire), slot, phase: Some(phase) }
+    }
+}
+
+/// Sources that stay alive as long as this does.
+pub(crate) struct Pinned<'a> {
+    registry: &'a Registry,
+    mask: u64,
+    /// That of the kernel thread which has pinned them, for counting.
+    slot: Option<usize>,
+    phase: Option<usize>,
+}
+
+impl<'a> Pinned<'a> {
+    /// Where they are registered.
+    #[inline]
+    pub(crate) fn registry(&self) -> &'a Registry {
+        self.registry
+    }
+
+    /// Those of `mask` that there are.
+    #[inline]
+    pub(crate) fn of(&self, mask: u64) -> u64 {
+        self.mask & mask
+    }
+
+    /// The sources with their slots.
+    #[inline]
+    pub(crate) fn each(&self) -> impl Iterator<Item = (usize, &Registered)> {
+        self.these(u64::MAX)
+    }
+
+    /// Those whose bit is set, with their slots.
+    #[inline]
+    pub(crate) fn these(&self, mask: u64) -> impl Iterator<Item = (usize, &Registered)> {
+        bits(self.mask & mask).filter_map(|index| Some((index, self.get(index)?)))
+    }
+
+    /// One of them.
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> Option<&Registered> {
+        if index >= MAX || self.mask >> index & 1 == 0 {
+            return None;
+        }
+        // SAFETY: pinned, so nobody writes.
+        unsafe { &*self.registry.slots[index].registered.get() }.as_ref()
+    }
+
+    /// The policy of one of them.
+    #[inline]
+    pub(crate) fn policy(&self, index: usize) -> Option<&dyn Policy> {
+        self.get(index)?;
+        // SAFETY: set before the slot became active; whoever replaces it waits for pins before it goes.
+        unsafe { self.registry.slots[index].policy.load(Acquire).as_ref() }.map(|policy| &**policy)
+    }
+
+    /// Polls all; true if any did something.
+    #[inline]
+    pub(crate) fn poll(&self, point: Point) -> bool {
+        self.poll_these(point, u64::MAX)
+    }
+
+    /// Polls those whose bit is set; true if any did something.
+    #[inline]
+    pub(crate) fn poll_these(&self, point: Point, mask: u64) -> bool {
+        let counts = &self.registry.counts;
+        self.these(mask).fold(false, |found, (index, registered)| {
+            counts.poll(self.slot, point, index, &*registered.source) | found
+        })
+    }
+
+    /// The caller has slept on these, or was about to; it polls now, and then sees to what is unattended. What was asked for
+    /// on its behalf is not wanted any more: it may be more than what is wanted then.
+    pub(crate) fn acknowledge(&self, mask: u64) {
+        for (_, slot) in self.these(mask) {
+            slot.source.disarm();
+            slot.source.acknowledge();
+        }
+    }
+
+    /// Those of `mask` whose events must be found although nobody polls.
+    #[inline]
+    pub(crate) fn unattended_of(&self, mask: u64) -> u64 {
+        let unattended = self.these(mask).filter(|(_, slot)| slot.source.unattended());
+        unattended.fold(0, |mask, (slot, _)| mask | 1 << slot)
+    }
+
+    /// Those of `mask` that have requests outstanding.
+    #[inline]
+    pub(crate) fn pending_of(&self, mask: u64) -> u64 {
+        let pending = self.these(mask).filter(|(_, slot)| slot.source.pending());
+        pending.fold(0, |mask, (slot, _)| mask | 1 << slot)
+    }
+}
+
+impl Drop for Pinned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(phase) = self.phase {
+            self.registry.pins.end(marcel::plumbing::slot::current(), phase);
+            wakers::settle();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+    fn add(registry: &Registry, source: Arc<dyn Source>) -> Option<usize> {
+        let policy = crate::progress::policy::named::by_name("load-aware").unwrap();
+        registry.add(Registered { source, fd: None }, policy)
+    }
+
+    struct Probe(Arc<AtomicUsize>);
+    // SAFETY: one atomic addition.
+    unsafe impl Source for Probe {
+        fn name(&self) -> &str {
+            "probe"
+        }
+        fn poll(&self) -> bool {
+            self.0.fetch_add(1, SeqCst);
+            true
+        }
+        fn pending(&self) -> bool {
+            true
+        }
+        fn fd(&self) -> Option<RawFd> {
+            None
+        }
+        fn arm(&self) -> bool {
+            true
+        }
+        fn disarm(&self) {}
+    }
+    impl Drop for Probe {
+        fn drop(&mut self) {
+            self.0.store(usize::MAX / 2, SeqCst); // a poll after this is visible
+        }
+    }
+
+    #[test]
+    fn a_removed_source_is_never_polled_again() {
+        let registry = Registry::new(false);
+        let polls = Arc::new(AtomicUsize::new(0));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !stop.load(SeqCst) {
+                    registry.pin().poll(Point::Library);
+                }
+            });
+            for _ in 0..300 {
+                polls.store(0, SeqCst);
+                let index = add(&registry, Arc::new(Probe(polls.clone()))).unwrap();
+                while polls.load(SeqCst) < 3 {
+                    std::hint::spin_loop();
+                }
+                drop(registry.remove(index, |_| ()));
+                assert_eq!(polls.load(SeqCst), usize::MAX / 2);
+            }
+            stop.store(true, SeqCst);
+        });
+    }
+
+    #[test]
+    fn there_is_an_end_to_the_slots() {
+        let registry = Registry::new(false);
+        let probe = || Arc::new(Probe(Arc::default()));
+        let slots: Vec<_> = (0..MAX).map(|_| add(&registry, probe()).unwrap()).collect();
+        assert!(add(&registry, probe()).is_none());
+        registry.remove(slots[3], |_| ());
+        assert_eq!(add(&registry, probe()), Some(slots[3]));
+    }
+}

@@ -1,0 +1,82 @@
+//! Where events come from: what a library or a part of this crate registers with a manager.
+
+use std::os::fd::RawFd;
+use std::time::Instant;
+
+/// Most sources that one manager takes: a bit of a word each.
+pub(crate) const MAX: usize = 64;
+
+/// A source, as waits name it ([`crate::Hints::on`]). The number of a removed source may be given to another source of the
+/// same manager; only histories depend on it, so that does no harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SourceId(pub(crate) u8);
+
+impl SourceId {
+    /// The source's place, and the number of its bit.
+    pub(crate) fn slot(self) -> usize {
+        usize::from(self.0) % MAX
+    }
+}
+
+/// Something that yields events: a network, a set of timers, a device. A library registers one with
+/// [`crate::Manager::add_source`].
+///
+/// All methods but [`Source::name`] and [`Source::fd`] are on the progress path.
+///
+/// # Safety
+/// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`] and [`Source::disarm`] may run in a
+/// signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So they
+/// allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep
+/// `errno`, and do not panic. (Light tasks, which are safe code, are never run in the handler.)
+///
+/// # From polling to sleeping
+/// Peers that can see whether anybody polls need not ring a bell then. `arm` asks for rings, `disarm` says
+/// that they are unnecessary. The manager guarantees: *something is pending and nobody polls ⇒ the last one
+/// to stop polling has armed*. A source guarantees: after `arm` has returned true, the next event makes `fd`
+/// readable.
+pub unsafe trait Source: Send + Sync {
+    /// Its name, for messages.
+    fn name(&self) -> &str;
+
+    /// Finds and treats events until none is left, in bounded work. True if anything was done.
+    fn poll(&self) -> bool;
+
+    /// Whether requests are outstanding whose end `poll` would find. One or two relaxed loads.
+    fn pending(&self) -> bool;
+
+    /// Whether something is outstanding whose event must be found while nobody polls. False promises that the owners of
+    /// all that is outstanding ask for its end, and lose nothing when its event is found then: the manager arms nothing.
+    /// An owner that sleeps does not ask ([`Manager::wait_prepared`](crate::Manager::wait_prepared)). As cheap as
+    /// [`Source::pending`], and never true when that is false.
+    fn unattended(&self) -> bool {
+        self.pending()
+    }
+
+    /// A descriptor that becomes readable when something happens while armed; watched level-triggered.
+    fn fd(&self) -> Option<RawFd>;
+
+    /// The calling thread has slept on the descriptor, or was about to: makes it unreadable until the next event, whether or
+    /// not another thread is using the source. The caller polls, or arms, after this.
+    ///
+    /// A source whose `poll` gives up when another thread is inside must do this. Otherwise a watcher that has preempted
+    /// that thread is woken by the same event again and again, and keeps it from its core.
+    ///
+    /// # Context
+    /// Not a signal handler; the rest of the progress path's rules hold.
+    fn acknowledge(&self) {}
+
+    /// Asks for `fd` to become readable at the next event. Idempotent. False if an event is there already:
+    /// poll, do not sleep.
+    fn arm(&self) -> bool;
+
+    /// Gives each figure that the source counts, with its name, to `each`: for statistics.
+    fn figures(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+
+    /// When the event happened that the last poll has found, if the source knows (timers do). For statistics only.
+    fn happened(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Somebody polls: rings are unnecessary. Cheap when not armed.
+    fn disarm(&self);
+}
