@@ -87,7 +87,7 @@ impl Wait<'_> {
     }
 
     /// Polls and sleeps by turns; true if the completion is complete.
-    fn to_its_end(mut self, debt: &Debt<'_>) -> bool {
+    fn run(mut self, debt: &Debt<'_>) -> bool {
         loop {
             let polling = trace::polls(self.completion);
             let part = self.poll_for(debt);
@@ -386,5 +386,5 @@ pub(crate) fn wait_owing(
         turn: TURN,
         patience: PATIENCE,
     }
-    .to_its_end(&debt)
+    .run(&debt)
 }
