@@ -35,7 +35,7 @@ type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_
 /// A key.
 pub(crate) struct Keyval {
     kind: Kind,
-    copy: Copying,
+    copy: CopyRule,
     /// `None`: nothing is to be done.
     delete: Option<Delete>,
     extra: *mut c_void,
@@ -48,7 +48,7 @@ unsafe impl Sync for Keyval {}
 
 /// What a duplicate of the object gets.
 #[derive(Clone, Copy)]
-enum Copying {
+enum CopyRule {
     Nothing,
     TheSame,
     Asking(Copy),
@@ -58,10 +58,10 @@ impl Keyval {
     /// From what C passes: 0 and 1 are the standard's functions for nothing and for the same value.
     pub(crate) fn new(kind: Kind, copy: usize, delete: usize, extra: *mut c_void) -> Keyval {
         let copy = match copy {
-            MPI_COMM_NULL_COPY_FN => Copying::Nothing,
-            MPI_COMM_DUP_FN => Copying::TheSame,
+            MPI_COMM_NULL_COPY_FN => CopyRule::Nothing,
+            MPI_COMM_DUP_FN => CopyRule::TheSame,
             // SAFETY: the program's promise that anything else is such a function.
-            _ => Copying::Asking(unsafe { std::mem::transmute::<usize, Copy>(copy) }),
+            _ => CopyRule::Asking(unsafe { std::mem::transmute::<usize, Copy>(copy) }),
         };
         let delete = match delete {
             MPI_COMM_NULL_DELETE_FN => None,
@@ -74,9 +74,9 @@ impl Keyval {
     /// The value that a duplicate of the object gets.
     fn copied(&self, object: usize, key: c_int, value: usize) -> Result<Option<usize>, Fault> {
         let copy = match self.copy {
-            Copying::Nothing => return Ok(None),
-            Copying::TheSame => return Ok(Some(value)),
-            Copying::Asking(copy) => copy,
+            CopyRule::Nothing => return Ok(None),
+            CopyRule::TheSame => return Ok(Some(value)),
+            CopyRule::Asking(copy) => copy,
         };
         let (mut new, mut flag) = (std::ptr::null_mut(), 0);
         // SAFETY: the program gave it as such a function; the places are there.

@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::error::Fault;
 
 /// What the program added.
-struct Added {
+struct UserCodes {
     codes: BTreeMap<c_int, Code>,
     last: c_int,
 }
@@ -21,10 +21,10 @@ struct Code {
     text: Option<Box<[u8]>>,
 }
 
-static ADDED: Mutex<Added> = Mutex::new(Added { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
+static USER_CODES: Mutex<UserCodes> = Mutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
 
-fn added() -> MutexGuard<'static, Added> {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+fn added() -> MutexGuard<'static, UserCodes> {
+    USER_CODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The value of the attribute `MPI_LASTUSEDCODE`.

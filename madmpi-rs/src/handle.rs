@@ -21,50 +21,50 @@ const CHUNKS: usize = 14;
 /// All objects of one kind.
 pub(crate) struct Table<T> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
-    spare: Mutex<Spare>,
+    free: Mutex<FreeSlots>,
 }
 
 struct Slot<T>(Mutex<(u32, Option<Arc<T>>)>);
 
-struct Spare {
+struct FreeSlots {
     freed: VecDeque<u32>,
     fresh: u32,
 }
 
 /// An object that a handle stands for.
-pub(crate) enum Held<T: 'static> {
+pub(crate) enum Ref<T: 'static> {
     /// One that is always there.
     Fixed(&'static Arc<T>),
     Shared(Arc<T>),
 }
 
-impl<T> Clone for Held<T> {
+impl<T> Clone for Ref<T> {
     #[inline]
-    fn clone(&self) -> Held<T> {
+    fn clone(&self) -> Ref<T> {
         match self {
-            Held::Fixed(object) => Held::Fixed(object),
-            Held::Shared(object) => Held::Shared(object.clone()),
+            Ref::Fixed(object) => Ref::Fixed(object),
+            Ref::Shared(object) => Ref::Shared(object.clone()),
         }
     }
 }
 
-impl<T> Deref for Held<T> {
+impl<T> Deref for Ref<T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
         match self {
-            Held::Fixed(object) => object,
-            Held::Shared(object) => object,
+            Ref::Fixed(object) => object,
+            Ref::Shared(object) => object,
         }
     }
 }
 
-impl<T> Held<T> {
+impl<T> Ref<T> {
     /// To keep.
     pub(crate) fn share(&self) -> Arc<T> {
         match self {
-            Held::Fixed(object) => (*object).clone(),
-            Held::Shared(object) => object.clone(),
+            Ref::Fixed(object) => (*object).clone(),
+            Ref::Shared(object) => object.clone(),
         }
     }
 }
@@ -73,7 +73,7 @@ impl<T> Table<T> {
     pub(crate) const fn new() -> Table<T> {
         Table {
             chunks: [const { OnceLock::new() }; CHUNKS],
-            spare: Mutex::new(Spare { freed: VecDeque::new(), fresh: 0 }),
+            free: Mutex::new(FreeSlots { freed: VecDeque::new(), fresh: 0 }),
         }
     }
 
@@ -86,18 +86,18 @@ impl<T> Table<T> {
     /// Takes an object in; its handle. `None`: two million of them are there already.
     pub(crate) fn insert(&self, object: Arc<T>) -> Option<usize> {
         let index = {
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-            match spare.freed.pop_front() {
-                Some(index) if spare.freed.len() >= 64 || spare.fresh == SLOTS => index,
+            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            match free.freed.pop_front() {
+                Some(index) if free.freed.len() >= 64 || free.fresh == SLOTS => index,
                 other => {
                     if let Some(index) = other {
-                        spare.freed.push_front(index);
+                        free.freed.push_front(index);
                     }
-                    if spare.fresh == SLOTS {
+                    if free.fresh == SLOTS {
                         return None;
                     }
-                    let index = spare.fresh;
-                    spare.fresh += 1;
+                    let index = free.fresh;
+                    free.fresh += 1;
                     let chunk = (index / CHUNK + 1).ilog2();
                     self.chunks[chunk as usize].get_or_init(|| {
                         (0..CHUNK << chunk).map(|_| Slot(Mutex::new((0, None)))).collect()
@@ -137,14 +137,14 @@ impl<T> Table<T> {
             slot.0 = (generation + 1) % GENERATIONS;
             object
         };
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).freed.push_back(index);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).freed.push_back(index);
         Some(object)
     }
 
     /// How many objects there are.
     pub(crate) fn len(&self) -> usize {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        spare.fresh as usize - spare.freed.len()
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.fresh as usize - free.freed.len()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::buffer::{self, OVERHEAD, Pool};
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// How a message is sent. A ready one is a standard one: that its receive is there already is no help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Route {
 /// The peer is gone; no buffer is attached, or it has no room.
 #[inline]
 pub(crate) fn send_at_once(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     to: u32,
     tag: u64,
     mode: Mode,
@@ -87,7 +87,7 @@ fn full(needed: usize, pool: &Pool) -> Fault {
 ///
 /// # Errors
 /// No buffer is attached, or it has no room.
-fn send_buffered(comm: &Held<Comm>, to: u32, tag: u64, data: &Data) -> Result<(), Fault> {
+fn send_buffered(comm: &Ref<Comm>, to: u32, tag: u64, data: &Data) -> Result<(), Fault> {
     let Some(pool) = buffer::choose(&comm.buffer) else {
         return Err(Fault::new(
             MPI_ERR_BUFFER,

@@ -7,7 +7,7 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, Text, TextOut, out, read};
 use crate::coll;
-use crate::comm::{Agreement, Comm, Place, TAG_UB, bad_tag, get, inter, kinds};
+use crate::comm::{Agreement, Comm, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
 use crate::errhandler;
 use crate::error::Fault;
 use crate::group::{self, set::Likeness};
@@ -112,7 +112,7 @@ mpi! {
                 return Err(Fault::argument(MPI_ERR_ARG, "color", color, why));
             }
         };
-        give(newcomm, comm.split(Place { colour, key })?)
+        give(newcomm, comm.split(SplitKey { colour, key })?)
     }
 
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
@@ -143,14 +143,14 @@ mpi! {
 
     fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: Text) on comm {
         let name = comm_name.bytes_or(MPI_ERR_ARG, "comm_name")?;
-        comm.told().name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
+        comm.settings().name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
         Ok(())
     }
 
     fn MPI_Comm_get_name(comm: MPI_Comm, comm_name: TextOut<{ MPI_MAX_OBJECT_NAME }>, resultlen: Out<c_int>) {
         let name = match comm {
             MPI_COMM_NULL => b"MPI_COMM_NULL".to_vec(),
-            _ => get(comm)?.told().name.clone(),
+            _ => get(comm)?.settings().name.clone(),
         };
         out(resultlen, "resultlen", comm_name.put(&name, "comm_name")?)
     }
@@ -257,6 +257,6 @@ mpi! {
                 return Err(Fault::argument(MPI_ERR_ARG, "split_type", split_type, why));
             }
         };
-        give(newcomm, comm.split(Place { colour, key })?)
+        give(newcomm, comm.split(SplitKey { colour, key })?)
     }
 }

@@ -8,7 +8,7 @@
 //! }
 //! ```
 //! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`; a fault goes
-//! to the error handler of `comm` (now a `Held<Comm>`) if there is an `on`, and otherwise to the one for calls without an
+//! to the error handler of `comm` (now a `Ref<Comm>`) if there is an `on`, and otherwise to the one for calls without an
 //! object; its class is returned. With two names, the second is the one for large counts, and these types differ:
 //!
 //! | name | small | large | for |

@@ -58,7 +58,7 @@ mpi! {
         let Some(operation) = request::operation(request)? else { return out(flag, "flag", 1) };
         let mut arrived = operation.arrived(partition)?;
         if !arrived {
-            request::look()?;
+            request::poll()?;
             arrived = operation.arrived(partition)?;
         }
         out(flag, "flag", c_int::from(arrived))

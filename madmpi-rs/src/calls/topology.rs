@@ -9,7 +9,7 @@ use super::comm::give;
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Array, ArrayMut, Out, array, array_mut, out};
-use crate::comm::{Comm, Place};
+use crate::comm::{Comm, SplitKey};
 use crate::error::Fault;
 use crate::group::Group;
 use crate::info;
@@ -160,7 +160,7 @@ mpi! {
         let remain = array!(remain_dims[cart.dims.len() as i64])?;
         let remain: Vec<bool> = remain.iter().map(|&remains| remains != 0).collect();
         let (sub, which, within) = cart.sub(comm.rank(), &remain);
-        let new = comm.split(Place { colour: u64::from(which) + 1, key: within as c_int })?;
+        let new = comm.split(SplitKey { colour: u64::from(which) + 1, key: within as c_int })?;
         if let Some(new) = &new {
             new.set_topology(Arc::new(Topology::Cart(sub)));
         }

@@ -10,9 +10,9 @@ use super::rooted::not_in_place;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
-pub(crate) fn barrier(comm: &Held<Comm>) -> Result<Plan, Fault> {
+pub(crate) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
     match &comm.remote {
         None => Ok(Plan::Group(Recipe::new(comm, Task::Barrier))),
         Some(_) => inter::barrier(comm),
@@ -20,7 +20,7 @@ pub(crate) fn barrier(comm: &Held<Comm>) -> Result<Plan, Fault> {
 }
 
 fn gathering(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     (output, blocks): (Buffer, Blocks),
 ) -> Result<Plan, Fault> {
@@ -30,7 +30,7 @@ fn gathering(
     Ok(Plan::Group(Recipe { input, output, in_place, keeps: true, ..recipe }))
 }
 
-pub(crate) fn allgather(comm: &Held<Comm>, send: Choice, recv: Choice) -> Result<Plan, Fault> {
+pub(crate) fn allgather(comm: &Ref<Comm>, send: Choice, recv: Choice) -> Result<Plan, Fault> {
     let ranks = comm.peers().size();
     if comm.remote.is_some() {
         return inter::all(comm, repeated(send, ranks)?, spread(recv, ranks)?);
@@ -40,7 +40,7 @@ pub(crate) fn allgather(comm: &Held<Comm>, send: Choice, recv: Choice) -> Result
 
 /// `recv` describes the blocks of each rank.
 pub(crate) fn allgatherv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     recv: Vec<Elements>,
 ) -> Result<Plan, Fault> {
@@ -52,7 +52,7 @@ pub(crate) fn allgatherv(
 
 /// An exchange of each rank with each. Without `send`, the contribution is where the result goes.
 fn exchanging(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Option<(Buffer, Blocks)>,
     (output, recv): (Buffer, Blocks),
 ) -> Result<Plan, Fault> {
@@ -62,7 +62,7 @@ fn exchanging(
     Ok(Plan::Group(Recipe { input, output, in_place, keeps: true, ..recipe }))
 }
 
-pub(crate) fn alltoall(comm: &Held<Comm>, send: Choice, recv: Choice) -> Result<Plan, Fault> {
+pub(crate) fn alltoall(comm: &Ref<Comm>, send: Choice, recv: Choice) -> Result<Plan, Fault> {
     let ranks = comm.peers().size();
     if comm.remote.is_some() {
         return inter::all(comm, spread(send, ranks)?, spread(recv, ranks)?);
@@ -73,7 +73,7 @@ pub(crate) fn alltoall(comm: &Held<Comm>, send: Choice, recv: Choice) -> Result<
 
 /// `sends` and `recvs` describe the blocks of as many ranks as they are called with.
 pub(crate) fn alltoall_of(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     in_place: bool,
     sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
     recvs: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,

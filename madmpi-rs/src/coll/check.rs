@@ -11,7 +11,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{self, Choice};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::{Operation, Outcome};
 
 /// What is to be the same at all members.
@@ -74,15 +74,15 @@ fn is_on() -> bool {
 }
 
 /// An exchange of signatures under way.
-struct Exchanged {
-    comm: Held<Comm>,
+struct SignatureExchange {
+    comm: Ref<Comm>,
     pending: Pending<()>,
     own: String,
     mine: Box<[u8]>,
     all: Box<[u8]>,
 }
 
-fn start(comm: &Held<Comm>, call: &Call) -> Result<Exchanged, Fault> {
+fn start(comm: &Ref<Comm>, call: &Call) -> Result<SignatureExchange, Fault> {
     // Its collectives keep the order of the communicator's: both are called by the same thread.
     let group = comm.checking_group()?;
     let mine: Box<[u8]> = call.signature().into();
@@ -91,10 +91,10 @@ fn start(comm: &Held<Comm>, call: &Call) -> Result<Exchanged, Fault> {
     // SAFETY: the memory stays where it is, and is looked at when it is over: `Drop` waits.
     let pending =
         unsafe { group.bytes(&task, None, &raw const *mine, &raw mut *all, false).start()? };
-    Ok(Exchanged { comm: comm.clone(), pending, own: call.words(), mine, all })
+    Ok(SignatureExchange { comm: comm.clone(), pending, own: call.words(), mine, all })
 }
 
-impl Exchanged {
+impl SignatureExchange {
     fn verdict(&self) -> Result<(), Fault> {
         self.pending.wait_over()?;
         for (rank, theirs) in self.all.chunks(SIGNATURE).enumerate() {
@@ -115,14 +115,14 @@ impl Exchanged {
     }
 }
 
-impl Drop for Exchanged {
+impl Drop for SignatureExchange {
     fn drop(&mut self) {
         let _ = self.pending.wait_over();
     }
 }
 
 /// Before a blocking collective.
-pub(super) fn before(comm: &Held<Comm>, call: &Call) -> Result<(), Fault> {
+pub(super) fn before(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(());
     }
@@ -131,41 +131,41 @@ pub(super) fn before(comm: &Held<Comm>, call: &Call) -> Result<(), Fault> {
 
 /// With one that goes on: the program hears of a difference before it would wait for ever.
 pub(super) fn beside(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     call: &Call,
     operation: Arc<dyn Operation>,
 ) -> Result<Arc<dyn Operation>, Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(operation);
     }
-    let exchanged = start(comm, call)?;
-    Ok(Arc::new(Checked { exchanged, operation, verdict: OnceLock::new() }))
+    let exchange = start(comm, call)?;
+    Ok(Arc::new(CheckedOperation { exchange, operation, verdict: OnceLock::new() }))
 }
 
-struct Checked {
+struct CheckedOperation {
     operation: Arc<dyn Operation>,
-    exchanged: Exchanged,
+    exchange: SignatureExchange,
     verdict: OnceLock<Result<(), Fault>>,
 }
 
-impl Operation for Checked {
+impl Operation for CheckedOperation {
     fn awaited(&self) -> Awaited<'_> {
-        let exchange = self.exchanged.pending.awaited();
+        let exchange = self.exchange.pending.awaited();
         if !exchange.is_over() {
             return exchange;
         }
-        match self.verdict.get_or_init(|| self.exchanged.verdict()) {
+        match self.verdict.get_or_init(|| self.exchange.verdict()) {
             Ok(()) => self.operation.awaited(),
             Err(_) => Awaited::OVER,
         }
     }
 
-    fn asked(&self) {
-        self.operation.asked();
+    fn on_failed_test(&self) {
+        self.operation.on_failed_test();
     }
 
     fn outcome(&self) -> Outcome {
-        match self.verdict.get_or_init(|| self.exchanged.verdict()) {
+        match self.verdict.get_or_init(|| self.exchange.verdict()) {
             Ok(()) => self.operation.outcome(),
             Err(fault) => Outcome::failed(fault.clone()),
         }

@@ -10,20 +10,20 @@ use crate::args::{Out, out};
 use crate::attribute::Attributes;
 use crate::comm::{Comm, Parts, context};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::collective::{self, Finish};
 
 /// Where the program wants the handle.
-struct Place(Out<MPI_Comm>);
+struct HandlePlace(Out<MPI_Comm>);
 // SAFETY: the program leaves the place to the request until it is over, whatever thread completes it.
-unsafe impl Send for Place {}
+unsafe impl Send for HandlePlace {}
 
-pub(crate) fn start(comm: &Held<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
+pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
     out(newcomm, "newcomm", MPI_COMM_NULL)?;
     let attributes = Attributes::default();
     comm.attributes.copy_to(comm.handle().0, &attributes)?;
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
-    let group = comm.both()?;
+    let group = comm.union_group()?;
     let contexts = context::all()?;
     let offer = if group.rank() == 0 { contexts.offer_fresh() } else { Ok(0) };
     let mut words = match &offer {
@@ -35,7 +35,7 @@ pub(crate) fn start(comm: &Held<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Req
     let task = Task::Bcast { root: 0, len };
     // SAFETY: the memory is on the heap, and `finish` keeps it until the collective is over; nobody looks at it before.
     let pending = unsafe { group.bytes(&task, None, &[], result, false).start()? };
-    let (from, place) = (comm.share(), Place(newcomm));
+    let (from, place) = (comm.share(), HandlePlace(newcomm));
     let finish: Finish = Box::new(move || {
         let place = place;
         offer?;

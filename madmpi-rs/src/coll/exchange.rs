@@ -7,7 +7,7 @@ use newmad::raw::{Awaited, RawRequest};
 use crate::comm::Comm;
 use crate::datatype::{Data, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::{Operation, Outcome};
 
 /// Internal tags of a communicator (see `comm`): of exchanges, of messages to oneself, and of neighbours from here on.
@@ -25,14 +25,14 @@ pub(super) struct Message {
 
 /// See the module. Messages between the same two ranks and with the same tag meet in the order of the lists.
 pub(crate) struct Exchange {
-    pub(super) comm: Held<Comm>,
+    pub(super) comm: Ref<Comm>,
     pub(super) receives: Vec<Message>,
     pub(super) sends: Vec<Message>,
 }
 
 /// An exchange under way.
-struct Running {
-    comm: Held<Comm>,
+struct ExchangeOperation {
+    comm: Ref<Comm>,
     // Before the data, which they use: dropped first.
     receives: Vec<(RawRequest, Data)>,
     sends: Vec<(RawRequest, Data)>,
@@ -56,11 +56,11 @@ impl Exchange {
             sends.push((request, data));
         }
         let comm = self.comm.clone();
-        Ok(Arc::new(Running { comm, receives, sends, known: OnceLock::new() }))
+        Ok(Arc::new(ExchangeOperation { comm, receives, sends, known: OnceLock::new() }))
     }
 }
 
-impl Running {
+impl ExchangeOperation {
     fn requests(&self) -> impl Iterator<Item = &RawRequest> {
         self.receives.iter().chain(&self.sends).map(|(request, _)| request)
     }
@@ -78,7 +78,7 @@ impl Running {
     }
 }
 
-impl Operation for Running {
+impl Operation for ExchangeOperation {
     fn awaited(&self) -> Awaited<'_> {
         let pending = self.requests().find(|request| !request.is_over());
         pending.map_or(Awaited::OVER, RawRequest::awaited)

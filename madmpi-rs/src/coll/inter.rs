@@ -18,10 +18,10 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{self, Choice, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// What a rank is in a rooted collective.
-enum Part {
+enum Role {
     /// The root.
     Root,
     /// Beside the root: it does nothing, and its other arguments mean nothing.
@@ -30,13 +30,13 @@ enum Part {
     Opposite(u32),
 }
 
-fn part(comm: &Comm, root: c_int) -> Result<Part, Fault> {
+fn role(comm: &Comm, root: c_int) -> Result<Role, Fault> {
     match root {
-        MPI_ROOT => Ok(Part::Root),
-        MPI_PROC_NULL => Ok(Part::Beside),
+        MPI_ROOT => Ok(Role::Root),
+        MPI_PROC_NULL => Ok(Role::Beside),
         _ => {
             let rank = u32::try_from(root).ok().filter(|&rank| rank < comm.peers().size());
-            rank.map(Part::Opposite).ok_or_else(|| {
+            rank.map(Role::Opposite).ok_or_else(|| {
                 let why = format!(
                     "it is a rank of the other group (0 to {}), MPI_ROOT, or MPI_PROC_NULL beside the root",
                     comm.peers().size() as i64 - 1
@@ -97,7 +97,7 @@ impl Room {
 
 /// A block for, and one of, each rank of the other side.
 pub(super) fn all(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     sends: Vec<Elements>,
     receives: Vec<Elements>,
 ) -> Result<Plan, Fault> {
@@ -105,20 +105,20 @@ pub(super) fn all(
     Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
 }
 
-pub(super) fn barrier(comm: &Held<Comm>) -> Result<Plan, Fault> {
+pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
     let each = vec![Elements::none()?; comm.peers().size() as usize];
     all(comm, each.clone(), each)
 }
 
-fn one_way(comm: &Held<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
+fn one_way(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
     Plan::Exchange(Exchange { comm: comm.clone(), receives, sends })
 }
 
-pub(super) fn bcast(comm: &Held<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
-    match part(comm, root)? {
-        Part::Beside => Ok(Plan::Nothing),
-        Part::Root => Ok(one_way(comm, Vec::new(), vec![message(comm, 0, block(buffer)?)?])),
-        Part::Opposite(root) => {
+pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
+    match role(comm, root)? {
+        Role::Beside => Ok(Plan::Nothing),
+        Role::Root => Ok(one_way(comm, Vec::new(), vec![message(comm, 0, block(buffer)?)?])),
+        Role::Opposite(root) => {
             let output = buffers::one(buffer)?;
             let reads = comm.rank() == 0;
             let recipe = Recipe::new(comm, Task::Bcast { root: 0, len: output.len() });
@@ -134,18 +134,18 @@ pub(super) fn bcast(comm: &Held<Comm>, buffer: Choice, root: c_int) -> Result<Pl
 
 /// `receives` describes the blocks of as many ranks as it is called with.
 pub(super) fn gather(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     root: c_int,
     receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
-    match part(comm, root)? {
-        Part::Beside => Ok(Plan::Nothing),
-        Part::Root => {
+    match role(comm, root)? {
+        Role::Beside => Ok(Plan::Nothing),
+        Role::Root => {
             let receives = receives(comm.peers().size())?;
             Ok(one_way(comm, messages(comm, receives)?, Vec::new()))
         }
-        Part::Opposite(root) => {
+        Role::Opposite(root) => {
             Ok(one_way(comm, Vec::new(), vec![message(comm, root, block(send)?)?]))
         }
     }
@@ -153,18 +153,18 @@ pub(super) fn gather(
 
 /// `sends` describes the blocks of as many ranks as it is called with.
 pub(super) fn scatter(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     recv: Choice,
     root: c_int,
     sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
-    match part(comm, root)? {
-        Part::Beside => Ok(Plan::Nothing),
-        Part::Root => {
+    match role(comm, root)? {
+        Role::Beside => Ok(Plan::Nothing),
+        Role::Root => {
             let sends = sends(comm.peers().size())?;
             Ok(one_way(comm, Vec::new(), messages(comm, sends)?))
         }
-        Part::Opposite(root) => {
+        Role::Opposite(root) => {
             Ok(one_way(comm, vec![message(comm, root, block(recv)?)?], Vec::new()))
         }
     }
@@ -172,7 +172,7 @@ pub(super) fn scatter(
 
 /// Combines the own side's contributions in `room` of the own leader.
 fn to_leader(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     operator: Operator,
     room: &mut Room,
@@ -188,19 +188,19 @@ fn to_leader(
 }
 
 pub(super) fn reduce(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     operator: impl FnOnce() -> Result<Operator, Fault>,
     root: c_int,
 ) -> Result<Plan, Fault> {
-    match part(comm, root)? {
-        Part::Beside => Ok(Plan::Nothing),
-        Part::Root => {
+    match role(comm, root)? {
+        Role::Beside => Ok(Plan::Nothing),
+        Role::Root => {
             operator()?;
             // What comes is packed as a message of these elements is.
             Ok(one_way(comm, vec![message(comm, 0, block(recv)?)?], Vec::new()))
         }
-        Part::Opposite(root) => {
+        Role::Opposite(root) => {
             let mut room = Room::of(send)?;
             let combine = to_leader(comm, send, operator()?, &mut room)?;
             if comm.rank() != 0 {
@@ -213,10 +213,10 @@ pub(super) fn reduce(
 }
 
 /// The plans so far, what is combined here, and what the other side has.
-type Crossed = (Vec<Plan>, Room, Room);
+type Crossing = (Vec<Plan>, Room, Room);
 
 /// Combines both sides' contributions, each side's at the other's leader.
-fn crossed(comm: &Held<Comm>, send: Choice, operator: Operator) -> Result<Crossed, Fault> {
+fn crossed(comm: &Ref<Comm>, send: Choice, operator: Operator) -> Result<Crossing, Fault> {
     let (mut ours, mut theirs) = (Room::of(send)?, Room::of(send)?);
     let mut plans = vec![to_leader(comm, send, operator, &mut ours)?];
     if comm.rank() == 0 {
@@ -227,7 +227,7 @@ fn crossed(comm: &Held<Comm>, send: Choice, operator: Operator) -> Result<Crosse
 }
 
 pub(super) fn allreduce(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     operator: Operator,
 ) -> Result<Plan, Fault> {
@@ -242,7 +242,7 @@ pub(super) fn allreduce(
 }
 
 /// Unpacks by a message to oneself.
-fn to_oneself(comm: &Held<Comm>, from: Elements, into: Elements) -> Result<Plan, Fault> {
+fn to_oneself(comm: &Ref<Comm>, from: Elements, into: Elements) -> Result<Plan, Fault> {
     let process = comm.session.rank();
     let tag = comm.internal_tag(super::exchange::OWN_TAG);
     let message = |elements| Message { process, tag, elements };
@@ -251,7 +251,7 @@ fn to_oneself(comm: &Held<Comm>, from: Elements, into: Elements) -> Result<Plan,
 
 /// Both sides contribute as many elements as each side's counts say: the same sum, which `send` has. `recv` has the own ones.
 pub(super) fn reduce_scatter(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     counts: &[i64],
     operator: Operator,

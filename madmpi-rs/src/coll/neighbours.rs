@@ -13,7 +13,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::topology::{Neighbours, Topology};
 
 /// Messages to or from the neighbours that exist.
@@ -38,7 +38,7 @@ fn messages(
 
 /// `sends` and `receives` describe the blocks of as many neighbours as they are called with.
 pub(crate) fn neighbours(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
     receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {

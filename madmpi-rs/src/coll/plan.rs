@@ -10,7 +10,7 @@ use super::recipe::Recipe;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::{Operation, Outcome, collective, complete, new_operation};
 
 /// What is to be done, as often as it is started.
@@ -23,9 +23,9 @@ pub(crate) enum Plan {
 }
 
 /// Something that is over when it begins.
-struct Over;
+struct Nothing;
 
-impl Operation for Over {
+impl Operation for Nothing {
     fn awaited(&self) -> Awaited<'_> {
         Awaited::OVER
     }
@@ -45,7 +45,7 @@ impl Plan {
             Plan::Group(recipe) => recipe.start(),
             Plan::Exchange(exchange) => exchange.start(),
             Plan::Stages(stages) => Ok(stages.start()),
-            Plan::Nothing => Ok(Arc::new(Over)),
+            Plan::Nothing => Ok(Arc::new(Nothing)),
         }
     }
 }
@@ -58,7 +58,7 @@ pub(crate) struct Stages {
     room: Arc<[Box<[u8]>]>,
 }
 
-struct RunningStages {
+struct StagesOperation {
     plans: Arc<[Plan]>,
     _room: Arc<[Box<[u8]>]>,
     begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
@@ -70,7 +70,7 @@ impl Stages {
     }
 
     pub(super) fn start(&self) -> Arc<dyn Operation> {
-        let running = RunningStages {
+        let running = StagesOperation {
             plans: self.plans.clone(),
             _room: self.room.clone(),
             begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
@@ -80,7 +80,7 @@ impl Stages {
     }
 }
 
-impl RunningStages {
+impl StagesOperation {
     /// The operation that goes on, or how they all ended.
     fn current(&self) -> Result<&Arc<dyn Operation>, Outcome> {
         for (plan, begun) in self.plans.iter().zip(&self.begun) {
@@ -99,14 +99,14 @@ impl RunningStages {
     }
 }
 
-impl Operation for RunningStages {
+impl Operation for StagesOperation {
     fn awaited(&self) -> Awaited<'_> {
         self.current().map_or(Awaited::OVER, |operation| operation.awaited())
     }
 
-    fn asked(&self) {
+    fn on_failed_test(&self) {
         if let Ok(operation) = self.current() {
-            operation.asked();
+            operation.on_failed_test();
         }
     }
 
@@ -126,7 +126,7 @@ impl Operation for RunningStages {
 ///
 /// # Errors
 /// Those of the members' agreement and of the collective.
-pub(crate) fn run(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
+pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
     check::before(comm, call)?;
     match plan {
         Plan::Group(recipe) => recipe.run(),
@@ -138,7 +138,7 @@ pub(crate) fn run(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<(), Faul
 ///
 /// # Errors
 /// As [`Plan::start`].
-pub(crate) fn begin(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
+pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
     new_operation(check::beside(comm, call, plan.start()?)?)
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn begin(comm: &Held<Comm>, call: &Call, plan: Plan) -> Result<MPI_Re
 ///
 /// # Errors
 /// There are too many requests.
-pub(crate) fn prepare(comm: &Held<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
+pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
     let comm = comm.clone();
     collective::persistent(move || check::beside(&comm, &call, plan.start()?))
 }

@@ -8,13 +8,13 @@ use super::buffers::{Buffer, Memory};
 use crate::comm::Comm;
 use crate::datatype::Elements;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::Operation;
 use crate::request::collective::{Finish, operation};
 
 /// What is to be done, and with which data.
 pub(crate) struct Recipe {
-    pub(super) comm: Held<Comm>,
+    pub(super) comm: Ref<Comm>,
     pub(super) task: Task,
     pub(super) operator: Option<Operator>,
     pub(super) input: Buffer,
@@ -28,7 +28,7 @@ pub(crate) struct Recipe {
 }
 
 impl Recipe {
-    pub(super) fn new(comm: &Held<Comm>, task: Task) -> Recipe {
+    pub(super) fn new(comm: &Ref<Comm>, task: Task) -> Recipe {
         Recipe {
             comm: comm.clone(),
             task,

@@ -16,7 +16,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{self, Choice};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::op;
 
 fn operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
@@ -25,7 +25,7 @@ fn operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
 
 /// A reduction of the elements of `send`, whose result has those of `recv`.
 fn recipe(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     operator: Operator,
     task: impl FnOnce(usize) -> Task,
@@ -45,7 +45,7 @@ fn recipe(
 }
 
 pub(crate) fn reduce(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     op: MPI_Op,
     root: c_int,
@@ -69,7 +69,7 @@ pub(crate) fn reduce(
 }
 
 pub(crate) fn allreduce(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     op: MPI_Op,
 ) -> Result<Plan, Fault> {
@@ -82,7 +82,7 @@ pub(crate) fn allreduce(
 
 /// `counts` are the elements that each rank gets, as many for all if `even`; those of the buffers mean nothing.
 pub(crate) fn reduce_scatter(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     counts: &[i64],
     even: bool,
@@ -107,7 +107,7 @@ pub(crate) fn reduce_scatter(
 }
 
 pub(crate) fn scan(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     op: MPI_Op,
     inclusive: bool,

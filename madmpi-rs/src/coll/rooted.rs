@@ -12,7 +12,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// The root of a collective of one group.
 ///
@@ -32,7 +32,7 @@ pub(super) fn not_in_place(name: &str) -> Fault {
     Fault::argument(MPI_ERR_BUFFER, name, "MPI_IN_PLACE", why)
 }
 
-pub(crate) fn bcast(comm: &Held<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
+pub(crate) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
         return inter::bcast(comm, buffer, root);
     }
@@ -61,7 +61,7 @@ fn role(comm: &Comm, root: c_int, own: Choice, name: &str) -> Result<Role, Fault
 }
 
 pub(crate) fn gather(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     recv: Choice,
     root: c_int,
@@ -83,7 +83,7 @@ pub(crate) fn gather(
 
 /// `recv` describes the blocks of as many ranks as it is called with, at the root.
 pub(crate) fn gatherv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     recv: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
     root: c_int,
@@ -106,7 +106,7 @@ pub(crate) fn gatherv(
 }
 
 pub(crate) fn scatter(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: Choice,
     recv: Choice,
     root: c_int,
@@ -124,7 +124,7 @@ pub(crate) fn scatter(
 
 /// `send` describes the blocks of as many ranks as it is called with, at the root.
 pub(crate) fn scatterv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     send: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
     recv: Choice,
     root: c_int,
@@ -145,7 +145,7 @@ pub(crate) fn scatterv(
 
 /// `even`: all blocks are as long as the own one.
 fn scattering(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     Role { root, in_place, .. }: Role,
     input: Buffer,
     blocks: Option<Blocks>,

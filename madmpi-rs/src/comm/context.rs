@@ -29,10 +29,10 @@ pub(crate) struct Contexts {
     process: u32,
     /// Bits of the number.
     bits: u32,
-    known: Mutex<Known>,
+    state: Mutex<State>,
 }
 
-struct Known {
+struct State {
     /// The next number that was never given out.
     fresh: u32,
     /// Fresh ones that nobody wanted in the end.
@@ -66,11 +66,11 @@ impl Contexts {
         let bits = BITS - size.next_power_of_two().ilog2();
         let fresh = if process == 0 { 2 } else { 0 };
         let (unused, back, used) = (Vec::new(), VecDeque::new(), HashSet::from([WORLD, OWN]));
-        Contexts { process, bits, known: Mutex::new(Known { fresh, unused, back, used }) }
+        Contexts { process, bits, state: Mutex::new(State { fresh, unused, back, used }) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn all_out(&self) -> Fault {
@@ -87,8 +87,8 @@ impl Contexts {
     /// All are in use.
     pub(crate) fn offer(&self) -> Result<Offer, Fault> {
         let back = {
-            let mut known = self.known();
-            if known.back.len() > REST { known.back.pop_front() } else { None }
+            let mut state = self.state();
+            if state.back.len() > REST { state.back.pop_front() } else { None }
         };
         if let Some(context) = back {
             return Ok(Offer { context, again: true });
@@ -96,7 +96,7 @@ impl Contexts {
         match self.offer_fresh() {
             Ok(context) => Ok(Offer { context, again: false }),
             Err(fault) => {
-                let context = self.known().back.pop_front();
+                let context = self.state().back.pop_front();
                 context.map(|context| Offer { context, again: true }).ok_or(fault)
             }
         }
@@ -107,43 +107,43 @@ impl Contexts {
     /// # Errors
     /// All were.
     pub(crate) fn offer_fresh(&self) -> Result<u32, Fault> {
-        let mut known = self.known();
-        if let Some(context) = known.unused.pop() {
+        let mut state = self.state();
+        if let Some(context) = state.unused.pop() {
             return Ok(context);
         }
-        if u64::from(known.fresh) >= 1 << self.bits {
+        if u64::from(state.fresh) >= 1 << self.bits {
             return Err(self.all_out());
         }
-        known.fresh += 1;
+        state.fresh += 1;
         // In 64 bits, for a session of one has as many bits for the number as there are.
-        Ok((u64::from(self.process) << self.bits) as u32 | (known.fresh - 1))
+        Ok((u64::from(self.process) << self.bits) as u32 | (state.fresh - 1))
     }
 
     /// An offer of this process that came to nothing.
     pub(crate) fn withdraw(&self, offer: Offer) {
-        let mut known = self.known();
+        let mut state = self.state();
         if offer.again {
-            known.back.push_back(offer.context);
+            state.back.push_back(offer.context);
         } else {
-            known.unused.push(offer.context);
+            state.unused.push(offer.context);
         }
     }
 
     pub(crate) fn is_used(&self, context: u32) -> bool {
-        self.known().used.contains(&context)
+        self.state().used.contains(&context)
     }
 
     /// A communicator of this process has it from now on; whether none had it.
     pub(crate) fn take(&self, context: u32) -> bool {
-        self.known().used.insert(context)
+        self.state().used.insert(context)
     }
 
     /// The communicator is no more.
     pub(crate) fn release(&self, context: u32) {
-        let mut known = self.known();
-        known.used.remove(&context);
+        let mut state = self.state();
+        state.used.remove(&context);
         if u64::from(context) >> self.bits == u64::from(self.process) {
-            known.back.push_back(context);
+            state.back.push_back(context);
         }
     }
 }
@@ -198,6 +198,6 @@ mod tests {
         let offer = other.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         mine.take(offer.context);
         mine.release(offer.context);
-        assert!(mine.known().back.is_empty());
+        assert!(mine.state().back.is_empty());
     }
 }

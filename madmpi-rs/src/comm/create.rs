@@ -11,7 +11,7 @@ use crate::group::Group;
 
 /// Part of a split.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SplitKey {
     /// Who is together; 0: nobody.
     pub(crate) colour: u64,
     /// Their order; those of the same key are ordered as before.
@@ -65,7 +65,7 @@ impl Comm {
     ///
     /// # Errors
     /// As [`Comm::twin`].
-    pub(crate) fn split(&self, own: Place) -> Result<Option<Arc<Comm>>, Fault> {
+    pub(crate) fn split(&self, own: SplitKey) -> Result<Option<Arc<Comm>>, Fault> {
         let agreement = Agreement::of_comm(self)?;
         let contexts = context::all()?;
         loop {
@@ -129,7 +129,7 @@ impl Comm {
             (Some(_), Some(_)) => 1,
             (None, Some(first)) => u64::from(first) + 1,
         };
-        let place = Place { colour, key: rank.map_or(0, |rank| rank as i32) };
+        let place = SplitKey { colour, key: rank.map_or(0, |rank| rank as i32) };
         self.split(place)
     }
 

@@ -11,11 +11,11 @@ use crate::abi::*;
 use crate::errhandler::{self, Errhandler};
 use crate::error::{Fault, HandlesErrors};
 use crate::group::Group;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::job;
 
 /// The own side of an intercommunicator that is being made.
-struct Side<'a> {
+struct LocalSide<'a> {
     members: &'a Members,
     group: Arc<Group>,
     leader: u32,
@@ -23,11 +23,11 @@ struct Side<'a> {
 
 /// Makes it. The bridge is the leader's: an error of its is one for all of the side.
 fn join(
-    side: Side<'_>,
+    side: LocalSide<'_>,
     bridge: Result<Option<Bridge>, Fault>,
     errhandler: Errhandler,
 ) -> Result<Arc<Comm>, Fault> {
-    let Side { members, group, leader } = side;
+    let LocalSide { members, group, leader } = side;
     let mut agreement =
         Agreement { local: members, leader, bridge: None, second: false, two: true };
     let own = group.process(leader).unwrap_or_default();
@@ -120,7 +120,7 @@ pub(crate) fn under<T>(
 pub(crate) fn create(
     local: &Comm,
     leader: u32,
-    peer: impl FnOnce() -> Result<(Held<Comm>, u32), Fault>,
+    peer: impl FnOnce() -> Result<(Ref<Comm>, u32), Fault>,
     tag: c_int,
 ) -> Result<Arc<Comm>, Fault> {
     let bridge = || {
@@ -131,7 +131,7 @@ pub(crate) fn create(
         let (session, tag) = (peer.session.clone(), peer.internal_tag_of(tag));
         Ok(Some(Bridge { session, remote, tag }))
     };
-    let side = Side { members: local.coll_group()?, group: local.group.clone(), leader };
+    let side = LocalSide { members: local.coll_group()?, group: local.group.clone(), leader };
     join(side, bridge(), local.errhandler())
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn from_groups(
         Ok(Some(Bridge { session, remote, tag }))
     };
     let bridge = bridge();
-    join(Side { members: &members, group: group.clone(), leader }, bridge, errhandler)
+    join(LocalSide { members: &members, group: group.clone(), leader }, bridge, errhandler)
 }
 
 #[cfg(test)]

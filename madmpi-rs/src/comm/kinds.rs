@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
 use super::Comm;
-use super::create::Place;
+use super::create::SplitKey;
 use crate::abi::*;
 use crate::error::Fault;
 use crate::{info, job};
@@ -50,7 +50,7 @@ pub(crate) fn unguided(
     info: MPI_Info,
 ) -> Result<Option<Arc<Comm>>, Fault> {
     info::check(info)?;
-    let Some(part) = comm.split(Place { colour: memory(), key })? else { return Ok(None) };
+    let Some(part) = comm.split(SplitKey { colour: memory(), key })? else { return Ok(None) };
     if part.group.size() == comm.group.size() {
         part.free()?;
         return Ok(None);

@@ -29,12 +29,12 @@ use crate::errhandler;
 use crate::errhandler::Errhandler;
 use crate::error::{Fault, HandlesErrors};
 use crate::group::Group;
-use crate::handle::{Held, Table};
+use crate::handle::{Ref, Table};
 use crate::job;
 use crate::topology::Topology;
 
 pub(crate) use agreement::Agreement;
-pub(crate) use create::Place;
+pub(crate) use create::SplitKey;
 
 static COMMS: Table<Comm> = Table::new();
 
@@ -56,17 +56,17 @@ pub(crate) struct Comm {
     pub(crate) remote: Option<Arc<Group>>,
     rank: u32,
     pub(crate) attributes: Attributes,
-    told: Mutex<Told>,
+    settings: Mutex<Settings>,
     topology: OnceLock<Arc<Topology>>,
     pub(crate) buffer: Buffer,
     collectives: OnceLock<newmad::coll::Group>,
-    both: OnceLock<newmad::coll::Group>,
+    union: OnceLock<newmad::coll::Group>,
     checking: OnceLock<newmad::coll::Group>,
     making: Mutex<()>,
 }
 
 /// What the program says of a communicator.
-pub(crate) struct Told {
+pub(crate) struct Settings {
     pub(crate) errhandler: Errhandler,
     pub(crate) name: Vec<u8>,
 }
@@ -96,11 +96,11 @@ pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
 }
 
 #[inline]
-fn predefined(comm: MPI_Comm) -> Option<Held<Comm>> {
+fn predefined(comm: MPI_Comm) -> Option<Ref<Comm>> {
     let [world, own] = PREDEFINED.get().filter(|_| job::is_world_up())?;
     match comm {
-        MPI_COMM_WORLD => Some(Held::Fixed(world)),
-        MPI_COMM_SELF => Some(Held::Fixed(own)),
+        MPI_COMM_WORLD => Some(Ref::Fixed(world)),
+        MPI_COMM_SELF => Some(Ref::Fixed(own)),
         _ => None,
     }
 }
@@ -124,11 +124,11 @@ pub(crate) fn predefined_group(number: usize) -> Result<&'static Arc<Group>, Fau
 /// # Errors
 /// None.
 #[inline]
-pub(crate) fn get(comm: MPI_Comm) -> Result<Held<Comm>, Fault> {
+pub(crate) fn get(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
     if let Some(comm) = predefined(comm) {
         return Ok(comm);
     }
-    COMMS.get(comm.0).map(Held::Shared).ok_or_else(|| bad(comm))
+    COMMS.get(comm.0).map(Ref::Shared).ok_or_else(|| bad(comm))
 }
 
 /// How many the program has.
@@ -170,7 +170,7 @@ impl Comm {
         };
         let parts = Parts { context, group, remote: None, errhandler: Errhandler::Fatal };
         let comm = Comm::of(session, parts)?;
-        comm.told().name = name.into();
+        comm.settings().name = name.into();
         let _ = comm.handle.set(handle);
         Ok(Arc::new(comm))
     }
@@ -187,11 +187,11 @@ impl Comm {
             remote,
             rank,
             attributes: Attributes::default(),
-            told: Mutex::new(Told { errhandler, name: Vec::new() }),
+            settings: Mutex::new(Settings { errhandler, name: Vec::new() }),
             topology: OnceLock::new(),
             buffer: Buffer::new(),
             collectives: OnceLock::new(),
-            both: OnceLock::new(),
+            union: OnceLock::new(),
             checking: OnceLock::new(),
             making: Mutex::new(()),
         })
@@ -234,16 +234,16 @@ impl Comm {
         self.handle.get().copied().unwrap_or(MPI_COMM_NULL)
     }
 
-    pub(crate) fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn errhandler(&self) -> Errhandler {
-        self.told().errhandler.clone()
+        self.settings().errhandler.clone()
     }
 
     pub(crate) fn set_errhandler(&self, handler: Errhandler) {
-        let old = std::mem::replace(&mut self.told().errhandler, handler);
+        let old = std::mem::replace(&mut self.settings().errhandler, handler);
         drop(old); // not under the lock
     }
 
@@ -273,9 +273,9 @@ impl Comm {
     ///
     /// # Errors
     /// As [`Comm::coll_group`].
-    pub(crate) fn both(&self) -> Result<&newmad::coll::Group, Fault> {
+    pub(crate) fn union_group(&self) -> Result<&newmad::coll::Group, Fault> {
         let Some(remote) = &self.remote else { return self.coll_group() };
-        self.members(&self.both, 1, || {
+        self.members(&self.union, 1, || {
             let mut sides = [self.group.members(), remote.members()];
             sides.sort_by_key(|side| side.first().copied());
             sides.concat()
@@ -308,7 +308,7 @@ impl Comm {
     }
 
     /// Ids of groups for collectives that belong to this communicator alone. 0 is that of [`Comm::coll_group`], 1 that of
-    /// [`Comm::both`], 2 that of [`Comm::checking_group`].
+    /// [`Comm::union_group`], 2 that of [`Comm::checking_group`].
     pub(crate) fn collectives_id(&self, number: u8) -> u64 {
         u64::from(self.context) << 8 | u64::from(number)
     }
@@ -408,7 +408,7 @@ impl Drop for Comm {
         // The groups first: who gets the context next makes some of its own.
         self.collectives.take();
         self.checking.take();
-        self.both.take();
+        self.union.take();
         if let Ok(contexts) = context::all() {
             contexts.release(self.context);
         }

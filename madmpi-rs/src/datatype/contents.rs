@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::shape::{Made, Shape};
+use super::shape::{Recipe, Shape};
 use super::{Datatype, insert, remove};
 use crate::abi::*;
 use crate::error::Fault;
 
 /// # Errors
 /// There are large counts, and the function has no place for them.
-pub(crate) fn no_counts(made: &Made, other: &str) -> Result<(), Fault> {
+pub(crate) fn no_counts(made: &Recipe, other: &str) -> Result<(), Fault> {
     if made.counts.is_empty() {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) fn handles(types: &[Arc<Shape>]) -> Result<Vec<MPI_Datatype>, Fault> 
 
 /// # Errors
 /// It is one of the standard's own types.
-pub(crate) fn derived(made: &Made) -> Result<(), Fault> {
+pub(crate) fn derived(made: &Recipe) -> Result<(), Fault> {
     if made.combiner != MPI_COMBINER_NAMED {
         return Ok(());
     }

@@ -42,11 +42,11 @@ pub(crate) enum Data {
     /// Pieces, the first ones first, that are `len` bytes together.
     Pieces { list: Box<[libc::iovec]>, len: usize },
     /// To be packed before they are sent, and unpacked after they came.
-    Packed(Box<Packed>),
+    Packed(Box<PackedCopy>),
 }
 
 /// Data that travel as a copy.
-pub(crate) struct Packed {
+pub(crate) struct PackedCopy {
     room: Box<[MaybeUninit<u8>]>,
     at: *mut u8,
     count: usize,
@@ -118,7 +118,7 @@ impl Data {
             }
             room.resize_with(len, MaybeUninit::uninit);
             let room = room.into_boxed_slice();
-            return Ok(Data::Packed(Box::new(Packed { room, at, count, shape: shape.clone() })));
+            return Ok(Data::Packed(Box::new(PackedCopy { room, at, count, shape: shape.clone() })));
         }
         let mut list: Vec<libc::iovec> = Vec::with_capacity(pieces);
         flat.strips(count, shape.extent, len, |strip| {
@@ -169,7 +169,7 @@ impl Data {
     #[inline]
     pub(crate) unsafe fn pack(&mut self) {
         if let Data::Packed(packed) = self {
-            let Packed { room, at, count, shape } = &mut **packed;
+            let PackedCopy { room, at, count, shape } = &mut **packed;
             // SAFETY: the room has their size; the caller's promise.
             unsafe { copy::pack(shape, *at, *count, room.as_mut_ptr().cast()) };
         }
@@ -182,7 +182,7 @@ impl Data {
     #[inline]
     pub(crate) unsafe fn unpack(&self, bytes: usize) {
         if let Data::Packed(packed) = self {
-            let Packed { room, at, count, shape } = &**packed;
+            let PackedCopy { room, at, count, shape } = &**packed;
             // SAFETY: not more than there are; the caller's promise.
             unsafe {
                 copy::unpack(shape, room.as_ptr().cast(), bytes.min(room.len()), *at, *count)

@@ -7,7 +7,7 @@ use super::get;
 use super::object::Datatype;
 use crate::abi::*;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// A choice buffer: an address, with the count and the datatype that the same call gives for it.
 ///
@@ -25,7 +25,7 @@ pub(crate) struct Choice {
 pub(crate) struct Elements {
     at: usize,
     pub(crate) count: i64,
-    pub(crate) datatype: Held<Datatype>,
+    pub(crate) datatype: Ref<Datatype>,
 }
 
 /// The choice buffer that an entry point has as three of its arguments.

@@ -11,7 +11,7 @@ use crate::error::Fault;
 
 /// How the numbers that elements consist of are converted.
 #[derive(Clone, Copy)]
-enum Way {
+enum Conversion {
     /// Bytes turned round.
     Turn,
     /// To fewer bytes, and back with copies of the sign.
@@ -23,16 +23,16 @@ enum Way {
 }
 
 /// The numbers of an element: how they are converted, how long they are here and there.
-fn numbers(row: &Row) -> (Way, usize, usize) {
-    let (way, parts) = match row.basic {
-        Basic::LongDouble => (Way::Long, 1),
-        Basic::ComplexLongDouble => (Way::Long, 2),
-        Basic::Complex(_) => (Way::Turn, 2),
-        Basic::Signed(_) if row.external < row.size => (Way::Signed, 1),
-        _ if row.external < row.size => (Way::Unsigned, 1),
-        _ => (Way::Turn, 1),
+fn numbers(row: &Row) -> (Conversion, usize, usize) {
+    let (conversion, parts) = match row.basic {
+        Basic::LongDouble => (Conversion::Long, 1),
+        Basic::ComplexLongDouble => (Conversion::Long, 2),
+        Basic::Complex(_) => (Conversion::Turn, 2),
+        Basic::Signed(_) if row.external < row.size => (Conversion::Signed, 1),
+        _ if row.external < row.size => (Conversion::Unsigned, 1),
+        _ => (Conversion::Turn, 1),
     };
-    (way, row.size / parts, row.external / parts)
+    (conversion, row.size / parts, row.external / parts)
 }
 
 #[cold]
@@ -45,7 +45,7 @@ fn overflow(row: &Row) -> Fault {
 }
 
 /// One number from here to there: `there` has its length.
-fn export(way: Way, here: &[u8], there: &mut [u8], row: &Row) -> Result<(), Fault> {
+fn export(conversion: Conversion, here: &[u8], there: &mut [u8], row: &Row) -> Result<(), Fault> {
     let len = there.len();
     let turn = |bytes: &[u8], there: &mut [u8]| {
         there.iter_mut().zip(bytes.iter().rev()).for_each(|(to, from)| *to = *from);
@@ -54,36 +54,36 @@ fn export(way: Way, here: &[u8], there: &mut [u8], row: &Row) -> Result<(), Faul
         there.copy_from_slice(&here[here.len() - len..]);
         return Ok(());
     }
-    match way {
-        Way::Turn => turn(here, there),
-        Way::Signed | Way::Unsigned => {
-            let negative = matches!(way, Way::Signed) && here[len - 1] & 0x80 != 0;
+    match conversion {
+        Conversion::Turn => turn(here, there),
+        Conversion::Signed | Conversion::Unsigned => {
+            let negative = matches!(conversion, Conversion::Signed) && here[len - 1] & 0x80 != 0;
             if here[len..].iter().any(|&byte| byte != if negative { 0xff } else { 0 }) {
                 return Err(overflow(row));
             }
             turn(&here[..len], there);
         }
-        Way::Long => turn(&quad(here).to_le_bytes(), there),
+        Conversion::Long => turn(&quad(here).to_le_bytes(), there),
     }
     Ok(())
 }
 
 /// One number from there to here.
-fn import(way: Way, there: &[u8], here: &mut [u8]) {
+fn import(conversion: Conversion, there: &[u8], here: &mut [u8]) {
     let len = there.len();
     if cfg!(target_endian = "big") {
         let at = here.len() - len;
         here[at..].copy_from_slice(there);
         return;
     }
-    if let Way::Long = way {
+    if let Conversion::Long = conversion {
         let mut bytes = [0; 16];
         bytes.copy_from_slice(there);
         extended(u128::from_be_bytes(bytes), here);
         return;
     }
     here.iter_mut().zip(there.iter().rev()).for_each(|(to, from)| *to = *from);
-    let negative = matches!(way, Way::Signed) && there[0] & 0x80 != 0;
+    let negative = matches!(conversion, Conversion::Signed) && there[0] & 0x80 != 0;
     here[len..].fill(if negative { 0xff } else { 0 });
 }
 
@@ -150,14 +150,14 @@ pub(crate) fn size(count: i64, shape: &Shape) -> Result<usize, Fault> {
 }
 
 /// Shows every number of `count` elements in order: where it is, how it is converted, its length there.
-fn each(shape: &Shape, count: usize, mut show: impl FnMut(isize, &Row, (Way, usize, usize))) {
+fn each(shape: &Shape, count: usize, mut show: impl FnMut(isize, &Row, (Conversion, usize, usize))) {
     shape.part.typed().strips(count, shape.extent, usize::MAX, |strip| {
         let Some(row) = ROWS.get(usize::from(strip.kind)) else { return };
-        let (way, here, there) = numbers(row);
+        let (conversion, here, there) = numbers(row);
         for index in 0..strip.count {
             let begin = strip.at.wrapping_add(strip.stride.wrapping_mul(index as isize));
             for at in (0..strip.len).step_by(here) {
-                show(begin.wrapping_add(at as isize), row, (way, here, there));
+                show(begin.wrapping_add(at as isize), row, (conversion, here, there));
             }
         }
     });
@@ -172,7 +172,7 @@ pub(crate) unsafe fn pack(
     to: *mut u8,
 ) -> Result<(), Fault> {
     let (mut to, mut result) = (to, Ok(()));
-    each(shape, count, |at, row, (way, here, there)| {
+    each(shape, count, |at, row, (conversion, here, there)| {
         // SAFETY: the caller's promise.
         let (from, into) = unsafe {
             (
@@ -180,7 +180,7 @@ pub(crate) unsafe fn pack(
                 std::slice::from_raw_parts_mut(to, there),
             )
         };
-        if let Err(fault) = export(way, from, into, row)
+        if let Err(fault) = export(conversion, from, into, row)
             && result.is_ok()
         {
             result = Err(fault);
@@ -194,7 +194,7 @@ pub(crate) unsafe fn pack(
 /// The elements are writable; `from` has them in `external32`.
 pub(crate) unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
     let mut from = from;
-    each(shape, count, |at, _, (way, here, there)| {
+    each(shape, count, |at, _, (conversion, here, there)| {
         // SAFETY: the caller's promise.
         let (bytes, into) = unsafe {
             (
@@ -202,7 +202,7 @@ pub(crate) unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: 
                 std::slice::from_raw_parts_mut(to.wrapping_offset(at), here),
             )
         };
-        import(way, bytes, into);
+        import(conversion, bytes, into);
         from = from.wrapping_add(there);
     });
 }

@@ -19,7 +19,7 @@ pub(crate) mod data;
 mod elements;
 pub(crate) mod external;
 mod flat;
-pub(crate) mod matching;
+pub(crate) mod match_size;
 mod named;
 mod object;
 pub(crate) mod packing;
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use crate::abi::*;
 use crate::error::Fault;
-use crate::handle::{Held, Table};
+use crate::handle::{Ref, Table};
 
 pub(crate) use data::Data;
 pub(crate) use elements::{Choice, Elements, choice};
@@ -46,10 +46,10 @@ static TYPES: Table<Datatype> = Table::new();
 /// # Errors
 /// None.
 #[inline]
-pub(crate) fn get(datatype: MPI_Datatype) -> Result<Held<Datatype>, Fault> {
+pub(crate) fn get(datatype: MPI_Datatype) -> Result<Ref<Datatype>, Fault> {
     match named::get(datatype) {
-        Some(datatype) => Ok(Held::Fixed(datatype)),
-        None => TYPES.get(datatype.0).map(Held::Shared).ok_or_else(|| bad(datatype)),
+        Some(datatype) => Ok(Ref::Fixed(datatype)),
+        None => TYPES.get(datatype.0).map(Ref::Shared).ok_or_else(|| bad(datatype)),
     }
 }
 

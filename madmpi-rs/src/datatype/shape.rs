@@ -20,7 +20,7 @@ use crate::error::Fault;
 /// What a datatype is.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    pub(crate) made: Made,
+    pub(crate) made: Recipe,
     pub(crate) part: Part,
     pub(crate) lb: isize,
     pub(crate) extent: isize,
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
 
 /// How a type was made, as `MPI_Type_get_contents` tells it.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct Recipe {
     pub(crate) combiner: c_int,
     pub(crate) integers: Vec<c_int>,
     pub(crate) addresses: Vec<MPI_Aint>,
@@ -296,7 +296,7 @@ impl Join {
 }
 
 impl Shape {
-    pub(crate) fn new(made: Made, mut part: Part) -> Result<Arc<Shape>, Fault> {
+    pub(crate) fn new(made: Recipe, mut part: Part) -> Result<Arc<Shape>, Fault> {
         let (lb, ub) = part.bounds()?;
         part.padded = part.data.map(|_| (lb, ub));
         let extent = ub.checked_sub(lb).ok_or_else(too_large)?;
@@ -321,25 +321,25 @@ impl Drop for Shape {
     }
 }
 
-impl Made {
+impl Recipe {
     /// Begins: by that function, for large counts or not.
-    pub(crate) fn by(combiner: c_int, large: bool) -> Made {
-        Made { combiner, large, ..Made::default() }
+    pub(crate) fn by(combiner: c_int, large: bool) -> Recipe {
+        Recipe { combiner, large, ..Recipe::default() }
     }
 
     /// An argument that is always an `int`.
-    pub(crate) fn integer(mut self, value: c_int) -> Made {
+    pub(crate) fn integer(mut self, value: c_int) -> Recipe {
         self.integers.push(value);
         self
     }
 
-    pub(crate) fn integers(mut self, values: &[c_int]) -> Made {
+    pub(crate) fn integers(mut self, values: &[c_int]) -> Recipe {
         self.integers.extend_from_slice(values);
         self
     }
 
     /// A count: an `int`, or one of the large counts.
-    pub(crate) fn number(mut self, value: i64) -> Made {
+    pub(crate) fn number(mut self, value: i64) -> Recipe {
         if self.large {
             self.counts.push(value);
         } else {
@@ -348,12 +348,12 @@ impl Made {
         self
     }
 
-    pub(crate) fn numbers(self, values: impl IntoIterator<Item = i64>) -> Made {
-        values.into_iter().fold(self, Made::number)
+    pub(crate) fn numbers(self, values: impl IntoIterator<Item = i64>) -> Recipe {
+        values.into_iter().fold(self, Recipe::number)
     }
 
     /// A displacement in bytes: an address, or one of the large counts.
-    pub(crate) fn address(mut self, value: i64) -> Made {
+    pub(crate) fn address(mut self, value: i64) -> Recipe {
         if self.large {
             self.counts.push(value);
         } else {
@@ -362,11 +362,11 @@ impl Made {
         self
     }
 
-    pub(crate) fn addresses(self, values: impl IntoIterator<Item = i64>) -> Made {
-        values.into_iter().fold(self, Made::address)
+    pub(crate) fn addresses(self, values: impl IntoIterator<Item = i64>) -> Recipe {
+        values.into_iter().fold(self, Recipe::address)
     }
 
-    pub(crate) fn of(mut self, shape: &Arc<Shape>) -> Made {
+    pub(crate) fn of(mut self, shape: &Arc<Shape>) -> Recipe {
         self.types.push(shape.clone());
         self
     }

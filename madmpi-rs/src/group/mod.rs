@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::abi::*;
 use crate::error::Fault;
-use crate::handle::{Held, Table};
+use crate::handle::{Ref, Table};
 
 static GROUPS: Table<Group> = Table::new();
 
@@ -61,11 +61,11 @@ fn empty() -> &'static Arc<Group> {
 ///
 /// # Errors
 /// None.
-pub(crate) fn get(group: MPI_Group) -> Result<Held<Group>, Fault> {
+pub(crate) fn get(group: MPI_Group) -> Result<Ref<Group>, Fault> {
     if group == MPI_GROUP_EMPTY {
-        return Ok(Held::Fixed(empty()));
+        return Ok(Ref::Fixed(empty()));
     }
-    GROUPS.get(group.0).map(Held::Shared).ok_or_else(|| {
+    GROUPS.get(group.0).map(Ref::Shared).ok_or_else(|| {
         let why = match group {
             MPI_GROUP_NULL => "MPI_GROUP_NULL is no group",
             _ => "it is not a group, or was freed",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
 use crate::error::Fault;
-use crate::handle::{Held, Table};
+use crate::handle::{Ref, Table};
 
 pub(crate) use entries::Entries;
 
@@ -27,12 +27,12 @@ impl Info {
 ///
 /// # Errors
 /// None.
-pub(crate) fn get(info: MPI_Info) -> Result<Held<Info>, Fault> {
+pub(crate) fn get(info: MPI_Info) -> Result<Ref<Info>, Fault> {
     if info == MPI_INFO_ENV {
         let entries = env::entries(&env::arguments());
-        return Ok(Held::Shared(Arc::new(Info(Mutex::new(entries)))));
+        return Ok(Ref::Shared(Arc::new(Info(Mutex::new(entries)))));
     }
-    INFOS.get(info.0).map(Held::Shared).ok_or_else(|| bad(info))
+    INFOS.get(info.0).map(Ref::Shared).ok_or_else(|| bad(info))
 }
 
 #[cold]
@@ -46,7 +46,7 @@ fn bad(info: MPI_Info) -> Fault {
 }
 
 /// An object that may be changed.
-pub(crate) fn own(info: MPI_Info) -> Result<Held<Info>, Fault> {
+pub(crate) fn own(info: MPI_Info) -> Result<Ref<Info>, Fault> {
     if info == MPI_INFO_ENV { Err(bad(info)) } else { get(info) }
 }
 

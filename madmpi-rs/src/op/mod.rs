@@ -28,7 +28,7 @@ use newmad::coll::Operator;
 use crate::abi::*;
 use crate::datatype::Datatype;
 use crate::error::Fault;
-use crate::handle::{Held, Table};
+use crate::handle::{Ref, Table};
 use predefined::Predefined;
 use user::User;
 
@@ -62,7 +62,7 @@ fn bad(op: MPI_Op) -> Fault {
 ///
 /// # Errors
 /// The operator does not take elements of the type.
-pub(crate) fn operator(op: &Op, datatype: &Held<Datatype>) -> Result<Operator, Fault> {
+pub(crate) fn operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fault> {
     match op {
         Op::Predefined(predefined) => {
             Ok(Operator::new(datatype.size, true, predefined.kernel(datatype)?))

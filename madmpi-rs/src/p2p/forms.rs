@@ -7,14 +7,14 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Choice;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::message::{Mode, Route, send_at_once};
-use crate::request::{Again, NOBODY, Outcome, SENT, Template, new_message, new_persistent};
+use crate::request::{Restart, PROC_NULL, Outcome, SENT, Template, new_message, new_persistent};
 
 /// Sends; returns when the elements are the program's again.
 #[inline]
 pub(crate) fn send(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     dest: c_int,
     tag: c_int,
@@ -33,14 +33,14 @@ pub(crate) fn send(
 /// Begins to send.
 #[inline]
 pub(crate) fn isend(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     dest: c_int,
     tag: c_int,
     mode: Mode,
 ) -> Result<MPI_Request, Fault> {
     let data = choice.elements()?.outgoing()?;
-    let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(NOBODY) };
+    let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(PROC_NULL) };
     if send_at_once(comm, to, tag, mode, &data)? {
         return Ok(SENT);
     }
@@ -53,7 +53,7 @@ pub(crate) fn isend(
 /// Receives.
 #[inline]
 pub(crate) fn recv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     source: c_int,
     tag: c_int,
@@ -72,13 +72,13 @@ pub(crate) fn recv(
 /// Begins to receive.
 #[inline]
 pub(crate) fn irecv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     source: c_int,
     tag: c_int,
 ) -> Result<MPI_Request, Fault> {
     let data = choice.elements()?.data()?;
-    let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(NOBODY) };
+    let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
     // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
     new_message(comm, data, true, |place, memory| unsafe {
         Route::From(from, tag).submit(&comm.session, place, memory)
@@ -87,7 +87,7 @@ pub(crate) fn irecv(
 
 /// Makes a persistent request for a send.
 pub(crate) fn send_init(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     dest: c_int,
     tag: c_int,
@@ -99,7 +99,7 @@ pub(crate) fn send_init(
 
 /// Makes a persistent request for a receive.
 pub(crate) fn recv_init(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     source: c_int,
     tag: c_int,
@@ -109,7 +109,7 @@ pub(crate) fn recv_init(
 }
 
 fn persistent(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     choice: Choice,
     route: Option<Route>,
 ) -> Result<MPI_Request, Fault> {
@@ -117,7 +117,7 @@ fn persistent(
     // Faults of the elements belong to this call, not to each start.
     elements.data()?;
     new_persistent(match route {
-        Some(route) => Again::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
-        None => Again::Nobody,
+        Some(route) => Restart::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
+        None => Restart::Nobody,
     })
 }

@@ -7,19 +7,19 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Choice;
 use crate::error::Fault;
-use crate::handle::{Held, Table};
-use crate::request::{self, NOBODY};
+use crate::handle::{Ref, Table};
+use crate::request::{self, PROC_NULL};
 
-static MESSAGES: Table<Matched> = Table::new();
+static MESSAGES: Table<MatchedMessage> = Table::new();
 
 /// A message that a probe has matched: no other receive gets it.
-struct Matched {
+struct MatchedMessage {
     message: Mutex<Option<newmad::Message>>,
-    comm: Held<Comm>,
+    comm: Ref<Comm>,
 }
 
-fn matched(comm: &Held<Comm>, message: newmad::Message) -> Result<MPI_Message, Fault> {
-    let matched = Matched { message: Mutex::new(Some(message)), comm: comm.clone() };
+fn matched(comm: &Ref<Comm>, message: newmad::Message) -> Result<MPI_Message, Fault> {
+    let matched = MatchedMessage { message: Mutex::new(Some(message)), comm: comm.clone() };
     let handle = MESSAGES.insert(Arc::new(matched));
     // A message that is dropped goes back where it was.
     handle
@@ -28,7 +28,7 @@ fn matched(comm: &Held<Comm>, message: newmad::Message) -> Result<MPI_Message, F
 }
 
 /// Takes a matched message, with its communicator. `None`: a message from `MPI_PROC_NULL`.
-fn take(handle: MPI_Message) -> Result<Option<(newmad::Message, Held<Comm>)>, Fault> {
+fn take(handle: MPI_Message) -> Result<Option<(newmad::Message, Ref<Comm>)>, Fault> {
     if handle == MPI_MESSAGE_NO_PROC {
         return Ok(None);
     }
@@ -57,7 +57,7 @@ pub(crate) fn on<T>(
 }
 
 /// Waits for a message that could be received.
-pub(crate) fn probe(comm: &Held<Comm>, source: c_int, tag: c_int) -> Result<MPI_Status, Fault> {
+pub(crate) fn probe(comm: &Ref<Comm>, source: c_int, tag: c_int) -> Result<MPI_Status, Fault> {
     Ok(match comm.origin(source, tag)? {
         Some((from, tag)) => comm.status(comm.session.probe(from, tag)?),
         None => MPI_Status::NO_PROC,
@@ -66,7 +66,7 @@ pub(crate) fn probe(comm: &Held<Comm>, source: c_int, tag: c_int) -> Result<MPI_
 
 /// Looks for a message that could be received.
 pub(crate) fn iprobe(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<MPI_Status>, Fault> {
@@ -78,7 +78,7 @@ pub(crate) fn iprobe(
 
 /// Waits for a message, and matches it.
 pub(crate) fn mprobe(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     source: c_int,
     tag: c_int,
 ) -> Result<(MPI_Message, MPI_Status), Fault> {
@@ -94,7 +94,7 @@ pub(crate) fn mprobe(
 
 /// Looks for a message, and matches it if there is one.
 pub(crate) fn improbe(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     source: c_int,
     tag: c_int,
 ) -> Result<Option<(MPI_Message, MPI_Status)>, Fault> {
@@ -115,7 +115,7 @@ pub(crate) fn imrecv(
     let data = choice.elements()?.data()?;
     let found = take(message)?;
     taken()?;
-    let Some((message, comm)) = found else { return Ok(NOBODY) };
+    let Some((message, comm)) = found else { return Ok(PROC_NULL) };
     // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
     request::new_message(&comm, data, true, |place, into| unsafe {
         place.recv_message(message, into)

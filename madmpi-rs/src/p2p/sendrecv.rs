@@ -10,9 +10,9 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::message::gathered;
-use crate::request::{self, NOBODY, Operation, Outcome, new_operation};
+use crate::request::{self, PROC_NULL, Operation, Outcome, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
 pub(crate) type Outward = (Choice, c_int, c_int);
@@ -21,7 +21,7 @@ pub(crate) type Inward = (Choice, c_int, c_int);
 
 /// A message out and one in, under way.
 struct SendRecv {
-    comm: Held<Comm>,
+    comm: Ref<Comm>,
     /// Dropped before the data, whose memory it uses.
     out: Option<RawRequest>,
     inward: Option<RawRequest>,
@@ -60,7 +60,7 @@ impl Operation for SendRecv {
 
 /// Begins both. With a `copy`, the elements to be sent are in it.
 fn begin(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (sent, dest, sendtag): (Data, c_int, c_int),
     (received, source, recvtag): Inward,
     copy: Option<Box<[u8]>>,
@@ -98,7 +98,7 @@ fn copied(buffer: Choice) -> Result<(Data, Box<[u8]>), Fault> {
 
 /// The blocking form.
 pub(crate) fn sendrecv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (sent, dest, sendtag): Outward,
     (received, source, recvtag): Inward,
 ) -> Result<Outcome, Fault> {
@@ -119,7 +119,7 @@ pub(crate) fn sendrecv(
 
 /// The blocking form with one buffer.
 pub(crate) fn sendrecv_replace(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     buffer: Choice,
     (dest, sendtag): (c_int, c_int),
     (source, recvtag): (c_int, c_int),
@@ -134,7 +134,7 @@ pub(crate) fn sendrecv_replace(
 
 /// The form with a request.
 pub(crate) fn isendrecv(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     (sent, dest, sendtag): Outward,
     inward: Inward,
 ) -> Result<MPI_Request, Fault> {
@@ -144,7 +144,7 @@ pub(crate) fn isendrecv(
 
 /// The form with a request and one buffer.
 pub(crate) fn isendrecv_replace(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     buffer: Choice,
     (dest, sendtag): (c_int, c_int),
     (source, recvtag): (c_int, c_int),
@@ -155,7 +155,7 @@ pub(crate) fn isendrecv_replace(
 
 fn request(both: SendRecv) -> Result<MPI_Request, Fault> {
     match (&both.out, &both.inward) {
-        (None, None) => Ok(NOBODY),
+        (None, None) => Ok(PROC_NULL),
         _ => new_operation(Arc::new(both)),
     }
 }

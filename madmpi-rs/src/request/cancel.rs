@@ -3,8 +3,8 @@
 use super::orphans;
 use super::outcome::Outcome;
 use super::state::Work;
-use super::table::{self, NOBODY, SENT};
-use super::take::{Found, take_from};
+use super::table::{self, PROC_NULL, SENT};
+use super::take::{Taken, take_from};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -13,7 +13,7 @@ use crate::error::Fault;
 /// # Errors
 /// The request cannot be cancelled, or was not started.
 pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
-    if matches!(request, SENT | NOBODY) {
+    if matches!(request, SENT | PROC_NULL) {
         return Ok(());
     }
     let locked = table::get(request)?;
@@ -39,7 +39,7 @@ pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
 /// # Errors
 /// The handle stands for none; the fault of a request that is over, which is gone then too (the second value).
 pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
-    if matches!(request, SENT | NOBODY) {
+    if matches!(request, SENT | PROC_NULL) {
         return Ok(None);
     }
     let mut locked = table::get(request)?;
@@ -49,11 +49,11 @@ pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
     }
     locked.freed = true;
     Ok(match take_from(locked)? {
-        Found::Pending => {
+        Taken::Pending => {
             orphans::add(request);
             None
         }
-        Found::Over { outcome: Outcome { fault, .. }, .. } => fault,
-        Found::Inactive => None,
+        Taken::Over { outcome: Outcome { fault, .. }, .. } => fault,
+        Taken::Inactive => None,
     })
 }

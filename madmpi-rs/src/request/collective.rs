@@ -8,18 +8,18 @@ use newmad::raw::Awaited;
 use super::create::{new_operation, new_persistent};
 use super::operation::Operation;
 use super::outcome::Outcome;
-use super::state::Again;
+use super::state::Restart;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// What is still to be done when a collective is over, such as to unpack its result; it keeps what it needs. Dropped
 /// without being called if the collective failed.
 pub(crate) type Finish = Box<dyn FnOnce() -> Result<(), Fault> + Send>;
 
 struct Collective {
-    comm: Held<Comm>,
+    comm: Ref<Comm>,
     pending: Pending<()>,
     finish: Mutex<Option<Finish>>,
     known: OnceLock<Outcome>,
@@ -30,7 +30,7 @@ impl Operation for Collective {
         self.pending.awaited()
     }
 
-    fn asked(&self) {
+    fn on_failed_test(&self) {
         self.pending.test_over(); // who asks for long listens for failures of others
     }
 
@@ -50,7 +50,7 @@ impl Operation for Collective {
 
 /// A collective that is under way, as what a request can be.
 pub(crate) fn operation(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     pending: Pending<()>,
     finish: Option<Finish>,
 ) -> Arc<dyn Operation> {
@@ -63,7 +63,7 @@ pub(crate) fn operation(
 /// # Errors
 /// There are too many requests.
 pub(crate) fn new(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     pending: Pending<()>,
     finish: Option<Finish>,
 ) -> Result<MPI_Request, Fault> {
@@ -77,5 +77,5 @@ pub(crate) fn new(
 pub(crate) fn persistent(
     start: impl FnMut() -> Result<Arc<dyn Operation>, Fault> + Send + 'static,
 ) -> Result<MPI_Request, Fault> {
-    new_persistent(Again::Other(Box::new(start)))
+    new_persistent(Restart::Other(Box::new(start)))
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use newmad::raw::{Memory, RawRequest};
 
 use super::operation::Operation;
-use super::state::{Again, Work};
+use super::state::{Restart, Work};
 use super::table;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// A new request for a message that `submit` submits.
 ///
@@ -19,7 +19,7 @@ use crate::handle::Held;
 /// It cannot be submitted; then there is no request.
 #[inline]
 pub(crate) fn new_message(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     data: Data,
     receives: bool,
     submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
@@ -48,7 +48,7 @@ pub(crate) fn new_operation(operation: Arc<dyn Operation>) -> Result<MPI_Request
 ///
 /// # Errors
 /// There are too many.
-pub(crate) fn new_persistent(again: Again) -> Result<MPI_Request, Fault> {
+pub(crate) fn new_persistent(again: Restart) -> Result<MPI_Request, Fault> {
     let mut locked = table::new()?;
     locked.work = Work::Idle;
     locked.again = Some(again);

@@ -11,7 +11,7 @@ use super::operation::Operation;
 use super::outcome::Outcome;
 use super::state::Work;
 use super::table::{self, bad};
-use super::take::{Found, take_from};
+use super::take::{Taken, take_from};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::job;
@@ -119,7 +119,7 @@ pub(crate) fn complete(request: MPI_Request) -> Result<(), Fault> {
     operation.complete()?;
     if freed
         && let Some(locked) = table::find(request)
-        && let Found::Over { outcome, .. } = take_from(locked)?
+        && let Taken::Over { outcome, .. } = take_from(locked)?
         && let Some(fault) = outcome.fault
     {
         return Err(fault);

@@ -19,7 +19,7 @@ pub(crate) trait Operation: Send + Sync {
     }
 
     /// Somebody asks in vain whether it is over.
-    fn asked(&self) {}
+    fn on_failed_test(&self) {}
 
     /// What came of it. It is over; called by one thread at a time, and perhaps again.
     fn outcome(&self) -> Outcome;

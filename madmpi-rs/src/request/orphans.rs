@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::table;
-use super::take::{Found, take_from};
+use super::take::{Taken, take_from};
 use crate::abi::*;
 
 static ALL: Mutex<Vec<MPI_Request>> = Mutex::new(Vec::new());
@@ -27,7 +27,7 @@ pub(super) fn reap() {
     drop(all); // ending one may call the program, which may free others
     let pending = |&request: &MPI_Request| {
         let found = table::find(request).map(take_from);
-        matches!(found, Some(Ok(Found::Pending)))
+        matches!(found, Some(Ok(Taken::Pending)))
     };
     let left: Vec<MPI_Request> = orphans.into_iter().filter(pending).collect();
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

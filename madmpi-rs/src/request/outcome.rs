@@ -4,7 +4,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// What came of a request.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ impl Outcome {
         result: Result<newmad::Status, newmad::Error>,
         receives: bool,
         data: &Data,
-        comm: &Held<Comm>,
+        comm: &Ref<Comm>,
     ) -> Outcome {
         match result {
             Ok(_) if !receives => Outcome::SENT,
@@ -43,7 +43,7 @@ impl Outcome {
     }
 
     #[cold]
-    fn of_error(error: newmad::Error, data: &Data, comm: &Held<Comm>) -> Outcome {
+    fn of_error(error: newmad::Error, data: &Data, comm: &Ref<Comm>) -> Outcome {
         let mut status = MPI_Status::EMPTY;
         match error {
             newmad::Error::Cancelled => {

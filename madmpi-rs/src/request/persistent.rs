@@ -1,8 +1,8 @@
 //! Starting persistent requests.
 
 use super::outcome::Outcome;
-use super::state::{Again, Work};
-use super::table::{self, NOBODY, SENT};
+use super::state::{Restart, Work};
+use super::table::{self, PROC_NULL, SENT};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -12,7 +12,7 @@ use crate::error::Fault;
 /// The handle is none, or not a persistent request's; it is active.
 pub(crate) fn start(request: MPI_Request) -> Result<(), Fault> {
     let wrong = |why| Fault::handle(MPI_ERR_REQUEST, "request", request.0, why);
-    if matches!(request, SENT | NOBODY) {
+    if matches!(request, SENT | PROC_NULL) {
         return Err(wrong("it is not a persistent request"));
     }
     let mut locked = table::get(request)?;
@@ -23,23 +23,23 @@ pub(crate) fn start(request: MPI_Request) -> Result<(), Fault> {
         }));
     }
     let other = match &locked.again {
-        Some(Again::Other(_)) => locked.again.take(),
-        Some(Again::Message(template)) => {
+        Some(Restart::Other(_)) => locked.again.take(),
+        Some(Restart::Message(template)) => {
             let template = template.clone();
             let begun = locked.begin_again(&template);
             return begun.map_err(|fault| fault.on(template.comm.share()));
         }
-        Some(Again::Nobody) => {
+        Some(Restart::Nobody) => {
             locked.work = Work::Over(Outcome::NO_PROC);
             return Ok(());
         }
         None => return Err(wrong("another thread is starting it")),
     };
     drop(locked);
-    let Some(Again::Other(mut begin)) = other else { return Ok(()) };
+    let Some(Restart::Other(mut begin)) = other else { return Ok(()) };
     let begun = begin();
     let mut locked = table::get(request)?;
-    locked.again = Some(Again::Other(begin));
+    locked.again = Some(Restart::Other(begin));
     locked.work = Work::Other(begun?);
     Ok(())
 }

@@ -3,15 +3,15 @@
 use super::outcome::Outcome;
 use super::state::Work;
 use super::table::get;
-use super::take::{Found, take, without_slot};
-use super::wait::{self, Waiting};
+use super::take::{Taken, take, without_slot};
+use super::wait::{self, Waiter};
 use crate::abi::*;
 use crate::error::Fault;
 
 /// Whether the request is there to be waited for: neither null nor idle.
 fn is_active(request: MPI_Request) -> Result<bool, Fault> {
     match without_slot(request) {
-        Some(found) => Ok(!matches!(found, Found::Inactive)),
+        Some(found) => Ok(!matches!(found, Taken::Inactive)),
         None => Ok(!matches!(get(request)?.work, Work::Idle)),
     }
 }
@@ -40,9 +40,9 @@ fn take_any(requests: &mut [MPI_Request]) -> Result<Result<(usize, Outcome), boo
     let mut active = false;
     for (index, request) in requests.iter_mut().enumerate() {
         match take(*request)? {
-            Found::Inactive => {}
-            Found::Pending => active = true,
-            Found::Over { outcome, ended } => {
+            Taken::Inactive => {}
+            Taken::Pending => active = true,
+            Taken::Over { outcome, ended } => {
                 if ended {
                     *request = MPI_REQUEST_NULL;
                 }
@@ -60,13 +60,13 @@ fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
         if without_slot(request).is_some() || matches!(get(request)?.work, Work::Idle) {
             continue;
         }
-        match Waiting::new(request)? {
+        match Waiter::new(request)? {
             Some(one) => waiting.push(one),
             None => return Ok(()),
         }
     }
-    while !waiting.is_empty() && !waiting.iter().any(Waiting::is_over) {
-        let mut all: Vec<_> = waiting.iter().map(Waiting::awaited).collect();
+    while !waiting.is_empty() && !waiting.iter().any(Waiter::is_over) {
+        let mut all: Vec<_> = waiting.iter().map(Waiter::awaited).collect();
         newmad::wait_any(&mut all);
     }
     Ok(())
@@ -77,7 +77,7 @@ const LOOKS: u32 = 64;
 
 /// Looks for the ends of short messages for a few microseconds; whether every handle is a request, and all are over. Most
 /// that are waited for are there by then, or come meanwhile, and to prepare a wait costs as much as to receive one.
-fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
+fn poll_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
     let (mut at, mut looks) = (0, 0);
     while let Some(&request) = requests.get(at) {
         if without_slot(request).is_none() {
@@ -89,7 +89,7 @@ fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
                     return Ok(false);
                 }
                 looks += 1;
-                wait::look()?;
+                wait::poll()?;
                 continue;
             }
         }
@@ -103,21 +103,21 @@ fn look_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
 /// # Errors
 /// As [`check`].
 pub(crate) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
-    if look_for_all(requests)? {
+    if poll_for_all(requests)? {
         return Ok(());
     }
     check(requests)?;
     let mut waiting = Vec::new();
     for &request in requests {
         if without_slot(request).is_none() && !get(request)?.is_over() {
-            waiting.extend(Waiting::new(request)?);
+            waiting.extend(Waiter::new(request)?);
         }
     }
     if waiting.len() > 1 {
-        let mut all: Vec<_> = waiting.iter().map(Waiting::awaited).collect();
+        let mut all: Vec<_> = waiting.iter().map(Waiter::awaited).collect();
         newmad::wait_all(&mut all);
     }
-    waiting.iter().for_each(Waiting::wait);
+    waiting.iter().for_each(Waiter::wait);
     Ok(())
 }
 
@@ -138,10 +138,10 @@ pub(crate) fn test_any(
 ) -> Result<Result<(usize, Outcome), bool>, Fault> {
     match take_any(requests)? {
         Err(true) => {
-            wait::look()?;
+            wait::poll()?;
             let found = take_any(requests)?;
             if let Err(true) = found {
-                requests.iter().for_each(|&request| wait::asked(request));
+                requests.iter().for_each(|&request| wait::on_failed_test(request));
             }
             Ok(found)
         }
@@ -153,7 +153,7 @@ pub(crate) fn test_any(
 fn take_some(requests: &mut [MPI_Request]) -> Result<Vec<(usize, Outcome)>, Fault> {
     let mut all = Vec::new();
     for (index, request) in requests.iter_mut().enumerate() {
-        if let Found::Over { outcome, ended } = take(*request)? {
+        if let Taken::Over { outcome, ended } = take(*request)? {
             if ended {
                 *request = MPI_REQUEST_NULL;
             }
@@ -190,10 +190,10 @@ pub(crate) fn test_some(
     if !any_active(requests)? {
         return Ok(None);
     }
-    wait::look()?;
+    wait::poll()?;
     let some = take_some(requests)?;
     if some.is_empty() {
-        requests.iter().for_each(|&request| wait::asked(request));
+        requests.iter().for_each(|&request| wait::on_failed_test(request));
     }
     Ok(Some(some))
 }
@@ -220,10 +220,10 @@ pub(crate) fn all_over(requests: &[MPI_Request]) -> Result<bool, Fault> {
     if over(requests)? {
         return Ok(true);
     }
-    wait::look()?;
+    wait::poll()?;
     let all = over(requests)?;
     if !all {
-        requests.iter().for_each(|&request| wait::asked(request));
+        requests.iter().for_each(|&request| wait::on_failed_test(request));
     }
     Ok(all)
 }
@@ -246,6 +246,6 @@ pub(crate) fn over(requests: &[MPI_Request]) -> Result<Option<Vec<usize>>, Fault
     if !all.is_empty() {
         return Ok(Some(all));
     }
-    wait::look()?;
+    wait::poll()?;
     over(requests).map(Some)
 }

@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Data, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::message::{Route, send_at_once};
 
 /// What is behind a handle.
@@ -18,7 +18,7 @@ pub(super) struct State {
     pub(super) generation: u32,
     pub(super) work: Work,
     /// It can be started again, like this.
-    pub(super) again: Option<Again>,
+    pub(super) again: Option<Restart>,
     /// A thread waits for it.
     pub(super) awaited: bool,
     /// The program has freed it: it only goes on.
@@ -42,11 +42,11 @@ pub(super) struct Message {
     pub(super) receives: bool,
     /// What came of it, if somebody has asked before.
     pub(super) known: Option<Box<Outcome>>,
-    pub(super) comm: Held<Comm>,
+    pub(super) comm: Ref<Comm>,
 }
 
 /// What is started again and again.
-pub(crate) enum Again {
+pub(crate) enum Restart {
     Message(Arc<Template>),
     /// A message to or from `MPI_PROC_NULL`.
     Nobody,
@@ -55,7 +55,7 @@ pub(crate) enum Again {
 
 /// A message that is sent, or received, again and again.
 pub(crate) struct Template {
-    pub(crate) comm: Held<Comm>,
+    pub(crate) comm: Ref<Comm>,
     pub(crate) elements: Elements,
     pub(crate) route: Route,
 }
@@ -88,7 +88,7 @@ impl State {
     #[inline]
     pub(super) fn begin(
         &mut self,
-        comm: &Held<Comm>,
+        comm: &Ref<Comm>,
         data: Data,
         receives: bool,
         submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,

@@ -21,7 +21,7 @@ const FIRST: u32 = 4098;
 /// A send that is over: it left at once, and nobody can tell it from others.
 pub(crate) const SENT: MPI_Request = MPI_Request(4096);
 /// A message to or from nobody.
-pub(crate) const NOBODY: MPI_Request = MPI_Request(4097);
+pub(crate) const PROC_NULL: MPI_Request = MPI_Request(4097);
 /// The first chunk has this many slots, each further one twice as many.
 const CHUNK: u32 = 64;
 const CHUNKS: usize = 16;
@@ -32,9 +32,9 @@ const CACHE: usize = 64;
 pub(super) struct Slot(Mutex<State>);
 
 static SLOT_CHUNKS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static SPARE: Mutex<Spare> = Mutex::new(Spare { freed: Vec::new(), fresh: 0 });
+static FREE: Mutex<FreeSlots> = Mutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
 
-struct Spare {
+struct FreeSlots {
     freed: Vec<u32>,
     fresh: u32,
 }
@@ -52,8 +52,8 @@ impl Drop for Cache {
     }
 }
 
-fn spare() -> MutexGuard<'static, Spare> {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+fn spare() -> MutexGuard<'static, FreeSlots> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The chunk of a slot, and the first one there.
@@ -109,12 +109,12 @@ fn give_back(index: u32) {
 }
 
 /// A request's state, locked.
-pub(super) struct Locked {
+pub(super) struct SlotGuard {
     state: MutexGuard<'static, State>,
     index: u32,
 }
 
-impl std::ops::Deref for Locked {
+impl std::ops::Deref for SlotGuard {
     type Target = State;
     #[inline]
     fn deref(&self) -> &State {
@@ -122,14 +122,14 @@ impl std::ops::Deref for Locked {
     }
 }
 
-impl std::ops::DerefMut for Locked {
+impl std::ops::DerefMut for SlotGuard {
     #[inline]
     fn deref_mut(&mut self) -> &mut State {
         &mut self.state
     }
 }
 
-impl Locked {
+impl SlotGuard {
     /// Its handle.
     #[inline]
     pub(super) fn handle(&self) -> MPI_Request {
@@ -152,22 +152,22 @@ impl Locked {
 /// # Errors
 /// There are too many.
 #[inline]
-pub(super) fn new() -> Result<Locked, Fault> {
+pub(super) fn new() -> Result<SlotGuard, Fault> {
     let found = take().and_then(|index| Some((index, slot(index)?)));
     let Some((index, slot)) = found else {
         return Err(Fault::new(MPI_ERR_OTHER, "two million requests are there already"));
     };
-    Ok(Locked { state: slot.0.lock().unwrap_or_else(PoisonError::into_inner), index })
+    Ok(SlotGuard { state: slot.0.lock().unwrap_or_else(PoisonError::into_inner), index })
 }
 
 /// The request that a handle stands for, even if the program has freed it.
 #[inline]
-pub(super) fn find(request: MPI_Request) -> Option<Locked> {
+pub(super) fn find(request: MPI_Request) -> Option<SlotGuard> {
     let handle = u32::try_from(request.0).ok()?;
     let index = (handle & ((1 << SLOT_BITS) - 1)).checked_sub(FIRST)?;
     let state = slot(index)?.0.lock().unwrap_or_else(PoisonError::into_inner);
     let right = state.generation == handle >> SLOT_BITS && state.is_used();
-    right.then_some(Locked { state, index })
+    right.then_some(SlotGuard { state, index })
 }
 
 /// The request that a handle stands for.
@@ -175,7 +175,7 @@ pub(super) fn find(request: MPI_Request) -> Option<Locked> {
 /// # Errors
 /// None, or the program has freed it.
 #[inline]
-pub(super) fn get(request: MPI_Request) -> Result<Locked, Fault> {
+pub(super) fn get(request: MPI_Request) -> Result<SlotGuard, Fault> {
     find(request).filter(|locked| !locked.freed).ok_or_else(|| bad(request))
 }
 

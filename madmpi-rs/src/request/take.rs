@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::operation::Operation;
 use super::outcome::Outcome;
 use super::state::{State, Work};
-use super::table::{self, Locked, NOBODY, SENT};
+use super::table::{self, SlotGuard, PROC_NULL, SENT};
 use crate::abi::*;
 use crate::error::Fault;
 
 /// What a look at a request finds.
-pub(super) enum Found {
+pub(super) enum Taken {
     /// There is none, or it was not started.
     Inactive,
     Pending,
@@ -23,14 +23,14 @@ pub(super) enum Found {
 
 /// What the handles stand for that have no slot.
 #[inline]
-pub(super) fn without_slot(request: MPI_Request) -> Option<Found> {
+pub(super) fn without_slot(request: MPI_Request) -> Option<Taken> {
     let outcome = match request {
-        MPI_REQUEST_NULL => return Some(Found::Inactive),
+        MPI_REQUEST_NULL => return Some(Taken::Inactive),
         SENT => Outcome::SENT,
-        NOBODY => Outcome::NO_PROC,
+        PROC_NULL => Outcome::NO_PROC,
         _ => return None,
     };
-    Some(Found::Over { outcome, ended: true })
+    Some(Taken::Over { outcome, ended: true })
 }
 
 /// Takes what came of it, if it is over.
@@ -38,7 +38,7 @@ pub(super) fn without_slot(request: MPI_Request) -> Option<Found> {
 /// # Errors
 /// The handle is none.
 #[inline]
-pub(super) fn take(request: MPI_Request) -> Result<Found, Fault> {
+pub(super) fn take(request: MPI_Request) -> Result<Taken, Fault> {
     match without_slot(request) {
         Some(found) => Ok(found),
         None => take_from(table::get(request)?),
@@ -46,12 +46,12 @@ pub(super) fn take(request: MPI_Request) -> Result<Found, Fault> {
 }
 
 #[inline]
-pub(super) fn take_from(mut locked: Locked) -> Result<Found, Fault> {
+pub(super) fn take_from(mut locked: SlotGuard) -> Result<Taken, Fault> {
     if let Work::Idle = locked.work {
-        return Ok(Found::Inactive);
+        return Ok(Taken::Inactive);
     }
     if !locked.is_over() {
-        return Ok(Found::Pending);
+        return Ok(Taken::Pending);
     }
     let freed = locked.freed;
     let ended = locked.again.is_none() || freed;
@@ -60,24 +60,24 @@ pub(super) fn take_from(mut locked: Locked) -> Result<Found, Fault> {
         Work::Message(message) => (State::message_outcome(&locked.place, &message), None),
         Work::Over(outcome) => (outcome, None),
         Work::Other(operation) => (Outcome::EMPTY, Some(operation)),
-        Work::Free | Work::Idle => return Ok(Found::Inactive),
+        Work::Free | Work::Idle => return Ok(Taken::Inactive),
     };
     if ended {
         locked.free();
     } else {
         drop(locked);
     }
-    let Some(operation) = operation else { return Ok(Found::Over { outcome, ended }) };
+    let Some(operation) = operation else { return Ok(Taken::Over { outcome, ended }) };
     // Without the lock: this may take long, or call the program.
     if freed {
         let outcome = Outcome { status: MPI_Status::EMPTY, fault: operation.abandon().err() };
-        return Ok(Found::Over { outcome, ended });
+        return Ok(Taken::Over { outcome, ended });
     }
     let mut outcome = operation.outcome();
     if ended && let Err(fault) = operation.release() {
         outcome.fault.get_or_insert(fault);
     }
-    Ok(Found::Over { outcome, ended })
+    Ok(Taken::Over { outcome, ended })
 }
 
 /// What came of it, which stays to be told again; `None`: it is not over. No request, and one that was not started, have
@@ -87,7 +87,7 @@ pub(super) fn take_from(mut locked: Locked) -> Result<Found, Fault> {
 /// The handle is none.
 pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
     match without_slot(request) {
-        Some(Found::Over { outcome, .. }) => return Ok(Some(outcome)),
+        Some(Taken::Over { outcome, .. }) => return Ok(Some(outcome)),
         Some(_) => return Ok(Some(Outcome::EMPTY)),
         None => {}
     }
@@ -115,7 +115,7 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
 /// # Errors
 /// The handle is none.
 pub(crate) fn operation(request: MPI_Request) -> Result<Option<Arc<dyn Operation>>, Fault> {
-    if matches!(request, SENT | NOBODY) {
+    if matches!(request, SENT | PROC_NULL) {
         return Ok(None);
     }
     match &table::get(request)?.work {

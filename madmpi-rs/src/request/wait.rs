@@ -10,7 +10,7 @@ use super::orphans;
 use super::outcome::Outcome;
 use super::state::{State, Work};
 use super::table;
-use super::take::{Found, take};
+use super::take::{Taken, take};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::job;
@@ -22,12 +22,12 @@ enum What {
 }
 
 /// The calling thread waits for this request.
-pub(super) struct Waiting {
+pub(super) struct Waiter {
     request: MPI_Request,
     what: What,
 }
 
-impl Drop for Waiting {
+impl Drop for Waiter {
     fn drop(&mut self) {
         if let Some(mut locked) = table::find(self.request) {
             locked.awaited = false;
@@ -35,12 +35,12 @@ impl Drop for Waiting {
     }
 }
 
-impl Waiting {
+impl Waiter {
     /// `None`: there is nothing to wait for any more.
     ///
     /// # Errors
     /// The handle is none; another thread waits.
-    pub(super) fn new(request: MPI_Request) -> Result<Option<Waiting>, Fault> {
+    pub(super) fn new(request: MPI_Request) -> Result<Option<Waiter>, Fault> {
         let mut locked = table::get(request)?;
         if locked.is_over() {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Waiting {
             Work::Free | Work::Idle | Work::Over(_) => return Ok(None),
         };
         locked.awaited = true;
-        Ok(Some(Waiting { request, what }))
+        Ok(Some(Waiter { request, what }))
     }
 
     pub(super) fn awaited(&self) -> Awaited<'_> {
@@ -95,15 +95,15 @@ impl Waiting {
 pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
     loop {
         match take(*request)? {
-            Found::Inactive => return Ok(Outcome::EMPTY),
-            Found::Over { outcome, ended } => {
+            Taken::Inactive => return Ok(Outcome::EMPTY),
+            Taken::Over { outcome, ended } => {
                 if ended {
                     *request = MPI_REQUEST_NULL;
                 }
                 return Ok(outcome);
             }
-            Found::Pending => {
-                if let Some(waiting) = Waiting::new(*request)? {
+            Taken::Pending => {
+                if let Some(waiting) = Waiter::new(*request)? {
                     waiting.wait();
                 }
             }
@@ -118,39 +118,39 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
 #[inline]
 pub(crate) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> {
     let mut found = take(*request)?;
-    if let Found::Pending = found {
-        look()?;
+    if let Taken::Pending = found {
+        poll()?;
         found = take(*request)?;
     }
     match found {
-        Found::Inactive => Ok(Some(Outcome::EMPTY)),
-        Found::Over { outcome, ended } => {
+        Taken::Inactive => Ok(Some(Outcome::EMPTY)),
+        Taken::Over { outcome, ended } => {
             if ended {
                 *request = MPI_REQUEST_NULL;
             }
             Ok(Some(outcome))
         }
-        Found::Pending => {
-            asked(*request);
+        Taken::Pending => {
+            on_failed_test(*request);
             Ok(None)
         }
     }
 }
 
 /// Somebody asks in vain whether it is over.
-pub(super) fn asked(request: MPI_Request) {
+pub(super) fn on_failed_test(request: MPI_Request) {
     let operation = match table::find(request).as_deref() {
         Some(State { work: Work::Other(operation), .. }) => operation.clone(),
         _ => return,
     };
-    operation.asked();
+    operation.on_failed_test();
 }
 
 /// Looks for events.
 ///
 /// # Errors
 /// MPI is not initialised.
-pub(crate) fn look() -> Result<(), Fault> {
+pub(crate) fn poll() -> Result<(), Fault> {
     job::session()?.look();
     if orphans::COUNT.load(Ordering::Relaxed) > 0 {
         orphans::reap();

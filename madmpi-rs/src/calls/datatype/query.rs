@@ -11,10 +11,10 @@ use crate::datatype::{
     get, remove,
 };
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// The type that a handle stands for in memory of the program's.
-fn at(place: InOut<MPI_Datatype>) -> Result<(MPI_Datatype, Held<Datatype>), Fault> {
+fn at(place: InOut<MPI_Datatype>) -> Result<(MPI_Datatype, Ref<Datatype>), Fault> {
     let handle = read(place, "datatype")?;
     Ok((handle, get(handle)?))
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::lock;
 use crate::comm::{Comm, PARTITIONED};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 /// What a sender says of a message, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,16 +43,16 @@ type OnMatch = Box<dyn FnOnce(Result<Announcement, Fault>) + Send>;
 
 /// Receivers and announcements of one peer in one communicator. Invariant: no tag is in both lists.
 #[derive(Default)]
-struct Unmatched {
+struct Pairing {
     receivers: VecDeque<(u32, OnMatch)>,
     announced: VecDeque<Announcement>,
 }
 
 /// By the tag of announcements, which has the communicator's context, and the peer.
-static UNMATCHED: Mutex<Option<HashMap<(u64, u32), Unmatched>>> = Mutex::new(None);
+static PAIRINGS: Mutex<Option<HashMap<(u64, u32), Pairing>>> = Mutex::new(None);
 
-fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Unmatched) -> T) -> T {
-    let mut all = lock(&UNMATCHED);
+fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Pairing) -> T) -> T {
+    let mut all = lock(&PAIRINGS);
     let all = all.get_or_insert_default();
     let result = f(all.entry(key).or_default());
     all.retain(|_, one| !one.receivers.is_empty() || !one.announced.is_empty());
@@ -60,7 +60,7 @@ fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Unmatched) -> T) -> T {
 }
 
 /// A sender tells its peer.
-pub(super) fn announce(comm: &Held<Comm>, to: u32, announced: Announcement) -> Result<(), Fault> {
+pub(super) fn announce(comm: &Ref<Comm>, to: u32, announced: Announcement) -> Result<(), Fault> {
     let tag = comm.internal_tag(PARTITIONED);
     // It is over when it is over; nobody waits for it.
     comm.session.isend(to, tag, announced.encode())?.on_done(drop);
@@ -69,18 +69,18 @@ pub(super) fn announce(comm: &Held<Comm>, to: u32, announced: Announcement) -> R
 
 /// Calls `on_match` when the sender with that tag has announced its message.
 pub(super) fn expect(
-    comm: &Held<Comm>,
+    comm: &Ref<Comm>,
     from: u32,
     tag: u32,
     on_match: OnMatch,
 ) -> Result<(), Fault> {
     let key = (comm.internal_tag(PARTITIONED), from);
-    let found = with(key, |unmatched| {
-        let at = unmatched.announced.iter().position(|announced| announced.tag == tag);
-        match at.and_then(|at| unmatched.announced.remove(at)) {
+    let found = with(key, |pairing| {
+        let at = pairing.announced.iter().position(|announced| announced.tag == tag);
+        match at.and_then(|at| pairing.announced.remove(at)) {
             Some(announced) => Some((announced, on_match)),
             None => {
-                unmatched.receivers.push_back((tag, on_match));
+                pairing.receivers.push_back((tag, on_match));
                 None
             }
         }
@@ -93,18 +93,18 @@ pub(super) fn expect(
         let announced = match result {
             Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]),
             Err(error) => {
-                let lost = with(key, |unmatched| std::mem::take(&mut unmatched.receivers));
+                let lost = with(key, |pairing| std::mem::take(&mut pairing.receivers));
                 let fault = Fault::from(error);
                 lost.into_iter().for_each(|(_, on_match)| on_match(Err(fault.clone())));
                 return;
             }
         };
         let Some(announced) = announced else { return };
-        let found = with(key, |unmatched| {
-            let at = unmatched.receivers.iter().position(|(tag, _)| *tag == announced.tag);
-            let found = at.and_then(|at| unmatched.receivers.remove(at));
+        let found = with(key, |pairing| {
+            let at = pairing.receivers.iter().position(|(tag, _)| *tag == announced.tag);
+            let found = at.and_then(|at| pairing.receivers.remove(at));
             if found.is_none() {
-                unmatched.announced.push_back(announced);
+                pairing.announced.push_back(announced);
             }
             found
         });

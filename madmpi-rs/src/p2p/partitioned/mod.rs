@@ -22,7 +22,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Elements};
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 
 pub(crate) use receiving::recv_init;
 pub(crate) use sending::send_init;
@@ -36,7 +36,7 @@ const UNIT_TAGS: u32 = 1 << (UNIT_BITS + CHANNEL_BITS);
 
 /// Elements in partitions of equal numbers, as the program gives them.
 pub(crate) struct Partitions {
-    comm: Held<Comm>,
+    comm: Ref<Comm>,
     /// Those of all partitions.
     elements: Elements,
     number: usize,
@@ -50,7 +50,7 @@ impl Partitions {
     /// # Errors
     /// There are no partitions; the elements are not acceptable.
     pub(crate) fn new(
-        comm: &Held<Comm>,
+        comm: &Ref<Comm>,
         choice: Choice,
         partitions: c_int,
     ) -> Result<Partitions, Fault> {

@@ -16,7 +16,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
-use crate::handle::Held;
+use crate::handle::Ref;
 use crate::request::{Operation, Outcome, collective};
 
 /// A request for a partitioned receive.
@@ -74,7 +74,7 @@ pub(crate) fn recv_init(
 }
 
 impl Receiver {
-    fn comm(&self) -> &Held<Comm> {
+    fn comm(&self) -> &Ref<Comm> {
         &self.partitions.comm
     }
 
@@ -94,7 +94,7 @@ impl Receiver {
             }
             State::Failed(fault) => round.end(Some(fault.clone())),
         }
-        Arc::new(Started(round))
+        Arc::new(ReceiveOperation(round))
     }
 
     /// Its sender is known, or there will be none.
@@ -223,9 +223,9 @@ impl Round {
 }
 
 /// What the request is while it is under way.
-struct Started(Arc<Round>);
+struct ReceiveOperation(Arc<Round>);
 
-impl Operation for Started {
+impl Operation for ReceiveOperation {
     fn awaited(&self) -> Awaited<'_> {
         self.0.receiver.comm().session.awaited(&self.0.done)
     }

@@ -87,7 +87,7 @@ pub(crate) fn send_init(
 }
 
 /// What the request is while it is under way.
-struct Started(Arc<Round>);
+struct SendOperation(Arc<Round>);
 
 impl Sender {
     fn start(sender: &Arc<Sender>) -> Arc<dyn Operation> {
@@ -101,11 +101,11 @@ impl Sender {
             fault: None,
         };
         let (sender, state) = (sender.clone(), Mutex::new(state));
-        Arc::new(Started(Arc::new(Round { sender, state, done: Completion::new() })))
+        Arc::new(SendOperation(Arc::new(Round { sender, state, done: Completion::new() })))
     }
 }
 
-impl Operation for Started {
+impl Operation for SendOperation {
     fn awaited(&self) -> Awaited<'_> {
         self.0.sender.partitions.comm.session.awaited(&self.0.done)
     }
