@@ -21,7 +21,8 @@ struct Code {
     text: Option<Box<[u8]>>,
 }
 
-static USER_CODES: Mutex<UserCodes> = Mutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
+static USER_CODES: Mutex<UserCodes> =
+    Mutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
 
 fn added() -> MutexGuard<'static, UserCodes> {
     USER_CODES.lock().unwrap_or_else(PoisonError::into_inner)

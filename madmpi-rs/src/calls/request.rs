@@ -10,6 +10,7 @@ use crate::args::{
 };
 use crate::error::Fault;
 use crate::request::generalized::{self, Cancel, Free, Query};
+use crate::request::several::Any;
 use crate::request::{self, Outcome, peek, several, wait};
 
 /// The outcomes of several requests, on their way to the program's statuses.
@@ -74,12 +75,23 @@ fn some(
     outcomes.end()
 }
 
-/// Tells of one of several requests, or that there is none.
-fn any(found: Option<(usize, Outcome)>, indx: Out<c_int>, status: StatusOut) -> Result<(), Fault> {
-    let (index, outcome) =
-        found.map_or((MPI_UNDEFINED, Outcome::EMPTY), |(index, outcome)| (index as c_int, outcome));
+/// Gives the program the outcome of one of several requests. Without a flag one of them is over, or none is active.
+fn any(
+    found: Any,
+    indx: Out<c_int>,
+    flag: Option<Out<c_int>>,
+    status: StatusOut,
+) -> Result<(), Fault> {
+    let pending = matches!(found, Any::Pending);
+    if let Some(flag) = flag {
+        out(flag, "flag", c_int::from(!pending))?;
+    }
+    let (index, outcome) = match found {
+        Any::Over(index, outcome) => (index as c_int, outcome),
+        Any::Pending | Any::Inactive => (MPI_UNDEFINED, Outcome::EMPTY),
+    };
     out(indx, "indx", index)?;
-    one(outcome, status)
+    if pending { Ok(()) } else { one(outcome, status) }
 }
 
 mpi! {
@@ -133,7 +145,7 @@ mpi! {
     ) {
         let requests = array_mut!(array_of_requests[count])?;
         several::check(requests)?;
-        any(several::wait_any(requests)?, indx, status)
+        any(several::wait_any(requests)?, indx, None, status)
     }
 
     fn MPI_Testany(
@@ -142,15 +154,8 @@ mpi! {
     ) {
         let requests = array_mut!(array_of_requests[count])?;
         several::check(requests)?;
-        out(flag, "flag", 1)?;
-        match several::test_any(requests)? {
-            Ok(found) => any(Some(found), indx, status),
-            Err(false) => any(None, indx, status),
-            Err(true) => {
-                out(flag, "flag", 0)?;
-                out(indx, "indx", MPI_UNDEFINED)
-            }
-        }
+        flag.check("flag")?;
+        any(several::test_any(requests)?, indx, Some(flag), status)
     }
 
     fn MPI_Waitsome(
@@ -198,20 +203,12 @@ mpi! {
     ) {
         let requests = array!(array_of_requests[count])?;
         several::check(requests)?;
-        out(flag, "flag", 1)?;
-        match several::over(requests)? {
-            None => any(None, indx, status),
-            Some(over) => match over.first() {
-                Some(&index) => {
-                    let outcome = peek(requests[index])?.unwrap_or(Outcome::EMPTY);
-                    any(Some((index, outcome)), indx, status)
-                }
-                None => {
-                    out(flag, "flag", 0)?;
-                    out(indx, "indx", MPI_UNDEFINED)
-                }
-            },
-        }
+        let found = match several::over(requests)?.as_deref() {
+            None => Any::Inactive,
+            Some([]) => Any::Pending,
+            Some(&[index, ..]) => Any::Over(index, peek(requests[index])?.unwrap_or(Outcome::EMPTY)),
+        };
+        any(found, indx, Some(flag), status)
     }
 
     fn MPI_Request_get_status_some(
@@ -240,9 +237,7 @@ mpi! {
         }
         Ok(())
     }
-}
 
-mpi! {
     fn MPI_Cancel(request: InOut<MPI_Request>) { request::cancel(read(request, "request")?) }
 
     fn MPI_Request_free(request: InOut<MPI_Request>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::shape::{Join, Recipe, Part, Shape};
+use super::shape::{Join, Part, Recipe, Shape};
 use crate::abi::*;
 use crate::error::Fault;
 

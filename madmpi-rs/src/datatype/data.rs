@@ -118,7 +118,12 @@ impl Data {
             }
             room.resize_with(len, MaybeUninit::uninit);
             let room = room.into_boxed_slice();
-            return Ok(Data::Packed(Box::new(PackedCopy { room, at, count, shape: shape.clone() })));
+            return Ok(Data::Packed(Box::new(PackedCopy {
+                room,
+                at,
+                count,
+                shape: shape.clone(),
+            })));
         }
         let mut list: Vec<libc::iovec> = Vec::with_capacity(pieces);
         flat.strips(count, shape.extent, len, |strip| {

@@ -150,7 +150,11 @@ pub(crate) fn size(count: i64, shape: &Shape) -> Result<usize, Fault> {
 }
 
 /// Shows every number of `count` elements in order: where it is, how it is converted, its length there.
-fn each(shape: &Shape, count: usize, mut show: impl FnMut(isize, &Row, (Conversion, usize, usize))) {
+fn each(
+    shape: &Shape,
+    count: usize,
+    mut show: impl FnMut(isize, &Row, (Conversion, usize, usize)),
+) {
     shape.part.typed().strips(count, shape.extent, usize::MAX, |strip| {
         let Some(row) = ROWS.get(usize::from(strip.kind)) else { return };
         let (conversion, here, there) = numbers(row);

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::object::Datatype;
 use super::rows::{Basic, ROWS, Row};
-use super::shape::{Join, Recipe, Part, Shape};
+use super::shape::{Join, Part, Recipe, Shape};
 use crate::abi::*;
 use crate::error::Fault;
 

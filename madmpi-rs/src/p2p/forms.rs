@@ -9,7 +9,7 @@ use crate::datatype::Choice;
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Mode, Route, send_at_once};
-use crate::request::{Restart, PROC_NULL, Outcome, SENT, Template, new_message, new_persistent};
+use crate::request::{Outcome, PROC_NULL, Restart, SENT, Template, new_message, new_persistent};
 
 /// Sends; returns when the elements are the program's again.
 #[inline]

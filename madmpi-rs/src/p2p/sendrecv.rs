@@ -12,7 +12,7 @@ use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::gathered;
-use crate::request::{self, PROC_NULL, Operation, Outcome, new_operation};
+use crate::request::{self, Operation, Outcome, PROC_NULL, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
 pub(crate) type Outward = (Choice, c_int, c_int);

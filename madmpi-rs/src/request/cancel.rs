@@ -53,7 +53,7 @@ pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
             orphans::add(request);
             None
         }
-        Taken::Over { outcome: Outcome { fault, .. }, .. } => fault,
+        Taken::Over(Outcome { fault, .. }) => fault,
         Taken::Inactive => None,
     })
 }

@@ -5,79 +5,85 @@ use std::sync::Arc;
 use super::operation::Operation;
 use super::outcome::Outcome;
 use super::state::{State, Work};
-use super::table::{self, SlotGuard, PROC_NULL, SENT};
+use super::table::{self, PROC_NULL, SENT, SlotGuard};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// What a look at a request finds.
+/// What an attempt to take an outcome finds.
 pub(super) enum Taken {
-    /// There is none, or it was not started.
+    /// The handle is null, or the request was not started.
     Inactive,
     Pending,
-    /// It is over, and was told of: the handle stands for it no more, if `ended`.
-    Over {
-        outcome: Outcome,
-        ended: bool,
-    },
+    Over(Outcome),
 }
 
-/// What the handles stand for that have no slot.
+/// What the handles without a slot stand for.
 #[inline]
 pub(super) fn without_slot(request: MPI_Request) -> Option<Taken> {
-    let outcome = match request {
-        MPI_REQUEST_NULL => return Some(Taken::Inactive),
-        SENT => Outcome::SENT,
-        PROC_NULL => Outcome::NO_PROC,
-        _ => return None,
-    };
-    Some(Taken::Over { outcome, ended: true })
+    match request {
+        MPI_REQUEST_NULL => Some(Taken::Inactive),
+        SENT => Some(Taken::Over(Outcome::SENT)),
+        PROC_NULL => Some(Taken::Over(Outcome::NO_PROC)),
+        _ => None,
+    }
 }
 
-/// Takes what came of it, if it is over.
+/// Takes the outcome of a request, if it is over. The handle becomes null unless the request is persistent.
 ///
 /// # Errors
-/// The handle is none.
+/// The handle stands for no request.
 #[inline]
-pub(super) fn take(request: MPI_Request) -> Result<Taken, Fault> {
-    match without_slot(request) {
-        Some(found) => Ok(found),
-        None => take_from(table::get(request)?),
+pub(super) fn take(request: &mut MPI_Request) -> Result<Taken, Fault> {
+    if let Some(found) = without_slot(*request) {
+        *request = MPI_REQUEST_NULL;
+        return Ok(found);
     }
+    let slot = table::get(*request)?;
+    let ends = slot.again.is_none();
+    let found = take_from(slot)?;
+    if ends && matches!(found, Taken::Over(_)) {
+        *request = MPI_REQUEST_NULL;
+    }
+    Ok(found)
 }
 
+/// Takes the outcome of the request in a slot, if it is over. The slot becomes free unless the request is persistent.
+///
+/// # Errors
+/// None; what fails is in the outcome.
 #[inline]
-pub(super) fn take_from(mut locked: SlotGuard) -> Result<Taken, Fault> {
-    if let Work::Idle = locked.work {
+pub(super) fn take_from(mut slot: SlotGuard) -> Result<Taken, Fault> {
+    if let Work::Idle = slot.work {
         return Ok(Taken::Inactive);
     }
-    if !locked.is_over() {
+    if !slot.is_over() {
         return Ok(Taken::Pending);
     }
-    let freed = locked.freed;
-    let ended = locked.again.is_none() || freed;
-    let work = std::mem::replace(&mut locked.work, Work::Idle);
+    let freed = slot.freed;
+    let ended = slot.again.is_none() || freed;
+    let work = std::mem::replace(&mut slot.work, Work::Idle);
     let (outcome, operation) = match work {
-        Work::Message(message) => (State::message_outcome(&locked.place, &message), None),
+        Work::Message(message) => (State::message_outcome(&slot.place, &message), None),
         Work::Over(outcome) => (outcome, None),
         Work::Other(operation) => (Outcome::EMPTY, Some(operation)),
         Work::Free | Work::Idle => return Ok(Taken::Inactive),
     };
     if ended {
-        locked.free();
+        slot.free();
     } else {
-        drop(locked);
+        drop(slot);
     }
-    let Some(operation) = operation else { return Ok(Taken::Over { outcome, ended }) };
+    let Some(operation) = operation else { return Ok(Taken::Over(outcome)) };
     // Without the lock: this may take long, or call the program.
     if freed {
         let outcome = Outcome { status: MPI_Status::EMPTY, fault: operation.abandon().err() };
-        return Ok(Taken::Over { outcome, ended });
+        return Ok(Taken::Over(outcome));
     }
     let mut outcome = operation.outcome();
     if ended && let Err(fault) = operation.release() {
         outcome.fault.get_or_insert(fault);
     }
-    Ok(Taken::Over { outcome, ended })
+    Ok(Taken::Over(outcome))
 }
 
 /// What came of it, which stays to be told again; `None`: it is not over. No request, and one that was not started, have
@@ -87,15 +93,15 @@ pub(super) fn take_from(mut locked: SlotGuard) -> Result<Taken, Fault> {
 /// The handle is none.
 pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
     match without_slot(request) {
-        Some(Taken::Over { outcome, .. }) => return Ok(Some(outcome)),
+        Some(Taken::Over(outcome)) => return Ok(Some(outcome)),
         Some(_) => return Ok(Some(Outcome::EMPTY)),
         None => {}
     }
-    let mut locked = table::get(request)?;
-    if !locked.is_over() {
+    let mut slot = table::get(request)?;
+    if !slot.is_over() {
         return Ok(None);
     }
-    let state = &mut *locked;
+    let state = &mut *slot;
     let operation = match &mut state.work {
         Work::Free | Work::Idle => return Ok(Some(Outcome::EMPTY)),
         Work::Over(outcome) => return Ok(Some(outcome.clone())),
@@ -106,7 +112,7 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
         }
         Work::Other(operation) => operation.clone(),
     };
-    drop(locked);
+    drop(slot);
     Ok(Some(operation.outcome()))
 }
 

@@ -94,14 +94,9 @@ impl Waiter {
 #[inline]
 pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
     loop {
-        match take(*request)? {
+        match take(request)? {
             Taken::Inactive => return Ok(Outcome::EMPTY),
-            Taken::Over { outcome, ended } => {
-                if ended {
-                    *request = MPI_REQUEST_NULL;
-                }
-                return Ok(outcome);
-            }
+            Taken::Over(outcome) => return Ok(outcome),
             Taken::Pending => {
                 if let Some(waiting) = Waiter::new(*request)? {
                     waiting.wait();
@@ -117,19 +112,14 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
 /// As [`wait`].
 #[inline]
 pub(crate) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> {
-    let mut found = take(*request)?;
+    let mut found = take(request)?;
     if let Taken::Pending = found {
         poll()?;
-        found = take(*request)?;
+        found = take(request)?;
     }
     match found {
         Taken::Inactive => Ok(Some(Outcome::EMPTY)),
-        Taken::Over { outcome, ended } => {
-            if ended {
-                *request = MPI_REQUEST_NULL;
-            }
-            Ok(Some(outcome))
-        }
+        Taken::Over(outcome) => Ok(Some(outcome)),
         Taken::Pending => {
             on_failed_test(*request);
             Ok(None)
