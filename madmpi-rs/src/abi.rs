@@ -1,4 +1,4 @@
-//! Types and constants as C has them.
+//! Types and constants of the ABI.
 
 use core::ffi::c_int;
 
@@ -19,14 +19,14 @@ handles! {
     MPI_Comm MPI_Datatype MPI_Errhandler MPI_File MPI_Group MPI_Info MPI_Message MPI_Op MPI_Request MPI_Session MPI_Win
 }
 
-/// What is known of a message, for C.
+/// A status: what a call reports of a message.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MPI_Status {
     pub(crate) MPI_SOURCE: c_int,
     pub(crate) MPI_TAG: c_int,
     pub(crate) MPI_ERROR: c_int,
-    /// Bytes of the message (two of them), whether it was cancelled, and nothing.
+    /// The bytes of the message (two numbers), whether it was cancelled, and unused numbers.
     pub(crate) MPI_internal: [c_int; 5],
 }
 
@@ -38,7 +38,7 @@ mod constants {
 pub(crate) use constants::*;
 
 impl MPI_Status {
-    /// Of no message: what a wait for nothing gives.
+    /// The empty status: a wait for nothing gives it.
     pub(crate) const EMPTY: MPI_Status = MPI_Status {
         MPI_SOURCE: MPI_ANY_SOURCE,
         MPI_TAG: MPI_ANY_TAG,
@@ -46,11 +46,11 @@ impl MPI_Status {
         MPI_internal: [0; 5],
     };
 
-    /// Of a message that was sent.
+    /// The status of a message that was sent.
     pub(crate) const SENT: MPI_Status =
         MPI_Status { MPI_SOURCE: MPI_UNDEFINED, MPI_TAG: MPI_UNDEFINED, ..MPI_Status::EMPTY };
 
-    /// Of a message from (or to) nobody.
+    /// The status of a message from or to `MPI_PROC_NULL`.
     pub(crate) const NO_PROC: MPI_Status =
         MPI_Status { MPI_SOURCE: MPI_PROC_NULL, MPI_TAG: MPI_ANY_TAG, ..MPI_Status::EMPTY };
 

@@ -224,7 +224,7 @@ impl<'a, T> ArrayMut<'a, T> {
 #[inline]
 fn number_of<T>(count: i64, array: *const T, name: &str) -> Result<usize, Fault> {
     let Ok(len) = usize::try_from(count) else {
-        let why = "a number of elements is not negative";
+        let why = "a number of elements must not be negative";
         return Err(Fault::argument(MPI_ERR_COUNT, name, count, why));
     };
     if len > 0 && array.is_null() {

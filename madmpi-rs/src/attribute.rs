@@ -1,7 +1,7 @@
 //! Attributes: values that the program attaches to communicators, datatypes and windows, under keys of its own.
 //!
-//! A key (*keyval*) that was freed lives on in the attributes that have it: their copies and deletions still call its functions.
-//! Functions of the program's are called with no lock held, for they may call MPI.
+//! A key (*keyval*) that was freed lives on in the attributes that have it: copying and deleting them still calls its
+//! functions. No lock is held while a function of the program runs, for it may call MPI.
 
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use crate::handle::Table;
 
 static KEYVALS: Table<Keyval> = Table::new();
 
-/// What a key is for.
+/// The kind of object that a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Comm,
@@ -36,7 +36,7 @@ type Delete = unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_void) -> c_
 pub(crate) struct Keyval {
     kind: Kind,
     copy: CopyRule,
-    /// `None`: nothing is to be done.
+    /// `None`: deleting calls no function.
     delete: Option<Delete>,
     extra: *mut c_void,
 }
@@ -46,7 +46,7 @@ unsafe impl Send for Keyval {}
 // SAFETY: as above.
 unsafe impl Sync for Keyval {}
 
-/// What a duplicate of the object gets.
+/// How the value for a duplicate of the object is made.
 #[derive(Clone, Copy)]
 enum CopyRule {
     Nothing,
@@ -55,7 +55,7 @@ enum CopyRule {
 }
 
 impl Keyval {
-    /// From what C passes: 0 and 1 are the standard's functions for nothing and for the same value.
+    /// Makes a key of the functions that C passes. 0 and 1 are the standard's: no value, and the same value.
     pub(crate) fn new(kind: Kind, copy: usize, delete: usize, extra: *mut c_void) -> Keyval {
         let copy = match copy {
             MPI_COMM_NULL_COPY_FN => CopyRule::Nothing,
@@ -71,7 +71,7 @@ impl Keyval {
         Keyval { kind, copy, delete, extra }
     }
 
-    /// The value that a duplicate of the object gets.
+    /// The value for a duplicate of the object; `None`: the duplicate gets none.
     fn copied(&self, object: usize, key: c_int, value: usize) -> Result<Option<usize>, Fault> {
         let copy = match self.copy {
             CopyRule::Nothing => return Ok(None),
@@ -107,19 +107,19 @@ fn refused(what: &str, code: c_int) -> Fault {
     )
 }
 
-/// The key that a number stands for.
+/// The key that a handle stands for.
 pub(crate) fn keyval(key: c_int, kind: Kind) -> Result<Arc<Keyval>, Fault> {
     let found = usize::try_from(key).ok().and_then(|key| KEYVALS.get(key));
     match found {
         Some(keyval) if keyval.kind == kind => Ok(keyval),
         Some(keyval) => {
-            let why = format!("it was made for a {:?}, and this is a {kind:?}", keyval.kind);
+            let why = format!("it was made for a {:?}, not for a {kind:?}", keyval.kind);
             Err(Fault::argument(MPI_ERR_KEYVAL, "keyval", key, &why))
         }
         None => {
             let why = match key {
-                MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is no key",
-                MPI_TAG_UB..=MPI_UNIVERSE_SIZE => "the standard's own attributes cannot be changed",
+                MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is not a key",
+                MPI_TAG_UB..=MPI_UNIVERSE_SIZE => "predefined attributes cannot be changed",
                 _ => "it is not a key, or was freed",
             };
             Err(Fault::argument(MPI_ERR_KEYVAL, "keyval", key, why))
@@ -127,7 +127,7 @@ pub(crate) fn keyval(key: c_int, kind: Kind) -> Result<Arc<Keyval>, Fault> {
     }
 }
 
-/// The attributes of an object, the last one set last.
+/// The attributes of an object, in the order in which they were set.
 #[derive(Default)]
 pub(crate) struct Attributes(Mutex<Vec<Attribute>>);
 
@@ -147,7 +147,7 @@ impl Attributes {
         self.list().iter().find(|attribute| attribute.key == key).map(|attribute| attribute.value)
     }
 
-    /// Takes one out, if it is (still) that one.
+    /// Removes an attribute unless another thread has replaced it.
     fn take(&self, attribute: &Attribute) -> bool {
         let mut list = self.list();
         let place = list.iter().position(|other| {
@@ -181,10 +181,10 @@ impl Attributes {
         Ok(())
     }
 
-    /// What a duplicate of the object has, as the keys' functions say.
+    /// Copies the attributes to a duplicate of the object, as the keys' functions decide.
     ///
     /// # Errors
-    /// One of the functions says no.
+    /// A function has failed.
     pub(crate) fn copy_to(&self, object: usize, duplicate: &Attributes) -> Result<(), Fault> {
         let all = self.list().clone();
         for Attribute { key, keyval, value } in all {
@@ -195,16 +195,16 @@ impl Attributes {
         Ok(())
     }
 
-    /// Takes over what was copied for an object that was not there yet.
+    /// Adds attributes that were copied before this object existed.
     pub(crate) fn adopt(&self, copied: Attributes) {
         let copied = copied.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         self.list().extend(copied);
     }
 
-    /// Deletes all, the last one set first: for an object that is freed.
+    /// Deletes all attributes of an object that is freed, the last one set first.
     ///
     /// # Errors
-    /// The function of one of them says no; that one and those before it are still there.
+    /// A function has failed. Its attribute and those set before it are still there.
     pub(crate) fn delete_all(&self, object: usize) -> Result<(), Fault> {
         loop {
             let Some(attribute) = self.list().last().cloned() else { return Ok(()) };
@@ -217,7 +217,7 @@ impl Attributes {
 /// A handle for a new key.
 ///
 /// # Errors
-/// There are too many.
+/// No handle is left.
 pub(crate) fn insert(keyval: Keyval) -> Result<c_int, Fault> {
     let handle = KEYVALS.insert(Arc::new(keyval));
     let handle = handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many keys exist"))?;
@@ -227,7 +227,7 @@ pub(crate) fn insert(keyval: Keyval) -> Result<c_int, Fault> {
 /// Ends the handle of a key.
 ///
 /// # Errors
-/// It stands for none of that kind.
+/// The handle stands for no key of that kind.
 pub(crate) fn free(key: c_int, kind: Kind) -> Result<(), Fault> {
     keyval(key, kind)?;
     KEYVALS.remove(key as usize);

@@ -1,11 +1,11 @@
-//! Buffered sends, and the memory that they are copied to.
+//! The buffers of buffered sends.
 //!
-//! A communicator, a session and the process have a buffer each, or none; a message goes to the first of them that there is.
-//! (Which session a communicator comes from is not kept: the first one that has a buffer is taken.) It takes as many bytes
-//! there as it has, and `MPI_BSEND_OVERHEAD` more, until it is sent; one that leaves at once is not copied. An automatic
-//! buffer is the heap.
+//! A communicator, a session and the process have one buffer each, or none. A message goes to the buffer of its
+//! communicator, else to that of the process, else to the first one of a session: which session a communicator comes
+//! from is not recorded. A message takes its length and `MPI_BSEND_OVERHEAD` bytes until it is sent; one that leaves
+//! at once is not copied. An automatic buffer is the heap.
 //!
-//! Whoever finds the end of a message gives its part back, and tells those who wait for that (a *flush*).
+//! The end of a message gives its part back and completes the *flushes* that waited for it.
 
 use core::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,9 +19,9 @@ use crate::job;
 pub(crate) const OVERHEAD: usize = MPI_BSEND_OVERHEAD as usize;
 
 pub(crate) static PROCESS: Buffer = Buffer::new();
-/// Every one that was attached, for the end.
+/// All attached buffers, for `MPI_Finalize`.
 static ALL: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
-/// Those that are attached to sessions.
+/// The buffers attached to sessions.
 static OF_SESSIONS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
 /// A place that a buffer is attached to.
@@ -29,21 +29,21 @@ pub(crate) struct Buffer(Mutex<Option<Arc<Pool>>>);
 
 /// A buffer.
 pub(crate) struct Pool {
-    /// Its address; `None`: an automatic one.
+    /// Its address; `None`: it is an automatic one.
     pub(crate) at: Option<usize>,
     pub(crate) size: usize,
     parts: Mutex<Parts>,
 }
 
 struct Parts {
-    /// In the order of their places.
+    /// In the order of their addresses.
     taken: Vec<Part>,
     next: u64,
-    /// Who waits until the parts up to a number are free.
+    /// What is completed once all parts with smaller numbers are free.
     flushes: Vec<(u64, Arc<Completion>)>,
 }
 
-/// What a message takes.
+/// The part of a buffer that a message takes.
 struct Part {
     number: u64,
     at: usize,
@@ -66,14 +66,14 @@ impl Buffer {
     pub(crate) fn attach(&self, buffer: *mut c_void, size: i64) -> Result<Weak<Pool>, Fault> {
         let automatic = buffer.addr() == MPI_BUFFER_AUTOMATIC;
         let Ok(size) = usize::try_from(if automatic { 0 } else { size }) else {
-            return Err(Fault::argument(MPI_ERR_ARG, "size", size, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_ARG, "size", size, "it must not be negative"));
         };
         if buffer.is_null() && size > 0 {
             return Err(Fault::argument(MPI_ERR_BUFFER, "buffer", "null", "memory is needed"));
         }
         let mut attached = lock(&self.0);
         if attached.is_some() {
-            let why = "a buffer is attached already, and there may be one at a time";
+            let why = "a buffer is attached already; only one may be attached at a time";
             return Err(Fault::new(MPI_ERR_BUFFER, why));
         }
         let parts = Parts { taken: Vec::new(), next: 0, flushes: Vec::new() };
@@ -87,7 +87,7 @@ impl Buffer {
         Ok(weak)
     }
 
-    /// Waits until everything in it is sent. Its address and size.
+    /// Waits until everything in the buffer is sent; returns its address and size.
     pub(crate) fn detach(&self) -> Result<(*mut c_void, usize), Fault> {
         let pool = lock(&self.0).take();
         let pool = pool.ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no buffer is attached"))?;
@@ -106,7 +106,7 @@ impl Buffer {
     }
 }
 
-/// Waits until what is in any buffer is sent: for `MPI_Finalize`.
+/// Waits until everything in all buffers is sent, for `MPI_Finalize`.
 ///
 /// # Errors
 /// MPI is not initialised.
@@ -119,7 +119,7 @@ pub(crate) fn flush_all() -> Result<(), Fault> {
 }
 
 impl Pool {
-    /// Takes a part; its number and place. `None`: there is no room now.
+    /// Takes a part; returns its number and its offset. `None`: there is no room now.
     pub(crate) fn reserve(&self, len: usize) -> Option<(u64, usize)> {
         let mut parts = lock(&self.parts);
         let mut at = 0;
@@ -143,7 +143,7 @@ impl Pool {
         Some((number, at))
     }
 
-    /// A part is free again.
+    /// Frees a part.
     pub(crate) fn give_back(&self, number: u64) {
         let mut parts = lock(&self.parts);
         parts.taken.retain(|part| part.number != number);
@@ -157,7 +157,7 @@ impl Pool {
         });
     }
 
-    /// What is complete when everything that is there now is sent; `None`: nothing is.
+    /// A completion for the moment when everything in the buffer now is sent. `None`: the buffer is empty.
     pub(crate) fn begin_flush(&self) -> Option<Arc<Completion>> {
         let mut parts = lock(&self.parts);
         if parts.taken.is_empty() {

@@ -1,6 +1,6 @@
-//! Error classes, codes and what they mean; those that the program adds.
+//! Error classes and codes with their texts, and those that the program adds.
 //!
-//! Numbers of added ones are given out once: a code that was removed stays unknown.
+//! The number of an added code is given out once: a code that was removed stays unknown.
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// What the program added.
+/// The classes and codes that the program has added.
 struct UserCodes {
     codes: BTreeMap<c_int, Code>,
     last: c_int,
 }
 
 struct Code {
-    /// Itself, if it is a class.
+    /// The code itself, if it is a class.
     class: c_int,
     text: Option<Box<[u8]>>,
 }
@@ -33,7 +33,7 @@ pub(crate) fn last_used() -> c_int {
     added().last
 }
 
-/// The standard's class of that number, in words.
+/// The text of a class of the standard.
 fn standard(class: c_int) -> Option<&'static str> {
     Some(match class {
         MPI_SUCCESS => "MPI_SUCCESS: no error",
@@ -130,12 +130,12 @@ fn standard(class: c_int) -> Option<&'static str> {
     })
 }
 
-/// The class of a code, if there is such a code.
+/// The class of a code, if the code exists.
 pub(crate) fn class(code: c_int) -> Option<c_int> {
     standard(code).map_or_else(|| added().codes.get(&code).map(|code| code.class), |_| Some(code))
 }
 
-/// What a code means, in a few words.
+/// The meaning of a code, in a few words.
 pub(crate) fn describe(code: c_int) -> String {
     if let Some(text) = standard(code) {
         return text.to_owned();

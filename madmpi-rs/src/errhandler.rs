@@ -1,7 +1,8 @@
 //! Error handlers: what happens when a call fails.
 //!
-//! A handler that the program made has one handle, however often the program asks for it: each time counts as one that it will
-//! free. What the handler is attached to keeps it beyond that; asked for after the last was freed, it gets a handle again.
+//! A user handler has one handle, however often the program asks for it; each time counts as one that the program will
+//! free. The objects that it is attached to keep it beyond that: if the program asks for it after the last handle was
+//! freed, it gets a handle again.
 
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +13,13 @@ use crate::handle::Table;
 use crate::job;
 
 static USERS: Table<User> = Table::new();
-/// What files have that are not given another one.
+/// The handler of files that were given no other one.
 static FILES: Mutex<Errhandler> = Mutex::new(Errhandler::Return);
 
-/// A function of the program's; C declares it variadic, and it is called with two arguments.
+/// A function of the program. C declares it variadic; the library calls it with two arguments.
 pub(crate) type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
 
-/// What a handler may be attached to.
+/// The kind of object that a handler may be attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Comm,
@@ -32,11 +33,11 @@ pub(crate) enum Kind {
 pub(crate) enum Errhandler {
     /// The job ends.
     Fatal,
-    /// The processes of the communicator end; here that is the job.
+    /// The processes of the communicator end; in madmpi that is the job.
     Abort,
     /// The call returns the error's class.
     Return,
-    /// This is called with the handle and the code, and then the call returns.
+    /// The function is called with the handle and the code, and then the call returns.
     User(Arc<User>),
 }
 
@@ -44,14 +45,14 @@ pub(crate) enum Errhandler {
 pub(crate) struct User {
     kind: Kind,
     function: Function,
-    /// Its handle, and how often the program has it.
+    /// Its handle, and how many of them the program has.
     held: Mutex<(usize, usize)>,
 }
 
 /// The handler that a handle stands for, to be attached to an object.
 ///
 /// # Errors
-/// It is none, or one for other objects.
+/// The handle stands for none, or for a handler of other objects.
 pub(crate) fn get(errhandler: MPI_Errhandler, kind: Kind) -> Result<Errhandler, Fault> {
     match errhandler {
         MPI_ERRORS_ARE_FATAL => return Ok(Errhandler::Fatal),
@@ -62,7 +63,7 @@ pub(crate) fn get(errhandler: MPI_Errhandler, kind: Kind) -> Result<Errhandler, 
     match USERS.get(errhandler.0) {
         Some(user) if user.kind == kind => Ok(Errhandler::User(user)),
         Some(user) => {
-            let why = format!("it was made for a {:?}, and this is a {kind:?}", user.kind);
+            let why = format!("it was made for a {:?}, not for a {kind:?}", user.kind);
             Err(bad(errhandler, &why))
         }
         None => Err(bad(errhandler, "it is not an error handler, or was freed")),
@@ -82,7 +83,7 @@ pub(crate) fn create(kind: Kind, function: Option<Function>) -> Result<MPI_Errha
     held(&user)
 }
 
-/// The handle of a handler that the program made, once more.
+/// Gives the program the handle of a user handler once more.
 fn held(user: &Arc<User>) -> Result<MPI_Errhandler, Fault> {
     let mut held = user.held.lock().unwrap_or_else(PoisonError::into_inner);
     if held.1 == 0 {
@@ -95,10 +96,10 @@ fn held(user: &Arc<User>) -> Result<MPI_Errhandler, Fault> {
 }
 
 impl Errhandler {
-    /// For the program, which will free it.
+    /// A handle for the program, which will free it.
     ///
     /// # Errors
-    /// There are too many.
+    /// No handle is left.
     pub(crate) fn handle(&self) -> Result<MPI_Errhandler, Fault> {
         match self {
             Errhandler::Fatal => Ok(MPI_ERRORS_ARE_FATAL),
@@ -113,7 +114,7 @@ pub(crate) fn files() -> Errhandler {
     FILES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Does what the handler is for; what the call returns.
+/// Invokes a handler; returns what the call returns.
 pub(crate) fn invoke(handler: &Errhandler, mut handle: usize, class: c_int, text: &str) -> c_int {
     match handler {
         Errhandler::Return => {}

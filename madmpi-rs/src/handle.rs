@@ -1,10 +1,10 @@
-//! Handles: what the program holds instead of objects.
+//! Handles: what the program has instead of objects.
 //!
-//! A handle is a number of 31 bits (so that it is also a Fortran one): `generation (10 bits) | slot + 4096 (21 bits)`. The
-//! constants of the ABI are below 4096. A slot that is freed gets another generation, and is taken again only after
-//! the others that are free, so that a stale handle is noticed rather than taken for another object.
+//! A handle is a number of 31 bits, so that it is also a Fortran integer: `generation (10 bits) | slot + 4096 (21
+//! bits)`. The constants of the ABI are below 4096. A slot that is freed gets another generation, and is used again
+//! only after the other free slots, so that a stale handle is noticed rather than taken for another object.
 //!
-//! Rejected: the object's address (a handle that is freed twice frees somebody else's object).
+//! Rejected: the object's address (a handle that is freed twice frees an unrelated object).
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -18,7 +18,7 @@ const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
 const CHUNK: u32 = 256;
 const CHUNKS: usize = 14;
 
-/// All objects of one kind.
+/// The objects of one kind, by their handles.
 pub(crate) struct Table<T> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
     free: Mutex<FreeSlots>,
@@ -31,9 +31,9 @@ struct FreeSlots {
     fresh: u32,
 }
 
-/// An object that a handle stands for.
+/// A reference to an object that a handle stands for.
 pub(crate) enum Ref<T: 'static> {
-    /// One that is always there.
+    /// An object that always exists.
     Fixed(&'static Arc<T>),
     Shared(Arc<T>),
 }
@@ -60,7 +60,7 @@ impl<T> Deref for Ref<T> {
 }
 
 impl<T> Ref<T> {
-    /// To keep.
+    /// A reference to keep.
     pub(crate) fn share(&self) -> Arc<T> {
         match self {
             Ref::Fixed(object) => (*object).clone(),
@@ -83,7 +83,7 @@ impl<T> Table<T> {
         self.chunks.get(chunk as usize)?.get()?.get((index - start) as usize)
     }
 
-    /// Takes an object in; its handle. `None`: two million of them are there already.
+    /// Adds an object; returns its handle. `None`: two million objects exist already.
     pub(crate) fn insert(&self, object: Arc<T>) -> Option<usize> {
         let index = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
@@ -125,7 +125,7 @@ impl<T> Table<T> {
         slot.1.as_ref().filter(|_| slot.0 == generation).cloned()
     }
 
-    /// Ends the handle; the object, if it stood for one.
+    /// Ends a handle; returns the object that it stood for.
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (slot, index, generation) = self.find(handle)?;
         let object = {
@@ -141,7 +141,7 @@ impl<T> Table<T> {
         Some(object)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.fresh as usize - free.freed.len()

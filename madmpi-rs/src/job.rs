@@ -22,7 +22,7 @@ static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
 
-/// Whether calls that need MPI may be made.
+/// Whether the program may make calls that need MPI.
 #[inline]
 pub(crate) fn is_up() -> bool {
     is_world_up() || SESSIONS.load(Ordering::Acquire) > 0

@@ -1,28 +1,24 @@
 //! MPI 5.0 for C, with the standard ABI, over `newmad`: `libmpi_abi.so.1`.
 //!
-//! Programs in C see `include/mpi.h`; the tables behind it, every function and every constant of the ABI, are in `abi/`. A
-//! program in Rust that has green threads of its own links this crate and declares the C functions that it calls: a blocking
-//! call on a green thread blocks that thread only.
+//! Programs in C use `include/mpi.h`. The tables behind it, with every function and every constant of the ABI, are in
+//! `abi/`. A program in Rust with green threads of its own links this crate and declares the C functions that it
+//! calls: a blocking call on a green thread blocks that thread only.
 //!
-//! # Where to look
-//! | file | what |
+//! # Layers, from the top
+//! | layer | what |
 //! |---|---|
-//! | `call` | how a function of the ABI is written: checks, error handlers, its `PMPI_` twin |
-//! | `abi` | types and constants as C has them |
-//! | `handle`, `convert` | what a handle stands for; stale ones are noticed; handles as numbers |
-//! | `error`, `errhandler`, `errcode` | what went wrong, who is told, in which words |
-//! | `process` | this process in the job: the session, initialising and finalising |
-//! | `env`, `session` | initialising, and what a process may ask about itself |
-//! | `comm`, `group` | communicators and groups |
-//! | `topology` | who is whose neighbour |
-//! | `attribute`, `info` | what programs attach to objects, and what they hint |
-//! | `datatype` | types: their layout in memory |
+//! | `calls` | the entry points of the ABI, by chapter: they convert arguments, and invoke error handlers |
+//! | `process` | initialising and finalising |
+//! | `coll`, `p2p` | collectives; messages between two processes |
+//! | `request` | operations under way, waiting for them, their outcomes |
+//! | `message` | modes of sending, and sends that need no request |
+//! | `comm`, `session` | communicators; sessions of the sessions model |
 //! | `op` | operators of reductions |
-//! | `p2p` | messages |
-//! | `request`, `status` | what goes on, waiting for it, what came of it |
-//! | `coll` | collectives |
-//! | `tool` | control and performance variables |
-//! | `unsupported` | what comes later: it says so |
+//! | `datatype` | datatypes, and the elements that calls name |
+//! | `buffer`, `errhandler`, `info` | buffers of buffered sends; error handlers; info objects |
+//! | `attribute`, `errcode`, `group`, `topology` | attributes, error codes, groups, neighbourhoods |
+//! | `args`, `job` | arguments as C passes them; the session of newmad and the phases of MPI |
+//! | `error`, `handle`, `abi` | faults; handles and their objects; types and constants |
 
 #![allow(non_camel_case_types, non_snake_case)] // names are the standard's
 

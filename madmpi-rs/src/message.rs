@@ -9,7 +9,7 @@ use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// How a message is sent. A ready one is a standard one: that its receive is there already is no help.
+/// The mode of a send. A ready send is a standard one: newmad gains nothing from knowing that its receive is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Standard,
@@ -83,7 +83,7 @@ fn full(needed: usize, pool: &Pool) -> Fault {
     Fault::new(MPI_ERR_BUFFER, text)
 }
 
-/// Sends a message from a buffer.
+/// Sends a message from an attached buffer.
 ///
 /// # Errors
 /// No buffer is attached, or it has no room.
@@ -121,7 +121,8 @@ fn send_buffered(comm: &Ref<Comm>, to: u32, tag: u64, data: &Data) -> Result<(),
             (Memory::Whole(copy.as_ptr().cast_mut(), len), Some(copy))
         }
     };
-    // SAFETY: the part stays as it is until it is given back, and the copy until it is dropped: at the request's end.
+    // SAFETY: the part stays as it is until it is given back, and the copy until it is dropped: both at the request's
+    // end.
     match unsafe { session.isend_raw(to, tag, memory, false) } {
         Ok(request) => {
             request.on_done(move |_| {

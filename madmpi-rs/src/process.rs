@@ -32,11 +32,11 @@ fn open() -> Result<(), Fault> {
     }
     let session = newmad::Session::builder().ordered().open()?;
     if session.size() > 1 << 14 {
-        // Contexts have bits for so many; see `comm::context`.
-        return Err(Fault::new(MPI_ERR_OTHER, "madmpi is for jobs of at most 16384 processes"));
+        // Contexts have bits for so many processes; see `comm::context`.
+        return Err(Fault::new(MPI_ERR_OTHER, "madmpi supports jobs of at most 16384 processes"));
     }
     comm::make_predefined(&session)?;
-    // SAFETY: the function is for that, and this library is not unloaded while its threads run.
+    // SAFETY: `at_exit` may run at exit: this library is not unloaded while its threads run.
     unsafe { libc::atexit(at_exit) };
     job::keep(session);
     Ok(())
@@ -47,7 +47,9 @@ fn open() -> Result<(), Fault> {
 /// # Errors
 /// It was called before.
 pub(crate) fn init() -> Result<(), Fault> {
-    let again = || Fault::new(MPI_ERR_OTHER, "MPI was initialised before, and may be once");
+    let again = || {
+        Fault::new(MPI_ERR_OTHER, "MPI was initialised before, and may be initialised only once")
+    };
     if job::was_initialized() {
         return Err(again());
     }
@@ -67,7 +69,7 @@ pub(crate) fn init() -> Result<(), Fault> {
 /// MPI was not initialised, or the process manager is gone. If the function of an attribute fails, the rest is done.
 pub(crate) fn finalize() -> Result<(), Fault> {
     let Some(own) = comm::own().filter(|_| job::is_world_up()) else {
-        let why = "MPI_Init was not called, or MPI_Finalize was before";
+        let why = "MPI_Init was not called, or MPI_Finalize was called before";
         return Err(Fault::new(MPI_ERR_OTHER, why));
     };
     let deleted = own.attributes.delete_all(MPI_COMM_SELF.0);
@@ -116,7 +118,7 @@ fn still_open() -> Result<(), Fault> {
     if !CLOSED.load(Ordering::Acquire) {
         return Ok(());
     }
-    let why = "this process has left the job when it finalized MPI, and cannot come back";
+    let why = "this process left the job when it finalized MPI, and cannot come back";
     Err(Fault::new(MPI_ERR_OTHER, why))
 }
 

@@ -10,10 +10,10 @@ use crate::error::{Fault, HandlesErrors};
 use crate::handle::Table;
 
 static SESSIONS: Table<Session> = Table::new();
-/// The sets of processes that there are.
+/// The names of the sets of processes.
 pub(crate) const SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 
-/// A session of the program's. All of them are on the one newmad session.
+/// A session of the program. All of them share the one session of newmad.
 pub(crate) struct Session {
     handle: OnceLock<MPI_Session>,
     errhandler: Mutex<Errhandler>,
@@ -27,10 +27,10 @@ impl HandlesErrors for Session {
 }
 
 impl Session {
-    /// A new session, with a handle.
+    /// Makes a session with a handle.
     ///
     /// # Errors
-    /// There are too many.
+    /// No handle is left.
     pub(crate) fn new(errhandler: Errhandler) -> Result<Arc<Session>, Fault> {
         let (handle, errhandler) = (OnceLock::new(), Mutex::new(errhandler));
         let new = Arc::new(Session { handle, errhandler, buffer: Buffer::new() });
@@ -40,7 +40,7 @@ impl Session {
         Ok(new)
     }
 
-    /// Ends its handle.
+    /// Ends the handle.
     pub(crate) fn free(&self) {
         SESSIONS.remove(self.handle().0);
     }
@@ -61,18 +61,18 @@ impl Session {
 /// The session that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 pub(crate) fn get(session: MPI_Session) -> Result<Arc<Session>, Fault> {
     SESSIONS.get(session.0).ok_or_else(|| {
         let why = match session {
-            MPI_SESSION_NULL => "MPI_SESSION_NULL is no session",
+            MPI_SESSION_NULL => "MPI_SESSION_NULL is not a session",
             _ => "it is not a session, or was finalized",
         };
         Fault::handle(MPI_ERR_SESSION, "session", session.0, why)
     })
 }
 
-/// Runs what a call with a session does; faults go to its error handler.
+/// Runs a call with a session; its faults go to the session's error handler.
 pub(crate) fn on(
     session: MPI_Session,
     body: impl FnOnce(&Session) -> Result<(), Fault>,

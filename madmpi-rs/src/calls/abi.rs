@@ -1,4 +1,4 @@
-//! What programs may ask about the binary interface.
+//! Queries about the binary interface, and Fortran's part of it.
 
 use core::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use crate::datatype;
 use crate::error::Fault;
 use crate::info::{self, Entries};
 
-/// Types of Fortran that a compiler may have or not.
+/// Fortran types that a compiler may lack.
 const OPTIONAL: [(&str, MPI_Datatype); 19] = [
     ("logical1", MPI_LOGICAL1),
     ("logical2", MPI_LOGICAL2),
@@ -40,10 +40,10 @@ const SIZED: [(&str, MPI_Datatype); 4] = [
     ("double_precision", MPI_DOUBLE_PRECISION),
 ];
 
-/// The values of Fortran's truth values of 1, 2, 4, 8 and 16 bytes, where somebody has told them: true, false.
+/// Fortran's true and false, of 1, 2, 4, 8 and 16 bytes, once the program has set them.
 static BOOLEANS: Mutex<[Option<[[u8; 16]; 2]>; 5]> = Mutex::new([None; 5]);
 
-/// What Fortran types there are, as the tables of datatypes have them.
+/// The Fortran types and their sizes, from the table of datatypes.
 fn fortran() -> Result<Entries, Fault> {
     let mut entries = Entries::default();
     for (name, handle) in SIZED {
@@ -85,7 +85,7 @@ mpi! {
         out(info, "info", info::handle(fortran()?)?)
     }
 
-    /// Fortran's types are as the tables here have them; who says otherwise is told so.
+    /// Refuses whatever differs from the table of datatypes.
     anytime fn MPI_Abi_set_fortran_info(info: MPI_Info) {
         let (said, known) = (info::get(info)?, fortran()?);
         let said = said.entries();
@@ -110,7 +110,7 @@ mpi! {
         }
         if values[1] != [0; 16] || values[0] == [0; 16] {
             let why = "this library takes 0 for false and anything else for true";
-            return Err(Fault::argument(MPI_ERR_ABI, "logical_false", "not 0, or the true one is", why));
+            return Err(Fault::argument(MPI_ERR_ABI, "logical_false", "not 0, or logical_true is 0", why));
         }
         let mut known = BOOLEANS.lock().unwrap_or_else(PoisonError::into_inner);
         if known[place].is_some_and(|known| known != values) {

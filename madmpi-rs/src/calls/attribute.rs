@@ -1,4 +1,4 @@
-//! The functions of keys and attributes, and the attributes that the standard defines.
+//! Keys and attributes, and the attributes that the standard defines.
 
 use core::ffi::{c_int, c_void};
 use std::collections::HashMap;
@@ -35,29 +35,29 @@ fn give(value: Option<usize>, place: Out<usize>, flag: Out<c_int>) -> Result<(),
     value.map_or(Ok(()), |value| out(place, "attribute_val", value))
 }
 
-/// Whether the standard defines it, for communicators.
+/// Whether a key is one of the standard's for communicators.
 fn is_standard(key: c_int) -> bool {
     (MPI_TAG_UB..=MPI_UNIVERSE_SIZE).contains(&key)
 }
 
-/// The value of one of the standard's attributes: C wants an address where it is.
+/// The address of the value of one of the standard's attributes, as C wants it.
 fn standard(key: c_int) -> Result<Option<usize>, Fault> {
     let value = match key {
         MPI_TAG_UB => TAG_UB,
-        // No process is a host to the others.
+        // No process is the host of the others.
         MPI_HOST => MPI_PROC_NULL,
-        // All can read and write as the language provides.
+        // All processes can read and write as the language provides.
         MPI_IO => MPI_ANY_SOURCE,
         MPI_WTIME_IS_GLOBAL => 0,
         MPI_UNIVERSE_SIZE => job::session()?.size() as c_int,
         MPI_LASTUSEDCODE => errcode::last_used(),
-        // Nobody told which of several programs of the job this is.
+        // Launchers do not say which of several programs this is.
         _ => return Ok(None),
     };
     Ok(Some(kept(value) as usize))
 }
 
-/// An address where that value is for ever. Values are few.
+/// An address that holds the value for ever. There are few values.
 fn kept(value: c_int) -> *const c_int {
     static KEPT: Mutex<Option<HashMap<c_int, &'static c_int>>> = Mutex::new(None);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ use crate::coll::{self, Call, Displacement, begin, prepare, run};
 use crate::datatype::{Choice, Elements, choice};
 use crate::error::Fault;
 
-/// The blocks that arrays of as many elements as there are ranks describe: counts, and displacements in elements.
+/// The blocks of each rank, described by arrays of counts and of displacements in elements.
 fn blocks<N: Copy + Into<i64>, D: Displacement>(
     buffer: Choice,
     counts: Array<'_, N>,
@@ -19,7 +19,7 @@ fn blocks<N: Copy + Into<i64>, D: Displacement>(
     coll::described(buffer, array!(counts[ranks])?, array!(displs[ranks])?)
 }
 
-/// The same with displacements in bytes, and a type for each rank.
+/// The blocks of each rank, described by arrays of counts, of displacements in bytes and of datatypes.
 fn typed_blocks<N: Copy + Into<i64>, D: Displacement>(
     buffer: Choice,
     counts: Array<'_, N>,
@@ -31,8 +31,8 @@ fn typed_blocks<N: Copy + Into<i64>, D: Displacement>(
     coll::described_apart(buffer, counts, displs, array!(types[ranks])?)
 }
 
-/// The functions of a collective in all its forms: the six names, its arguments but for the communicator, and what gives
-/// the plan and what is to be the same at all members.
+/// The functions of a collective in all forms: the six names, the arguments except the communicator, and a block that
+/// gives the plan and what has to be the same at all members.
 macro_rules! collective {
     ($name:ident $large:ident $iname:ident $ilarge:ident $pname:ident $plarge:ident
      ($($arg:ident : $ty:ty),* $(,)?) $comm:ident $plan:block) => {

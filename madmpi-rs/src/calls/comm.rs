@@ -1,4 +1,4 @@
-//! The functions of communicators as such.
+//! Communicators.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn compare(one: &Comm, other: &Comm) -> c_int {
     }
 }
 
-/// Frees what a handle of the program's stands for, after `before`.
+/// Frees the communicator that a handle of the program stands for, after `before`.
 fn free(
     comm: InOut<MPI_Comm>,
     before: impl FnOnce(&Comm) -> Result<(), Fault>,
@@ -108,7 +108,7 @@ mpi! {
             MPI_UNDEFINED => 0,
             0.. => color as u64 + 1,
             _ => {
-                let why = "a colour is not negative, or MPI_UNDEFINED";
+                let why = "a colour must not be negative, or is MPI_UNDEFINED";
                 return Err(Fault::argument(MPI_ERR_ARG, "color", color, why));
             }
         };
@@ -138,7 +138,7 @@ mpi! {
 
     fn MPI_Comm_free(comm: InOut<MPI_Comm>) { free(comm, |_| Ok(())) }
 
-    /// The others are waited for, so that nobody is still to come.
+    /// Waits for the other members, so that none of them still sends to this process.
     fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) { free(comm, |comm| Agreement::of_comm(comm)?.any(false).map(drop)) }
 
     fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: Text) on comm {
@@ -155,7 +155,7 @@ mpi! {
         out(resultlen, "resultlen", comm_name.put(&name, "comm_name")?)
     }
 
-    /// No hint makes a difference here, and those may be ignored.
+    /// All hints are ignored, which the standard allows.
     fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {
         let _ = &comm;
         info::get(info).map(drop)
@@ -253,7 +253,7 @@ mpi! {
             MPI_COMM_TYPE_RESOURCE_GUIDED => kinds::guided(info, true)?,
             MPI_COMM_TYPE_HW_UNGUIDED => return give(newcomm, kinds::unguided(&comm, key, info)?),
             _ => {
-                let why = "it is one of MPI_COMM_TYPE_..., or MPI_UNDEFINED";
+                let why = "it must be one of MPI_COMM_TYPE_..., or MPI_UNDEFINED";
                 return Err(Fault::argument(MPI_ERR_ARG, "split_type", split_type, why));
             }
         };

@@ -1,4 +1,5 @@
-//! Handles as numbers, for languages that have no pointers: a handle has 31 bits ([`crate::handle`]), so it is the number.
+//! Handles as integers, for languages without pointers. A handle has 31 bits ([`crate::handle`]), so it is the
+//! integer.
 
 use core::ffi::c_int;
 

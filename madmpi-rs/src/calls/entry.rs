@@ -1,15 +1,16 @@
-//! How a function of the ABI is written.
+//! How an entry point is written.
 //!
 //! ```text
 //! mpi! {
-//!     fn MPI_Comm_rank(comm: MPI_Comm, rank: *mut c_int) on comm { .. }
+//!     fn MPI_Comm_rank(comm: MPI_Comm, rank: Out<c_int>) on comm { .. }
 //!     fn MPI_Send / MPI_Send_c (buf: *const c_void, count: N, ..) on comm { .. }
-//!     anytime fn MPI_Initialized(flag: *mut c_int) { .. }
+//!     anytime fn MPI_Initialized(flag: Out<c_int>) { .. }
 //! }
 //! ```
-//! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`; a fault goes
-//! to the error handler of `comm` (now a `Ref<Comm>`) if there is an `on`, and otherwise to the one for calls without an
-//! object; its class is returned. With two names, the second is the one for large counts, and these types differ:
+//! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`. A
+//! fault goes to the error handler of `comm` (which is a `Ref<Comm>` inside) if there is an `on`, else to the handler
+//! for calls without an object; the function returns its class. Of two names, the second is the one for large counts.
+//! These types differ between the two:
 //!
 //! | name | small | large | for |
 //! |---|---|---|---|
@@ -17,7 +18,7 @@
 //! | `D` | `c_int` | `MPI_Aint` | displacements of collectives |
 //! | `B` | `MPI_Aint` | `MPI_Count` | byte displacements of datatypes |
 //!
-//! `anytime`: also before initialising and after finalising.
+//! `anytime`: the function may be called before initialising and after finalising.
 
 use core::ffi::c_int;
 use std::any::Any;
@@ -119,7 +120,7 @@ macro_rules! twins {
 }
 pub(crate) use twins;
 
-/// Runs a function's body. See the module.
+/// Runs the body of an entry point.
 #[inline]
 pub(crate) fn call(
     anytime: bool,

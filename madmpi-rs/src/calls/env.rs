@@ -1,4 +1,4 @@
-//! Initialising, finalising, and what a process may ask about itself.
+//! Initialising, finalising, and queries about the process.
 
 use core::ffi::{c_int, c_void};
 
@@ -9,10 +9,10 @@ use crate::error::Fault;
 use crate::info::{self, Entries};
 use crate::{job, process};
 
-/// Memory for `MPI_Alloc_mem`: on a cache line of its own, or as the program wants it.
+/// Memory for `MPI_Alloc_mem`, aligned to a cache line or as the program asks.
 fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void, Fault> {
     let Ok(size) = usize::try_from(size) else {
-        return Err(Fault::argument(MPI_ERR_SIZE, "size", size, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_SIZE, "size", size, "it must not be negative"));
     };
     info::check(info)?;
     let mut alignment = 64;
@@ -22,7 +22,7 @@ fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void, Fault> {
         if let Some(text) = entries.get(b"mpi_minimum_memory_alignment") {
             let text = String::from_utf8_lossy(text);
             let wanted = text.trim().parse().ok().filter(|wanted: &usize| wanted.is_power_of_two());
-            let why = "an alignment is a power of two";
+            let why = "an alignment must be a power of two";
             let wanted = wanted.ok_or_else(|| {
                 Fault::argument(MPI_ERR_INFO_VALUE, "mpi_minimum_memory_alignment", &text, why)
             })?;
@@ -33,7 +33,7 @@ fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void, Fault> {
     // SAFETY: the place is there; the alignment is a power of two, and one of pointers.
     match unsafe { libc::posix_memalign(&raw mut at, alignment, size.max(1)) } {
         0 => Ok(at),
-        _ => Err(Fault::argument(MPI_ERR_NO_MEM, "size", size, "so much memory is not there")),
+        _ => Err(Fault::argument(MPI_ERR_NO_MEM, "size", size, "out of memory")),
     }
 }
 
@@ -78,7 +78,7 @@ mpi! {
         out(resultlen, "resultlen", name.put(&job::host(), "name")?)
     }
 
-    /// What this process is bound to one of.
+    /// The resources of which this process is bound to one.
     anytime fn MPI_Get_hw_resource_info(hw_info: Out<MPI_Info>) {
         let mut entries = Entries::default();
         entries.set(b"mpi_shared_memory", b"true");
@@ -86,7 +86,7 @@ mpi! {
         out(hw_info, "hw_info", info::handle(entries)?)
     }
 
-    /// There is no profiler inside that could be told; one that takes the place of this function is.
+    /// The library has no profiler that this could control.
     fn MPI_Pcontrol(_level: c_int) { Ok(()) }
 
     fn MPI_Alloc_mem(size: MPI_Aint, info: MPI_Info, baseptr: Out<*mut c_void>) {
@@ -103,7 +103,7 @@ mpi! {
         Ok(())
     }
 
-    /// The processes of a communicator are those of the job, as far as ending them goes.
+    /// Ends the whole job, whatever the communicator.
     anytime fn MPI_Abort(_comm: MPI_Comm, errorcode: c_int) { job::abort(errorcode) }
 }
 

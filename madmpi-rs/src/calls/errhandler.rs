@@ -11,7 +11,7 @@ use crate::errhandler::{self, Files, Function, Kind, create, files, get, invoke}
 use crate::error::Fault;
 use crate::session;
 
-/// What a handler is told that the program itself calls.
+/// The text for a handler that the program calls itself.
 fn called(code: c_int) -> String {
     format!("the program reports error {code}: {}", crate::errcode::describe(code))
 }
@@ -84,7 +84,7 @@ mpi! {
         Ok(())
     }
 
-    /// There are no files yet, so `MPI_FILE_NULL` alone has a handler: the one that files will have at first.
+    /// Sets the handler that files will have at first: there are no files yet, so only `MPI_FILE_NULL` has one.
     fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
         only_null(file)?;
         let errhandler = get(errhandler, Kind::File).map_err(|fault| fault.on(Arc::new(Files)))?;

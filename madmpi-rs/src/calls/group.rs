@@ -1,4 +1,4 @@
-//! The functions of groups.
+//! Groups.
 
 use core::ffi::c_int;
 
@@ -24,14 +24,14 @@ fn listed(place: Array<c_int>, n: c_int) -> Result<Vec<i64>, Fault> {
 fn ranged(group: &Group, n: c_int, place: Array<[c_int; 3]>) -> Result<Vec<i64>, Fault> {
     count(n)?;
     ranks(array!(place[n])?, group.size()).map_err(|range| {
-        let why = "the stride is not 0 and leads from the first rank to the last";
+        let why = "the stride must not be 0, and must lead from the first rank to the last";
         Fault::argument(MPI_ERR_ARG, "ranges", format_args!("{range:?}"), why)
     })
 }
 
 fn count(n: c_int) -> Result<(), Fault> {
     if n < 0 {
-        return Err(Fault::argument(MPI_ERR_ARG, "n", n, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_ARG, "n", n, "it must not be negative"));
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ mpi! {
     ) {
         let (info, key) = (get(info)?, key(key_)?);
         if valuelen < 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "valuelen", valuelen, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_ARG, "valuelen", valuelen, "it must not be negative"));
         }
         let entries = info.entries();
         let found = entries.get(key);
@@ -76,14 +76,14 @@ mpi! {
         found.map_or(Ok(()), |text| out(valuelen, "valuelen", text.len() as c_int))
     }
 
-    /// `buflen` is the room that there is, zero included, and then the room that would be needed.
+    /// `buflen` holds the room that the program has, with the terminating zero, and takes the room that is needed.
     anytime fn MPI_Info_get_string(
         info: MPI_Info, key_: Text, buflen: InOut<c_int>, value: ArrayMut<c_char>, flag: Out<c_int>,
     ) {
         let (info, key) = (get(info)?, key(key_)?);
         let room = read(buflen, "buflen")?;
         if room < 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "buflen", room, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_ARG, "buflen", room, "it must not be negative"));
         }
         let entries = info.entries();
         let found = entries.get(key);
@@ -110,7 +110,7 @@ mpi! {
         key.put(found, "key").map(drop)
     }
 
-    /// What the process was started with, as the arguments of the call say it.
+    /// The keys of `MPI_INFO_ENV`, for the arguments of the call.
     anytime fn MPI_Info_create_env(argc: c_int, argv: Array<Text>, info: Out<MPI_Info>) {
         out(info, "info", MPI_INFO_NULL)?;
         let arguments = match argc {

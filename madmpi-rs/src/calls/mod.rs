@@ -1,4 +1,7 @@
-//! The functions of the ABI, by chapter of the standard.
+//! The entry points of the ABI, by chapter of the standard.
+//!
+//! An entry point converts its arguments and calls what lies below. `entry` has the macro that makes the C function
+//! and its `PMPI_` twin, and invokes the error handler.
 
 mod abi;
 mod attribute;

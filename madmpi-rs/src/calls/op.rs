@@ -11,12 +11,7 @@ use crate::op::{self, Function, Large, Small, combine, get};
 
 fn create(function: Option<Function>, commute: c_int, op: Out<MPI_Op>) -> Result<(), Fault> {
     let Some(function) = function else {
-        return Err(Fault::argument(
-            MPI_ERR_ARG,
-            "user_fn",
-            "null",
-            "it is what combines elements",
-        ));
+        return Err(Fault::argument(MPI_ERR_ARG, "user_fn", "null", "a function is needed"));
     };
     out(op, "op", MPI_OP_NULL)?;
     out(op, "op", op::insert(function, commute != 0)?)

@@ -1,4 +1,4 @@
-//! Messages between two processes: sends in every mode, receives, both at once, probes.
+//! Messages between two processes: sends in every mode, receives, both in one call, probes.
 
 use core::ffi::{c_int, c_void};
 

@@ -11,7 +11,7 @@ use crate::info;
 use crate::p2p::partitioned::{Partitions, recv_init, send_init};
 use crate::request;
 
-/// Says to a partitioned send that partitions are ready.
+/// Marks partitions of a partitioned send as ready.
 fn ready(request: MPI_Request, mut all: impl Iterator<Item = c_int>) -> Result<(), Fault> {
     let Some(operation) = request::operation(request)? else {
         let why = "it is not a partitioned send that was started";
@@ -53,7 +53,7 @@ mpi! {
         ready(request, array!(array_of_partitions[length])?.iter().copied())
     }
 
-    /// Everything has arrived of a request that is not under way.
+    /// All partitions of a request that is not under way have arrived.
     fn MPI_Parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) {
         let Some(operation) = request::operation(request)? else { return out(flag, "flag", 1) };
         let mut arrived = operation.arrived(partition)?;

@@ -1,4 +1,4 @@
-//! The calls that wait for requests and test them.
+//! Requests: waiting, testing, starting, cancelling, freeing.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,7 +13,7 @@ use crate::request::generalized::{self, Cancel, Free, Query};
 use crate::request::several::Any;
 use crate::request::{self, Outcome, peek, several, wait};
 
-/// The outcomes of several requests, on their way to the program's statuses.
+/// Collects the outcomes of several requests and writes the program's statuses.
 struct Outcomes {
     statuses: Statuses,
     written: usize,
@@ -57,7 +57,7 @@ fn one(outcome: Outcome, place: StatusOut) -> Result<(), Fault> {
     outcome.fault.map_or(Ok(()), Err)
 }
 
-/// Tells of some requests.
+/// Gives the program the outcomes of some requests.
 fn some(
     found: Option<Vec<(usize, Outcome)>>,
     outcount: Out<c_int>,

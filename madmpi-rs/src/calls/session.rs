@@ -18,7 +18,7 @@ fn set(name: Text) -> Result<Arc<Group>, Fault> {
         .bytes()
         .ok_or_else(|| Fault::argument(MPI_ERR_ARG, "pset_name", "null", "a name is needed"))?;
     let name = String::from_utf8_lossy(name);
-    // Names are URIs, whose scheme and authority have no case.
+    // Names are URIs: case makes no difference in scheme and authority.
     match SETS.iter().position(|set| set.eq_ignore_ascii_case(&name)) {
         Some(set) => Ok(comm::predefined_group(set)?.clone()),
         None => {
@@ -70,7 +70,7 @@ mpi! {
         })
     }
 
-    /// `pset_len` is the room that there is, zero included, and then the room that is needed.
+    /// `pset_len` holds the room that the program has, with the terminating zero, and takes the room that is needed.
     fn MPI_Session_get_nth_pset(
         session: MPI_Session, info: MPI_Info, n: c_int, pset_len: InOut<c_int>, pset_name: ArrayMut<c_char>,
     ) {
@@ -82,7 +82,7 @@ mpi! {
             })?;
             let room = read(pset_len, "pset_len")?;
             if room < 0 {
-                return Err(Fault::argument(MPI_ERR_ARG, "pset_len", room, "it is not negative"));
+                return Err(Fault::argument(MPI_ERR_ARG, "pset_len", room, "it must not be negative"));
             }
             if room > 0 {
                 write(name.as_bytes(), array_mut!(pset_name[room])?);

@@ -1,4 +1,4 @@
-//! Statuses: what is known of a message, and how long it is in elements.
+//! Statuses, and the lengths of messages in elements.
 
 use core::ffi::c_int;
 
@@ -8,14 +8,14 @@ use crate::args::{In, InOut, Out, out, read};
 use crate::datatype;
 use crate::error::Fault;
 
-/// The status that is to be changed.
+/// Changes a status of the program.
 fn change(status: InOut<MPI_Status>, how: impl FnOnce(&mut MPI_Status)) -> Result<(), Fault> {
     let mut changed = read(status, "status")?;
     how(&mut changed);
     out(status, "status", changed)
 }
 
-/// Whole elements of a type in a message of that length. `None`: they are not whole.
+/// The number of elements in a message. `None`: the last one is not whole.
 fn count(bytes: usize, size: usize) -> Option<usize> {
     match size {
         0 => (bytes == 0).then_some(0),
@@ -23,7 +23,7 @@ fn count(bytes: usize, size: usize) -> Option<usize> {
     }
 }
 
-/// Basic elements in a message. `None`: the last one is not whole.
+/// The number of basic elements in a message. `None`: the last one is not whole.
 fn elements(status: In<MPI_Status>, datatype: MPI_Datatype) -> Result<Option<usize>, Fault> {
     let bytes = read(status, "status")?.bytes();
     Ok(datatype::get(datatype)?.elements(bytes))
@@ -36,14 +36,14 @@ fn set_elements(
 ) -> Result<(), Fault> {
     let datatype = datatype::get(datatype)?;
     let wrong = |why| Fault::argument(MPI_ERR_COUNT, "count", count, why);
-    let count = usize::try_from(count).map_err(|_| wrong("it is not negative"))?;
+    let count = usize::try_from(count).map_err(|_| wrong("it must not be negative"))?;
     let bytes = datatype.bytes(count);
     let bytes = bytes.ok_or_else(|| wrong("the type has no such number of elements"))?;
     change(status, |status| status.set_bytes(bytes))
 }
 
 mpi! {
-    /// `MPI_UNDEFINED` also where the number is too large for its type, as the standard says.
+    /// Gives `MPI_UNDEFINED` also where the number is too large for its type, as the standard says.
     fn MPI_Get_count / MPI_Get_count_c (status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<N>) {
         let found = self::count(read(status, "status")?.bytes(), datatype::get(datatype)?.size);
         let found = found.and_then(|found| N::try_from(found).ok());

@@ -1,4 +1,4 @@
-//! Topologies: making communicators that have one, and asking about it.
+//! Topologies: making communicators that have one, and queries.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn none(kind: &str) -> Fault {
     Fault::new(MPI_ERR_TOPOLOGY, format!("argument comm has no topology of this kind ({kind})"))
 }
 
-/// A communicator of the first `count` processes of `comm`, with a topology; nothing for the others.
+/// Makes a communicator with a topology of the first `count` processes of `comm`; the others get none.
 fn first(comm: &Comm, count: u32, topology: Topology) -> Result<Option<Arc<Comm>>, Fault> {
     let new = if count == comm.group.size() {
         Some(comm.twin()?)
@@ -34,7 +34,7 @@ fn first(comm: &Comm, count: u32, topology: Topology) -> Result<Option<Arc<Comm>
     Ok(new)
 }
 
-/// The rank that a process of `comm` has among the first `count`.
+/// The rank of this process among the first `count` ones.
 fn mapped(comm: &Comm, count: u32) -> c_int {
     if comm.rank() < count { comm.rank() as c_int } else { MPI_UNDEFINED }
 }
@@ -60,7 +60,7 @@ mpi! {
 
 fn grid(ndims: c_int, dims: Array<c_int>, periods: Array<c_int>) -> Result<Cart, Fault> {
     if ndims < 0 {
-        return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it must not be negative"));
     }
     Cart::new(array!(dims[ndims])?, array!(periods[ndims])?)
 }
@@ -72,7 +72,7 @@ fn cart(comm: &Comm) -> Result<&Cart, Fault> {
     }
 }
 
-/// Room for values of each dimension; there may be more.
+/// The room for a value of each dimension; the program may have more.
 fn room<'a>(
     place: ArrayMut<'a, c_int>,
     most: c_int,
@@ -169,10 +169,10 @@ mpi! {
 
     fn MPI_Dims_create(nnodes: c_int, ndims: c_int, dims: ArrayMut<c_int>) {
         if nnodes <= 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "nnodes", nnodes, "it is positive"));
+            return Err(Fault::argument(MPI_ERR_ARG, "nnodes", nnodes, "it must be positive"));
         }
         if ndims < 0 {
-            return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it must not be negative"));
         }
         dims::fill(nnodes, array_mut!(dims[ndims])?)
     }
@@ -202,7 +202,7 @@ fn graph(comm: &Comm) -> Result<&Graph, Fault> {
     }
 }
 
-/// As many of the values as there is room for.
+/// Gives the program as many values as it has room for.
 fn some(values: &[c_int], place: ArrayMut<c_int>, most: c_int, name: &str) -> Result<(), Fault> {
     let count = values.len().min(usize::try_from(most).unwrap_or(0));
     array_mut!(place[count as i64], name)?.copy_from_slice(&values[..count]);
@@ -261,7 +261,7 @@ mpi! {
 
 fn ranks(comm: &Comm, place: Array<c_int>, count: c_int, name: &str) -> Result<Vec<c_int>, Fault> {
     if count < 0 {
-        return Err(Fault::argument(MPI_ERR_ARG, "degree", count, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_ARG, "degree", count, "it must not be negative"));
     }
     let ranks = array!(place[count], name)?;
     let known = |rank: c_int| u32::try_from(rank).is_ok_and(|rank| rank < comm.group.size());
@@ -271,7 +271,7 @@ fn ranks(comm: &Comm, place: Array<c_int>, count: c_int, name: &str) -> Result<V
     }
 }
 
-/// Weights; `None`: there are none. A weight is not negative.
+/// A weights argument. `None`: the edges have no weights. A weight is not negative.
 fn weights(place: Array<c_int>, count: usize, name: &str) -> Result<Option<Vec<c_int>>, Fault> {
     match place.address() {
         MPI_UNWEIGHTED => return Ok(None),
@@ -284,12 +284,12 @@ fn weights(place: Array<c_int>, count: usize, name: &str) -> Result<Option<Vec<c
     }
     let weights = array!(place[count as i64], name)?;
     match weights.iter().find(|&&weight| weight < 0) {
-        Some(&weight) => Err(Fault::argument(MPI_ERR_ARG, name, weight, "it is not negative")),
+        Some(&weight) => Err(Fault::argument(MPI_ERR_ARG, name, weight, "it must not be negative")),
         None => Ok(Some(weights.to_vec())),
     }
 }
 
-/// The edges that all processes know of together, those of the first one first.
+/// Gathers the edges that all processes name, those of the first one first.
 fn all_edges(comm: &Comm, own: &[Edge]) -> Result<Vec<Edge>, Fault> {
     let group = comm.coll_group()?;
     let mut counts = vec![0u64; group.size() as usize];
@@ -313,7 +313,7 @@ fn dist(comm: &Comm) -> Result<&Dist, Fault> {
     }
 }
 
-/// Gives the program neighbours and weights, as many as it has room for.
+/// Gives the program as many neighbours and weights as it has room for.
 fn tell(
     dist: &Dist,
     edges: &Edges,
@@ -322,7 +322,7 @@ fn tell(
     weights: ArrayMut<c_int>,
 ) -> Result<(), Fault> {
     let Ok(most) = usize::try_from(most) else {
-        return Err(Fault::argument(MPI_ERR_ARG, "maxdegree", most, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_ARG, "maxdegree", most, "it must not be negative"));
     };
     let count = edges.ranks.len().min(most);
     array_mut!(ranks[count as i64], name)?.copy_from_slice(&edges.ranks[..count]);
@@ -366,11 +366,11 @@ mpi! {
         let sources = ranks(&comm_old, sources, n, "sources")?;
         let degrees = array!(degrees[n])?;
         if let Some(&degree) = degrees.iter().find(|&&degree| degree < 0) {
-            return Err(Fault::argument(MPI_ERR_ARG, "degrees", degree, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_ARG, "degrees", degree, "it must not be negative"));
         }
         let count = degrees.iter().fold(0i64, |sum, &degree| sum + i64::from(degree));
         let count = c_int::try_from(count).map_err(|_| {
-            Fault::argument(MPI_ERR_ARG, "degrees", count, "so many edges cannot be told")
+            Fault::argument(MPI_ERR_ARG, "degrees", count, "there are too many edges")
         })?;
         let destinations = ranks(&comm_old, destinations, count, "destinations")?;
         let weights = weights(weights_, destinations.len(), "weights")?;
@@ -380,7 +380,7 @@ mpi! {
         let own: Vec<Edge> =
             from.zip(&destinations).zip(&weights).map(|((from, &to), &weight)| [from, to, weight]).collect();
         let all = all_edges(&comm_old, &own)?;
-        // A process that says nothing of edges says nothing of weights.
+        // A process that names no edges has not said whether edges have weights.
         let mut says = [i32::from(weighted)];
         comm_old.coll_group()?.allreduce(&mut says, &Op::max()).wait()?;
         let rank = comm_old.rank() as c_int;

@@ -1,6 +1,6 @@
-//! What comes later: windows, files, process management. Every function of theirs is there, so that programs that name one
-//! link and start; called, it fails with `MPI_ERR_UNSUPPORTED_OPERATION`, by the error handler of the communicator where there
-//! is one.
+//! Windows, files and process management, which madmpi does not support yet. Every function exists, so that a program
+//! that names it links and starts. A call fails with `MPI_ERR_UNSUPPORTED_OPERATION`, by the error handler of the
+//! communicator if there is one.
 
 use core::ffi::{c_int, c_void};
 
@@ -17,9 +17,9 @@ fn not_yet(what: &str) -> Fault {
 
 const WINDOWS: &str = "windows (one-sided communication)";
 const FILES: &str = "files";
-const PROCESSES: &str = "starting and meeting other processes";
+const PROCESSES: &str = "starting other processes and connecting to them";
 
-/// Functions whose arguments are not looked at: a caller in C may pass more than a function takes.
+/// Functions that ignore their arguments: a caller in C may pass more than a function takes.
 macro_rules! unsupported {
     ($($what:ident: $($name:ident)*;)*) => {$($(
         mpi! { fn $name() { Err(not_yet($what)) } }
@@ -43,7 +43,7 @@ unsupported! {
         MPI_Lookup_name;
 }
 
-/// Files have an error handler of their own, which by default lets the call return.
+/// Functions of files, whose own error handler lets the call return by default.
 macro_rules! unsupported_files {
     ($($name:ident)*) => {$(
         mpi! { fn $name() { Err(not_yet(FILES).on(std::sync::Arc::new(Files))) } }
@@ -108,6 +108,6 @@ mpi! {
         _port_name: Text, _info: MPI_Info, _root: c_int, comm: MPI_Comm,
     ) on comm { Err(not_yet(PROCESSES)) }
 
-    /// No process here was started by another.
+    /// No process has a parent: madmpi starts none.
     fn MPI_Comm_get_parent(parent: Out<MPI_Comm>) { out(parent, "parent", MPI_COMM_NULL) }
 }

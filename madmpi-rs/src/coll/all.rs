@@ -38,7 +38,7 @@ pub(crate) fn allgather(comm: &Ref<Comm>, send: Choice, recv: Choice) -> Result<
     gathering(comm, send, buffers::even(recv, ranks)?)
 }
 
-/// `recv` describes the blocks of each rank.
+/// `recv` has the block of each rank.
 pub(crate) fn allgatherv(
     comm: &Ref<Comm>,
     send: Choice,
@@ -71,7 +71,7 @@ pub(crate) fn alltoall(comm: &Ref<Comm>, send: Choice, recv: Choice) -> Result<P
     exchanging(comm, sends, buffers::even(recv, ranks)?)
 }
 
-/// `sends` and `recvs` describe the blocks of as many ranks as they are called with.
+/// `sends` and `recvs` give the blocks of as many ranks as they are called with.
 pub(crate) fn alltoall_of(
     comm: &Ref<Comm>,
     in_place: bool,

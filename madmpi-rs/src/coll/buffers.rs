@@ -1,7 +1,7 @@
-//! The data of a collective in memory: where the bytes are that newmad moves.
+//! The buffers of a collective: where the bytes lie that newmad moves.
 //!
-//! newmad wants them in a row, or in blocks of a row. Data of contiguous types are taken where they lie; others go through a
-//! stage, packed block behind block.
+//! newmad takes bytes in a row, or blocks of a row. Data of contiguous types are lent where they lie; others go
+//! through a stage, packed block after block.
 
 use std::mem::MaybeUninit;
 
@@ -28,17 +28,17 @@ impl Displacement for isize {
     }
 }
 
-/// The data that a collective sends, or receives.
+/// What a collective sends from, or receives into.
 pub(super) enum Buffer {
-    /// There are none.
+    /// No data.
     Nothing,
-    /// In a row, or blocks of it, where they are.
+    /// Bytes in a row, or blocks of it, where they lie.
     Direct { at: usize, len: usize },
-    /// To be packed, block behind block.
+    /// Elements that are packed into a stage, block after block.
     Staged { blocks: Vec<Elements>, len: usize },
 }
 
-/// Memory that a collective is given, as long as this is there.
+/// Memory for one run of a collective; the stage lives as long as this value.
 pub(super) struct Memory {
     stage: Option<Box<[MaybeUninit<u8>]>>,
     at: usize,
@@ -51,7 +51,12 @@ pub(super) struct Memory {
 /// The count is negative, the type not committed, the address null.
 pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
     if buffer.count < 0 {
-        return Err(Fault::argument(MPI_ERR_COUNT, "count", buffer.count, "it is not negative"));
+        return Err(Fault::argument(
+            MPI_ERR_COUNT,
+            "count",
+            buffer.count,
+            "it must not be negative",
+        ));
     }
     let elements = buffer.elements()?;
     Ok(match elements.data()? {
@@ -60,21 +65,21 @@ pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
     })
 }
 
-/// As many elements for each of `ranks` as the buffer has, one after the other.
+/// The elements of `ranks` ranks, one after the other: each has as many as the buffer.
 ///
 /// # Errors
 /// As [`one`].
 pub(super) fn even(buffer: Choice, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
     let each = buffer.count;
     if each < 0 {
-        return Err(Fault::argument(MPI_ERR_COUNT, "count", each, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_COUNT, "count", each, "it must not be negative"));
     }
     let len = datatype::get(buffer.datatype)?.size * each as usize;
     let all = buffer.with_count(each.saturating_mul(i64::from(ranks)));
     Ok((one(all)?, Blocks::Even(len)))
 }
 
-/// Blocks of as many elements as the buffer has, one after the other, for each of `ranks`.
+/// The block of each of `ranks` ranks, one after the other: each has as many elements as the buffer.
 ///
 /// # Errors
 /// As [`one`].
@@ -93,7 +98,7 @@ pub(super) fn repeated(buffer: Choice, ranks: u32) -> Result<Vec<Elements>, Faul
     Ok(vec![block; ranks as usize])
 }
 
-/// The blocks that arrays describe: counts, and displacements in elements. `buffer` has the address and the datatype.
+/// The blocks that counts and displacements in elements describe. `buffer` has the address and the datatype.
 ///
 /// # Errors
 /// As [`one`].
@@ -107,7 +112,7 @@ pub(crate) fn described<N: Copy + Into<i64>, D: Displacement>(
     counts.iter().zip(displs).map(block).collect()
 }
 
-/// The same with displacements in bytes, and a type for each. `buffer` has the address.
+/// The blocks that counts, displacements in bytes and datatypes describe. `buffer` has the address.
 ///
 /// # Errors
 /// As [`described`].
@@ -124,16 +129,16 @@ pub(crate) fn described_apart<N: Copy + Into<i64>, D: Displacement>(
     counts.iter().zip(displs).zip(types).map(block).collect()
 }
 
-/// Elements that are acceptable.
+/// Checks elements.
 fn checked(elements: Elements) -> Result<Elements, Fault> {
     elements.data()?;
     Ok(elements)
 }
 
-/// Blocks as newmad wants them.
+/// Blocks as newmad takes them: a row with offsets, or a stage.
 ///
 /// # Errors
-/// None that making them did not have.
+/// As [`one`].
 pub(super) fn of_blocks(blocks: Vec<Elements>) -> Result<(Buffer, Blocks), Fault> {
     let mut places = Vec::with_capacity(blocks.len());
     for block in &blocks {
@@ -168,7 +173,7 @@ impl Buffer {
         }
     }
 
-    /// The memory for one run; with the elements in it, if `filled`.
+    /// Lends the memory for one run; a stage is packed first if `filled`.
     ///
     /// # Safety
     /// The elements are readable.
@@ -207,7 +212,7 @@ impl Buffer {
         }
     }
 
-    /// Copies what has come to a stage to where it belongs.
+    /// Unpacks a stage into the elements.
     ///
     /// # Safety
     /// The elements are writable; the stage is full.

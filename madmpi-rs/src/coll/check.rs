@@ -1,6 +1,6 @@
-//! Do all members call the same? With `NMAD_CHECK=1` each collective is preceded by an exchange of what is called: the
-//! function, the root, the operator, and how many bytes where all have as many. Members that differ are named, instead of a
-//! hang or wrong data. Costs a round of short messages per collective.
+//! A check that all members call the same collective. With `NMAD_CHECK=1` members exchange, before each collective,
+//! its function, root and operator, and its length where all have the same. A difference is an error that names the
+//! rank, instead of a hang or wrong data. The check costs one round of short messages per collective.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::{Operation, Outcome};
 
-/// What is to be the same at all members.
+/// What has to be the same at all members.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     function: &'static str,
@@ -23,7 +23,7 @@ pub(crate) struct Call {
     bytes: i64,
 }
 
-/// What a member tells the others.
+/// Bytes of the signature that a member sends to the others.
 const SIGNATURE: usize = 96;
 
 impl Call {
@@ -36,11 +36,11 @@ impl Call {
     }
 
     pub(crate) fn combining(self, op: MPI_Op) -> Call {
-        // Handles of operators that programs make differ between processes.
+        // Handles of user operators differ between processes.
         Call { op: if op.0 < 4096 { op.0 } else { 4096 }, ..self }
     }
 
-    /// All members have as many bytes.
+    /// Adds a length that all members have to give.
     pub(crate) fn of_bytes(self, buffer: Choice) -> Call {
         let size = datatype::get(buffer.datatype).map_or(0, |datatype| datatype.size as i64);
         Call { bytes: buffer.count.saturating_mul(size), ..self }
@@ -73,7 +73,7 @@ fn is_on() -> bool {
     *ON.get_or_init(|| std::env::var_os("NMAD_CHECK").is_some_and(|value| value == "1"))
 }
 
-/// An exchange of signatures under way.
+/// An exchange of signatures.
 struct SignatureExchange {
     comm: Ref<Comm>,
     pending: Pending<()>,
@@ -83,12 +83,12 @@ struct SignatureExchange {
 }
 
 fn start(comm: &Ref<Comm>, call: &Call) -> Result<SignatureExchange, Fault> {
-    // Its collectives keep the order of the communicator's: both are called by the same thread.
+    // Both groups' collectives keep one order: the same thread calls both.
     let group = comm.checking_group()?;
     let mine: Box<[u8]> = call.signature().into();
     let mut all = vec![0; SIGNATURE * comm.group.size() as usize].into_boxed_slice();
     let task = Task::Allgather { blocks: Blocks::Even(SIGNATURE) };
-    // SAFETY: the memory stays where it is, and is looked at when it is over: `Drop` waits.
+    // SAFETY: the memory stays where it is, and is read after the end: `Drop` waits.
     let pending =
         unsafe { group.bytes(&task, None, &raw const *mine, &raw mut *all, false).start()? };
     Ok(SignatureExchange { comm: comm.clone(), pending, own: call.words(), mine, all })
@@ -104,7 +104,7 @@ impl SignatureExchange {
                 let fault = Fault::new(
                     MPI_ERR_OTHER,
                     format!(
-                        "members do not call the same collective: this one calls {}, rank {rank} of the communicator {theirs}",
+                        "members call different collectives: this one calls {}, rank {rank} of the communicator {theirs}",
                         self.own
                     ),
                 );
@@ -121,7 +121,7 @@ impl Drop for SignatureExchange {
     }
 }
 
-/// Before a blocking collective.
+/// Checks before a blocking collective.
 pub(super) fn before(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(());
@@ -129,7 +129,7 @@ pub(super) fn before(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
     start(comm, call)?.verdict()
 }
 
-/// With one that goes on: the program hears of a difference before it would wait for ever.
+/// Checks beside a collective with a request: the program learns of a difference instead of waiting for ever.
 pub(super) fn beside(
     comm: &Ref<Comm>,
     call: &Call,

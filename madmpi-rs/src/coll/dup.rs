@@ -1,7 +1,7 @@
-//! Duplicates while the program goes on.
+//! `MPI_Comm_idup`: duplicates in the background.
 //!
-//! The context comes by one collective that goes on by itself, so nobody can be asked whether it is free: it is one that was never
-//! used. Attributes are copied when the call is made; the program gets the handle when the request is over.
+//! One collective distributes the context. Members cannot be asked whether they still know it, so it is one that was
+//! never used. Attributes are copied by the call; the program gets the handle when the request is over.
 
 use newmad::coll::Task;
 
@@ -13,7 +13,7 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::collective::{self, Finish};
 
-/// Where the program wants the handle.
+/// The program's place for the handle.
 struct HandlePlace(Out<MPI_Comm>);
 // SAFETY: the program leaves the place to the request until it is over, whatever thread completes it.
 unsafe impl Send for HandlePlace {}
@@ -33,7 +33,7 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
     let len = size_of_val(&words[..]);
     let result = std::ptr::slice_from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len);
     let task = Task::Bcast { root: 0, len };
-    // SAFETY: the memory is on the heap, and `finish` keeps it until the collective is over; nobody looks at it before.
+    // SAFETY: the memory is on the heap, `finish` keeps it until the collective is over, and nothing reads it before.
     let pending = unsafe { group.bytes(&task, None, &[], result, false).start()? };
     let (from, place) = (comm.share(), HandlePlace(newcomm));
     let finish: Finish = Box::new(move || {

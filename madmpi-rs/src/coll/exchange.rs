@@ -1,4 +1,4 @@
-//! Messages to and from several ranks, all at once, without a copy where the data lie in few pieces.
+//! Exchanges: messages to and from several ranks at once, without a copy where the data lie in few pieces.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,8 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::{Operation, Outcome};
 
-/// Internal tags of a communicator (see `comm`): of exchanges, of messages to oneself, and of neighbours from here on.
+/// Internal tags of a communicator (see `comm`): of exchanges, of messages to oneself, and of neighbours from that one
+/// on.
 pub(super) const TAG: u32 = 16;
 pub(super) const OWN_TAG: u32 = 17;
 pub(super) const NEIGHBOURS: u32 = 1024;
@@ -23,7 +24,7 @@ pub(super) struct Message {
     pub(super) elements: Elements,
 }
 
-/// See the module. Messages between the same two ranks and with the same tag meet in the order of the lists.
+/// An exchange. Messages between the same two ranks and with the same tag match in the order of the lists.
 pub(crate) struct Exchange {
     pub(super) comm: Ref<Comm>,
     pub(super) receives: Vec<Message>,
@@ -33,7 +34,7 @@ pub(crate) struct Exchange {
 /// An exchange under way.
 struct ExchangeOperation {
     comm: Ref<Comm>,
-    // Before the data, which they use: dropped first.
+    // Dropped before the data beside them, which they use.
     receives: Vec<(RawRequest, Data)>,
     sends: Vec<(RawRequest, Data)>,
     known: OnceLock<Outcome>,
@@ -68,7 +69,7 @@ impl ExchangeOperation {
     fn finish(&self) -> Result<(), Fault> {
         for (request, data) in &self.receives {
             let status = request.wait()?;
-            // SAFETY: it has come; the program's buffer is still ours.
+            // SAFETY: the message has come; the program's buffer is lent until the operation is over.
             unsafe { data.unpack(status.len) };
         }
         for (request, _) in &self.sends {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | barrier, all-to-all kinds, gather, scatter | messages to and from each rank of the other side |
 //! | broadcast | the root sends to the other side's leader (its rank 0), which broadcasts there |
-//! | reductions | to the own leader; leaders exchange; the result goes to those who are to have it |
+//! | reductions | to the own leader; the leaders exchange; the result goes to the ranks that receive it |
 
 use core::ffi::c_int;
 
@@ -20,13 +20,13 @@ use crate::datatype::{self, Choice, Elements};
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// What a rank is in a rooted collective.
+/// The role of a rank in a rooted collective.
 enum Role {
     /// The root.
     Root,
-    /// Beside the root: it does nothing, and its other arguments mean nothing.
+    /// A rank beside the root: it does nothing, and its other arguments mean nothing.
     Beside,
-    /// On the other side; the root's rank there.
+    /// A rank on the other side, with the root's rank there.
     Opposite(u32),
 }
 
@@ -38,7 +38,7 @@ fn role(comm: &Comm, root: c_int) -> Result<Role, Fault> {
             let rank = u32::try_from(root).ok().filter(|&rank| rank < comm.peers().size());
             rank.map(Role::Opposite).ok_or_else(|| {
                 let why = format!(
-                    "it is a rank of the other group (0 to {}), MPI_ROOT, or MPI_PROC_NULL beside the root",
+                    "it must be a rank of the other group (0 to {}), MPI_ROOT, or MPI_PROC_NULL beside the root",
                     comm.peers().size() as i64 - 1
                 );
                 Fault::argument(MPI_ERR_ROOT, "root", root, &why)
@@ -74,7 +74,7 @@ struct Room(Box<[u8]>);
 impl Room {
     fn of(buffer: Choice) -> Result<Room, Fault> {
         if buffer.count < 0 {
-            let why = "it is not negative";
+            let why = "it must not be negative";
             return Err(Fault::argument(MPI_ERR_COUNT, "count", buffer.count, why));
         }
         let len = datatype::get(buffer.datatype)?.size * buffer.count as usize;
@@ -95,7 +95,7 @@ impl Room {
     }
 }
 
-/// A block for, and one of, each rank of the other side.
+/// A block to, and one from, each rank of the other side.
 pub(super) fn all(
     comm: &Ref<Comm>,
     sends: Vec<Elements>,
@@ -132,7 +132,7 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
     }
 }
 
-/// `receives` describes the blocks of as many ranks as it is called with.
+/// `receives` gives the blocks of as many ranks as it is called with.
 pub(super) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
@@ -151,7 +151,7 @@ pub(super) fn gather(
     }
 }
 
-/// `sends` describes the blocks of as many ranks as it is called with.
+/// `sends` gives the blocks of as many ranks as it is called with.
 pub(super) fn scatter(
     comm: &Ref<Comm>,
     recv: Choice,
@@ -197,7 +197,7 @@ pub(super) fn reduce(
         Role::Beside => Ok(Plan::Nothing),
         Role::Root => {
             operator()?;
-            // What comes is packed as a message of these elements is.
+            // The result arrives packed, as a message of these elements does.
             Ok(one_way(comm, vec![message(comm, 0, block(recv)?)?], Vec::new()))
         }
         Role::Opposite(root) => {
@@ -212,7 +212,7 @@ pub(super) fn reduce(
     }
 }
 
-/// The plans so far, what is combined here, and what the other side has.
+/// The plans so far, the own side's combination, and the other side's.
 type Crossing = (Vec<Plan>, Room, Room);
 
 /// Combines both sides' contributions, each side's at the other's leader.
@@ -232,8 +232,8 @@ pub(super) fn allreduce(
     operator: Operator,
 ) -> Result<Plan, Fault> {
     let (mut plans, ours, mut theirs) = crossed(comm, send, operator)?;
-    // From the leader to all of this side, each into its own buffer: a scatter of equal blocks would need copies, so a
-    // broadcast into the memory here, and then a message to oneself unpacks it.
+    // The leader's result goes to all of this side, each rank with a buffer of its own. A scatter of equal blocks
+    // would need copies, so it is a broadcast into the memory here and a message to oneself that unpacks it.
     let share = Recipe::new(comm, Task::Bcast { root: 0, len: theirs.len() });
     let output = theirs.buffer()?;
     plans.push(Plan::Group(Recipe { output, reads: comm.rank() == 0, ..share }));
@@ -249,7 +249,7 @@ fn to_oneself(comm: &Ref<Comm>, from: Elements, into: Elements) -> Result<Plan, 
     Ok(one_way(comm, vec![message(into)], vec![message(from)]))
 }
 
-/// Both sides contribute as many elements as each side's counts say: the same sum, which `send` has. `recv` has the own ones.
+/// Both sides contribute as many elements as each side's counts add up to, which `send` has; `recv` has the own count.
 pub(super) fn reduce_scatter(
     comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),

@@ -1,16 +1,17 @@
 //! Collectives.
 //!
-//! What a call asks for becomes a [`Plan`], which is carried out in one of three forms: at once and waited for, as a request,
-//! or as a persistent request. Plans are made of three things:
+//! A call becomes a [`plan::Plan`], which is carried out in one of three forms: blocking, with a request, or with a
+//! persistent request. A plan is made of three things:
 //!
 //! | file | what | for |
 //! |---|---|---|
-//! | `recipe` | a collective of newmad's, with its data in place or packed | one group |
+//! | `recipe` | a collective of newmad, with its data in place or packed | one group |
 //! | `exchange` | messages to and from several ranks, all at once | neighbours; intercommunicators |
-//! | `stages` | one after the other | intercommunicators: here, between leaders, there |
+//! | `plan` | stages: plans one after the other | intercommunicators: here, between leaders, there |
 //!
-//! `side`: the data of a collective in memory. `barrier`, `rooted`, `all`, `reduce`, `neighbours`: the functions.
-//! `check`: whether all members call the same (`NMAD_CHECK=1`).
+//! `buffers`: the data in memory. `all`, `rooted`, `reduce`, `neighbours`, `inter`: the plans of the functions.
+//! `check`: whether all members call the same collective (`NMAD_CHECK=1`). `dup`: duplicating a communicator in the
+//! background.
 
 mod all;
 mod buffers;

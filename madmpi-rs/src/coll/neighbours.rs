@@ -36,7 +36,7 @@ fn messages(
     Ok(all)
 }
 
-/// `sends` and `receives` describe the blocks of as many neighbours as they are called with.
+/// `sends` and `receives` give the blocks of as many neighbours as they are called with.
 pub(crate) fn neighbours(
     comm: &Ref<Comm>,
     sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,

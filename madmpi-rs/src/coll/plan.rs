@@ -1,4 +1,4 @@
-//! Plans: what a collective call asks for, as often as it is started.
+//! Plans: what a collective call does, as often as it is started.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,16 +13,16 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::{Operation, Outcome, collective, complete, new_operation};
 
-/// What is to be done, as often as it is started.
+/// What a collective call does, as often as it is started.
 pub(crate) enum Plan {
     Group(Recipe),
     Exchange(Exchange),
     Stages(Stages),
-    /// Nothing: a rank of an intercommunicator that has no part in it.
+    /// Nothing, at a rank of an intercommunicator that has no role.
     Nothing,
 }
 
-/// Something that is over when it begins.
+/// An operation that is over when it begins.
 struct Nothing;
 
 impl Operation for Nothing {
@@ -36,10 +36,10 @@ impl Operation for Nothing {
 }
 
 impl Plan {
-    /// Begins.
+    /// Begins the operation.
     ///
     /// # Errors
-    /// The group is over, or something cannot be submitted.
+    /// The group has failed, or a message cannot be submitted.
     fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         match self {
             Plan::Group(recipe) => recipe.start(),
@@ -50,11 +50,11 @@ impl Plan {
     }
 }
 
-/// Plans that are carried out one after the other: the next begins when a caller finds the last one over. What they need
-/// between them is kept.
+/// Plans one after the other: the next begins when a caller finds the previous one over. The memory that they use goes
+/// with them.
 pub(crate) struct Stages {
     plans: Arc<[Plan]>,
-    /// Memory that they use.
+    /// Memory that the plans use.
     room: Arc<[Box<[u8]>]>,
 }
 
@@ -81,7 +81,7 @@ impl Stages {
 }
 
 impl StagesOperation {
-    /// The operation that goes on, or how they all ended.
+    /// The current operation, or how they all ended.
     fn current(&self) -> Result<&Arc<dyn Operation>, Outcome> {
         for (plan, begun) in self.plans.iter().zip(&self.begun) {
             match begun.get_or_init(|| plan.start()) {
@@ -114,7 +114,7 @@ impl Operation for StagesOperation {
         match self.current() {
             Err(outcome) => outcome,
             Ok(operation) => {
-                // No caller asks before it is over.
+                // Callers ask after the end; this waits for it nevertheless.
                 let _ = complete(&**operation);
                 self.outcome()
             }
@@ -125,7 +125,7 @@ impl Operation for StagesOperation {
 /// The blocking form.
 ///
 /// # Errors
-/// Those of the members' agreement and of the collective.
+/// Members call different collectives; the collective has failed.
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
     check::before(comm, call)?;
     match plan {
@@ -145,7 +145,7 @@ pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Req
 /// The form with a persistent request.
 ///
 /// # Errors
-/// There are too many requests.
+/// No request is left.
 pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
     let comm = comm.clone();
     collective::persistent(move || check::beside(&comm, &call, plan.start()?))

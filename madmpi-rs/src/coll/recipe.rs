@@ -1,4 +1,4 @@
-//! A collective of newmad's.
+//! Recipes: collectives of newmad, with their data.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::handle::Ref;
 use crate::request::Operation;
 use crate::request::collective::{Finish, operation};
 
-/// What is to be done, and with which data.
+/// A collective of newmad, and the data that it is started with.
 pub(crate) struct Recipe {
     pub(super) comm: Ref<Comm>,
     pub(super) task: Task,
     pub(super) operator: Option<Operator>,
     pub(super) input: Buffer,
     pub(super) output: Buffer,
-    /// The contribution is where the result goes.
+    /// The contribution lies where the result goes.
     pub(super) in_place: bool,
-    /// The memory of the result is only read: the root of a broadcast, or what it scatters in place.
+    /// The memory of the result is only read: at the root of a broadcast, or of a scatter in place.
     pub(super) reads: bool,
-    /// Part of the result may stay as it is.
+    /// Part of the memory of the result may stay as it is.
     pub(super) keeps: bool,
 }
 
@@ -41,7 +41,7 @@ impl Recipe {
         }
     }
 
-    /// The memory of both sides.
+    /// Lends the memory of the input and of the output.
     fn lend(&self) -> Result<(Memory, Memory), Fault> {
         // SAFETY: the program leaves its buffers to the collective until that is over.
         unsafe {
@@ -68,7 +68,7 @@ impl Recipe {
         }
     }
 
-    /// The blocks that are to be filled from a stage.
+    /// The elements that a stage is unpacked into.
     fn results(&self) -> &[Elements] {
         match &self.output {
             Buffer::Staged { blocks, .. } if !self.reads => blocks,
@@ -76,7 +76,7 @@ impl Recipe {
         }
     }
 
-    /// Does it, and waits.
+    /// Starts it and waits for its end.
     pub(super) fn run(self) -> Result<(), Fault> {
         let group = self.comm.coll_group()?;
         let (input, output) = self.lend()?;
@@ -94,18 +94,18 @@ impl Recipe {
         };
         drop(input);
         over?;
-        // SAFETY: it is over; the program's buffer is still ours.
+        // SAFETY: the collective is over; the program's buffer is lent during the call.
         unsafe { Buffer::take_back(self.results(), &output) };
         Ok(())
     }
 
-    /// Begins.
+    /// Starts it as an operation.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         let (pending, input, output) = self.begin()?;
         let blocks = self.results().to_vec();
         let finish: Finish = Box::new(move || {
             drop(input);
-            // SAFETY: it is over; the program leaves its buffer alone until it has been told.
+            // SAFETY: the collective is over; the program leaves its buffer alone until its request is over.
             unsafe { Buffer::take_back(&blocks, &output) };
             Ok(())
         });

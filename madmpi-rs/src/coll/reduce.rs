@@ -20,10 +20,10 @@ use crate::handle::Ref;
 use crate::op;
 
 fn operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
-    op::operator(&op::get(op)?, &datatype::get(datatype)?)
+    op::packed_operator(&op::get(op)?, &datatype::get(datatype)?)
 }
 
-/// A reduction of the elements of `send`, whose result has those of `recv`.
+/// A reduction of the elements of `send` into those of `recv`.
 fn recipe(
     comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
@@ -32,7 +32,7 @@ fn recipe(
 ) -> Result<Recipe, Fault> {
     let in_place = send.is_in_place();
     let (input, output) = match in_place {
-        // The memory of the result has both.
+        // One memory has the contribution and the result.
         true => {
             let most = send.count.max(recv.count);
             (Buffer::Nothing, buffers::one(recv.with_count(most))?)
@@ -80,7 +80,8 @@ pub(crate) fn allreduce(
     recipe(comm, (send, recv), operator, |len| Task::Allreduce { len }).map(Plan::Group)
 }
 
-/// `counts` are the elements that each rank gets, as many for all if `even`; those of the buffers mean nothing.
+/// `counts` are the elements that each rank receives, the same for all if `even`; the counts of the buffers mean
+/// nothing.
 pub(crate) fn reduce_scatter(
     comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
@@ -89,7 +90,7 @@ pub(crate) fn reduce_scatter(
     op: MPI_Op,
 ) -> Result<Plan, Fault> {
     if let Some(count) = counts.iter().find(|&&count| count < 0) {
-        return Err(Fault::argument(MPI_ERR_COUNT, "recvcounts", count, "it is not negative"));
+        return Err(Fault::argument(MPI_ERR_COUNT, "recvcounts", count, "it must not be negative"));
     }
     let operator = operator(op, send.datatype)?;
     let total = counts.iter().fold(0i64, |sum, &count| sum.saturating_add(count));
@@ -118,6 +119,6 @@ pub(crate) fn scan(
     }
     let operator = operator(op, send.datatype)?;
     let recipe = recipe(comm, (send, recv), operator, |len| Task::Scan { len, inclusive })?;
-    // The first rank's result of an exclusive one stays as it is.
+    // An exclusive scan leaves the first rank's result as it is.
     Ok(Plan::Group(Recipe { keeps: !inclusive, ..recipe }))
 }

@@ -26,7 +26,7 @@ pub(super) fn checked(comm: &Comm, root: c_int) -> Result<u32, Fault> {
     })
 }
 
-/// The fault of `MPI_IN_PLACE` where the contribution, or the result, has no place of its own.
+/// The fault of `MPI_IN_PLACE` at a rank that may not use it.
 pub(super) fn not_in_place(name: &str) -> Fault {
     let why = "only the root, of a communicator with one group, may have its data in place";
     Fault::argument(MPI_ERR_BUFFER, name, "MPI_IN_PLACE", why)
@@ -42,11 +42,11 @@ pub(crate) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
     Ok(Plan::Group(Recipe { output, reads: comm.rank() == root, ..recipe }))
 }
 
-/// The part that a rank has in a gather or a scatter.
+/// The role of a rank in a gather or a scatter.
 struct Role {
     root: u32,
     at_root: bool,
-    /// This is the root, and its own block is with all the others.
+    /// This is the root, and its own block lies among the others'.
     in_place: bool,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn gather(
     Ok(Plan::Group(Recipe { input, output, in_place, ..recipe }))
 }
 
-/// `recv` describes the blocks of as many ranks as it is called with, at the root.
+/// `recv` gives the blocks of as many ranks as it is called with; only the root calls it.
 pub(crate) fn gatherv(
     comm: &Ref<Comm>,
     send: Choice,
@@ -122,7 +122,7 @@ pub(crate) fn scatter(
     scattering(comm, role, input, blocks, recv, true)
 }
 
-/// `send` describes the blocks of as many ranks as it is called with, at the root.
+/// `send` gives the blocks of as many ranks as it is called with; only the root calls it.
 pub(crate) fn scatterv(
     comm: &Ref<Comm>,
     send: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
@@ -153,7 +153,7 @@ fn scattering(
     even: bool,
 ) -> Result<Plan, Fault> {
     if in_place {
-        // The root's contribution is where newmad would have the result go, and only read.
+        // newmad takes the contribution where the result would go, and only reads it.
         let own = blocks.as_ref().map_or(0, |blocks| blocks.own(root));
         let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
         return Ok(Plan::Group(Recipe { output: input, in_place, reads: true, ..recipe }));

@@ -1,7 +1,8 @@
-//! Processes that make a communicator together: one group, or two with a bridge between a member of each.
+//! Context-id agreement: how the processes that make a communicator agree on its context.
 //!
-//! They agree on a context: the first of the two leaders (or the only one) offers one, all learn it. If it was used before,
-//! all say whether they still know it from then; if any does, another one is offered.
+//! They are one group, or two with a bridge between their leaders. The leader, or the first of two, offers a context,
+//! and all learn it. If the context was used before, all say whether they still know it from then; if any does, the
+//! leader offers another one.
 
 use newmad::coll::{Group as Members, Op};
 
@@ -10,39 +11,39 @@ use super::context::{self, Offer};
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
 
-/// Between the two leaders of an intercommunicator.
+/// The bridge between the two leaders of an intercommunicator.
 pub(crate) struct Bridge {
     pub(crate) session: newmad::Session,
-    /// The other leader.
+    /// The process of the other leader.
     pub(crate) remote: u32,
-    /// On the wire.
+    /// The tag on the wire.
     pub(crate) tag: u64,
 }
 
-/// Who is there.
+/// The processes that agree.
 pub(crate) struct Agreement<'a> {
-    /// The own side.
+    /// The members of the own side.
     pub(crate) local: &'a Members,
-    /// Rank there of the leader.
+    /// The leader's rank there.
     pub(crate) leader: u32,
-    /// The other side, at the leader of each side.
+    /// The bridge, at each side's leader.
     pub(crate) bridge: Option<Bridge>,
-    /// Whether there is another side, and it is the first.
+    /// Whether this is the second of two sides.
     pub(crate) second: bool,
-    /// Whether there is another side.
+    /// Whether there are two sides.
     pub(crate) two: bool,
 }
 
 impl<'a> Agreement<'a> {
-    /// Those of one group, its first member leading.
+    /// An agreement of one group, led by its first member.
     pub(crate) fn of_group(local: &'a Members) -> Agreement<'a> {
         Agreement { local, leader: 0, bridge: None, second: false, two: false }
     }
 
-    /// Those of a communicator, the first member of each side leading.
+    /// An agreement of a communicator's processes, led by the first member of each side.
     ///
     /// # Errors
-    /// Those of groups that failed.
+    /// A member has failed.
     pub(crate) fn of_comm(comm: &'a Comm) -> Result<Agreement<'a>, Fault> {
         let local = comm.coll_group()?;
         let Some(remote) = &comm.remote else { return Ok(Agreement::of_group(local)) };
@@ -63,7 +64,7 @@ impl<'a> Agreement<'a> {
         !self.second && self.local.rank() == self.leader
     }
 
-    /// The words of the other side's leader, for all of this side; its leader says these.
+    /// Sends this leader's words to the other side, and gives its leader's words to all of this side.
     fn across(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
         let theirs = match &self.bridge {
             Some(bridge) if self.local.rank() == self.leader => bridge.exchange(words),
@@ -72,10 +73,10 @@ impl<'a> Agreement<'a> {
         self.share(theirs)
     }
 
-    /// What the leader has, for its side; if it has an error, all do.
+    /// Distributes what the leader has to its side. If the leader has an error, all members fail.
     ///
     /// # Errors
-    /// The leader's; those of groups that failed.
+    /// The leader's error; a member has failed.
     pub(crate) fn share(&self, words: Result<Vec<u64>, Fault>) -> Result<Vec<u64>, Fault> {
         let mut len = [words.as_ref().map_or(u64::MAX, |words| words.len() as u64)];
         self.local.bcast(self.leader, &mut len).wait()?;
@@ -92,7 +93,7 @@ impl<'a> Agreement<'a> {
         Ok(words)
     }
 
-    /// The words of the first side's leader, for all.
+    /// Distributes the words of the first side's leader to all.
     fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
         self.local.bcast(self.leader, &mut *words).wait()?;
         if self.two {
@@ -104,19 +105,19 @@ impl<'a> Agreement<'a> {
         Ok(())
     }
 
-    /// Whether anybody says so.
+    /// Whether any process says so.
     pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
         let mut says = [u64::from(own)];
         self.local.allreduce(&mut says, &Op::max()).wait()?;
-        // Both sides go across, whatever they know already.
+        // Both sides exchange, even if one knows the answer already.
         let there = self.two && self.across(&says)?.first().is_some_and(|&says| says != 0);
         Ok(says[0] != 0 || there)
     }
 
-    /// What each has to say: the own side's members in their order, then the other's.
+    /// Gathers what each process says: the own side in the order of its members, then the other side.
     ///
     /// # Errors
-    /// Those of groups that failed.
+    /// A member has failed.
     pub(crate) fn gather<const N: usize>(
         &self,
         own: [u64; N],
@@ -130,14 +131,14 @@ impl<'a> Agreement<'a> {
         Ok([here, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
     }
 
-    /// A context for a communicator of all that are here.
+    /// Agrees on a context for a communicator of all processes.
     ///
     /// # Errors
-    /// The one who offers has none left; those of groups that failed.
+    /// The leader has no context left; a member has failed.
     pub(crate) fn agree(&self) -> Result<u32, Fault> {
         let contexts = context::all()?;
         loop {
-            // A failure is told to all, so that nobody waits.
+            // All learn of a failure, so that none of them waits.
             let offer = if self.offers() { Some(contexts.offer()) } else { None };
             let mut words = match &offer {
                 Some(Ok(offer)) => [u64::from(offer.context), u64::from(offer.again), 0],
@@ -163,10 +164,10 @@ impl<'a> Agreement<'a> {
 }
 
 impl Bridge {
-    /// Says these words to the other leader, and gives what that one says.
+    /// Sends words to the other leader, and returns that leader's words.
     ///
     /// # Errors
-    /// It is gone.
+    /// The other leader is gone.
     pub(crate) fn exchange(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
         let bytes =
             |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
@@ -176,10 +177,10 @@ impl Bridge {
         ];
         let mut len = [0; 8];
         self.session.recv(self.remote, self.tag, &mut len)?;
-        // No more than a few words of each process; anything else was not meant for this.
+        // A leader sends a few words for each process; anything longer was not meant for this.
         let len = u64::from_ne_bytes(len);
         if len > 4 * u64::from(self.session.size()) + 8 {
-            return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes something else"));
+            return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes another communicator"));
         }
         let mut theirs = vec![0; len as usize * 8];
         self.session.recv(self.remote, self.tag, &mut theirs)?;

@@ -1,14 +1,15 @@
 //! Contexts: the numbers that tell the messages of communicators apart.
 //!
-//! A context has 31 bits: `process | number`, the process being the one that gave it out, with as many bits as the size of the
-//! session needs. So no two processes give out the same, and a process has at least 2^17 numbers, with 64 processes 2^25.
+//! A context has 31 bits: `process | number`. The process is the one that gave it out; it has as many bits as the size
+//! of the session needs. So no two processes give out the same context, and each has at least 2^17 numbers; of 64
+//! processes, 2^25.
 //!
-//! One that was given back is given out again once 1024 others wait for that too, or no fresh ones are left. Another member may
-//! not be as far yet: freeing is not synchronised, and requests keep a communicator that was freed. So members are asked before
-//! one is used again ([`super::agreement`]).
+//! A context that was given back is given out again once 1024 others wait for that too, or no fresh one is left.
+//! Another member may still use it: freeing is not synchronised, and requests keep a communicator that was freed. So
+//! members are asked before a context is used again ([`super::agreement`]).
 //!
-//! Rejected: giving a context back when all members have freed theirs (a barrier that goes on behind the program's back); asking
-//! for fresh ones too (a second round for each new communicator).
+//! Rejected: giving a context back when all members have freed the communicator (a barrier behind the program's back);
+//! asking for fresh ones too (a second round for each new communicator).
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -18,13 +19,13 @@ use crate::error::Fault;
 use crate::job;
 
 const BITS: u32 = 31;
-/// So many wait before the first of them is given out again.
+/// A context rests until so many others have been given back.
 const REST: usize = 1024;
 /// Contexts 0 and 1 are those of `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
 pub(super) const WORLD: u32 = 0;
 pub(super) const OWN: u32 = 1;
 
-/// The contexts that this process knows of.
+/// The contexts that this process gives out, and those of its communicators.
 pub(crate) struct Contexts {
     process: u32,
     /// Bits of the number.
@@ -35,11 +36,11 @@ pub(crate) struct Contexts {
 struct State {
     /// The next number that was never given out.
     fresh: u32,
-    /// Fresh ones that nobody wanted in the end.
+    /// Fresh ones whose offer came to nothing.
     unused: Vec<u32>,
-    /// Given out by this process, and given back.
+    /// Contexts of this process that were given back.
     back: VecDeque<u32>,
-    /// Of communicators of this process.
+    /// Contexts of communicators that exist in this process.
     used: HashSet<u32>,
 }
 
@@ -47,7 +48,7 @@ struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) context: u32,
-    /// Whether it was used before, so that members have to be asked.
+    /// Whether it was used before: then the members are asked.
     pub(crate) again: bool,
 }
 
@@ -75,16 +76,16 @@ impl Contexts {
 
     fn all_out(&self) -> Fault {
         let why = format!(
-            "this process gave out all its {} contexts for communicators: free some of them",
+            "this process has given out all its {} contexts: free some communicators",
             1u64 << self.bits
         );
         Fault::new(MPI_ERR_OTHER, why)
     }
 
-    /// One for a new communicator.
+    /// Offers a context for a new communicator.
     ///
     /// # Errors
-    /// All are in use.
+    /// All contexts are in use.
     pub(crate) fn offer(&self) -> Result<Offer, Fault> {
         let back = {
             let mut state = self.state();
@@ -102,10 +103,10 @@ impl Contexts {
         }
     }
 
-    /// One that was never used, so that nobody has to be asked.
+    /// Offers a context that was never used, so that no member need be asked.
     ///
     /// # Errors
-    /// All were.
+    /// All contexts were used.
     pub(crate) fn offer_fresh(&self) -> Result<u32, Fault> {
         let mut state = self.state();
         if let Some(context) = state.unused.pop() {
@@ -115,11 +116,11 @@ impl Contexts {
             return Err(self.all_out());
         }
         state.fresh += 1;
-        // In 64 bits, for a session of one has as many bits for the number as there are.
+        // In 64 bits: in a session of one process the number has all 31.
         Ok((u64::from(self.process) << self.bits) as u32 | (state.fresh - 1))
     }
 
-    /// An offer of this process that came to nothing.
+    /// Takes back an offer that came to nothing.
     pub(crate) fn withdraw(&self, offer: Offer) {
         let mut state = self.state();
         if offer.again {
@@ -133,12 +134,12 @@ impl Contexts {
         self.state().used.contains(&context)
     }
 
-    /// A communicator of this process has it from now on; whether none had it.
+    /// Marks a context as used by a communicator of this process; whether it was free.
     pub(crate) fn take(&self, context: u32) -> bool {
         self.state().used.insert(context)
     }
 
-    /// The communicator is no more.
+    /// Gives back the context of a communicator that was dropped.
     pub(crate) fn release(&self, context: u32) {
         let mut state = self.state();
         state.used.remove(&context);

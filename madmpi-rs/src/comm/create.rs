@@ -9,25 +9,25 @@ use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
 
-/// Part of a split.
+/// A process's arguments of a split.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SplitKey {
-    /// Who is together; 0: nobody.
+    /// Processes of one colour are one part; 0: the process is in none.
     pub(crate) colour: u64,
-    /// Their order; those of the same key are ordered as before.
+    /// The order in the part; processes of the same key are ordered as before.
     pub(crate) key: i32,
 }
 
-/// What kind of context is offered in a split.
+/// The kind of context that a process offers in a split.
 const FRESH: u64 = 0;
 const AGAIN: u64 = 1;
 const NONE_LEFT: u64 = 2;
 
 impl Comm {
-    /// Another one of the same processes, without attributes.
+    /// A communicator of the same processes, without attributes.
     ///
     /// # Errors
-    /// Those of groups that failed; there are too many.
+    /// A member has failed; no handle or context is left.
     pub(crate) fn twin(&self) -> Result<Arc<Comm>, Fault> {
         let context = Agreement::of_comm(self)?.agree()?;
         Comm::new(self.parts_of_twin(context))
@@ -42,10 +42,10 @@ impl Comm {
         }
     }
 
-    /// A duplicate, with those attributes whose functions want it.
+    /// A duplicate, with the attributes whose functions copy them.
     ///
     /// # Errors
-    /// As [`Comm::twin`]; a function says no.
+    /// As [`Comm::twin`]; an attribute's function has failed.
     pub(crate) fn duplicate(&self) -> Result<Arc<Comm>, Fault> {
         let new = self.twin()?;
         if let Some(topology) = self.share_topology() {
@@ -54,14 +54,14 @@ impl Comm {
         match self.attributes.copy_to(self.handle().0, &new.attributes) {
             Ok(()) => Ok(new),
             Err(fault) => {
-                // What the program said first is what it is told.
+                // The program learns of its first failure.
                 let _ = new.free();
                 Err(fault)
             }
         }
     }
 
-    /// Divides it; the part that this process is in.
+    /// Divides the communicator; returns the part that this process is in.
     ///
     /// # Errors
     /// As [`Comm::twin`].
@@ -69,7 +69,7 @@ impl Comm {
         let agreement = Agreement::of_comm(self)?;
         let contexts = context::all()?;
         loop {
-            // Everybody offers a context; that of the part's leader is taken.
+            // Every process offers a context; that of the part's leader is taken.
             let offer = if own.colour == 0 { None } else { Some(contexts.offer()) };
             let (context, kind) = match &offer {
                 Some(Ok(offer)) if offer.again => (offer.context, AGAIN),
@@ -97,7 +97,7 @@ impl Comm {
             if let Some(offer) = offer.filter(|offer| Some(offer.context) != taken) {
                 contexts.withdraw(offer);
             }
-            // One that was used before: all look, as all see that there is one.
+            // If any context was used before, all check theirs: all see that there is one.
             let again = all().any(|says| says[3] == AGAIN);
             let known = taken.is_some_and(|context| contexts.is_used(context));
             if again && agreement.any(known)? {
@@ -117,13 +117,15 @@ impl Comm {
         }
     }
 
-    /// One of the processes of `group`, which are all of them called with it, and others with another or none.
+    /// A communicator of the processes of `group`. These call this with that group, the others with another one or
+    /// none.
     ///
     /// # Errors
-    /// The group has others; as [`Comm::twin`].
+    /// The group has other processes too; as [`Comm::twin`].
     pub(crate) fn create(&self, group: &Group) -> Result<Option<Arc<Comm>>, Fault> {
         let rank = group.rank(self.session.rank());
-        // Groups are disjoint, so their first members tell them apart; of an intercommunicator, each side has one.
+        // Groups are disjoint, so their first members tell them apart. Each side of an intercommunicator has one
+        // group.
         let colour = match (&self.remote, rank.and(group.process(0))) {
             (_, None) => 0,
             (Some(_), Some(_)) => 1,
@@ -133,8 +135,8 @@ impl Comm {
         self.split(place)
     }
 
-    /// One of the processes of `group`, of which this is one; only they call this. Several may go on at once, with different
-    /// tags.
+    /// A communicator of the processes of `group`, which alone call this. Several calls may go on at once, with
+    /// different tags.
     ///
     /// # Errors
     /// As [`Comm::twin`].
@@ -147,19 +149,19 @@ impl Comm {
     }
 
     /// # Errors
-    /// The group has processes that are not of the own side here.
+    /// The group has processes that the own side here has not.
     pub(crate) fn check_part(&self, group: &Group) -> Result<(), Fault> {
         match group.members().iter().find(|&&member| !self.group.contains(member)) {
             None => Ok(()),
             Some(stranger) => {
                 let why = format!("its process {stranger} of the job is not in the communicator");
-                Err(Fault::argument(MPI_ERR_GROUP, "group", "no part of it", &why))
+                Err(Fault::argument(MPI_ERR_GROUP, "group", "not a part of it", &why))
             }
         }
     }
 }
 
-/// Those of a colour, in the order of their keys, and of their ranks.
+/// The processes of a colour, in the order of their keys, then of their ranks.
 fn part(says: &[[u64; 4]], colour: u64, group: &Group) -> Vec<u32> {
     if colour == 0 {
         return Vec::new();
@@ -170,10 +172,11 @@ fn part(says: &[[u64; 4]], colour: u64, group: &Group) -> Vec<u32> {
     part.into_iter().map(|(_, member)| member).collect()
 }
 
-/// What each said, and who they are.
+/// What the processes of a side said, and the side.
 type Side<'a> = Option<(&'a Vec<[u64; 4]>, &'a Arc<Group>)>;
 
-/// The context of a part: that of its first member, and of the lower one of those of two sides. `None`: there is no part.
+/// The context that the first member of a part offered; of two sides, the member with the lower process. `None`: the
+/// process is in no part.
 fn taken(
     sides: &[Side<'_>; 2],
     colour: u64,

@@ -1,4 +1,4 @@
-//! Communicators with two sides, those made of groups alone, and both sides as one.
+//! Making intercommunicators, communicators of groups alone, and one communicator of both sides.
 
 use core::ffi::c_int;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct LocalSide<'a> {
     leader: u32,
 }
 
-/// Makes it. The bridge is the leader's: an error of its is one for all of the side.
+/// Makes an intercommunicator. The bridge is the leader's: if that has an error, all of the side fail.
 fn join(
     side: LocalSide<'_>,
     bridge: Result<Option<Bridge>, Fault>,
@@ -52,7 +52,7 @@ fn join(
     Comm::new(Parts { context, group, remote: Some(Group::new(remote.to_vec())), errhandler })
 }
 
-/// Both sides of an intercommunicator as one; the high one comes last.
+/// Makes one communicator of both sides; the high side comes last.
 pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     let Some(remote) = &comm.remote else {
         return Err(Fault::new(MPI_ERR_COMM, "argument intercomm is not an intercommunicator"));
@@ -60,10 +60,10 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     let agreement = Agreement::of_comm(comm)?;
     let [here, there] = agreement.gather([u64::from(high)])?;
     if here.iter().any(|says| says[0] != u64::from(high)) {
-        let why = "all processes of a side say the same";
+        let why = "all processes of a side must give the same value";
         return Err(Fault::argument(MPI_ERR_ARG, "high", c_int::from(high), why));
     }
-    // Where both sides say the same, the first one stays that.
+    // If both sides say the same, the first side comes first.
     let theirs = there.first().is_some_and(|says| says[0] != 0);
     let last = if high == theirs { agreement.second } else { high };
     let (first, second) = if last { (remote, &comm.group) } else { (&comm.group, remote) };
@@ -73,14 +73,14 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     Comm::new(Parts { context, group: Group::new(members), remote: None, errhandler })
 }
 
-/// A number that a name stands for.
+/// The number that a name stands for.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// The members of a group, which meet under a number of theirs: no communicator is there yet.
+/// The members of a group as a group of newmad with that key: no communicator exists yet.
 fn members(group: &Group, key: u64) -> Result<Members, Fault> {
     let session = job::session()?;
     if !group.contains(session.rank()) {

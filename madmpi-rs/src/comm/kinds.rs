@@ -1,4 +1,4 @@
-//! Parts of a communicator by what its processes share.
+//! Splitting a communicator by the resources that its processes share.
 
 use core::ffi::c_int;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,17 +15,17 @@ const RESOURCE: &[u8] = b"mpi_hw_resource_type";
 const SHARED: &[u8] = b"mpi_shared_memory";
 const SET: &[u8] = b"mpi_pset_name";
 
-/// A number that processes have in common that can share memory: those of one system that has not been started again since,
-/// and of one name space of such memory.
+/// A number that is the same in processes that can share memory: those of one running system and one name space of
+/// shared memory.
 pub(crate) fn memory() -> u64 {
     let mut hasher = DefaultHasher::new();
     job::host().hash(&mut hasher);
     std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
     std::fs::metadata("/proc/self/ns/ipc").map(|space| space.ino()).ok().hash(&mut hasher);
-    hasher.finish() | 1 // 0 is the colour of nobody
+    hasher.finish() | 1 // 0 is no colour
 }
 
-/// The colour that the value of a key stands for.
+/// The colour that an info object asks for; 0: none.
 pub(crate) fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     if info == MPI_INFO_NULL {
         return Ok(0);
@@ -43,7 +43,7 @@ pub(crate) fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     })
 }
 
-/// The part in which memory is shared, if that is not all of it.
+/// The part in which processes share memory, unless that is the whole communicator.
 pub(crate) fn unguided(
     comm: &Comm,
     key: c_int,

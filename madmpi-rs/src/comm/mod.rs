@@ -1,17 +1,15 @@
 //! Communicators: a group, and a context in which its messages are its own.
 //!
 //! # Tags on the wire
-//! `context (31 bits) << 32 | internal (1 bit) << 31 | tag (31 bits)`. Tags of programs have 30 bits. Internal ones are seen by
-//! no receive of a program's; of their 31 bits, the highest is set for what has a tag of the program's as its rest.
+//! `context (31 bits) << 32 | internal (1 bit) << 31 | tag (31 bits)`. Tags of programs have 30 bits. No receive of a
+//! program matches an internal tag. The highest of its 31 bits is set if the rest is a tag of the program.
 //!
 //! | file | what |
 //! |---|---|
-//! | `context` | who gives out contexts |
-//! | `meeting` | how those who make a communicator agree |
-//! | `create`, `inter` | communicators made of others, and of two sides |
-//! | `idup` | duplicates while the program goes on |
-//! | `kinds` | parts by what processes share |
-//! | `calls` | the functions of communicators as such |
+//! | `context` | giving out contexts |
+//! | `agreement` | how the processes that make a communicator agree on a context |
+//! | `create`, `inter` | communicators made of others, and those with two sides |
+//! | `kinds` | parts by the resources that processes share |
 
 mod agreement;
 pub(crate) mod context;
@@ -41,7 +39,7 @@ static COMMS: Table<Comm> = Table::new();
 /// The largest tag.
 pub(crate) const TAG_UB: c_int = (1 << 30) - 1;
 const INTERNAL: u64 = 1 << 31;
-/// Internal tags, beside those that have a tag of the program's.
+/// Internal tags, beside those that hold a tag of the program.
 pub(crate) const AGREEMENT: u32 = 0;
 /// Announcements of partitioned messages; their units have the numbers from `1 << 29` on.
 pub(crate) const PARTITIONED: u32 = 1;
@@ -52,7 +50,7 @@ pub(crate) struct Comm {
     pub(crate) session: newmad::Session,
     context: u32,
     pub(crate) group: Arc<Group>,
-    /// The other side, of an intercommunicator.
+    /// The other side of an intercommunicator.
     pub(crate) remote: Option<Arc<Group>>,
     rank: u32,
     pub(crate) attributes: Attributes,
@@ -65,13 +63,13 @@ pub(crate) struct Comm {
     making: Mutex<()>,
 }
 
-/// What the program says of a communicator.
+/// What the program sets.
 pub(crate) struct Settings {
     pub(crate) errhandler: Errhandler,
     pub(crate) name: Vec<u8>,
 }
 
-/// What a communicator is made of.
+/// The parts that a communicator is made of.
 pub(crate) struct Parts {
     pub(crate) context: u32,
     pub(crate) group: Arc<Group>,
@@ -122,7 +120,7 @@ pub(crate) fn predefined_group(number: usize) -> Result<&'static Arc<Group>, Fau
 /// The communicator that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 #[inline]
 pub(crate) fn get(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
     if let Some(comm) = predefined(comm) {
@@ -131,7 +129,7 @@ pub(crate) fn get(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
     COMMS.get(comm.0).map(Ref::Shared).ok_or_else(|| bad(comm))
 }
 
-/// How many the program has.
+/// The number of communicators that the program has made and not freed.
 pub(crate) fn count() -> usize {
     COMMS.len()
 }
@@ -139,7 +137,7 @@ pub(crate) fn count() -> usize {
 #[cold]
 fn bad(comm: MPI_Comm) -> Fault {
     let why = match comm {
-        MPI_COMM_NULL => "MPI_COMM_NULL is no communicator",
+        MPI_COMM_NULL => "MPI_COMM_NULL is not a communicator",
         MPI_COMM_WORLD | MPI_COMM_SELF => "it exists between MPI_Init and MPI_Finalize only",
         _ => "it is not a communicator, or was freed",
     };
@@ -165,7 +163,7 @@ impl Comm {
     ) -> Result<Arc<Comm>, Fault> {
         let (context, name) = match handle {
             MPI_COMM_WORLD => (context::WORLD, "MPI_COMM_WORLD"),
-            // It meets no other of its kind.
+            // Each process has one, and none of them sends to another.
             _ => (context::OWN, "MPI_COMM_SELF"),
         };
         let parts = Parts { context, group, remote: None, errhandler: Errhandler::Fatal };
@@ -197,16 +195,16 @@ impl Comm {
         })
     }
 
-    /// A new one, with a handle, whose context members have agreed on.
+    /// Makes a communicator with a handle, once its members have agreed on the context.
     ///
     /// # Errors
-    /// There are too many.
+    /// No handle is left.
     pub(crate) fn new(parts: Parts) -> Result<Arc<Comm>, Fault> {
         let context = parts.context;
         if !context::all()?.take(context) {
             return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
         }
-        // From here on the context goes back when the communicator does.
+        // From here on dropping the communicator gives the context back.
         let comm = Arc::new(Comm::of(job::session()?, parts)?);
         let handle = COMMS.insert(comm.clone());
         let handle =
@@ -215,10 +213,10 @@ impl Comm {
         Ok(comm)
     }
 
-    /// Ends its handle; messages under way come to their end.
+    /// Ends the handle; messages under way come to their end.
     ///
     /// # Errors
-    /// It has attributes whose functions say no.
+    /// The function of an attribute has failed.
     pub(crate) fn free(&self) -> Result<(), Fault> {
         let handle = self.handle();
         if matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) {
@@ -256,20 +254,20 @@ impl Comm {
         self.topology.get().cloned()
     }
 
-    /// Once, before the program has it.
+    /// Sets the topology, once, before the program has the communicator.
     pub(crate) fn set_topology(&self, topology: Arc<Topology>) {
         let _ = self.topology.set(topology);
     }
 
-    /// The group (the own side) for collectives, made when it is first needed.
+    /// The group of the own side for collectives, made on first use.
     ///
     /// # Errors
-    /// None that are known: its id is the context's.
+    /// None that are known: the context makes the group's id unique.
     pub(crate) fn coll_group(&self) -> Result<&newmad::coll::Group, Fault> {
         self.members(&self.collectives, 0, || self.group.members().to_vec())
     }
 
-    /// The group of all processes, of both sides if there are two: that of the lower first process comes first.
+    /// The group of all processes, of both sides if there are two; the side with the lower first process comes first.
     ///
     /// # Errors
     /// As [`Comm::coll_group`].
@@ -282,7 +280,7 @@ impl Comm {
         })
     }
 
-    /// The own side again, for collectives apart from those of [`Comm::coll_group`].
+    /// The own side once more, for collectives that are apart from those of [`Comm::coll_group`].
     ///
     /// # Errors
     /// As [`Comm::coll_group`].
@@ -307,19 +305,19 @@ impl Comm {
         Ok(place.get_or_init(|| group))
     }
 
-    /// Ids of groups for collectives that belong to this communicator alone. 0 is that of [`Comm::coll_group`], 1 that of
-    /// [`Comm::union_group`], 2 that of [`Comm::checking_group`].
+    /// The id of a group for collectives that belongs to this communicator alone. 0 is that of [`Comm::coll_group`], 1
+    /// that of [`Comm::union_group`], 2 that of [`Comm::checking_group`].
     pub(crate) fn collectives_id(&self, number: u8) -> u64 {
         u64::from(self.context) << 8 | u64::from(number)
     }
 
-    /// A tag on the wire that no program has. `number` has 30 bits, and is listed above if it is taken.
+    /// A tag on the wire that no program uses. `number` has 30 bits; the constants above are those in use.
     #[inline]
     pub(crate) fn internal_tag(&self, number: u32) -> u64 {
         u64::from(self.context) << 32 | INTERNAL | u64::from(number)
     }
 
-    /// As [`Comm::internal_tag`], for what the program gives a tag to.
+    /// An internal tag that holds a tag of the program.
     pub(crate) fn internal_tag_of(&self, tag: c_int) -> u64 {
         self.internal_tag(1 << 30 | tag as u32)
     }
@@ -338,13 +336,13 @@ impl Comm {
         self.rank
     }
 
-    /// Those whom messages go to and come from: the other side, if there is one.
+    /// The processes that messages go to and come from: the other side, if there is one.
     #[inline]
     pub(crate) fn peers(&self) -> &Group {
         self.remote.as_ref().unwrap_or(&self.group)
     }
 
-    /// The process that a message is for, and its tag on the wire. `None`: nobody.
+    /// The process that a message goes to, and its tag on the wire. `None`: `MPI_PROC_NULL`.
     ///
     /// # Errors
     /// There is no such rank, or the tag is out of range.
@@ -361,7 +359,7 @@ impl Comm {
         Ok(Some((process, u64::from(self.context) << 32 | tag as u64)))
     }
 
-    /// Whom to receive from, and which tags on the wire. `None`: nobody.
+    /// The process to receive from, and the tags on the wire. `None`: `MPI_PROC_NULL`.
     ///
     /// # Errors
     /// There is no such rank, or the tag is out of range.
@@ -395,7 +393,7 @@ impl Comm {
         Fault::argument(MPI_ERR_RANK, name, rank, &why)
     }
 
-    /// What C is told of a message that came.
+    /// The status of a message that came.
     #[inline]
     pub(crate) fn status(&self, status: newmad::Status) -> MPI_Status {
         let source = self.peers().rank(status.source).map_or(MPI_UNDEFINED, |rank| rank as c_int);
@@ -405,7 +403,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        // The groups first: who gets the context next makes some of its own.
+        // The groups end before the context: its next owner makes groups with the same ids.
         self.collectives.take();
         self.checking.take();
         self.union.take();

@@ -1,7 +1,7 @@
-//! Pieces of arrays: `MPI_Type_create_subarray`, `MPI_Type_create_darray`.
+//! Parts of arrays: `MPI_Type_create_subarray`, `MPI_Type_create_darray`.
 //!
-//! Both go through the dimensions from the one whose elements are next to each other to the outermost one, and keep a part
-//! and the distance of its repetitions. The bounds are those of the whole array.
+//! Both go through the dimensions, from the one with neighbouring elements to the outermost one, and carry a part and
+//! the distance of its repetitions. The bounds are those of the whole array.
 
 use core::ffi::c_int;
 
@@ -10,10 +10,10 @@ use super::shape::{Join, Part, Shape};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// An array that is being put together.
+/// A part of an array, grown dimension by dimension.
 struct Pieces {
     part: Part,
-    /// From an element to the next one, in the dimension that comes next.
+    /// The distance of elements in the next dimension.
     step: isize,
     begin: isize,
 }
@@ -23,7 +23,7 @@ impl Pieces {
         Pieces { part: old.part.clone(), step: old.extent, begin: 0 }
     }
 
-    /// One dimension: `len` of its `size` elements, from `start` on.
+    /// Adds a dimension: `len` of its `size` elements, from `start` on.
     fn range(self, size: i64, start: i64, len: i64) -> Result<Pieces, Fault> {
         Ok(Pieces {
             part: self.part.repeat(len as usize, self.step)?,
@@ -32,9 +32,9 @@ impl Pieces {
         })
     }
 
-    /// One dimension: of its `size` elements every block of `block` whose number is `place` modulo `places`.
+    /// Adds a dimension: of its `size` elements, every block of `block` whose number is `place` modulo `places`.
     fn cyclic(self, size: i64, block: i64, place: i64, places: i64) -> Result<Pieces, Fault> {
-        // In numbers that hold every product of two of them.
+        // In 128 bits, which hold every product of two of these.
         let [size_, block_, place, places] = [size, block, place, places].map(i128::from);
         let first = place * block_;
         let round = places * block_;
@@ -75,13 +75,13 @@ fn refuse<T>(name: &str, dimension: usize, value: i64, why: &str) -> Result<T, F
     Err(Fault::argument(MPI_ERR_ARG, &format!("{name}[{dimension}]"), value, why))
 }
 
-/// The dimensions from the one whose elements are neighbours on.
+/// The dimensions, beginning with the one whose elements are neighbours.
 fn inwards(dimensions: usize, order: c_int) -> Result<Vec<usize>, Fault> {
     match order {
         MPI_ORDER_C => Ok((0..dimensions).rev().collect()),
         MPI_ORDER_FORTRAN => Ok((0..dimensions).collect()),
         _ => {
-            let why = "it is MPI_ORDER_C or MPI_ORDER_FORTRAN";
+            let why = "it must be MPI_ORDER_C or MPI_ORDER_FORTRAN";
             Err(Fault::argument(MPI_ERR_ARG, "order", order, why))
         }
     }
@@ -89,12 +89,12 @@ fn inwards(dimensions: usize, order: c_int) -> Result<Vec<usize>, Fault> {
 
 pub(crate) fn dimensions(ndims: c_int) -> Result<usize, Fault> {
     match number(ndims.into(), "ndims")? {
-        0 => Err(Fault::argument(MPI_ERR_ARG, "ndims", 0, "an array has dimensions")),
+        0 => Err(Fault::argument(MPI_ERR_ARG, "ndims", 0, "an array has at least one dimension")),
         ndims => Ok(ndims),
     }
 }
 
-/// How a dimension is spread: elements of a block, blocks go round.
+/// The block length with which a dimension is distributed.
 fn block_of(
     dimension: usize,
     distribution: c_int,
@@ -104,7 +104,7 @@ fn block_of(
 ) -> Result<i64, Fault> {
     let default = argument == MPI_DISTRIBUTE_DFLT_DARG;
     if !default && argument <= 0 && distribution != MPI_DISTRIBUTE_NONE {
-        return refuse("array_of_dargs", dimension, argument.into(), "it is positive");
+        return refuse("array_of_dargs", dimension, argument.into(), "it must be positive");
     }
     match distribution {
         MPI_DISTRIBUTE_NONE if places != 1 => {
@@ -150,13 +150,13 @@ pub(crate) fn subarray(
     for at in inwards(sizes.len(), order)? {
         let (size, len, start) = (sizes[at], lens[at], starts[at]);
         if size < 1 {
-            return refuse("array_of_sizes", at, size, "it is positive");
+            return refuse("array_of_sizes", at, size, "it must be positive");
         }
         if !(1..=size).contains(&len) {
-            return refuse("array_of_subsizes", at, len, "it is from 1 to the size");
+            return refuse("array_of_subsizes", at, len, "it must be from 1 to the size");
         }
         if !(0..=size - len).contains(&start) {
-            return refuse("array_of_starts", at, start, "the subarray is inside the array");
+            return refuse("array_of_starts", at, start, "the subarray must lie inside the array");
         }
         pieces = pieces.range(size, start, len)?;
     }
@@ -172,7 +172,7 @@ pub(crate) struct Dimension {
     pub(crate) processes: c_int,
 }
 
-/// The part of a distributed array that a process has.
+/// A process's part of a distributed array.
 pub(crate) fn darray(
     old: &Shape,
     size: c_int,
@@ -182,16 +182,21 @@ pub(crate) fn darray(
 ) -> Result<Part, Fault> {
     for (at, dimension) in all.iter().enumerate() {
         if dimension.size < 1 {
-            return refuse("array_of_gsizes", at, dimension.size, "it is positive");
+            return refuse("array_of_gsizes", at, dimension.size, "it must be positive");
         }
         if dimension.processes < 1 {
-            return refuse("array_of_psizes", at, dimension.processes.into(), "it is positive");
+            return refuse(
+                "array_of_psizes",
+                at,
+                dimension.processes.into(),
+                "it must be positive",
+            );
         }
     }
     let grid: Vec<c_int> = all.iter().map(|dimension| dimension.processes).collect();
     let product = grid.iter().try_fold(1i64, |product, &size| product.checked_mul(size.into()));
     if product != Some(size.into()) {
-        let why = "it is the product of array_of_psizes";
+        let why = "it must be the product of array_of_psizes";
         return Err(Fault::argument(MPI_ERR_ARG, "size", size, why));
     }
     if !(0..size).contains(&rank) {

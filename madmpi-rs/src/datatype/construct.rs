@@ -1,4 +1,4 @@
-//! The functions that make datatypes of others.
+//! Shapes made of other shapes: blocks and vectors.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use crate::error::Fault;
 /// A number of elements or blocks.
 ///
 /// # Errors
-/// It is negative.
+/// The number is negative.
 pub(crate) fn number(value: i64, name: &str) -> Result<usize, Fault> {
     let number = usize::try_from(value);
-    number.map_err(|_| Fault::argument(MPI_ERR_COUNT, name, value, "it is not negative"))
+    number.map_err(|_| Fault::argument(MPI_ERR_COUNT, name, value, "it must not be negative"))
 }
 
-/// Bytes of so many extents.
+/// The bytes of `count` extents.
 ///
 /// # Errors
-/// No address is as far away.
+/// No address reaches so far.
 pub(crate) fn extents(count: i64, shape: &Shape) -> Result<isize, Fault> {
     let bytes = isize::try_from(count).ok().and_then(|count| count.checked_mul(shape.extent));
-    let why = "so many extents are farther than addresses reach";
+    let why = "no address reaches so many extents";
     bytes.ok_or_else(|| Fault::argument(MPI_ERR_ARG, "displacement or stride", count, why))
 }
 

@@ -1,4 +1,4 @@
-//! How a type was made: `MPI_Type_get_envelope`, `MPI_Type_get_contents`.
+//! The recipe of a datatype, as `MPI_Type_get_envelope` and `MPI_Type_get_contents` report it.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use crate::abi::*;
 use crate::error::Fault;
 
 /// # Errors
-/// There are large counts, and the function has no place for them.
+/// The recipe has large counts, for which the function has no place.
 pub(crate) fn no_counts(made: &Recipe, other: &str) -> Result<(), Fault> {
     if made.counts.is_empty() {
         return Ok(());
     }
-    let why = format!("it was made by a function for large counts, which {other} tells");
+    let why = format!("it was made by a function for large counts, use {other}");
     Err(Fault::argument(MPI_ERR_TYPE, "datatype", "large", &why))
 }
 
-/// Handles of the types that a type was made of: new ones, but for those that are always there.
+/// Handles of the types that a type was made of: new ones, except for predefined types.
 pub(crate) fn handles(types: &[Arc<Shape>]) -> Result<Vec<MPI_Datatype>, Fault> {
     let mut handles = Vec::with_capacity(types.len());
     for shape in types {
@@ -28,7 +28,7 @@ pub(crate) fn handles(types: &[Arc<Shape>]) -> Result<Vec<MPI_Datatype>, Fault> 
         match handle {
             Ok(handle) => handles.push(handle),
             Err(fault) => {
-                // Those that are always there refuse.
+                // Predefined types refuse to be removed.
                 handles.into_iter().for_each(|handle| drop(remove(handle)));
                 return Err(fault);
             }
@@ -38,11 +38,11 @@ pub(crate) fn handles(types: &[Arc<Shape>]) -> Result<Vec<MPI_Datatype>, Fault> 
 }
 
 /// # Errors
-/// It is one of the standard's own types.
+/// It is a predefined type.
 pub(crate) fn derived(made: &Recipe) -> Result<(), Fault> {
     if made.combiner != MPI_COMBINER_NAMED {
         return Ok(());
     }
-    let why = "the standard's own types are made of nothing";
+    let why = "a predefined type is not made of others";
     Err(Fault::argument(MPI_ERR_TYPE, "datatype", "a named one", why))
 }

@@ -1,4 +1,4 @@
-//! The data of a message in memory, as newmad wants them.
+//! The data of a message in memory, as newmad takes them.
 //!
 //! | layout | sent and received |
 //! |---|---|
@@ -6,11 +6,11 @@
 //! | a few pieces, or long ones | in place: newmad gathers and scatters them |
 //! | many short pieces | through a copy: `pack` before, `unpack` afterwards |
 //!
-//! A piece costs a list entry, and some nanoseconds wherever the list is walked; below [`SHORT_PIECE`] bytes on average a
-//! copy is cheaper, and it is made here in strips rather than piece by piece. Of a large message newmad copies pieces itself
-//! if they are not worth a system call each, so there they have to be longer. (Measured, lists against copies: 1 MiB in
-//! pieces of 256 bytes to 1 KiB takes 1.8 to 2 times as long over tcp, 1.1 to 1.3 times over shm; 4 KiB in pieces of 256
-//! bytes half as long over shm.)
+//! A piece costs a list entry, and some nanoseconds wherever the list is walked. Below [`SHORT_PIECE`] bytes on
+//! average a copy is cheaper; it is made here in strips rather than piece by piece. newmad copies the pieces of a
+//! large message itself if they are not worth a system call each, so there they have to be longer. Measured, lists
+//! against copies: 1 MiB in pieces of 256 bytes to 1 KiB takes 1.8 to 2 times as long over tcp, 1.1 to 1.3 times over
+//! shm; 4 KiB in pieces of 256 bytes takes half as long over shm.
 
 use core::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -24,28 +24,28 @@ use super::shape::Shape;
 use crate::abi::*;
 use crate::error::Fault;
 
-/// So many pieces are a list whatever their length.
+/// Up to so many pieces are a list whatever their length.
 const FEW_PIECES: usize = 4;
 /// No list is longer.
 const MANY_PIECES: usize = 16 * 1024;
-/// Pieces that are shorter on average are copied.
+/// Pieces that are shorter on average go through a copy.
 const SHORT_PIECE: usize = if cfg!(test) { 8 } else { 256 };
 
-/// The same for messages of more than [`LARGE`] bytes.
+/// The same limit for messages of more than [`LARGE`] bytes.
 const SHORT_PIECE_OF_LARGE: usize = if cfg!(test) { 16 } else { 4096 };
 const LARGE: usize = if cfg!(test) { 128 } else { 64 * 1024 };
 
 /// The data of a message in memory.
 pub(crate) enum Data {
-    /// So many bytes in a row.
+    /// Bytes in a row.
     Whole(*mut u8, usize),
-    /// Pieces, the first ones first, that are `len` bytes together.
+    /// Pieces in order, `len` bytes together.
     Pieces { list: Box<[libc::iovec]>, len: usize },
-    /// To be packed before they are sent, and unpacked after they came.
+    /// A copy: packed before it is sent, unpacked after it came.
     Packed(Box<PackedCopy>),
 }
 
-/// Data that travel as a copy.
+/// Data that go through a copy.
 pub(crate) struct PackedCopy {
     room: Box<[MaybeUninit<u8>]>,
     at: *mut u8,
@@ -53,13 +53,13 @@ pub(crate) struct PackedCopy {
     shape: Arc<Shape>,
 }
 
-// SAFETY: what the addresses name is the program's, which looks after it; this only says where it is.
+// SAFETY: the addresses name memory that the program has left to the operation; this only says where it is.
 unsafe impl Send for Data {}
-// SAFETY: as above; nothing is written through a shared one but the program's memory, by `unpack`, which is unsafe.
+// SAFETY: as above; through a shared reference only `unpack`, which is unsafe, writes, to the program's memory.
 unsafe impl Sync for Data {}
 
 impl Data {
-    /// The data of `count` elements at `buf`. Nothing is copied yet: see [`Data::pack`] and [`Data::outgoing`].
+    /// Describes the data of `count` elements at `buf`, without copying: see [`Data::pack`] and [`Data::outgoing`].
     ///
     /// # Errors
     /// The count is negative, or too large; the type is not committed; the buffer is null and the type has no absolute
@@ -80,7 +80,7 @@ impl Data {
         Data::scattered(at, count as usize, len, datatype.shape())
     }
 
-    /// As [`Data::of`], packed if need be: ready to be sent.
+    /// Describes the data of elements that are to be sent: packed, if they go through a copy.
     ///
     /// # Safety
     /// The elements are readable.
@@ -144,7 +144,7 @@ impl Data {
         })
     }
 
-    /// For newmad. Valid as long as this is, wherever it is moved to.
+    /// The memory for newmad: valid as long as this value exists, even if it is moved.
     #[inline]
     pub(crate) fn memory(&self) -> Memory {
         match self {
@@ -167,7 +167,7 @@ impl Data {
         }
     }
 
-    /// Before sending: copies the elements, if they travel as a copy.
+    /// Packs the elements, if they go through a copy.
     ///
     /// # Safety
     /// The elements are readable.
@@ -180,7 +180,7 @@ impl Data {
         }
     }
 
-    /// After receiving: copies the first `bytes` to where they belong, if they came as a copy.
+    /// Unpacks the first `bytes` of what came, if they went through a copy.
     ///
     /// # Safety
     /// The elements are writable; so many bytes came.
@@ -196,7 +196,7 @@ impl Data {
     }
 }
 
-/// Addresses relative to null are right if the type has absolute ones.
+/// Refuses a null address, unless the type has absolute addresses.
 pub(crate) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
     // No program has data in its first page.
     if at.is_null() && (0..4096).contains(&shape.part.true_bounds().0) {
@@ -212,16 +212,16 @@ pub(crate) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
 
 #[cold]
 fn negative(count: i64) -> Fault {
-    Fault::argument(MPI_ERR_COUNT, "count", count, "it is not negative")
+    Fault::argument(MPI_ERR_COUNT, "count", count, "it must not be negative")
 }
 
 #[cold]
 fn huge(count: i64) -> Fault {
-    Fault::argument(MPI_ERR_COUNT, "count", count, "so much memory does not exist")
+    Fault::argument(MPI_ERR_COUNT, "count", count, "no memory is so large")
 }
 
 #[cold]
 fn uncommitted() -> Fault {
-    let why = "MPI_Type_commit comes before its use in a message";
+    let why = "call MPI_Type_commit before using it in a message";
     Fault::argument(MPI_ERR_TYPE, "datatype", "not committed", why)
 }

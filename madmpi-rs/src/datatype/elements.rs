@@ -11,8 +11,9 @@ use crate::handle::Ref;
 
 /// A choice buffer: an address, with the count and the datatype that the same call gives for it.
 ///
-/// Invariant: the program leaves the elements to the operation until that is over. They are readable, and writable where the
-/// standard lets the call change them. [`Choice::new`] is where this is promised; [`Elements`] and [`Data`] inherit it.
+/// Invariant: the program leaves the elements to the operation until that is over. They are readable, and writable
+/// where the standard lets the call change them. The caller of [`Choice::new`] promises this; [`Elements`] and
+/// [`Data`] inherit it.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice {
     at: *mut c_void,
@@ -28,11 +29,12 @@ pub(crate) struct Elements {
     pub(crate) datatype: Ref<Datatype>,
 }
 
-/// The choice buffer that an entry point has as three of its arguments.
+/// Makes the choice buffer of three arguments of an entry point.
 macro_rules! choice {
     ($buf:ident, $count:expr, $datatype:expr) => {{
         let (at, count, datatype) = ($buf.cast::<core::ffi::c_void>(), i64::from($count), $datatype);
-        // SAFETY: the standard has these arguments belong together, and the program leaves the elements to the operation.
+        // SAFETY: these three arguments belong together in the standard, and the program leaves the elements to the
+        // operation.
         unsafe { $crate::datatype::Choice::new(at, count, datatype) }
     }};
 }
@@ -72,7 +74,7 @@ impl Choice {
 }
 
 impl Elements {
-    /// Bytes of memory of the library's own.
+    /// Bytes of the library's own memory.
     ///
     /// # Safety
     /// The memory stays where it is, and is left to the operations that use the elements.
@@ -106,7 +108,7 @@ impl Elements {
         Elements { at: self.at.wrapping_add_signed(by), count, datatype: self.datatype.clone() }
     }
 
-    /// Their data.
+    /// Describes their data.
     ///
     /// # Errors
     /// As [`Data::of`].
@@ -115,7 +117,7 @@ impl Elements {
         Data::of(self.address(), self.count, &self.datatype)
     }
 
-    /// Their data, packed if need be: ready to be sent.
+    /// Describes their data for sending: packed, if they go through a copy.
     ///
     /// # Errors
     /// As [`Data::of`].

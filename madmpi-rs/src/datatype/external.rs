@@ -1,7 +1,7 @@
 //! The representation `external32`: the same bytes on every machine.
 //!
-//! Numbers are big-endian, of the sizes in the table of `basic`; `long double` is IEEE's number of 128 bits. Where a type is
-//! shorter there than here (`long`, wide characters), values that do not fit are an error.
+//! Numbers are big-endian, of the sizes in the table of `rows`; `long double` is IEEE's number of 128 bits. Some types
+//! (`long`, wide characters) are shorter there than here: values that do not fit are an error.
 
 use super::construct::number;
 use super::rows::{Basic, ROWS, Row};
@@ -9,20 +9,20 @@ use super::shape::Shape;
 use crate::abi::*;
 use crate::error::Fault;
 
-/// How the numbers that elements consist of are converted.
+/// How a number is converted.
 #[derive(Clone, Copy)]
 enum Conversion {
-    /// Bytes turned round.
+    /// The bytes are reversed.
     Turn,
-    /// To fewer bytes, and back with copies of the sign.
+    /// To fewer bytes, and back with sign extension.
     Signed,
-    /// To fewer bytes, and back with zeros.
+    /// To fewer bytes, and back with zero extension.
     Unsigned,
     /// Between 80 and 128 bits.
     Long,
 }
 
-/// The numbers of an element: how they are converted, how long they are here and there.
+/// The numbers of an element: their conversion, and their length here and there.
 fn numbers(row: &Row) -> (Conversion, usize, usize) {
     let (conversion, parts) = match row.basic {
         Basic::LongDouble => (Conversion::Long, 1),
@@ -44,7 +44,7 @@ fn overflow(row: &Row) -> Fault {
     Fault::new(MPI_ERR_CONVERSION, why)
 }
 
-/// One number from here to there: `there` has its length.
+/// Converts a number from here to there; `there` has its length.
 fn export(conversion: Conversion, here: &[u8], there: &mut [u8], row: &Row) -> Result<(), Fault> {
     let len = there.len();
     let turn = |bytes: &[u8], there: &mut [u8]| {
@@ -68,7 +68,7 @@ fn export(conversion: Conversion, here: &[u8], there: &mut [u8], row: &Row) -> R
     Ok(())
 }
 
-/// One number from there to here.
+/// Converts a number from there to here.
 fn import(conversion: Conversion, there: &[u8], here: &mut [u8]) {
     let len = there.len();
     if cfg!(target_endian = "big") {
@@ -87,19 +87,19 @@ fn import(conversion: Conversion, there: &[u8], here: &mut [u8]) {
     here[len..].fill(if negative { 0xff } else { 0 });
 }
 
-/// The number of 128 bits that is one of 80 bits: every one is.
+/// The number of 128 bits that is equal to one of 80 bits.
 fn quad(here: &[u8]) -> u128 {
     let mut bytes = [0; 16];
     bytes[..10].copy_from_slice(&here[..10]);
     let bits = u128::from_le_bytes(bytes);
     let (fraction, head) = (bits as u64, (bits >> 64) as u16);
     let (sign, exponent) = (head >> 15, head & 0x7fff);
-    // The bit before the point is written here and implied there.
+    // The bit before the point is explicit here and implied there.
     let exponent = if exponent == 0 { (fraction >> 63) as u16 } else { exponent };
     u128::from(sign) << 127 | u128::from(exponent) << 112 | u128::from(fraction << 1 >> 1) << 49
 }
 
-/// The number of 80 bits next to one of 128 bits, the even one of two.
+/// The number of 80 bits next to one of 128 bits, ties to even.
 fn extended(quad: u128, here: &mut [u8]) {
     let head = (quad >> 112) as u16;
     let (sign, exponent) = (head & 0x8000, head & 0x7fff);
@@ -107,11 +107,11 @@ fn extended(quad: u128, here: &mut [u8]) {
     let (kept, lost) = ((fraction >> 49) as u64, fraction & ((1 << 49) - 1));
     let (exponent, fraction) = match exponent {
         0x7fff if fraction == 0 => (exponent, 1 << 63),
-        // Not a number, which it stays even if the bits that say so are lost.
+        // Not a number, and it stays that even if the bits that say so are lost.
         0x7fff => (exponent, kept | 1 << 63 | u64::from(kept == 0) << 62),
         0 => {
             let rounded = kept + round_up(kept, lost);
-            // The smallest of the usual numbers, if it has become one.
+            // Rounding up may make it the smallest normal number.
             ((rounded >> 63) as u16, rounded)
         }
         _ => {
@@ -144,12 +144,12 @@ fn external(shape: &Shape) -> usize {
 /// So much memory does not exist.
 pub(crate) fn size(count: i64, shape: &Shape) -> Result<usize, Fault> {
     let bytes = number(count, "count")?.checked_mul(external(shape));
-    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
-        Fault::argument(MPI_ERR_COUNT, "count", count, "so much memory does not exist")
-    })
+    bytes
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or_else(|| Fault::argument(MPI_ERR_COUNT, "count", count, "no memory is so large"))
 }
 
-/// Shows every number of `count` elements in order: where it is, how it is converted, its length there.
+/// Shows every number of `count` elements in order: its place, its conversion, its lengths.
 fn each(
     shape: &Shape,
     count: usize,

@@ -5,30 +5,31 @@
 //!   two columns of a matrix, in a structure      { at 0, n times: run of 8 } { at 8 k, n times: run of 8 }
 //!   a vector of those                            { at 0, m times, every extent: the list above }
 //! ```
-//! Runs that touch are one, regular ones become a loop, irregular ones of one length a list of places, and a loop is never spelled out: a description is as large as what
-//! the program has said, not as its data. It is made with the type, from those of its parts, which it shares.
+//! Runs that touch are joined. Regular runs become a loop, irregular ones of one length a list of places. A loop is
+//! never spelled out: a description is as large as what the program has said, not as its data. It is made with the
+//! type, and shares the descriptions of its parts.
 //!
-//! Every run has a *kind*: the row of its basic type. A description for moving bytes joins runs whatever their kinds
-//! ([`MIXED`]); one for conversions and for counting elements keeps them apart.
+//! Every run has a *kind*: the row of its basic type. A description for moving bytes joins runs of all kinds
+//! ([`MIXED`]); one for conversions and for counting elements keeps kinds apart.
 //!
-//! Depth: a loop that repeats something doubles the bytes at least, so there are fewer than 64 of them around each other;
-//! lists that are shared without being repeated stop at [`DEEPEST`], from where on they are copied.
+//! Depth: a loop that repeats something at least doubles the bytes, so fewer than 64 loops are nested. Lists that are
+//! shared without being repeated nest up to [`DEEPEST`]; deeper ones are copied.
 
 use std::sync::Arc;
 
 /// The kind of runs whose basic types do not matter.
 pub(crate) const MIXED: u8 = u8::MAX;
-/// Lists that are longer are shared rather than copied, up to this depth.
+/// Longer lists are shared rather than copied, up to this depth.
 const SHORT: usize = 8;
 const DEEPEST: usize = 64;
-/// Regular runs are a loop from this number on, and irregular ones a list of places from that one.
+/// So many regular runs become a loop, and so many irregular ones a list of places.
 const LOOP: usize = 8;
 const SCATTERED: usize = 4;
 
 /// A loop around a run or a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Where it begins, from the beginning of the element.
+    /// Its offset in the element.
     at: isize,
     count: usize,
     stride: isize,
@@ -39,7 +40,7 @@ pub(crate) struct Node {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Body {
-    /// That many bytes (of `size`), of basic types of that kind.
+    /// `size` bytes of basic types of that kind.
     Run(u8),
     /// Runs of one length at irregular places.
     Places(Arc<Places>),
@@ -53,19 +54,19 @@ struct Places {
     kind: u8,
 }
 
-/// A flat description. It is small, since every irregular run of a type may be a node that has room for one.
+/// A flat description. It is one pointer, since every irregular run of a type may be a node that has room for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flat(Arc<Inner>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Inner {
     nodes: Box<[Node]>,
-    /// Runs that it says.
+    /// Runs in it.
     runs: usize,
     depth: usize,
 }
 
-/// A flat description that is being made of several.
+/// A flat description under construction.
 #[derive(Default)]
 pub(crate) struct List(Vec<Node>);
 
@@ -84,7 +85,7 @@ impl Node {
         Node { at, count: 1, stride: 0, size: len, body: Body::Run(kind) }
     }
 
-    /// The single run that it is.
+    /// Its single run, if it is one.
     fn single(&self) -> Option<(isize, usize, u8)> {
         match self.body {
             Body::Run(kind) if self.count == 1 => Some((self.at, self.size, kind)),
@@ -123,12 +124,12 @@ impl Flat {
         Flat(Arc::new(Inner { nodes: nodes.into(), runs, depth }))
     }
 
-    /// How many runs it says. Two that touch across the iterations of a loop count as two.
+    /// The number of runs. Runs that touch across the iterations of a loop count apart.
     pub(crate) fn runs(&self) -> usize {
         self.0.runs
     }
 
-    /// The single run that it is: where, and how long.
+    /// The offset and length of its single run, if it is one.
     pub(crate) fn single(&self) -> Option<(isize, usize)> {
         match &*self.0.nodes {
             [node] => node.single().map(|(at, len, _)| (at, len)),
@@ -136,7 +137,7 @@ impl Flat {
         }
     }
 
-    /// This, `count` times (at least once), `stride` apart; `size` are its bytes.
+    /// Repeats this `count` times (at least once), `stride` apart; it has `size` bytes.
     pub(crate) fn repeat(&self, count: usize, stride: isize, size: usize) -> Flat {
         if count == 1 || self.0.nodes.is_empty() {
             return self.clone();
@@ -189,7 +190,7 @@ impl Flat {
 }
 
 impl List {
-    /// Appends one, moved by so many bytes. `kinds`: they matter.
+    /// Appends a description, moved by so many bytes. `kinds`: kinds matter.
     pub(crate) fn add(&mut self, by: isize, flat: &Flat, kinds: bool) {
         if flat.0.nodes.len() > SHORT && flat.0.depth < DEEPEST {
             let body = Body::List(flat.clone());
@@ -201,7 +202,7 @@ impl List {
         }
     }
 
-    /// The same, without kinds.
+    /// The same list without kinds.
     pub(crate) fn mixed(&self) -> List {
         let mut list = List::default();
         for node in &self.0 {
@@ -223,14 +224,14 @@ impl List {
     }
 }
 
-/// Shows the strips of a node, up to `left` bytes, which it takes off.
+/// Shows the strips of a node, up to `left` bytes, and subtracts their length.
 fn walk(node: &Node, base: isize, left: &mut usize, show: &mut impl FnMut(Strip)) {
     let at = base.wrapping_add(node.at);
     match &node.body {
         Body::Run(kind) => {
             let strip =
                 Strip { at, count: node.count, stride: node.stride, len: node.size, kind: *kind };
-            // Nearly always all of it: a division costs more than the copy of a short run.
+            // Nearly always everything fits: a division costs more than the copy of a short run.
             let bytes = node.size * node.count;
             if *left >= bytes {
                 show(strip);
@@ -297,8 +298,8 @@ fn push(all: &mut Vec<Node>, mut node: Node, kinds: bool) {
     all.push(node);
 }
 
-/// Runs of one length at equal distances become a loop, if there are enough of them: shorter loops, one after the other,
-/// would take longer than a list of places.
+/// Makes loops of runs of one length at equal distances, if there are enough: several short loops take longer than a
+/// list of places.
 fn regular(mut all: Vec<Node>) -> Vec<Node> {
     let (mut kept, mut at) = (0, 0);
     while at < all.len() {
@@ -315,7 +316,7 @@ fn regular(mut all: Vec<Node>) -> Vec<Node> {
     all
 }
 
-/// Other runs of one length become a list of places, if there are a few of them.
+/// Makes lists of places of other runs of one length, if there are enough.
 fn irregular(mut all: Vec<Node>) -> Vec<Node> {
     let (mut kept, mut at) = (0, 0);
     while at < all.len() {
@@ -338,7 +339,7 @@ fn irregular(mut all: Vec<Node>) -> Vec<Node> {
     all
 }
 
-/// How many of the first nodes are single runs like the first one, as far apart as the first two.
+/// The number of nodes at the beginning that are single runs like the first one, as far apart as the first two.
 fn alike(nodes: &[Node]) -> usize {
     let (Some((first, len, kind)), Some(second)) = (nodes[0].single(), nodes.get(1)) else {
         return 1;

@@ -1,5 +1,5 @@
-//! Types that are found rather than made: by decimal digits (Fortran's `selected_int_kind` and `selected_real_kind`), by
-//! class and size, by what a pair is made of.
+//! Datatypes that are looked up rather than made: by decimal digits (Fortran's `selected_int_kind` and
+//! `selected_real_kind`), by class and size, by the types of a pair.
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use super::{Datatype, get, insert, named};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// The handles that were given out: one for each request, always the same, and never freed.
+/// The handles given out: one for each combination of arguments, always the same, never freed.
 static FOUND: Mutex<BTreeMap<Request, MPI_Datatype>> = Mutex::new(BTreeMap::new());
 
 /// The combiner and its arguments.
 type Request = (c_int, c_int, c_int);
 
-/// Most digits and largest exponent of ten of Fortran's kinds, and the types of C that they are.
+/// The most digits and the largest exponent of ten of Fortran's kinds, with their types of C.
 pub(crate) const INTEGERS: &[(c_int, MPI_Datatype)] = &[
     (2, MPI_INTEGER1),
     (4, MPI_INTEGER2),
@@ -29,7 +29,7 @@ pub(crate) const REALS: &[(c_int, c_int, MPI_Datatype)] =
 pub(crate) const COMPLEXES: &[(c_int, c_int, MPI_Datatype)] =
     &[(6, 37, MPI_COMPLEX8), (15, 307, MPI_COMPLEX16), (18, 4931, MPI_C_LONG_DOUBLE_COMPLEX)];
 
-/// The handle for a request, made of `base` the first time.
+/// The handle for such arguments, made of `base` the first time.
 pub(crate) fn unnamed(
     combiner: c_int,
     arguments: &[c_int],
@@ -49,7 +49,7 @@ pub(crate) fn unnamed(
     Ok(handle)
 }
 
-/// The smallest of Fortran's kinds with so many digits and such exponents, either of which may be left open.
+/// The smallest of Fortran's kinds with so many digits and such an exponent; either may be left open.
 pub(crate) fn real(
     combiner: c_int,
     kinds: &[(c_int, c_int, MPI_Datatype)],
@@ -57,12 +57,12 @@ pub(crate) fn real(
     range: c_int,
 ) -> Result<MPI_Datatype, Fault> {
     if digits == MPI_UNDEFINED && range == MPI_UNDEFINED {
-        let why = "r is MPI_UNDEFINED too: one of them says what is looked for";
+        let why = "r is MPI_UNDEFINED too: one of them must be given";
         return Err(Fault::argument(MPI_ERR_ARG, "p", "MPI_UNDEFINED", why));
     }
     for (name, value) in [("p", digits), ("r", range)] {
         if value < 0 && value != MPI_UNDEFINED {
-            return Err(Fault::argument(MPI_ERR_ARG, name, value, "it is not negative"));
+            return Err(Fault::argument(MPI_ERR_ARG, name, value, "it must not be negative"));
         }
     }
     let fits = |kind: &&(c_int, c_int, MPI_Datatype)| digits <= kind.0 && range <= kind.1;

@@ -2,14 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `basic` | the standard's own types |
-//! | `shape` | what a type is: how it was made, its bounds, its data |
+//! | `rows`, `named` | the predefined types: their table, and as datatypes |
+//! | `object` | a datatype: a shape with a handle, a name and attributes |
+//! | `shape` | how a type was made, its bounds, its data |
 //! | `flat` | where the data are: loops around runs |
+//! | `elements` | elements in the program's memory, as calls name them |
 //! | `data`, `copy` | the data of a message, in place or packed |
-//! | `construct`, `array` | `MPI_Type_*` that make types; `found`: those that find one |
-//! | `calls`, `contents` | what may be asked of a type |
-//! | `packing`, `external` | `MPI_Pack*`, `MPI_Unpack*` |
-//! | `address` | `MPI_Get_address` |
+//! | `construct`, `array`, `match_size` | shapes made of others; types that are looked up |
+//! | `contents` | how a type was made, for the program |
+//! | `packing`, `external` | packed buffers and `external32` |
 
 pub(crate) mod array;
 pub(crate) mod construct;
@@ -44,7 +45,7 @@ static TYPES: Table<Datatype> = Table::new();
 /// The datatype that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 #[inline]
 pub(crate) fn get(datatype: MPI_Datatype) -> Result<Ref<Datatype>, Fault> {
     match named::get(datatype) {
@@ -56,8 +57,8 @@ pub(crate) fn get(datatype: MPI_Datatype) -> Result<Ref<Datatype>, Fault> {
 #[cold]
 fn bad(datatype: MPI_Datatype) -> Fault {
     let why = match datatype {
-        MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL is no datatype",
-        _ => "it is not a datatype, or was freed, or this machine has none like that",
+        MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL is not a datatype",
+        _ => "it is not a datatype, or was freed, or this machine lacks that type",
     };
     Fault::handle(MPI_ERR_TYPE, "datatype", datatype.0, why)
 }
@@ -97,7 +98,7 @@ pub(crate) fn with_handle<R>(datatype: &Arc<Datatype>, call: impl FnOnce(MPI_Dat
 pub(crate) fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
     let freed = get(datatype)?;
     if freed.shape().fixed.get().is_some() {
-        let why = "the standard's own datatypes cannot be freed";
+        let why = "predefined datatypes cannot be freed";
         return Err(Fault::handle(MPI_ERR_TYPE, "datatype", datatype.0, why));
     }
     freed.attributes.delete_all(datatype.0)?;

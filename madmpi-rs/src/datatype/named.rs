@@ -1,4 +1,4 @@
-//! The standard's own datatypes.
+//! The predefined datatypes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,14 +10,14 @@ use crate::error::Fault;
 
 static ALL: OnceLock<[Option<Arc<Datatype>>; 256]> = OnceLock::new();
 
-/// One of the standard's types, if the handle is its constant and this machine has it.
+/// A predefined type, if the handle is its constant and this machine has it.
 #[inline]
 pub(crate) fn get(datatype: MPI_Datatype) -> Option<&'static Arc<Datatype>> {
     let index = datatype.0.wrapping_sub(MPI_DATATYPE_NULL.0);
     ALL.get_or_init(make).get(index)?.as_ref()
 }
 
-/// The kind of one of the standard's types that is not a pair.
+/// The kind and the row of a predefined type that is not a pair.
 fn kind(handle: MPI_Datatype) -> Option<(u8, &'static Row)> {
     let kind = ROWS.iter().position(|row| row.handle == handle)?;
     Some((kind as u8, &ROWS[kind]))
@@ -41,7 +41,7 @@ fn make() -> [Option<Arc<Datatype>>; 256] {
     let mut all = [const { None }; 256];
     for (number, row) in ROWS.iter().enumerate() {
         let made = Recipe::by(MPI_COMBINER_NAMED, false);
-        // They are small: none of them is refused.
+        // Predefined types are small: none of them is refused.
         let shape = part(number, row).and_then(|part| Shape::new(made, part));
         all[row.handle.0 - MPI_DATATYPE_NULL.0] = shape.ok().map(|shape| {
             let _ = shape.fixed.set(row.handle);

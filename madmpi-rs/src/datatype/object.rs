@@ -13,12 +13,12 @@ use crate::attribute::Attributes;
 pub(crate) struct Datatype {
     /// Bytes of data.
     pub(crate) size: usize,
-    /// Where the next element begins.
+    /// The distance to the next element.
     pub(crate) extent: isize,
-    /// Whether `count` elements are `count * size` bytes in a row that begin at the address.
+    /// Whether `count` elements are `count * size` bytes in a row from the address on.
     pub(crate) contiguous: bool,
     committed: AtomicBool,
-    /// What its elements are, if it is one of the standard's, named or found by its digits.
+    /// The row of a predefined type, named or looked up by its digits.
     pub(crate) row: Option<&'static Row>,
     shape: Arc<Shape>,
     name: Mutex<Option<String>>,
@@ -60,13 +60,13 @@ impl Datatype {
         self.shape.lb
     }
 
-    /// What addresses of its elements are multiples of.
+    /// The alignment of its elements.
     pub(crate) fn align(&self) -> usize {
         self.shape.part.align
     }
 
-    /// Where the data of `count` elements begin, from the address of the first one on, and how many bytes there are from
-    /// there to their end: for memory that holds so many.
+    /// The offset of the data of `count` elements from the address of the first one, and their length including gaps:
+    /// for memory that is to hold them.
     pub(crate) fn span(&self, count: usize) -> (isize, usize) {
         let (low, high) = self.shape.part.true_bounds();
         if count == 0 {
@@ -76,12 +76,12 @@ impl Datatype {
         (low.wrapping_add(last.min(0)), (high - low) as usize + last.unsigned_abs())
     }
 
-    /// How many basic elements the first `bytes` of data are. `None`: the last one is not whole.
+    /// The number of basic elements in the first `bytes` of data. `None`: the last one is not whole.
     pub(crate) fn elements(&self, bytes: usize) -> Option<usize> {
         self.shape.part.elements_of(bytes)
     }
 
-    /// How many bytes the first basic elements are.
+    /// The number of bytes of the first basic elements.
     pub(crate) fn bytes(&self, elements: usize) -> Option<usize> {
         self.shape.part.bytes_of(elements)
     }
@@ -104,7 +104,7 @@ impl Datatype {
         unsafe { copy::unpack(&self.shape, from, bytes, to, count) }
     }
 
-    /// Records the handle of a type that was given one.
+    /// Records the handle that the type was given.
     pub(super) fn set_handle(&self, handle: MPI_Datatype) {
         let _ = self.handle.set(handle);
     }

@@ -1,7 +1,7 @@
-//! Packing by the program: `MPI_Pack`, `MPI_Unpack`.
+//! Packed buffers: `MPI_Pack`, `MPI_Unpack`.
 //!
-//! A packed buffer is the bytes of the data in their order, without anything around them: what is packed may be sent as
-//! `MPI_PACKED` and received as what it was made of, and the other way round.
+//! A packed buffer is the bytes of the data in order and nothing else: it may be sent as `MPI_PACKED` and received as
+//! the types that it was made of, and the other way round.
 
 use core::ffi::{c_int, c_void};
 
@@ -16,12 +16,12 @@ use crate::error::Fault;
 /// The count is negative, or too large.
 pub(crate) fn size(count: i64, datatype: &Datatype) -> Result<usize, Fault> {
     let bytes = number(count, "count")?.checked_mul(datatype.size);
-    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or_else(|| {
-        Fault::argument(MPI_ERR_COUNT, "count", count, "so much memory does not exist")
-    })
+    bytes
+        .filter(|&bytes| bytes <= isize::MAX as usize)
+        .ok_or_else(|| Fault::argument(MPI_ERR_COUNT, "count", count, "no memory is so large"))
 }
 
-/// Where in a packed buffer of `len` bytes the next `bytes` are.
+/// The address of the next `bytes` in a packed buffer of `len` bytes.
 ///
 /// # Errors
 /// They are not inside.
@@ -34,7 +34,7 @@ pub(crate) fn room(
 ) -> Result<*mut u8, Fault> {
     let inside = number(len, "size of the packed buffer")?;
     let at = usize::try_from(position).ok().filter(|&at| at <= inside).ok_or_else(|| {
-        let why = format!("it is inside the buffer, whose size is {len}");
+        let why = format!("it must lie inside the buffer, whose size is {len}");
         Fault::argument(MPI_ERR_ARG, "position", position, &why)
     })?;
     if bytes > inside - at {

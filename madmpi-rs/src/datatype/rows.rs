@@ -1,26 +1,26 @@
-//! The table of the standard's own datatypes.
+//! The table of predefined datatypes.
 
 use crate::abi::*;
 
-/// What an element of one of the standard's types is, for reductions.
+/// What an element of a predefined type is, for reductions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basic {
     /// An integer of that many bytes.
     Signed(usize),
     Unsigned(usize),
-    /// A binary floating-point number of that many bytes; 16 are C's `long double` where that is one of 80 bits.
+    /// A binary floating-point number of that many bytes. C's `long double` of 80 bits is `LongDouble`.
     Float(usize),
     LongDouble,
-    /// Two of them.
+    /// Two floating-point numbers of that many bytes each.
     Complex(usize),
     ComplexLongDouble,
     /// A truth value of that many bytes.
     Logical(usize),
     Byte,
-    /// Characters of that many bytes, which no operation takes.
+    /// Characters of that many bytes, which no operator takes.
     Character(usize),
     Packed,
-    /// A value and its place: for MINLOC and MAXLOC.
+    /// A value and its index, for MINLOC and MAXLOC.
     Pair(Value),
 }
 
@@ -33,13 +33,13 @@ pub(crate) enum Value {
     Float,
     Double,
     LongDouble,
-    /// Fortran's, where the place is a number of the same type.
+    /// Fortran's pairs, whose index is a number of the same type.
     Integer2,
     Float2,
     Double2,
 }
 
-/// One of the standard's types.
+/// A predefined type.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) handle: MPI_Datatype,
@@ -54,7 +54,7 @@ pub(crate) struct Row {
 
 macro_rules! rows {
     ($($handle:ident: $basic:expr, $size:literal, $align:literal, $external:literal;)*) => {
-        /// All of them; a *kind* is an index here.
+        /// All predefined types; a *kind* is an index here.
         pub(crate) const ROWS: &[Row] = {
             use Basic::*;
             &[$(Row {
@@ -140,7 +140,7 @@ rows! {
 }
 
 impl Value {
-    /// The two elements of a pair, as the standard's types.
+    /// The two elements of a pair, as predefined types.
     pub(crate) fn pair(self) -> (MPI_Datatype, MPI_Datatype) {
         match self {
             Value::Short => (MPI_SHORT, MPI_INT),

@@ -1,13 +1,13 @@
-//! Shapes: what a datatype is, without its handle and its name.
+//! Shapes: datatypes without a handle and a name.
 //!
-//! A shape is a tree (how the program made it, for `MPI_Type_get_contents`), its bounds, and its flat description. It never
-//! changes; types that are made of it share it, so freeing a type changes nothing for those.
+//! A shape is the tree of how the program made it (for `MPI_Type_get_contents`), its bounds, and its flat description.
+//! A shape never changes. Types that are made of it share it, so freeing a type changes nothing for them.
 //!
 //! # Bounds
-//! Data have true bounds. A shape whose parts were resized has bounds of its own, the outermost of theirs, and they hide the
-//! data's: the markers of MPI-1, which only `MPI_Type_create_resized` and the arrays set now. Without any, bounds are those of
-//! the parts, rounded up to the alignment of the basic types. The standard's formula rounds once, at the end; here, as in
-//! Open MPI, a part brings its own padding along, so a type is never shorter than the elements that it is made of.
+//! Data have true bounds. A shape with resized parts has bounds of its own, the outermost of theirs, which hide those
+//! of the data: the markers of MPI-1, set today only by `MPI_Type_create_resized` and the arrays. Otherwise the bounds
+//! are those of the parts, rounded up to the alignment of the basic types. The standard's formula rounds once, at the
+//! end. Here, as in Open MPI, each part brings its own padding, so a type is never shorter than its elements.
 
 use core::ffi::c_int;
 use std::sync::{Arc, OnceLock};
@@ -17,18 +17,18 @@ use super::rows::{ROWS, Row};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// What a datatype is.
+/// The shape of a datatype.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) made: Recipe,
     pub(crate) part: Part,
     pub(crate) lb: isize,
     pub(crate) extent: isize,
-    /// Its handle, if it is one that is always there.
+    /// The handle of a shape whose handle is never freed.
     pub(crate) fixed: OnceLock<MPI_Datatype>,
 }
 
-/// How a type was made, as `MPI_Type_get_contents` tells it.
+/// How a type was made: combiner and arguments, as `MPI_Type_get_contents` reports them.
 #[derive(Debug, Default)]
 pub(crate) struct Recipe {
     pub(crate) combiner: c_int,
@@ -36,36 +36,36 @@ pub(crate) struct Recipe {
     pub(crate) addresses: Vec<MPI_Aint>,
     pub(crate) counts: Vec<MPI_Count>,
     pub(crate) types: Vec<Arc<Shape>>,
-    /// By a function for large counts: those are told as such.
+    /// Made by a function for large counts, which reports counts as large ones.
     large: bool,
 }
 
-/// Where data are, and which: a shape, or a piece of one that is being made.
+/// Places and types of data: of a shape, or of a piece under construction.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// Bytes of data.
     pub(crate) size: usize,
     /// Number of basic elements.
     pub(crate) elements: usize,
-    /// What addresses of elements are multiples of.
+    /// The alignment of elements.
     pub(crate) align: usize,
-    /// First byte of data and the one after the last, if there are data.
+    /// The offset of the first byte of data and of the one after the last, if there are data.
     data: Option<(isize, isize)>,
-    /// The same with the padding of the types that it is made of.
+    /// The same with the padding of its parts.
     padded: Option<(isize, isize)>,
-    /// Bounds that were set.
+    /// Bounds that the program has set.
     marks: Option<(isize, isize)>,
     pub(crate) flat: Flat,
     pub(crate) kinds: Kinds,
 }
 
-/// Of which basic types the data are.
+/// The basic types of the data.
 #[derive(Clone, Debug)]
 pub(crate) enum Kinds {
     Nothing,
-    /// All of one: the flat description tells it.
+    /// One type: the flat description tells it.
     One(u8),
-    /// This one does.
+    /// Several types: this description keeps them apart.
     Many(Flat),
 }
 
@@ -89,7 +89,7 @@ fn outermost(a: Option<(isize, isize)>, b: Option<(isize, isize)>) -> Option<(is
     }
 }
 
-/// Bounds of what has these, repeated.
+/// Bounds after repetition.
 fn spread(
     bounds: Option<(isize, isize)>,
     count: usize,
@@ -99,7 +99,7 @@ fn spread(
     let last = isize::try_from(count - 1).ok().and_then(|last| last.checked_mul(stride));
     let last = last.ok_or_else(too_large)?;
     let bounds = (add(low, last.min(0))?, add(high, last.max(0))?);
-    // Even the way from one end to the other is a number.
+    // The distance from one bound to the other has to fit, too.
     bounds.1.checked_sub(bounds.0).ok_or_else(too_large)?;
     Ok(Some(bounds))
 }
@@ -132,7 +132,7 @@ impl Part {
         }
     }
 
-    /// Nothing that has any effect on what it is put into.
+    /// Whether it has no effect on a type that it is put into.
     fn is_nothing(&self) -> bool {
         self.data.is_none() && self.marks.is_none()
     }
@@ -150,17 +150,17 @@ impl Part {
         }
     }
 
-    /// The bounds of its data, or nothing at 0.
+    /// The bounds of its data; 0 and 0 without data.
     pub(crate) fn true_bounds(&self) -> (isize, isize) {
         self.data.unwrap_or((0, 0))
     }
 
-    /// With other bounds.
+    /// Sets other bounds.
     pub(crate) fn marked(self, lb: isize, extent: isize) -> Result<Part, Fault> {
         Ok(Part { marks: Some((lb, add(lb, extent)?)), ..self })
     }
 
-    /// This, `count` times, `stride` apart.
+    /// Repeats this `count` times, `stride` apart.
     pub(crate) fn repeat(self, count: usize, stride: isize) -> Result<Part, Fault> {
         if count == 0 {
             return Ok(Part::empty());
@@ -193,7 +193,7 @@ impl Part {
         }
     }
 
-    /// How many basic elements the first `bytes` of repetitions of this are. `None`: the last one is not whole.
+    /// The number of basic elements in the first `bytes` of repetitions of this. `None`: the last one is not whole.
     pub(crate) fn elements_of(&self, bytes: usize) -> Option<usize> {
         if self.size == 0 {
             return (bytes == 0).then_some(0);
@@ -208,7 +208,7 @@ impl Part {
         whole.then_some(elements)
     }
 
-    /// How many bytes the first basic elements of repetitions of this are. `None`: it has none, or too many.
+    /// The number of bytes of the first basic elements of repetitions of this. `None`: it has none, or too many.
     pub(crate) fn bytes_of(&self, elements: usize) -> Option<usize> {
         if self.elements == 0 {
             return (elements == 0).then_some(0);
@@ -231,7 +231,7 @@ fn size_of_kind(kind: u8) -> usize {
     ROWS.get(usize::from(kind)).map_or(1, |row| row.size)
 }
 
-/// Puts parts together, one after the other.
+/// Joins parts, one after the other.
 #[derive(Default)]
 pub(crate) struct Join {
     size: usize,
@@ -241,7 +241,7 @@ pub(crate) struct Join {
     padded: Option<(isize, isize)>,
     marks: Option<(isize, isize)>,
     typed: List,
-    /// Without kinds, once there is more than one.
+    /// The description without kinds, once there are several.
     bytes: Option<List>,
     kind: Option<u8>,
 }
@@ -250,7 +250,7 @@ impl Join {
     /// Appends a part, moved by so many bytes.
     ///
     /// # Errors
-    /// It becomes too large.
+    /// The result is too large.
     pub(crate) fn add(&mut self, by: isize, part: &Part) -> Result<(), Fault> {
         let moved = |bounds: Option<(isize, isize)>| match bounds {
             Some((low, high)) => Ok::<_, Fault>(Some((add(low, by)?, add(high, by)?))),
@@ -303,14 +303,14 @@ impl Shape {
         Ok(Arc::new(Shape { made, part, lb, extent, fixed: OnceLock::new() }))
     }
 
-    /// `count` of them in a row.
+    /// `count` elements in a row.
     pub(crate) fn block(&self, count: usize) -> Result<Part, Fault> {
         self.part.clone().repeat(count, self.extent)
     }
 }
 
 impl Drop for Shape {
-    /// One after the other rather than one inside the other: trees may be deep.
+    /// Drops types iteratively, not recursively: trees may be deep.
     fn drop(&mut self) {
         let mut rest = std::mem::take(&mut self.made.types);
         while let Some(shape) = rest.pop() {
@@ -322,12 +322,12 @@ impl Drop for Shape {
 }
 
 impl Recipe {
-    /// Begins: by that function, for large counts or not.
+    /// Begins the recipe of a combiner, made by a function for large counts or not.
     pub(crate) fn by(combiner: c_int, large: bool) -> Recipe {
         Recipe { combiner, large, ..Recipe::default() }
     }
 
-    /// An argument that is always an `int`.
+    /// Adds an argument that is always an `int`.
     pub(crate) fn integer(mut self, value: c_int) -> Recipe {
         self.integers.push(value);
         self
@@ -338,7 +338,7 @@ impl Recipe {
         self
     }
 
-    /// A count: an `int`, or one of the large counts.
+    /// Adds a count: an `int`, or one of the large counts.
     pub(crate) fn number(mut self, value: i64) -> Recipe {
         if self.large {
             self.counts.push(value);
@@ -352,7 +352,7 @@ impl Recipe {
         values.into_iter().fold(self, Recipe::number)
     }
 
-    /// A displacement in bytes: an address, or one of the large counts.
+    /// Adds a displacement in bytes: an address, or one of the large counts.
     pub(crate) fn address(mut self, value: i64) -> Recipe {
         if self.large {
             self.counts.push(value);

@@ -15,7 +15,7 @@ static GROUPS: Table<Group> = Table::new();
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Box<[u32]>,
-    /// Whether a rank here is the rank there.
+    /// Whether every rank is the rank in the session.
     same: bool,
     ranks: OnceLock<HashMap<u32, u32>>,
 }
@@ -60,14 +60,14 @@ fn empty() -> &'static Arc<Group> {
 /// The group that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 pub(crate) fn get(group: MPI_Group) -> Result<Ref<Group>, Fault> {
     if group == MPI_GROUP_EMPTY {
         return Ok(Ref::Fixed(empty()));
     }
     GROUPS.get(group.0).map(Ref::Shared).ok_or_else(|| {
         let why = match group {
-            MPI_GROUP_NULL => "MPI_GROUP_NULL is no group",
+            MPI_GROUP_NULL => "MPI_GROUP_NULL is not a group",
             _ => "it is not a group, or was freed",
         };
         Fault::handle(MPI_ERR_GROUP, "group", group.0, why)
@@ -77,7 +77,7 @@ pub(crate) fn get(group: MPI_Group) -> Result<Ref<Group>, Fault> {
 /// A handle for the program.
 ///
 /// # Errors
-/// There are too many.
+/// No handle is left.
 pub(crate) fn handle(group: Arc<Group>) -> Result<MPI_Group, Fault> {
     if group.size() == 0 {
         return Ok(MPI_GROUP_EMPTY);

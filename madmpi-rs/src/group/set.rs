@@ -1,4 +1,4 @@
-//! What groups are made of others by.
+//! Groups made of other groups, and their comparison.
 
 use super::Group;
 
@@ -27,7 +27,7 @@ impl Group {
         }
     }
 
-    /// All of this one, then those of the other that are not here.
+    /// The members of this group, then those of the other that are not here.
     pub(crate) fn union(&self, other: &Group) -> Vec<u32> {
         let more = other.members().iter().copied().filter(|&member| !self.contains(member));
         self.members().iter().copied().chain(more).collect()
@@ -41,7 +41,7 @@ impl Group {
         self.members().iter().copied().filter(|&member| !other.contains(member)).collect()
     }
 
-    /// Those with these ranks, in this order. The error: the first rank that does not exist or is there twice.
+    /// The members with these ranks, in this order. The error is the first rank that does not exist or is named twice.
     pub(crate) fn including(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
         let mut taken = vec![false; self.members().len()];
         let one = |&rank: &i64| {
@@ -52,7 +52,7 @@ impl Group {
         ranks.iter().map(one).collect()
     }
 
-    /// Those without these ranks. The error is as of [`Group::including`].
+    /// The members without these ranks. The error is that of [`Group::including`].
     pub(crate) fn excluding(&self, ranks: &[i64]) -> Result<Vec<u32>, i64> {
         self.including(ranks)?;
         let mut left: Vec<Option<u32>> = self.members().iter().copied().map(Some).collect();
@@ -61,7 +61,7 @@ impl Group {
     }
 }
 
-/// The ranks of ranges `first, last, stride`. The error: a range that is none.
+/// The ranks of ranges `first, last, stride`. The error is a range that leads nowhere.
 pub(crate) fn ranks(ranges: &[[i32; 3]], size: u32) -> Result<Vec<i64>, [i32; 3]> {
     let mut all = Vec::new();
     for &range in ranges {
@@ -70,7 +70,7 @@ pub(crate) fn ranks(ranges: &[[i32; 3]], size: u32) -> Result<Vec<i64>, [i32; 3]
             return Err(range);
         }
         let count = (last - first) / stride + 1;
-        // A longer one has ranks that do not exist, and need not all be listed.
+        // A longer range has ranks that do not exist, and need not be listed whole.
         all.extend((0..count.min(i64::from(size) + 1)).map(|i| first + i * stride));
     }
     Ok(all)

@@ -1,6 +1,6 @@
-//! Keys and values.
+//! The entries of an info object.
 
-/// Keys and values, in the order in which the keys came.
+/// Keys and values, in the order in which the keys were added.
 #[derive(Clone, Default)]
 pub(crate) struct Entries(Vec<Entry>);
 
@@ -18,7 +18,7 @@ impl Entries {
         }
     }
 
-    /// Whether there was such a key.
+    /// Deletes a key; whether it existed.
     pub(crate) fn delete(&mut self, key: &[u8]) -> bool {
         let place = self.0.iter().position(|entry| *entry.0 == *key);
         place.map(|place| self.0.remove(place)).is_some()

@@ -1,4 +1,4 @@
-//! What the process was started with: the keys of `MPI_INFO_ENV`, as far as they are known.
+//! `MPI_INFO_ENV`: how the process was started, as far as that is known.
 
 use std::os::unix::ffi::OsStringExt;
 
@@ -11,7 +11,7 @@ pub(crate) fn arguments() -> Vec<Vec<u8>> {
     std::env::args_os().map(OsStringExt::into_vec).collect()
 }
 
-/// The standard's keys. Nobody gave `soft`, `file`, `thread_level`: advice to who starts processes.
+/// The standard's keys, except `soft`, `file` and `thread_level`: advice to launchers, which no launcher passes on.
 pub(crate) fn entries(arguments: &[Vec<u8>]) -> Entries {
     let mut entries = Entries::default();
     let mut set = |key: &str, value: &[u8]| {

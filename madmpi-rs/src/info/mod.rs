@@ -26,7 +26,7 @@ impl Info {
 /// The object that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 pub(crate) fn get(info: MPI_Info) -> Result<Ref<Info>, Fault> {
     if info == MPI_INFO_ENV {
         let entries = env::entries(&env::arguments());
@@ -38,8 +38,8 @@ pub(crate) fn get(info: MPI_Info) -> Result<Ref<Info>, Fault> {
 #[cold]
 fn bad(info: MPI_Info) -> Fault {
     let why = match info {
-        MPI_INFO_NULL => "MPI_INFO_NULL is no info object",
-        MPI_INFO_ENV => "MPI_INFO_ENV stays as it is",
+        MPI_INFO_NULL => "MPI_INFO_NULL is not an info object",
+        MPI_INFO_ENV => "MPI_INFO_ENV cannot be changed",
         _ => "it is not an info object, or was freed",
     };
     Fault::handle(MPI_ERR_INFO, "info", info.0, why)
@@ -50,7 +50,7 @@ pub(crate) fn own(info: MPI_Info) -> Result<Ref<Info>, Fault> {
     if info == MPI_INFO_ENV { Err(bad(info)) } else { get(info) }
 }
 
-/// An argument that may be `MPI_INFO_NULL`, of a call for which no hint makes a difference.
+/// Checks an argument that may be `MPI_INFO_NULL`, of a call that ignores all hints.
 ///
 /// # Errors
 /// It is no info object.
@@ -58,7 +58,7 @@ pub(crate) fn check(info: MPI_Info) -> Result<(), Fault> {
     if info == MPI_INFO_NULL { Ok(()) } else { get(info).map(drop) }
 }
 
-/// What objects say of the memory that their calls take.
+/// The kinds of memory that calls take.
 pub(crate) fn memory_kinds() -> Entries {
     let mut entries = Entries::default();
     entries.set(b"mpi_memory_alloc_kinds", b"system,mpi");
@@ -68,7 +68,7 @@ pub(crate) fn memory_kinds() -> Entries {
 /// A handle for the program.
 ///
 /// # Errors
-/// There are too many.
+/// No handle is left.
 pub(crate) fn handle(entries: Entries) -> Result<MPI_Info, Fault> {
     let handle = INFOS.insert(Arc::new(Info(Mutex::new(entries))));
     handle.map(MPI_Info).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many info objects exist"))
@@ -77,7 +77,7 @@ pub(crate) fn handle(entries: Entries) -> Result<MPI_Info, Fault> {
 /// Ends a handle.
 ///
 /// # Errors
-/// It stands for no object, or for one that stays.
+/// It stands for no object, or for one that cannot be freed.
 pub(crate) fn free(info: MPI_Info) -> Result<(), Fault> {
     own(info)?;
     INFOS.remove(info.0);

@@ -1,9 +1,9 @@
-//! Elements of the standard's types, as operators see them in memory.
+//! Elements of predefined types, as operators read and write them in memory.
 
 /// An element in memory.
 pub(super) trait Element: Copy {
     const SIZE: usize;
-    /// `bytes` are as many as it has.
+    /// `bytes` has the length of an element.
     fn load(bytes: &[u8]) -> Self;
     fn store(self, bytes: &mut [u8]);
 }

@@ -1,7 +1,7 @@
-//! What the standard's operators do with elements: `into[i] = left[i] op into[i]` for packed elements, which may lie at any
-//! address.
+//! Kernels of the predefined operators: `into[i] = left[i] op into[i]` for packed elements, at any alignment.
 //!
-//! Integers wrap around. Of two floating-point numbers the smaller or larger is the one that is a number, if only one is.
+//! Integers wrap around. The smaller or larger of two floating-point numbers is the one that is a number, if only one
+//! is.
 
 use super::element::{Element, Floating};
 use super::long_double::LongDouble;
@@ -10,7 +10,7 @@ use crate::datatype::{Basic, Value};
 /// Combines elements of two byte strings of one length.
 pub(super) type Kernel = fn(&[u8], &mut [u8]);
 
-/// A complex number; also a value and its place.
+/// A complex number, or a value and its index.
 #[derive(Clone, Copy)]
 struct Two<A, B>(A, B);
 
@@ -90,7 +90,7 @@ macro_rules! integers {
     };
 }
 
-/// Truth values are compared with nothing, so only their width matters.
+/// Truth values are only tested for zero, so only their width matters.
 macro_rules! logicals {
     ($basic:expr, $combine:expr) => {
         Some(match $basic {
@@ -178,7 +178,7 @@ fn mul<T: Floating>(a: T, b: T) -> T {
     a.mul(b)
 }
 
-#[allow(clippy::eq_op, reason = "only what is not a number differs from itself")]
+#[allow(clippy::eq_op, reason = "only NaN differs from itself")]
 #[inline]
 fn is_nan<T: PartialOrd>(value: T) -> bool {
     value.partial_cmp(&value).is_none()
@@ -204,7 +204,7 @@ fn product<T: Floating>(a: Two<T, T>, b: Two<T, T>) -> Two<T, T> {
     Two(a.0.mul(b.0).sub(a.1.mul(b.1)), a.0.mul(b.1).add(a.1.mul(b.0)))
 }
 
-/// The smaller value with its place; of equal ones the first place.
+/// The smaller value with its index; of equal values the one with the smaller index.
 #[inline]
 fn first_smallest<V: PartialOrd + Copy, P: PartialOrd + Copy>(
     a: Two<V, P>,

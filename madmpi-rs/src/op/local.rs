@@ -15,7 +15,7 @@ pub(crate) fn combine(from: Choice, into: Choice, op: &Op) -> Result<(), Fault> 
         return Err(Fault::argument(MPI_ERR_BUFFER, "inbuf or inoutbuf", "MPI_IN_PLACE", why));
     }
     let (from, into) = (from.elements()?, into.elements()?);
-    // Also checks the arguments.
+    // This checks the arguments, too.
     let (left, right) = (from.data()?, into.data()?);
     let (datatype, elements) = (&from.datatype, from.count as usize);
     let (from, into) = (from.address(), into.address());

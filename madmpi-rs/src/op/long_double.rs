@@ -1,8 +1,7 @@
-//! `long double` of x86-64: the processor's numbers of 80 bits, in 16 bytes of which the last six mean nothing.
+//! `long double` of x86-64: numbers of 80 bits, in 16 bytes of which the last six mean nothing.
 //!
-//! Rust has no such type. Sums and products are the processor's own instructions, so they round as C's do; comparison is a
-//! comparison of integers. Other machines have other numbers under that name, and none of it here: operators refuse the
-//! type there.
+//! Rust has no such type. Sums and products are the processor's own instructions, so they round as C's do; comparison
+//! is a comparison of integers. Other machines have other numbers under that name, which operators refuse.
 
 use std::cmp::Ordering;
 
@@ -88,7 +87,7 @@ impl LongDouble {
         exponent == 0x7fff && fraction << 1 != 0
     }
 
-    /// A number that is ordered as these are, if they are numbers.
+    /// An integer with the same order, for numbers that are not NaN.
     fn rank(self) -> i128 {
         let (negative, exponent, fraction) = self.split();
         let rank = i128::from(exponent) << 64 | i128::from(fraction);

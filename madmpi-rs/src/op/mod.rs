@@ -2,16 +2,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `predefined` | which of the standard's operators takes which of its types |
-//! | `number`, `long_double` | what they do with elements |
+//! | `predefined` | which of the predefined operators takes which types |
+//! | `element`, `long_double`, `kernel` | what they do with elements |
 //! | `user` | operators of the program |
-//! | `calls` | `MPI_Op_*`, `MPI_Reduce_local` |
+//! | `operator`, `local` | an operator of either kind; `MPI_Reduce_local` |
 //!
-//! [`operator`] makes what newmad's collectives combine with. It combines *packed* elements: `size` bytes each, one after the
-//! other. For a contiguous type that is the memory itself; data of other types are packed before a reduction and unpacked
-//! after it. So nothing of the program's besides its data travels, gaps in a result stay what they were, and bounds of
-//! any kind (negative ones, elements that interleave) need no further thought. The function of a program gets elements laid
-//! out as its datatype says, in memory aligned for them.
+//! [`packed_operator`] makes the operator that newmad's collectives combine with. It combines *packed* elements: `size` bytes
+//! each, one after the other. The packed form of a contiguous type is its memory; data of other types are packed
+//! before a reduction and unpacked after it. So only data travel, gaps in a result stay as they were, and bounds of
+//! any kind (negative ones, interleaved elements) need no further thought. A user function gets elements laid out as
+//! its datatype says, in aligned memory.
 
 mod element;
 mod kernel;
@@ -41,7 +41,7 @@ static OPS: Table<User> = Table::new();
 /// The operator that a handle stands for.
 ///
 /// # Errors
-/// None.
+/// The handle stands for none.
 pub(crate) fn get(op: MPI_Op) -> Result<Op, Fault> {
     if let Some(predefined) = Predefined::of(op) {
         return Ok(Op::Predefined(predefined));
@@ -52,17 +52,17 @@ pub(crate) fn get(op: MPI_Op) -> Result<Op, Fault> {
 #[cold]
 fn bad(op: MPI_Op) -> Fault {
     let why = match op {
-        MPI_OP_NULL => "MPI_OP_NULL is no operator",
+        MPI_OP_NULL => "MPI_OP_NULL is not an operator",
         _ => "it is not an operator, or was freed",
     };
     Fault::handle(MPI_ERR_OP, "op", op.0, why)
 }
 
-/// What combines packed elements of that type; see the module.
+/// The operator for packed elements of a datatype; see the module.
 ///
 /// # Errors
 /// The operator does not take elements of the type.
-pub(crate) fn operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fault> {
+pub(crate) fn packed_operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fault> {
     match op {
         Op::Predefined(predefined) => {
             Ok(Operator::new(datatype.size, true, predefined.kernel(datatype)?))
@@ -79,7 +79,7 @@ pub(crate) fn operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fa
 /// Makes an operator of the program's function.
 ///
 /// # Errors
-/// There are too many.
+/// No handle is left.
 pub(crate) fn insert(function: Function, commutative: bool) -> Result<MPI_Op, Fault> {
     let handle = OPS.insert(Arc::new(User { function, commutative }));
     handle.map(MPI_Op).ok_or_else(|| {
@@ -90,11 +90,11 @@ pub(crate) fn insert(function: Function, commutative: bool) -> Result<MPI_Op, Fa
 /// Ends a handle.
 ///
 /// # Errors
-/// It stands for none, or for one of the standard's.
+/// It stands for none, or for a predefined one.
 pub(crate) fn free(op: MPI_Op) -> Result<(), Fault> {
     match get(op)? {
         Op::Predefined(_) => {
-            let why = "the standard's own operators cannot be freed";
+            let why = "predefined operators cannot be freed";
             Err(Fault::handle(MPI_ERR_OP, "op", op.0, why))
         }
         Op::User(_) => OPS.remove(op.0).map(drop).ok_or_else(|| bad(op)),

@@ -1,4 +1,4 @@
-//! The standard's operators, and the types that each of them takes.
+//! The predefined operators, and the types that each of them takes.
 
 use core::ffi::c_char;
 
@@ -8,7 +8,7 @@ use crate::abi::*;
 use crate::datatype::{Basic, Datatype, Row, Value};
 use crate::error::Fault;
 
-/// One of the standard's operators.
+/// A predefined operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Predefined {
     Sum,
@@ -23,7 +23,7 @@ pub(crate) enum Predefined {
     Xor,
     MinLoc,
     MaxLoc,
-    /// For accumulation in windows only.
+    /// Operators for accumulation in windows only.
     Replace,
     NoOp,
 }
@@ -46,12 +46,12 @@ const ALL: &[(MPI_Op, Predefined, &str)] = &[
     (MPI_NO_OP, NoOp, "MPI_NO_OP"),
 ];
 
-/// Groups of types, as the standard's table of operators has them.
+/// Groups of types, as in the standard's table of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     CInteger,
     FortranInteger,
-    /// Those that every language has: addresses, counts, offsets.
+    /// Types that every language has: addresses, counts, offsets.
     Multi,
     Floating,
     Complex,
@@ -61,8 +61,8 @@ enum Family {
     Other,
 }
 
-/// What an operator takes elements of this type for. `MPI_CHAR` is for characters, and the standard has no operator for it.
-/// But other libraries take it for the small integer that C's `char` is, and programs rely on them.
+/// The element that operators take a type for. `MPI_CHAR` is a character, for which the standard has no operator. But
+/// other libraries take it for the small integer that C's `char` is, and programs rely on them.
 fn operand(row: &Row) -> Basic {
     match row.handle {
         MPI_CHAR if c_char::MIN < 0 => Basic::Signed(1),
@@ -88,7 +88,7 @@ fn family(row: &Row) -> Family {
     }
 }
 
-/// Whether this machine has numbers of that type as this library knows them.
+/// Whether this machine has numbers of that type.
 fn is_here(row: &Row) -> bool {
     use Basic::*;
     let long = matches!(row.basic, LongDouble | ComplexLongDouble | Pair(Value::LongDouble));
@@ -124,7 +124,7 @@ impl Predefined {
         }
     }
 
-    /// What combines packed elements of that type.
+    /// The kernel for packed elements of a datatype.
     ///
     /// # Errors
     /// The standard does not define the operator for the type.
@@ -133,7 +133,7 @@ impl Predefined {
         row.and_then(|row| self.kernel_of(operand(row))).ok_or_else(|| self.refused(datatype))
     }
 
-    /// What combines packed elements of a basic type, if anything does.
+    /// The kernel for packed elements of a basic type, if there is one.
     fn kernel_of(self, basic: Basic) -> Option<Kernel> {
         match self {
             Sum => kernel::sums(basic),
@@ -157,8 +157,7 @@ impl Predefined {
         let why = match (self, datatype.row) {
             (Replace | NoOp, _) => "it is for accumulation in windows only".to_owned(),
             (_, None) => {
-                "the standard's operators take none but its own types; MPI_Op_create makes others"
-                    .to_owned()
+                "predefined operators take predefined types only; see MPI_Op_create".to_owned()
             }
             (_, Some(row)) => format!("it does not take elements of {}", row.name),
         };

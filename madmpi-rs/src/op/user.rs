@@ -1,4 +1,4 @@
-//! Operators of the program.
+//! User operators.
 
 use core::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ pub(crate) type Small =
 pub(crate) type Large =
     unsafe extern "C" fn(*mut c_void, *mut c_void, *mut MPI_Count, *mut MPI_Datatype);
 
-/// As `MPI_Op_create` or `MPI_Op_create_c` got it.
+/// The function of a user operator, of `MPI_Op_create` or `MPI_Op_create_c`.
 #[derive(Clone, Copy)]
 pub(crate) enum Function {
     Small(Small),
@@ -25,7 +25,7 @@ pub(crate) struct User {
     pub(super) commutative: bool,
 }
 
-/// Bytes aligned for every element.
+/// Memory that is aligned for every element.
 fn aligned(len: usize) -> Vec<MaybeUninit<u128>> {
     let mut room = Vec::new();
     room.resize_with(len.div_ceil(size_of::<u128>()), MaybeUninit::uninit);
@@ -36,7 +36,7 @@ impl User {
     /// `into[i] = left[i] op into[i]` for elements in memory.
     ///
     /// # Safety
-    /// The elements are there, as the type says.
+    /// The elements exist, as the type lays them out.
     pub(super) unsafe fn call(
         &self,
         left: *mut c_void,
@@ -47,7 +47,7 @@ impl User {
         with_handle(datatype, |mut handle| match self.function {
             Function::Large(function) => {
                 let mut len = count as MPI_Count;
-                // SAFETY: the program's function, with what it is for.
+                // SAFETY: the program's function, with the arguments that it was made for.
                 unsafe { function(left, into, &raw mut len, &raw mut handle) };
             }
             Function::Small(function) => {
@@ -66,7 +66,7 @@ impl User {
         });
     }
 
-    /// The same for packed elements.
+    /// `into[i] = left[i] op into[i]` for packed elements.
     pub(super) fn packed(&self, datatype: &Arc<Datatype>, left: &[u8], into: &mut [u8]) {
         if datatype.size == 0 {
             return;
@@ -75,7 +75,7 @@ impl User {
         let align = datatype.align();
         let fits = |at: *const u8| at.addr().is_multiple_of(align);
         if datatype.contiguous && fits(left.as_ptr()) && fits(into.as_ptr()) {
-            // SAFETY: these are the elements. The function does not write to the first ones, says the standard.
+            // SAFETY: these are the elements. The function does not write to the first operand, as the standard says.
             unsafe {
                 self.call(
                     left.as_ptr().cast_mut().cast(),
@@ -86,7 +86,7 @@ impl User {
             }
             return;
         }
-        // Laid out in memory of our own: where the first element's address is a multiple of every alignment.
+        // Lays the elements out in memory where the first element's address is a multiple of every alignment.
         let (low, len) = datatype.span(count);
         let before = low.rem_euclid(align as isize);
         let mut rooms = [aligned(len + align), aligned(len + align)];

@@ -24,7 +24,7 @@ fn matched(comm: &Ref<Comm>, message: newmad::Message) -> Result<MPI_Message, Fa
     // A message that is dropped goes back where it was.
     handle
         .map(MPI_Message)
-        .ok_or_else(|| Fault::new(MPI_ERR_OTHER, "two million messages are held already"))
+        .ok_or_else(|| Fault::new(MPI_ERR_OTHER, "two million matched messages exist already"))
 }
 
 /// Takes a matched message, with its communicator. `None`: a message from `MPI_PROC_NULL`.
@@ -34,7 +34,7 @@ fn take(handle: MPI_Message) -> Result<Option<(newmad::Message, Ref<Comm>)>, Fau
     }
     let wrong = || {
         let why = match handle {
-            MPI_MESSAGE_NULL => "MPI_MESSAGE_NULL is no message",
+            MPI_MESSAGE_NULL => "MPI_MESSAGE_NULL is not a message",
             _ => "it is not a message, or was received before",
         };
         Fault::handle(MPI_ERR_REQUEST, "message", handle.0, why)
@@ -106,7 +106,7 @@ pub(crate) fn improbe(
     Ok(Some((matched(comm, message)?, status)))
 }
 
-/// Begins to receive a matched message; `taken` is called when its handle stands for it no more.
+/// Begins to receive a matched message. `taken` is called once its handle stands for it no more.
 pub(crate) fn imrecv(
     choice: Choice,
     message: MPI_Message,

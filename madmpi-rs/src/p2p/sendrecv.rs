@@ -58,7 +58,7 @@ impl Operation for SendRecv {
     }
 }
 
-/// Begins both. With a `copy`, the elements to be sent are in it.
+/// Begins both messages. With a `copy`, that has the elements to be sent.
 fn begin(
     comm: &Ref<Comm>,
     (sent, dest, sendtag): (Data, c_int, c_int),
@@ -90,7 +90,7 @@ fn begin(
     Ok(both)
 }
 
-/// The elements of a buffer that is sent from and received into: packed, as a message of their own.
+/// A packed copy of a buffer that is sent from and received into, as a message.
 fn copied(buffer: Choice) -> Result<(Data, Box<[u8]>), Fault> {
     let copy = gathered(&buffer.elements()?.outgoing()?);
     Ok((Data::Whole(copy.as_ptr().cast_mut(), copy.len()), copy))

@@ -1,4 +1,4 @@
-//! Taking requests back, and letting go of them.
+//! Cancelling and freeing requests.
 
 use super::orphans;
 use super::outcome::Outcome;
@@ -34,10 +34,10 @@ pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
     operation.cancel()
 }
 
-/// Lets go of a request: if it is not over, it goes on without a handle.
+/// Frees a request; if it is not over, it goes on without a handle. Returns the fault of a request that was over.
 ///
 /// # Errors
-/// The handle stands for none; the fault of a request that is over, which is gone then too (the second value).
+/// The handle stands for no request.
 pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
     if matches!(request, SENT | PROC_NULL) {
         return Ok(None);

@@ -14,8 +14,8 @@ use crate::comm::Comm;
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// What is still to be done when a collective is over, such as to unpack its result; it keeps what it needs. Dropped
-/// without being called if the collective failed.
+/// The end of a collective, such as unpacking its result, with what it needs. It is dropped uncalled if the collective
+/// fails.
 pub(crate) type Finish = Box<dyn FnOnce() -> Result<(), Fault> + Send>;
 
 struct Collective {
@@ -31,7 +31,7 @@ impl Operation for Collective {
     }
 
     fn on_failed_test(&self) {
-        self.pending.test_over(); // who asks for long listens for failures of others
+        self.pending.test_over(); // repeated tests listen for failures of members
     }
 
     fn outcome(&self) -> Outcome {
@@ -48,7 +48,7 @@ impl Operation for Collective {
     }
 }
 
-/// A collective that is under way, as what a request can be.
+/// A running collective as an operation.
 pub(crate) fn operation(
     comm: &Ref<Comm>,
     pending: Pending<()>,
@@ -58,10 +58,10 @@ pub(crate) fn operation(
     Arc::new(Collective { comm: comm.clone(), pending, finish, known })
 }
 
-/// A request for a collective that is under way.
+/// A request for a running collective.
 ///
 /// # Errors
-/// There are too many requests.
+/// No request is left.
 pub(crate) fn new(
     comm: &Ref<Comm>,
     pending: Pending<()>,
@@ -70,10 +70,10 @@ pub(crate) fn new(
     new_operation(operation(comm, pending, finish))
 }
 
-/// A request that starts a collective, or something else that is not one message, each time.
+/// A persistent request for a collective, or for another operation that is not one message.
 ///
 /// # Errors
-/// There are too many requests.
+/// No request is left.
 pub(crate) fn persistent(
     start: impl FnMut() -> Result<Arc<dyn Operation>, Fault> + Send + 'static,
 ) -> Result<MPI_Request, Fault> {

@@ -13,10 +13,10 @@ use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// A new request for a message that `submit` submits.
+/// Makes a request for a message, which `submit` submits.
 ///
 /// # Errors
-/// It cannot be submitted; then there is no request.
+/// The message cannot be submitted; then there is no request.
 #[inline]
 pub(crate) fn new_message(
     comm: &Ref<Comm>,
@@ -34,20 +34,20 @@ pub(crate) fn new_message(
     }
 }
 
-/// A new request for something else.
+/// Makes a request for an operation.
 ///
 /// # Errors
-/// There are too many.
+/// No request is left.
 pub(crate) fn new_operation(operation: Arc<dyn Operation>) -> Result<MPI_Request, Fault> {
     let mut locked = table::new()?;
     locked.work = Work::Other(operation);
     Ok(locked.handle())
 }
 
-/// A new request that is started later.
+/// Makes a persistent request, which is idle.
 ///
 /// # Errors
-/// There are too many.
+/// No request is left.
 pub(crate) fn new_persistent(again: Restart) -> Result<MPI_Request, Fault> {
     let mut locked = table::new()?;
     locked.work = Work::Idle;

@@ -1,4 +1,4 @@
-//! Generalized requests: the program does the work, and says when it is over.
+//! Generalized requests: the program does the work, and says when it is done.
 
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) type Query = unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_
 pub(crate) type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub(crate) type Cancel = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// See the module.
+/// The operation of a generalized request.
 struct Generalized {
     query: Option<Query>,
     free: Option<Free>,
@@ -89,10 +89,10 @@ impl Operation for Generalized {
     }
 }
 
-/// A new generalized request.
+/// Makes a generalized request.
 ///
 /// # Errors
-/// There are too many requests.
+/// No request is left.
 pub(crate) fn start(
     query: Option<Query>,
     free: Option<Free>,
@@ -104,10 +104,10 @@ pub(crate) fn start(
     new_operation(Arc::new(Generalized { query, free, cancel, extra, done, session }))
 }
 
-/// The program says that the work of a request is done. If it has freed the request, that ends here.
+/// Completes a generalized request. If the program has freed it, the request ends here.
 ///
 /// # Errors
-/// The request is none of these, or was completed before; what the program's functions say.
+/// The request is no generalized one, or was completed before; the program's functions have failed.
 pub(crate) fn complete(request: MPI_Request) -> Result<(), Fault> {
     let locked = table::find(request).ok_or_else(|| bad(request))?;
     let Work::Other(operation) = &locked.work else {

@@ -1,4 +1,4 @@
-//! Requests: what goes on, what it waits for, and what came of it.
+//! Requests: operations under way, waiting for them, and their outcomes.
 //!
 //! ```text
 //!            ┌───────────── start ──────────────┐
@@ -6,12 +6,21 @@
 //!   new ─▶ under way ──over──▶ taken ─▶ idle (a persistent one)
 //!                                   └─▶ free
 //! ```
-//! A request is a message of newmad's, whose memory stays with the slot ([`table`]), or an [`Operation`] of another chapter:
-//! a collective, several messages, the program's own. A message that left at once has no request: [`SENT`] stands for
-//! all of them.
+//! A request is a message of newmad, whose memory stays with the slot ([`table`]), or an [`Operation`] of another
+//! chapter: a collective, several messages, the program's own work. A message that left at once has no slot: [`SENT`]
+//! stands for all of them.
 //!
-//! What takes long, or calls the program, is done without the slot's lock. One thread waits for a request at a time, as
-//! the standard has it; a second one is told so.
+//! Work that takes long, or calls the program, is done without the slot's lock. One thread waits for a request at a
+//! time, as the standard requires; a second one gets an error.
+//!
+//! | file | what |
+//! |---|---|
+//! | `table`, `state` | slots, and what they hold |
+//! | `operation`, `outcome` | what a request stands for, and what came of it |
+//! | `create`, `persistent` | making requests, starting them again |
+//! | `take`, `wait`, `several` | taking outcomes, waiting and testing |
+//! | `cancel`, `orphans` | cancelling and freeing |
+//! | `collective`, `generalized` | requests for collectives, and for the program's own work |
 
 mod cancel;
 pub(crate) mod collective;

@@ -1,4 +1,4 @@
-//! Operations: what a request can stand for beside one message.
+//! Operations: what a request stands for if it is not one message.
 
 use core::ffi::c_int;
 
@@ -8,31 +8,31 @@ use super::outcome::Outcome;
 use crate::abi::*;
 use crate::error::Fault;
 
-/// Something that a request can be, beside a message.
+/// An operation that a request stands for.
 pub(crate) trait Operation: Send + Sync {
-    /// What it waits for now. When that is over there may be something else.
+    /// What it waits for now; after that, it may wait for something else.
     fn awaited(&self) -> Awaited<'_>;
 
-    /// Whether it is over. Does not look for events.
+    /// Whether it is over, without a poll for events.
     fn is_over(&self) -> bool {
         self.awaited().is_over()
     }
 
-    /// Somebody asks in vain whether it is over.
+    /// Called after a test that found it unfinished.
     fn on_failed_test(&self) {}
 
-    /// What came of it. It is over; called by one thread at a time, and perhaps again.
+    /// What came of it. Called after its end, by one thread at a time, perhaps more than once.
     fn outcome(&self) -> Outcome;
 
-    /// The program has been told of the outcome.
+    /// Called once the program has the outcome.
     ///
     /// # Errors
-    /// The program's own.
+    /// The program's function has failed.
     fn release(&self) -> Result<(), Fault> {
         Ok(())
     }
 
-    /// It is over, and the program wants to hear no more of it.
+    /// Called at the end of a request that the program has freed.
     ///
     /// # Errors
     /// As [`Operation::release`].
@@ -44,30 +44,30 @@ pub(crate) trait Operation: Send + Sync {
     /// # Errors
     /// It cannot be cancelled.
     fn cancel(&self) -> Result<(), Fault> {
-        let why = "argument request is a collective's or another that cannot be cancelled";
+        let why = "argument request is the request of a collective, or another one that cannot be cancelled";
         Err(Fault::new(MPI_ERR_REQUEST, why))
     }
 
-    /// The program says that the work of a generalized request is done.
+    /// Completes a generalized request.
     ///
     /// # Errors
-    /// It is none, or was completed before.
+    /// It is no generalized request, or was completed before.
     fn complete(&self) -> Result<(), Fault> {
         Err(Fault::new(MPI_ERR_REQUEST, "argument request is not a generalized request"))
     }
 
-    /// A part of a partitioned message to be sent is ready.
+    /// Marks a partition of a partitioned send as ready.
     ///
     /// # Errors
-    /// There is no such part, or it was ready before.
+    /// It is no partitioned send, there is no such partition, or it was ready before.
     fn ready(&self, _partition: c_int) -> Result<(), Fault> {
         Err(Fault::new(MPI_ERR_REQUEST, "argument request is not a partitioned send"))
     }
 
-    /// Whether a part of a partitioned message to be received is there.
+    /// Whether a partition of a partitioned receive has arrived.
     ///
     /// # Errors
-    /// There is no such part.
+    /// It is no partitioned receive, or there is no such partition.
     fn arrived(&self, _partition: c_int) -> Result<bool, Fault> {
         Err(Fault::new(MPI_ERR_REQUEST, "argument request is not a partitioned receive"))
     }

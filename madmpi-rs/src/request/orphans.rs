@@ -1,4 +1,4 @@
-//! Requests that the program has freed before they were over: they go on, and are ended when somebody comes by.
+//! Orphans: requests that the program has freed before their end. They go on; polls end those that are over.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,10 @@ use super::take::{Taken, take_from};
 use crate::abi::*;
 
 static ALL: Mutex<Vec<MPI_Request>> = Mutex::new(Vec::new());
-/// How many there are.
+/// The number of orphans.
 pub(super) static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The program has freed it.
+/// Adds a request that the program has freed.
 pub(super) fn add(request: MPI_Request) {
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     all.push(request);
@@ -21,7 +21,7 @@ pub(super) fn add(request: MPI_Request) {
 /// Ends those that are over.
 #[cold]
 pub(super) fn reap() {
-    // Whoever is at it does it for all.
+    // The thread that holds the lock does it for all.
     let Ok(mut all) = ALL.try_lock() else { return };
     let orphans = std::mem::take(&mut *all);
     drop(all); // ending one may call the program, which may free others

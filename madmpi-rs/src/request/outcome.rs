@@ -15,7 +15,7 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     pub(crate) const EMPTY: Outcome = Outcome { status: MPI_Status::EMPTY, fault: None };
-    /// Of a send: there is nothing to know of it but that it was not cancelled.
+    /// The outcome of a send that succeeded: its status says only that it was not cancelled.
     pub(crate) const SENT: Outcome = Outcome { status: MPI_Status::SENT, fault: None };
     pub(crate) const NO_PROC: Outcome = Outcome { status: MPI_Status::NO_PROC, fault: None };
 
@@ -23,7 +23,7 @@ impl Outcome {
         Outcome { status: MPI_Status::EMPTY, fault: Some(fault) }
     }
 
-    /// What `result` says of a message that was received into `data`, or sent from there. It is over.
+    /// The outcome of a message that is over: it was received into `data`, or sent from there.
     #[inline]
     pub(crate) fn of_message(
         result: Result<newmad::Status, newmad::Error>,
@@ -34,7 +34,7 @@ impl Outcome {
         match result {
             Ok(_) if !receives => Outcome::SENT,
             Ok(status) => {
-                // SAFETY: the program leaves the buffer to the request until it is over; so many bytes came.
+                // SAFETY: the program leaves the buffer to the request until it is over; so many bytes have come.
                 unsafe { data.unpack(status.len) };
                 Outcome { status: comm.status(status), fault: None }
             }

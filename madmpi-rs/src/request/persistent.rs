@@ -6,10 +6,10 @@ use super::table::{self, PROC_NULL, SENT};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// Starts one.
+/// Starts a persistent request.
 ///
 /// # Errors
-/// The handle is none, or not a persistent request's; it is active.
+/// The handle stands for no persistent request; the request is active.
 pub(crate) fn start(request: MPI_Request) -> Result<(), Fault> {
     let wrong = |why| Fault::handle(MPI_ERR_REQUEST, "request", request.0, why);
     if matches!(request, SENT | PROC_NULL) {
@@ -18,7 +18,7 @@ pub(crate) fn start(request: MPI_Request) -> Result<(), Fault> {
     let mut locked = table::get(request)?;
     if locked.is_active() {
         return Err(wrong(match locked.again {
-            Some(_) => "it was started, and is not over, or was not waited for",
+            Some(_) => "it was started before, and the program has not completed it",
             None => "it is not a persistent request",
         }));
     }

@@ -48,7 +48,7 @@ pub(crate) fn check(requests: &[MPI_Request]) -> Result<(), Fault> {
     for (index, &request) in requests.iter().enumerate() {
         if without_slot(request).is_none() && get(request).is_err() {
             let name = format!("array_of_requests[{index}]");
-            let why = "it is not a request, or was freed, or is over and was told of";
+            let why = "it is not a request, or was freed, or was completed before";
             return Err(Fault::handle(MPI_ERR_REQUEST, &name, request.0, why));
         }
     }

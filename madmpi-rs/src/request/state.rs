@@ -1,4 +1,4 @@
-//! What a slot holds: nothing, or a request in one of its states.
+//! The state of a slot: free, or a request in one of its states.
 
 use std::sync::Arc;
 
@@ -13,39 +13,39 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Route, send_at_once};
 
-/// What is behind a handle.
+/// What a slot holds.
 pub(super) struct State {
     pub(super) generation: u32,
     pub(super) work: Work,
-    /// It can be started again, like this.
+    /// How a persistent request is started.
     pub(super) again: Option<Restart>,
     /// A thread waits for it.
     pub(super) awaited: bool,
-    /// The program has freed it: it only goes on.
+    /// The program has freed it; it goes on as an orphan.
     pub(super) freed: bool,
-    /// Messages are sent and received here. Others have a count of it while they wait.
+    /// The memory of newmad's request. Threads that wait have a reference of their own.
     pub(super) place: Arc<RawRequest>,
 }
 
 pub(super) enum Work {
     Free,
-    /// It was not started.
+    /// A persistent request that was not started.
     Idle,
     Over(Outcome),
     Message(Message),
     Other(Arc<dyn Operation>),
 }
 
-/// A message on its way at the state's `place`.
+/// A message under way at the state's `place`.
 pub(super) struct Message {
     pub(super) data: Data,
     pub(super) receives: bool,
-    /// What came of it, if somebody has asked before.
+    /// The outcome, if the program has asked for it before.
     pub(super) known: Option<Box<Outcome>>,
     pub(super) comm: Ref<Comm>,
 }
 
-/// What is started again and again.
+/// What a persistent request starts.
 pub(crate) enum Restart {
     Message(Arc<Template>),
     /// A message to or from `MPI_PROC_NULL`.
@@ -53,7 +53,7 @@ pub(crate) enum Restart {
     Other(Box<dyn FnMut() -> Result<Arc<dyn Operation>, Fault> + Send>),
 }
 
-/// A message that is sent, or received, again and again.
+/// A message of a persistent request.
 pub(crate) struct Template {
     pub(crate) comm: Ref<Comm>,
     pub(crate) elements: Elements,
@@ -94,17 +94,17 @@ impl State {
         submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
     ) -> Result<(), Fault> {
         if Arc::get_mut(&mut self.place).is_none() {
-            self.place = Arc::new(RawRequest::idle()); // somebody who waited for the last one is about to leave
+            self.place = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
         }
         let Some(place) = Arc::get_mut(&mut self.place) else {
-            return Err(Fault::new(MPI_ERR_INTERN, "a request's place is in use"));
+            return Err(Fault::new(MPI_ERR_INTERN, "the memory of a request is in use"));
         };
         submit(place, data.memory())?;
         self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });
         Ok(())
     }
 
-    /// Whether it is under way, or over and not told yet.
+    /// Whether it is under way, or over and its outcome not taken.
     pub(super) fn is_active(&self) -> bool {
         !matches!(self.work, Work::Free | Work::Idle)
     }
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// What came of a message that is over.
+    /// The outcome of a message that is over.
     #[inline]
     pub(super) fn message_outcome(place: &RawRequest, message: &Message) -> Outcome {
         match &message.known {

@@ -1,8 +1,8 @@
-//! Where requests are: slots that stay for ever and are used again, with the memory that newmad needs for one.
+//! The table of requests: slots that exist for ever and are reused, with the memory that newmad needs for a message.
 //!
-//! A handle is `generation (10 bits) | slot + 4096 (21 bits)`, as in [`crate::handle`]. What a slot holds is behind its own
-//! lock, which nobody holds while it waits. Each kernel thread keeps some free slots, those that it used last first: making
-//! and ending a request takes no lock but the slot's.
+//! A handle is `generation (10 bits) | slot + 4096 (21 bits)`, as in [`crate::handle`]. A slot has a lock of its own,
+//! which no thread holds while it waits. Each kernel thread keeps some free slots and reuses the last freed first:
+//! making and ending a request takes no lock but the slot's.
 //!
 //! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
 
@@ -16,19 +16,19 @@ use crate::error::Fault;
 const SLOT_BITS: u32 = 21;
 const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
 const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
-/// Of handles; those of the standard are below, and the two that stand for what is over.
+/// The first handle: those below are the ABI's constants and the two handles without a slot.
 const FIRST: u32 = 4098;
-/// A send that is over: it left at once, and nobody can tell it from others.
+/// The handle of every send that left at once.
 pub(crate) const SENT: MPI_Request = MPI_Request(4096);
-/// A message to or from nobody.
+/// The handle of every message to or from `MPI_PROC_NULL`.
 pub(crate) const PROC_NULL: MPI_Request = MPI_Request(4097);
 /// The first chunk has this many slots, each further one twice as many.
 const CHUNK: u32 = 64;
 const CHUNKS: usize = 16;
-/// So many free slots a kernel thread keeps.
+/// Free slots that a kernel thread keeps.
 const CACHE: usize = 64;
 
-/// A place for a request.
+/// A slot for a request.
 pub(super) struct Slot(Mutex<State>);
 
 static SLOT_CHUNKS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
@@ -39,7 +39,7 @@ struct FreeSlots {
     fresh: u32,
 }
 
-/// Free slots of a kernel thread; what is left at its end goes to the others.
+/// The free slots of a kernel thread; at its end they go to the others.
 struct Cache(RefCell<Vec<u32>>);
 
 thread_local! {
@@ -56,7 +56,7 @@ fn spare() -> MutexGuard<'static, FreeSlots> {
     FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The chunk of a slot, and the first one there.
+/// The chunk of a slot, and the first slot of that chunk.
 fn place(index: u32) -> (usize, u32) {
     let chunk = (index / CHUNK + 1).ilog2();
     (chunk as usize, CHUNK * ((1 << chunk) - 1))
@@ -67,7 +67,7 @@ fn slot(index: u32) -> Option<&'static Slot> {
     SLOT_CHUNKS.get(chunk)?.get()?.get((index - start) as usize)
 }
 
-/// A slot that nobody has.
+/// Takes a free slot.
 fn take() -> Option<u32> {
     let own = OWN.try_with(|own| own.0.borrow_mut().pop()).ok().flatten();
     own.or_else(more)
@@ -108,7 +108,7 @@ fn give_back(index: u32) {
     }
 }
 
-/// A request's state, locked.
+/// The lock of a slot.
 pub(super) struct SlotGuard {
     state: MutexGuard<'static, State>,
     index: u32,
@@ -130,13 +130,13 @@ impl std::ops::DerefMut for SlotGuard {
 }
 
 impl SlotGuard {
-    /// Its handle.
+    /// The request's handle.
     #[inline]
     pub(super) fn handle(&self) -> MPI_Request {
         MPI_Request((self.state.generation << SLOT_BITS | (self.index + FIRST)) as usize)
     }
 
-    /// Ends it: the handle stands for nothing from now on, and the slot is free.
+    /// Ends the request: its handle stands for nothing from now on, and the slot is free.
     #[inline]
     pub(super) fn free(mut self) {
         self.state.generation = (self.state.generation + 1) % GENERATIONS;
@@ -147,15 +147,15 @@ impl SlotGuard {
     }
 }
 
-/// A new request, that is nothing yet.
+/// Makes a request without work.
 ///
 /// # Errors
-/// There are too many.
+/// No slot is left.
 #[inline]
 pub(super) fn new() -> Result<SlotGuard, Fault> {
     let found = take().and_then(|index| Some((index, slot(index)?)));
     let Some((index, slot)) = found else {
-        return Err(Fault::new(MPI_ERR_OTHER, "two million requests are there already"));
+        return Err(Fault::new(MPI_ERR_OTHER, "two million requests exist already"));
     };
     Ok(SlotGuard { state: slot.0.lock().unwrap_or_else(PoisonError::into_inner), index })
 }
@@ -170,10 +170,10 @@ pub(super) fn find(request: MPI_Request) -> Option<SlotGuard> {
     right.then_some(SlotGuard { state, index })
 }
 
-/// The request that a handle stands for.
+/// The request that a handle stands for, unless the program has freed it.
 ///
 /// # Errors
-/// None, or the program has freed it.
+/// The handle stands for none, or the program has freed it.
 #[inline]
 pub(super) fn get(request: MPI_Request) -> Result<SlotGuard, Fault> {
     find(request).filter(|locked| !locked.freed).ok_or_else(|| bad(request))
@@ -182,8 +182,8 @@ pub(super) fn get(request: MPI_Request) -> Result<SlotGuard, Fault> {
 #[cold]
 pub(super) fn bad(request: MPI_Request) -> Fault {
     let why = match request {
-        MPI_REQUEST_NULL => "MPI_REQUEST_NULL is no request",
-        _ => "it is not a request, or was freed, or is over and was told of",
+        MPI_REQUEST_NULL => "MPI_REQUEST_NULL is not a request",
+        _ => "it is not a request, or was freed, or was completed before",
     };
     Fault::handle(MPI_ERR_REQUEST, "request", request.0, why)
 }

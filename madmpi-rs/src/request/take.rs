@@ -74,7 +74,7 @@ pub(super) fn take_from(mut slot: SlotGuard) -> Result<Taken, Fault> {
         drop(slot);
     }
     let Some(operation) = operation else { return Ok(Taken::Over(outcome)) };
-    // Without the lock: this may take long, or call the program.
+    // Without the lock, for this may take long, or call the program.
     if freed {
         let outcome = Outcome { status: MPI_Status::EMPTY, fault: operation.abandon().err() };
         return Ok(Taken::Over(outcome));
@@ -86,11 +86,11 @@ pub(super) fn take_from(mut slot: SlotGuard) -> Result<Taken, Fault> {
     Ok(Taken::Over(outcome))
 }
 
-/// What came of it, which stays to be told again; `None`: it is not over. No request, and one that was not started, have
-/// an empty outcome.
+/// The outcome of a request, which stays there; `None`: it is not over. A null handle and a request that was not
+/// started have an empty outcome.
 ///
 /// # Errors
-/// The handle is none.
+/// The handle stands for no request.
 pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
     match without_slot(request) {
         Some(Taken::Over(outcome)) => return Ok(Some(outcome)),
@@ -116,10 +116,10 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
     Ok(Some(operation.outcome()))
 }
 
-/// What is under way for a request, if it is not a message. `None` also if nothing is.
+/// The operation that a request stands for; `None`: it is a message, or not active.
 ///
 /// # Errors
-/// The handle is none.
+/// The handle stands for no request.
 pub(crate) fn operation(request: MPI_Request) -> Result<Option<Arc<dyn Operation>>, Fault> {
     if matches!(request, SENT | PROC_NULL) {
         return Ok(None);

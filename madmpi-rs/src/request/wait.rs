@@ -1,4 +1,4 @@
-//! Looking at one request: whether it is over, waiting for that, and taking what came of it.
+//! Waiting for one request, and testing it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use crate::abi::*;
 use crate::error::Fault;
 use crate::job;
 
-/// What is waited for, kept while that is so.
+/// What a thread waits for.
 enum What {
     Message(Arc<RawRequest>),
     Other(Arc<dyn Operation>),
 }
 
-/// The calling thread waits for this request.
+/// The calling thread, while it waits for a request.
 pub(super) struct Waiter {
     request: MPI_Request,
     what: What,
@@ -36,17 +36,17 @@ impl Drop for Waiter {
 }
 
 impl Waiter {
-    /// `None`: there is nothing to wait for any more.
+    /// `None`: the request is over.
     ///
     /// # Errors
-    /// The handle is none; another thread waits.
+    /// The handle stands for no request; another thread waits for it.
     pub(super) fn new(request: MPI_Request) -> Result<Option<Waiter>, Fault> {
         let mut locked = table::get(request)?;
         if locked.is_over() {
             return Ok(None);
         }
         if locked.awaited {
-            let why = "another thread waits for it, and only one may at a time";
+            let why = "another thread waits for it, and only one thread may wait at a time";
             return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, why));
         }
         let what = match &locked.work {
@@ -76,7 +76,7 @@ impl Waiter {
     #[inline]
     pub(super) fn wait(&self) {
         match &self.what {
-            // What came of it is asked for later.
+            // The outcome is taken later.
             What::Message(message) => drop(message.wait()),
             What::Other(other) => {
                 while !other.is_over() {
@@ -87,10 +87,10 @@ impl Waiter {
     }
 }
 
-/// Waits for a request, and takes what came of it. The handle becomes null if it stands for nothing any more.
+/// Waits for a request, and takes its outcome. The handle becomes null unless the request is persistent.
 ///
 /// # Errors
-/// The handle is none. What went wrong with the request is in the outcome.
+/// The handle stands for no request. A fault of the request is in the outcome.
 #[inline]
 pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
     loop {
@@ -106,7 +106,7 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
     }
 }
 
-/// As [`wait`], if it is over, after a look for events if it is not; else `None`.
+/// Takes the outcome of a request that is over, after a poll if need be. `None`: it is not over.
 ///
 /// # Errors
 /// As [`wait`].
@@ -127,7 +127,7 @@ pub(crate) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> 
     }
 }
 
-/// Somebody asks in vain whether it is over.
+/// Tells the operation of a request that a test has failed.
 pub(super) fn on_failed_test(request: MPI_Request) {
     let operation = match table::find(request).as_deref() {
         Some(State { work: Work::Other(operation), .. }) => operation.clone(),
@@ -136,7 +136,7 @@ pub(super) fn on_failed_test(request: MPI_Request) {
     operation.on_failed_test();
 }
 
-/// Looks for events.
+/// Polls for events once, and ends orphans that are over.
 ///
 /// # Errors
 /// MPI is not initialised.

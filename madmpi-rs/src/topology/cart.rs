@@ -16,7 +16,7 @@ pub(crate) struct Cart {
 impl Cart {
     pub(crate) fn new(dims: &[c_int], periods: &[c_int]) -> Result<Cart, Fault> {
         if dims.iter().any(|&dim| dim <= 0) {
-            let why = "dimensions are positive";
+            let why = "dimensions must be positive";
             return Err(Fault::argument(MPI_ERR_DIMS, "dims", format_args!("{dims:?}"), why));
         }
         Ok(Cart {
@@ -25,7 +25,7 @@ impl Cart {
         })
     }
 
-    /// How many places it has, if they are no more than `most`.
+    /// The number of places, if it is at most `most`.
     pub(crate) fn places(&self, most: u32) -> Result<u32, Fault> {
         let places = self.dims.iter().fold(1u64, |all, &dim| all.saturating_mul(dim.into()));
         u32::try_from(places).ok().filter(|&places| places <= most).ok_or_else(|| {
@@ -50,7 +50,7 @@ impl Cart {
         coords
     }
 
-    /// `None`: beyond the edge.
+    /// The rank at coordinates; `None`: they are beyond an edge.
     pub(crate) fn rank(&self, coords: &[c_int]) -> Option<u32> {
         self.dims.iter().zip(&self.periods).zip(coords).try_fold(
             0,
@@ -74,13 +74,13 @@ impl Cart {
         self.rank(&coords).map_or(MPI_PROC_NULL, |rank| rank as c_int)
     }
 
-    /// Dimension by dimension: the one before, the one after.
+    /// For each dimension, the neighbour before and the neighbour after.
     pub(crate) fn neighbours(&self, rank: u32) -> Vec<c_int> {
         let both = |direction| [-1, 1].map(|by| self.shifted(rank, direction, by));
         (0..self.dims.len()).flat_map(both).collect()
     }
 
-    /// The grid of the dimensions that remain; which of such grids a rank is in, and its rank there.
+    /// The grid of the dimensions that remain, the number of this rank's grid among those, and its rank there.
     pub(crate) fn sub(&self, rank: u32, remain: &[bool]) -> (Cart, u32, u32) {
         let coords = self.coords(rank);
         let (mut which, mut within) = (0, 0);

@@ -1,4 +1,4 @@
-//! Grids for a number of processes, as close to cubes as may be.
+//! Dimensions of a grid for a number of processes, as equal as possible.
 
 use core::ffi::c_int;
 
@@ -15,8 +15,8 @@ fn divisors(of: u32) -> Vec<u32> {
     found
 }
 
-/// `count` factors of `of`, none larger than `most`, the largest first and as small as it may be, then likewise the next.
-/// `divisors`: those of `of`, and perhaps others.
+/// `count` factors of `of`, none larger than `most`: the first as small as possible but the largest, and likewise the
+/// next ones. `divisors` has at least the divisors of `of`.
 fn balanced(of: u32, count: usize, most: u32, divisors: &[u32]) -> Option<Vec<u32>> {
     if count == 0 {
         return (of == 1).then(Vec::new);
@@ -31,12 +31,12 @@ fn balanced(of: u32, count: usize, most: u32, divisors: &[u32]) -> Option<Vec<u3
     })
 }
 
-/// Fills in the zeros.
+/// Fills in the dimensions that are 0.
 pub(crate) fn fill(nodes: c_int, dims: &mut [c_int]) -> Result<(), Fault> {
     let bad = |value: String, why: &str| Fault::argument(MPI_ERR_DIMS, "dims", value, why);
     let given = format!("{dims:?}");
     if dims.iter().any(|&dim| dim < 0) {
-        return Err(bad(given, "a dimension is positive, or 0 to be filled in"));
+        return Err(bad(given, "a dimension must be positive, or 0 to be filled in"));
     }
     let free = dims.iter().filter(|&&dim| dim == 0).count();
     let fixed = dims.iter().filter(|&&dim| dim != 0);

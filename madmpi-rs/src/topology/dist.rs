@@ -1,8 +1,8 @@
-//! Graphs of which every process knows its neighbours.
+//! Distributed graphs: every process knows its own neighbours.
 
 use core::ffi::c_int;
 
-/// Neighbours, and what the edges weigh, if they do.
+/// Neighbours, and the weights of the edges to them.
 pub(crate) struct Edges {
     pub(crate) ranks: Vec<c_int>,
     pub(crate) weights: Vec<c_int>,
@@ -15,11 +15,11 @@ pub(crate) struct Dist {
     pub(crate) weighted: bool,
 }
 
-/// An edge as it is told to all: from, to, weight.
+/// An edge: from, to, weight.
 pub(crate) type Edge = [i32; 3];
 
 impl Edges {
-    /// Those of `all` that end at a process: the edges that leave it (`end` 0), or those that reach it (1).
+    /// The edges of `all` that leave a process (`end` 0), or reach it (1).
     pub(crate) fn at(rank: c_int, end: usize, all: &[Edge]) -> Edges {
         let own = || all.iter().filter(|edge| edge[end] == rank);
         Edges {

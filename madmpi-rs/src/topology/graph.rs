@@ -1,4 +1,4 @@
-//! Graphs that every process knows whole.
+//! Graphs: every process knows the whole graph.
 
 use core::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::error::Fault;
 
 /// A graph.
 pub(crate) struct Graph {
-    /// Where the neighbours of each end.
+    /// The end of each process's neighbours in `edges`.
     pub(crate) index: Vec<c_int>,
     pub(crate) edges: Vec<c_int>,
 }
@@ -19,8 +19,7 @@ impl Graph {
         if index.is_sorted() && index.first().is_none_or(|&first| first >= 0) {
             return Ok(());
         }
-        let why =
-            "the numbers of neighbours are added up in it, so none is less than the one before";
+        let why = "its entries are cumulative, so none is less than the one before";
         Err(Fault::argument(MPI_ERR_ARG, "index", format_args!("{index:?}"), why))
     }
 

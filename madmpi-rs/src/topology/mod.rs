@@ -1,6 +1,6 @@
-//! Topologies: who is whose neighbour in a communicator.
+//! Topologies: which processes of a communicator are neighbours.
 //!
-//! Ranks are never reordered: which of them are near each other in the machine makes little difference on one.
+//! Ranks are never reordered: on one machine it matters little which of them are near each other.
 
 mod cart;
 pub(crate) mod dims;
@@ -13,15 +13,15 @@ pub(crate) use cart::Cart;
 pub(crate) use dist::{Dist, Edge, Edges};
 pub(crate) use graph::Graph;
 
-/// Who is whose neighbour.
+/// A topology.
 pub(crate) enum Topology {
     Cart(Cart),
     Graph(Graph),
     Dist(Dist),
 }
 
-/// Ranks that messages come from and go to in neighbourhood collectives, in the standard's order; `MPI_PROC_NULL` for those
-/// beyond the edge of a grid.
+/// The ranks that neighbourhood collectives receive from and send to, in the standard's order; `MPI_PROC_NULL` beyond
+/// the edge of a grid.
 pub(crate) struct Neighbours {
     pub(crate) sources: Vec<c_int>,
     pub(crate) destinations: Vec<c_int>,

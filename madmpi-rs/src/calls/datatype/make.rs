@@ -17,7 +17,7 @@ use crate::error::Fault;
 /// Makes a datatype of a shape, and gives the program its handle.
 ///
 /// # Errors
-/// There is no place for it, or no handle left.
+/// The place is null, or no handle is left.
 fn give(place: Out<MPI_Datatype>, shape: Arc<Shape>, committed: bool) -> Result<(), Fault> {
     out(place, "newtype", MPI_DATATYPE_NULL)?;
     out(place, "newtype", insert(Datatype::new(shape, committed, None))?)

@@ -1,4 +1,4 @@
-//! `MPI_Pack*`, `MPI_Unpack*`.
+//! Packing by the program: `MPI_Pack*`, `MPI_Unpack*`.
 
 use core::ffi::c_void;
 
@@ -10,10 +10,10 @@ use crate::datatype::packing::{room, size};
 use crate::datatype::{external, get};
 use crate::error::Fault;
 
-/// A size for the program.
+/// Gives the program a size.
 ///
 /// # Errors
-/// It is larger than the place for it.
+/// The size does not fit into the type of the result.
 pub(super) fn size_out<T: TryFrom<usize>>(
     place: Out<T>,
     name: &str,
@@ -27,7 +27,7 @@ pub(super) fn size_out<T: TryFrom<usize>>(
 }
 
 /// # Errors
-/// It is not the one that there is.
+/// It is not `external32`.
 fn known(datarep: Text) -> Result<(), Fault> {
     match datarep.string("datarep")? {
         name if name == "external32" => Ok(()),

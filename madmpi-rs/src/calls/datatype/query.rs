@@ -1,4 +1,4 @@
-//! What a program does with a datatype besides making it: commits it, frees it, asks for its size and its bounds, names it.
+//! What a program does with a datatype once it is made: commit, free, name it, ask for its size, bounds and contents.
 
 use core::ffi::{c_int, c_void};
 
@@ -13,7 +13,7 @@ use crate::datatype::{
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// The type that a handle stands for in memory of the program's.
+/// The handle that the program's memory has, and its datatype.
 fn at(place: InOut<MPI_Datatype>) -> Result<(MPI_Datatype, Ref<Datatype>), Fault> {
     let handle = read(place, "datatype")?;
     Ok((handle, get(handle)?))
@@ -86,10 +86,10 @@ mpi! {
     }
 }
 
-/// The room for what was recorded, which is `len` values.
+/// The room for `len` recorded values.
 ///
 /// # Errors
-/// It has not enough room.
+/// The program has less room.
 fn room<'a, T>(
     array: ArrayMut<'a, T>,
     most: i64,

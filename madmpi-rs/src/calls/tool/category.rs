@@ -1,4 +1,4 @@
-//! Categories: the crates that variables belong to. They stay as they are.
+//! Categories: the crates that variables belong to. The list never changes.
 
 use core::ffi::{c_char, c_int};
 
@@ -13,13 +13,13 @@ fn cvars(category: usize) -> Vec<c_int> {
     all.filter(|(_, (of, _))| *of == category).map(|(index, _)| index as c_int).collect()
 }
 
-/// Those of its performance variables.
+/// The indices of a category's performance variables.
 fn pvars(category: usize) -> Vec<c_int> {
     let all = pvar::all().into_iter().enumerate();
     all.filter(|(_, it)| it.category == category).map(|(index, _)| index as c_int).collect()
 }
 
-/// As many as there is room for.
+/// Gives the program as many indices as it has room for.
 fn some(all: &[c_int], len: c_int, indices: ArrayMut<c_int>) -> Answer {
     let count = all.len().min(usize::try_from(len).map_err(|_| MPI_T_ERR_INVALID)?);
     let indices = array_mut!(indices[count as i64]).map_err(|_| MPI_T_ERR_INVALID)?;

@@ -1,5 +1,5 @@
-//! Control variables: the knobs. Their values are text, as in the environment that they come from. They are read when the process
-//! enters the job, so a value can be written before that, and never after it; all processes are to have the same.
+//! Control variables: the knobs. Their values are text, as in the environment. A knob is read when the process enters
+//! the job: a program can set it before that, never after it, and all processes should set the same value.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::ffi::CString;
@@ -32,7 +32,7 @@ fn knob(handle: usize) -> Result<&'static Knob, c_int> {
     HANDLES.get(handle).map(|knob| *knob).ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
-/// What a knob is for, in one line.
+/// The meaning of a knob, in one line.
 fn meaning(knob: &Knob) -> String {
     let meaning = knob.meaning.split_whitespace().collect::<Vec<_>>().join(" ");
     let unit = if knob.unit.is_empty() { String::new() } else { format!(", in {}", knob.unit) };
@@ -97,7 +97,7 @@ tool! {
         give(handle, MPI_T_CVAR_HANDLE_NULL)
     }
 
-    // A knob that has no default is decided when it is needed: no text.
+    // A knob without a default has no text: its value is chosen when it is needed.
     fn MPI_T_cvar_read(handle: usize, buf: ArrayMut<c_char>) {
         let value = knob(handle)?.text().map_err(|_| MPI_T_ERR_NOT_ACCESSIBLE)?;
         let room = array_mut!(buf[ROOM as i64]).map_err(|_| MPI_T_ERR_INVALID)?;

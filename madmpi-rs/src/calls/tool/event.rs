@@ -1,4 +1,4 @@
-//! Events and their sources: there are none, so no index, no name and no handle of one is right.
+//! Events and their sources: madmpi has none, so every index, name and handle of one is wrong.
 
 use core::ffi::c_int;
 
@@ -6,7 +6,7 @@ use super::face::{give, tool};
 use crate::abi::*;
 use crate::args::Out;
 
-/// Functions whose arguments are not looked at: a caller in C may pass more than a function takes.
+/// Functions that ignore their arguments: a caller in C may pass more than a function takes.
 macro_rules! none {
     ($($name:ident $code:ident;)*) => {$(
         tool! { fn $name() { Err($code) } }

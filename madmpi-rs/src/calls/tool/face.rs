@@ -11,7 +11,7 @@ use crate::args::{ArrayMut, InOut, Out, Text, array_mut, read, write};
 /// How often the interface was initialised.
 static USERS: Mutex<usize> = Mutex::new(0);
 
-/// What a call of the tool interface comes to: nothing, or a code.
+/// The result of a call of the tool interface: nothing, or an error code.
 pub(super) type Answer = Result<(), c_int>;
 
 /// Functions of the tool interface. `anytime`: also when it is not initialised.
@@ -48,7 +48,7 @@ pub(super) fn call(anytime: bool, body: impl FnOnce() -> Answer) -> c_int {
     }
 }
 
-/// Initialises the interface, or finalizes it: each as often as the other.
+/// Counts one initialisation more, or one less.
 pub(super) fn initialise(up: bool) {
     let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
     if up { *users += 1 } else { *users -= 1 }
@@ -59,7 +59,7 @@ pub(super) fn give<T>(place: impl Into<Out<T>>, value: T) -> Answer {
     if place.into().put(value) { Ok(()) } else { Err(MPI_T_ERR_INVALID) }
 }
 
-/// Writes a text: as much as there is room for, and the room that it needs, both with the terminating zero.
+/// Writes a text as far as there is room for it, and the room that it needs, with the terminating zero.
 pub(super) fn text(text: &str, place: ArrayMut<c_char>, len: InOut<c_int>) {
     let Ok(room) = read(len, "len") else { return };
     if let Ok(place) = array_mut!(place[room]) {
@@ -86,7 +86,7 @@ pub(super) fn at<T>(all: &[T], index: c_int) -> Result<&T, c_int> {
 /// The crates that variables belong to, which are the categories.
 pub(super) const CRATES: [(&str, &str); 4] = [
     ("marcel", "green threads: their kernel threads, queues and stacks"),
-    ("pioman", "how events are looked for"),
+    ("pioman", "detection of events"),
     ("newmad", "messages: drivers, protocols, strategies, collectives"),
     ("madmpi", "MPI over the others"),
 ];

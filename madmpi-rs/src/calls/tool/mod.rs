@@ -1,8 +1,8 @@
-//! The tool interface: knobs as control variables, counters as performance variables, and the crates that they belong to as
-//! categories. There are no events, and no sources of such.
+//! The tool interface: knobs as control variables, counters as performance variables, crates as their categories.
+//! There are no events and no sources of events.
 //!
-//! Its functions may be called before MPI is initialised and after it is finalized, and tell no error handler: they return a
-//! code. Handles are those of tables, so that stale ones are noticed.
+//! These functions may be called before MPI is initialised and after it is finalized. They return a code and invoke no
+//! error handler. A stale handle is noticed.
 
 mod category;
 mod cvar;
@@ -27,7 +27,7 @@ tool! {
         Ok(())
     }
 
-    // No variable has an enumeration: values that are words are text.
+    // No variable has an enumeration: a value that is a word is text.
     fn MPI_T_enum_get_info(_enumtype: usize, _num: *mut c_int, _name: *mut c_char, _name_len: *mut c_int) {
         Err(MPI_T_ERR_INVALID_HANDLE)
     }

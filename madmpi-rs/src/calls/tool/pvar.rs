@@ -1,5 +1,5 @@
-//! Performance variables: the counters of how events are found, and how many things there are. All of them go on all the time, and
-//! none can be written: to begin at zero a tool subtracts.
+//! Performance variables: counters of detection, and numbers of objects. All run all the time and none can be written:
+//! a tool subtracts the first value that it reads.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -25,11 +25,11 @@ struct Handle {
 enum Kind {
     /// Polls of sources at a point.
     Polls(Point),
-    /// Those of them that found something.
+    /// Polls at a point that found an event.
     Hits(Point),
-    /// How often somebody went to sleep in the front watch (0) or the spare one (1).
+    /// How often a kernel thread went to sleep in the front watch (0) or the spare one (1).
     Sleeps(usize),
-    /// And was woken by an event.
+    /// How often an event woke it there.
     WakeUps(usize),
     Connections,
     Communicators,
@@ -60,14 +60,14 @@ pub(super) fn all() -> Vec<Variable> {
         let at = format!("{point:?}").to_lowercase();
         let meaning = format!("how often sources of events were polled at the point: {at}");
         all.push(variable(Kind::Polls(point), &format!("pioman_polls_{at}"), &meaning, 1, counter));
-        let meaning = format!("how often that found an event: {at}");
+        let meaning = format!("how often such a poll found an event: {at}");
         all.push(variable(Kind::Hits(point), &format!("pioman_hits_{at}"), &meaning, 1, counter));
     }
     for (watch, name) in [(0, "front"), (1, "spare")] {
         let meaning = format!("how often a kernel thread went to sleep in the {name} watch");
         let named = format!("pioman_sleeps_{name}");
         all.push(variable(Kind::Sleeps(watch), &named, &meaning, 1, counter));
-        let meaning = format!("how often one that slept in the {name} watch was woken by an event");
+        let meaning = format!("how often an event woke a kernel thread in the {name} watch");
         let named = format!("pioman_wake_ups_{name}");
         all.push(variable(Kind::WakeUps(watch), &named, &meaning, 1, counter));
     }
@@ -79,7 +79,7 @@ pub(super) fn all() -> Vec<Variable> {
     all
 }
 
-/// The value now; 0 while the process is in no job.
+/// The current value; 0 while the process is in no job.
 fn value(kind: Kind) -> u64 {
     if kind == Kind::Communicators {
         return comm::count() as u64;
@@ -103,14 +103,14 @@ fn session(handle: usize) -> Answer {
     SESSIONS.get(handle).map(drop).ok_or(MPI_T_ERR_INVALID_SESSION)
 }
 
-/// One handle of a session, with its variable.
+/// A handle of a session, with its variable.
 fn one(in_session: usize, handle: usize) -> Result<Arc<Handle>, c_int> {
     session(in_session)?;
     let found = HANDLES.get(handle).filter(|found| found.session == in_session);
     found.ok_or(MPI_T_ERR_INVALID_HANDLE)
 }
 
-/// What no variable here can; of all of them at once those that can, which are none.
+/// Refuses what no variable allows. For all handles at once it concerns those that allow it, which are none.
 fn cannot(in_session: usize, handle: usize, code: c_int) -> Answer {
     if handle == MPI_T_PVAR_ALL_HANDLES {
         return session(in_session);
@@ -153,7 +153,7 @@ tool! {
         give(session, SESSIONS.insert(Arc::new(())).ok_or(MPI_T_ERR_OUT_OF_SESSIONS)?)
     }
 
-    // Handles of it are of no use any more.
+    // Handles of the session are of no use any more.
     fn MPI_T_pvar_session_free(session: InOut<usize>) {
         SESSIONS.remove(face::handle(session)?).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         give(session, MPI_T_PVAR_SESSION_NULL)

@@ -1,4 +1,4 @@
-//! Which sender's channel is which receiver's: the first of a tag with the first of it.
+//! Matching of partitioned sends and receives: the first send with a tag belongs to the first receive with it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -8,13 +8,13 @@ use crate::comm::{Comm, PARTITIONED};
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// What a sender says of a message, once.
+/// What a sender tells its receiver of a message, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Announcement {
     pub(super) tag: u32,
     pub(super) channel: u32,
     pub(super) partitions: u32,
-    /// Of all of it.
+    /// Bytes of the whole message.
     pub(super) bytes: u64,
 }
 
@@ -48,7 +48,7 @@ struct Pairing {
     announced: VecDeque<Announcement>,
 }
 
-/// By the tag of announcements, which has the communicator's context, and the peer.
+/// By the tag of announcements, which contains the communicator's context, and by the peer.
 static PAIRINGS: Mutex<Option<HashMap<(u64, u32), Pairing>>> = Mutex::new(None);
 
 fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Pairing) -> T) -> T {
@@ -59,10 +59,10 @@ fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Pairing) -> T) -> T {
     result
 }
 
-/// A sender tells its peer.
+/// Sends a sender's announcement.
 pub(super) fn announce(comm: &Ref<Comm>, to: u32, announced: Announcement) -> Result<(), Fault> {
     let tag = comm.internal_tag(PARTITIONED);
-    // It is over when it is over; nobody waits for it.
+    // No caller waits for the end of this message.
     comm.session.isend(to, tag, announced.encode())?.on_done(drop);
     Ok(())
 }
@@ -88,7 +88,7 @@ pub(super) fn expect(
     if let Some((announced, on_match)) = found {
         on_match(Ok(announced));
     }
-    // For each receiver one announcement, though perhaps another's.
+    // Each receiver receives one announcement, perhaps one for another receiver.
     comm.session.irecv(from, key.0, vec![0; LEN])?.on_done(move |result| {
         let announced = match result {
             Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]),

@@ -1,10 +1,10 @@
-//! Partitioned messages: several threads make parts of one message ready, and parts are looked at as they arrive.
+//! Partitioned messages: several threads make parts of one message ready, and the receiver sees parts arrive.
 //!
-//! A sender has a *channel*, a number of its own, and tells the receiver of it once, when the request is made: so requests of
-//! one tag are matched in the order in which they were made, whatever the order in which they are started. Parts travel in
-//! *units* of one or more of the sender's partitions, each a message on a tag that is made of channel and unit. The receiver
-//! posts a receive for each unit, in place where it can, when it is started and knows the channel; whichever comes last
-//! starts it, on whatever thread that is.
+//! A sender has a *channel*, a number of its own. It tells the receiver that number once, when its request is made: so
+//! requests with one tag match in the order in which they were made, whatever the order in which they are started.
+//! Parts travel in *units* of one or more of the sender's partitions; each unit is a message whose tag consists of
+//! channel and unit. The receiver posts a receive for each unit, in place where it can. It posts them when the request
+//! is started or when it learns of the channel, whichever comes last, on whatever thread that is.
 //!
 //! ```text
 //!   sender      Psend_init ── channel, tag, partitions, bytes ──▶  matched with the first Precv_init of that tag
@@ -27,17 +27,17 @@ use crate::handle::Ref;
 pub(crate) use receiving::recv_init;
 pub(crate) use sending::send_init;
 
-/// Most units of a message.
+/// The largest number of units of a message.
 const UNITS: usize = 1 << UNIT_BITS;
 const UNIT_BITS: u32 = 12;
 const CHANNEL_BITS: u32 = 17;
-/// The internal tags of units: this, the channel, the unit.
+/// The internal tags of units: this bit, the channel, the unit.
 const UNIT_TAGS: u32 = 1 << (UNIT_BITS + CHANNEL_BITS);
 
 /// Elements in partitions of equal numbers, as the program gives them.
 pub(crate) struct Partitions {
     comm: Ref<Comm>,
-    /// Those of all partitions.
+    /// The elements of all partitions.
     elements: Elements,
     number: usize,
     /// Elements of each partition.
@@ -59,10 +59,9 @@ impl Partitions {
         let mut elements = choice.elements()?;
         let number = usize::try_from(partitions).ok().filter(|&number| number > 0);
         let number = number
-            .ok_or_else(|| wrong("partitions", partitions.into(), "there is at least one"))?;
+            .ok_or_else(|| wrong("partitions", partitions.into(), "there must be at least one"))?;
         let all = count.checked_mul(number as i64);
-        elements.count =
-            all.ok_or_else(|| wrong("count", count, "so much memory does not exist"))?;
+        elements.count = all.ok_or_else(|| wrong("count", count, "no memory is so large"))?;
         elements.data()?;
         Ok(Partitions { comm: comm.clone(), elements, number, count: count as usize })
     }
@@ -81,12 +80,12 @@ impl Partitions {
     }
 }
 
-/// Units of a message of so many partitions.
+/// The number of units of a message with so many partitions.
 fn units(partitions: usize) -> usize {
     partitions.min(UNITS)
 }
 
-/// The first partition of a unit (or the end, if it is one too many).
+/// The first partition of a unit; of the unit after the last one, the number of partitions.
 fn first(unit: usize, partitions: usize) -> usize {
     (unit * partitions).div_ceil(units(partitions))
 }

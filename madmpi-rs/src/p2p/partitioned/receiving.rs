@@ -1,7 +1,7 @@
 //! Partitioned receives.
 //!
-//! Units lie in memory as they are where the elements are in a row. Else a unit of whole elements is received like any other
-//! message; if units end inside of elements, all of them go to a copy first, and nothing has arrived before everything has.
+//! Contiguous elements are received in place. Otherwise a unit of whole elements is received like any other message.
+//! If units end inside elements, all of them go through one copy, and no partition arrives before all have.
 
 use core::ffi::c_int;
 use std::ops::Range;
@@ -22,7 +22,7 @@ use crate::request::{Operation, Outcome, collective};
 /// A request for a partitioned receive.
 struct Receiver {
     partitions: Partitions,
-    /// `None`: from nobody.
+    /// `None`: `MPI_PROC_NULL`.
     from: Option<u32>,
     source: c_int,
     tag: c_int,
@@ -30,13 +30,13 @@ struct Receiver {
 }
 
 enum State {
-    /// The sender is not known yet; what was started waits for it.
+    /// The sender is not known yet; a started receive waits for it.
     Unmatched(Option<Arc<Round>>),
     Matched(Announcement),
     Failed(Fault),
 }
 
-/// The receive, started.
+/// One start of the receive.
 struct Round {
     receiver: Arc<Receiver>,
     state: Mutex<Progress>,
@@ -49,19 +49,19 @@ struct Progress {
     arrived: Vec<bool>,
     /// Units that have not arrived.
     left: usize,
-    /// All units together, if they cannot go where they belong.
+    /// The copy that all units go through, if they do.
     copy: Vec<u8>,
     fault: Option<Fault>,
     over: bool,
 }
 
-/// A request that is started later.
+/// Makes a persistent request for a partitioned receive.
 pub(crate) fn recv_init(
     partitions: Partitions,
     source: c_int,
     tag: c_int,
 ) -> Result<MPI_Request, Fault> {
-    // Neither any source nor any tag: what a message may be sent to.
+    // Wildcards are as wrong here as for a send.
     let from = partitions.comm.destination(source, tag)?.map(|(from, _)| from);
     let state = Mutex::new(State::Unmatched(None));
     let receiver = Arc::new(Receiver { partitions, from, source, tag, state });
@@ -97,7 +97,7 @@ impl Receiver {
         Arc::new(ReceiveOperation(round))
     }
 
-    /// Its sender is known, or there will be none.
+    /// Records the sender, or that there will be none.
     fn matched(&self, announcement: Result<Announcement, Fault>) {
         let now = match &announcement {
             Ok(announced) => State::Matched(*announced),
@@ -121,7 +121,7 @@ fn range(unit: usize, announced: &Announcement) -> Range<usize> {
 }
 
 impl Round {
-    /// Receives all units.
+    /// Posts the receives of all units.
     fn begin(round: &Arc<Round>, announced: Announcement) {
         let partitions = &round.receiver.partitions;
         let datatype = &partitions.elements.datatype;
@@ -145,7 +145,7 @@ impl Round {
             }
         };
         for unit in 0..units {
-            // What is too long for the room is cut off, and that is an error.
+            // A message that is longer than the room is cut off, and that is an error.
             let Range { start, end } = range(unit, &announced);
             let (start, end) = (start.min(room), end.min(room));
             let data = if in_row || copied {
@@ -178,7 +178,7 @@ impl Round {
                 let round = round.clone();
                 request.on_done(move |result| {
                     if let Ok(status) = &result {
-                        // SAFETY: as above; so many bytes came.
+                        // SAFETY: as above; so many bytes have come.
                         unsafe { data.unpack(status.len) };
                     }
                     round.came(unit, result.map(drop).map_err(Fault::from));
@@ -188,7 +188,7 @@ impl Round {
         }
     }
 
-    /// A unit has come.
+    /// Records that a unit has come.
     fn came(&self, unit: usize, result: Result<(), Fault>) {
         let mut state = lock(&self.state);
         state.arrived[unit] = true;
@@ -204,7 +204,7 @@ impl Round {
             let Partitions { elements, count, number, .. } = &self.receiver.partitions;
             let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
             let (bytes, to) = (bytes.min(state.copy.len()), elements.address().cast());
-            // SAFETY: so many came; the program leaves its elements alone until the request is over.
+            // SAFETY: so many bytes have come; the program leaves its elements alone until the request is over.
             unsafe { elements.datatype.unpack(state.copy.as_ptr(), bytes, to, count * number) };
         }
         drop(state);
@@ -222,7 +222,7 @@ impl Round {
     }
 }
 
-/// What the request is while it is under way.
+/// The operation of a started request.
 struct ReceiveOperation(Arc<Round>);
 
 impl Operation for ReceiveOperation {
@@ -244,7 +244,7 @@ impl Operation for ReceiveOperation {
 
     fn ready(&self, partition: c_int) -> Result<(), Fault> {
         self.0.receiver.partitions.check(partition)?;
-        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned receive's");
+        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned receive");
         Err(fault.on(self.0.receiver.comm().share()))
     }
 
@@ -268,7 +268,7 @@ impl Operation for ReceiveOperation {
             let range = range(unit, &announced);
             range.start < own.end && own.start < range.end
         };
-        // What has no bytes is there when everything is.
+        // A partition without bytes arrives with the last unit.
         Ok(state
             .arrived
             .iter()

@@ -13,10 +13,10 @@ use crate::abi::*;
 use crate::error::Fault;
 use crate::request::{Operation, Outcome, collective};
 
-/// Channels that are free, those of the last sends last, and the first that was never used.
+/// The free channels, in the order in which they were freed, and the first one that was never used.
 static CHANNELS: Mutex<(VecDeque<u32>, u32)> = Mutex::new((VecDeque::new(), 0));
 
-/// A channel of a sender's; free again when the request is.
+/// A channel; it is free again when the request is.
 struct Channel(u32);
 
 impl Channel {
@@ -27,8 +27,7 @@ impl Channel {
             return Ok(Channel(*fresh - 1));
         }
         let most = 1 << CHANNEL_BITS;
-        let none =
-            || Fault::new(MPI_ERR_OTHER, format!("{most} partitioned sends are there already"));
+        let none = || Fault::new(MPI_ERR_OTHER, format!("{most} partitioned sends exist already"));
         free.pop_front().map(Channel).ok_or_else(none)
     }
 }
@@ -42,11 +41,11 @@ impl Drop for Channel {
 /// A request for a partitioned send.
 struct Sender {
     partitions: Partitions,
-    /// `None`: to nobody.
+    /// `None`: `MPI_PROC_NULL`.
     to: Option<(u32, Channel)>,
 }
 
-/// The send, started.
+/// One start of the send.
 struct Round {
     sender: Arc<Sender>,
     state: Mutex<State>,
@@ -62,7 +61,7 @@ struct State {
     fault: Option<Fault>,
 }
 
-/// A request that is started later.
+/// Makes a persistent request for a partitioned send.
 pub(crate) fn send_init(
     partitions: Partitions,
     dest: c_int,
@@ -86,7 +85,7 @@ pub(crate) fn send_init(
     collective::persistent(move || Ok(Sender::start(&sender)))
 }
 
-/// What the request is while it is under way.
+/// The operation of a started request.
 struct SendOperation(Arc<Round>);
 
 impl Sender {
@@ -136,13 +135,13 @@ impl Operation for SendOperation {
 
     fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
         self.0.sender.partitions.check(partition)?;
-        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned send's");
+        let fault = Fault::new(MPI_ERR_REQUEST, "argument request is a partitioned send");
         Err(fault.on(self.0.sender.partitions.comm.share()))
     }
 }
 
 impl Round {
-    /// All partitions of a unit are ready.
+    /// Sends a unit whose partitions are all ready.
     fn send(round: &Arc<Round>, unit: usize) {
         let Sender { partitions, to } = &*round.sender;
         let Some((to, channel)) = to else { return round.sent(Ok(())) };
@@ -168,7 +167,7 @@ impl Round {
         }
     }
 
-    /// A unit is sent.
+    /// Records that a unit is sent.
     fn sent(&self, result: Result<(), Fault>) {
         let mut state = lock(&self.state);
         if let Err(fault) = result {
