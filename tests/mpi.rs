@@ -283,6 +283,6 @@ fn members_that_call_different_collectives_are_named() {
         let output = timed(command);
         let (out, err) = (common::out(&output), common::err(&output));
         assert!(output.status.success(), "{mode}: {out}{err}");
-        assert!(out.contains("members do not call the same collective"), "{mode}: {out}{err}");
+        assert!(out.contains("members call different collectives"), "{mode}: {out}{err}");
     }
 }
