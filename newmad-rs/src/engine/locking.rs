@@ -97,7 +97,7 @@ mod tests {
     use std::time::Duration;
 
     use crate::engine::tests::close;
-    use crate::gate::reliability::ACK;
+    use crate::net::reliable::ACK;
     use crate::{Cause, Error, Locking, Session};
     use pioman::Manager;
 

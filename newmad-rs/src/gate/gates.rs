@@ -13,11 +13,10 @@ use crate::gate::config::Config;
 use crate::gate::credit::EACH;
 use crate::gate::lease::InlineLease;
 use crate::gate::rail::Rail;
-use crate::gate::reliability::{ACK, PATIENCE_MS, PROBE};
-use crate::gate::retransmit::Retransmit;
 use crate::gate::signals::Signals;
 use crate::gate::{Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
+use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit, checksum};
 use crate::net::{Driver, MOST_PARTS, Post, Rings};
 use crate::request::ANY_SOURCE;
 use crate::strategy::Rail as RailView;
@@ -707,18 +706,4 @@ impl<D: Driver> Gates<D> {
     pub(crate) fn arm(&mut self, rings: Rings) -> bool {
         self.rails.iter_mut().fold(false, |looks, rail| rail.driver.arm(rings) | looks)
     }
-}
-
-/// The checksum of a packet: of its header as it is sent, and of its payload.
-pub(crate) fn checksum(header: &Header, parts: &[Span]) -> u32 {
-    let mut raw = [0; LONG];
-    header.encode(&mut raw);
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&raw[..header.kind.header_len()]);
-    for part in parts {
-        // SAFETY: a span is readable, and over the rails that have checksums it is the sender's buffer, which stays as it
-        // is, or memory of this process.
-        sum.update(unsafe { core::slice::from_raw_parts(part.as_ptr(), part.len()) });
-    }
-    sum.finalize()
 }

@@ -26,8 +26,6 @@ pub(crate) mod credit;
 pub(crate) mod gates;
 pub(crate) mod lease;
 pub(crate) mod rail;
-pub(crate) mod reliability;
-pub(crate) mod retransmit;
 pub(crate) mod signals;
 
 use std::sync::Arc;
@@ -36,7 +34,7 @@ use crate::collect::lease::Lessor;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
-use crate::gate::reliability::Reliability;
+use crate::net::reliable::Reliability;
 use crate::request::Ref;
 use crate::request::queue::Queue;
 use crate::strategy::default;

@@ -7,6 +7,7 @@
 //! | `shm/`, `local`, `tcp/` | the built-in drivers |
 //! | `custom` | a driver of the program's ([`crate::driver`]) |
 //! | `segment/` | memory that peers share: rings of packets, and the doorbell |
+//! | `reliable/` | what makes links that break reliable: retransmission, acknowledgements, checksums |
 //! | `packet`, `rings`, `lease`, `ready`, `details` | what drivers, the engine and peers tell each other |
 
 pub(crate) mod any;
@@ -17,6 +18,7 @@ pub(crate) mod lease;
 pub(crate) mod local;
 pub(crate) mod packet;
 pub(crate) mod ready;
+pub(crate) mod reliable;
 pub(crate) mod rings;
 pub(crate) mod segment;
 pub(crate) mod shm;

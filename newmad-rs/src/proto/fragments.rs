@@ -17,9 +17,9 @@
 //! (Mostly that is the link which the sender has given up; otherwise it sends once more.)
 
 use crate::error::Cause;
-use crate::gate::gates::checksum;
 use crate::gate::{Arrival, rails};
 use crate::memory::span::Span;
+use crate::net::reliable::checksum;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
 use crate::request::{Op, Owes, Place, Ref};

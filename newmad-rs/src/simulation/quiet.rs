@@ -6,7 +6,7 @@ use pioman::plumbing::Handover;
 
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
-use crate::gate::reliability::PATIENCE_MS;
+use crate::net::reliable::PATIENCE_MS;
 use crate::wire::Kind;
 
 /// Milliseconds between two ticks.

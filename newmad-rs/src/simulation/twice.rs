@@ -1,7 +1,7 @@
 //! What comes twice, over two links at once, because its sender gave one of them up before the receiver did.
 
 use super::*;
-use crate::gate::gates::checksum;
+use crate::net::reliable::checksum;
 use crate::proto::fragments::seal;
 use crate::wire::{CHECKED, CHECKSUM, Kind};
 

@@ -1,36 +1,37 @@
-//! The links of a gate: how they open, break, are repaired, and which of them carries the small track.
+//! Reliability of a gate's links: how they open, break, are repaired, and which of them carries the small track.
 //!
 //! ```text
 //! Closed --first send, or receive that names the peer--> Wanted --attach--> Open
 //! Open --end, gap, bad checksum, silence--> Broken --attach--> Open
 //! ```
-//! *Numbers.* Small packets of a gate are numbered, over whichever link they go. A receiver takes them in that order,
-//! each once: what it has it drops, and a number that is ahead means that the link has lost something, which breaks
-//! it. (A link delivers in order or breaks; what is sent over a second one begins with the oldest packet that is not
-//! acknowledged, so an honest sender's numbers are never ahead.)
+//! *Numbers.* The small packets of a gate are numbered across its links. A receiver takes each number once, in order: it drops
+//! a packet that it has, and a number that is ahead means that the link has lost a packet, which breaks the link. (A link
+//! delivers in order or breaks, and a second link begins with the oldest packet that is not acknowledged, so an honest
+//! sender's numbers are never ahead.)
 //!
 //! *Acknowledgements.* Every packet says which number its sender expects next. Over rails that can break the sender keeps
-//! a copy until then ([`retransmit`](super::retransmit)); the receiver sends an `Ack` of its own when it owes word for a quarter of
-//! what the sender can keep, when it gets something twice, for `Bye`, and for a `Probe`.
+//! a copy of each packet until then ([`retransmit`](super::retransmit)). The receiver sends an `Ack` of its own once a quarter
+//! of the sender's buffer is unacknowledged, for a packet that comes twice, for `Bye`, and for a `Probe`.
 //!
-//! *A link breaks*: its driver closes it, the connection manager is asked for a new one, and nothing that was on it counts. If it had
-//! the small track, that moves to the best link that is open, or waits for one, and everything that is not acknowledged
-//! is sent again before anything new. Of parts of large messages that went over it the receiver is asked what it has, and
-//! what is missing goes over any link (`proto/missing.rs`); what is still on its way then it has twice, in the same place. When a link is attached although the old one is not
-//! known to be broken, the peer has noticed first: the old one is given up.
+//! *A link breaks*: its driver closes it, the connection manager is asked for a new one, and what was under way on it does not
+//! count. If it carried the small track, the track moves to the best open link, or waits for one, and all packets that are not
+//! acknowledged are sent again before any new one. The receiver of a large message is asked which of the lost parts it has, and
+//! the missing ranges go over any link (`proto/missing.rs`); a part that was still under way then comes twice, to the same
+//! place. A link that is attached while the old one seems open means that the peer has noticed the break first: the old one is
+//! given up.
 //!
-//! *Time* comes from `Core::tick` alone, which polls first: no other thread may be polling. As long as something
-//! is not acknowledged or pieces are on their way each tick asks the drivers whether their links are silent, which breaks
-//! them. What stays unacknowledged is asked after with a `Probe`, then ever more seldom: it wakes the peer, who may be waiting
-//! for something else. A link over which no news has come for [`PATIENCE_MS`] breaks; a peer has failed
-//! after `NMAD_REPAIR_MS` without a working link. A link that breaks before it delivers anything does not reset that timer. So a connection on which nothing is
-//! sent any more costs one probe and its answer, and then nothing.
+//! *Time* comes from `Core::tick` alone, which polls first: no other thread may be polling. While packets are not
+//! acknowledged, or pieces are under way, each tick asks the drivers whether their links are silent, which breaks
+//! them. A tick asks for an acknowledgement with a `Probe`, then ever more seldom: a probe wakes the peer, which may be waiting
+//! for something else. A link without news for [`PATIENCE_MS`] breaks. A peer has failed after `NMAD_REPAIR_MS` without a
+//! working link; a link that breaks before it delivers anything does not reset that timer. So a connection on which no more is
+//! sent costs one probe and its answer, and then nothing.
 //!
 //! Rejected: packets kept by their user's buffer (a send would be over only when acknowledged: a round trip for
 //! each small message); acknowledgement by rail (two windows to reconcile when one breaks).
 
 use crate::error::Cause;
-use crate::gate::retransmit::Retransmit;
+use crate::net::reliable::retransmit::Retransmit;
 
 /// How long unacknowledged packets wait for news before their link counts as broken.
 pub(crate) const PATIENCE_MS: u64 = 5_000;
@@ -50,15 +51,15 @@ pub(crate) struct Reliability {
     /// Why the last one broke.
     pub(crate) cause: Cause,
     /// When the gate was first seen without any link, since anything came over one.
-    pub(super) alone_since: Option<u64>,
+    pub(crate) alone_since: Option<u64>,
     /// A link was made again, the small track goes over one that can break, and nothing has come since.
-    pub(super) unheard: bool,
+    pub(crate) unheard: bool,
     /// Packets that are not acknowledged; made with the first link that can break.
     pub(crate) retransmit: Option<Box<Retransmit>>,
     /// The oldest unacknowledged number at the last news, and when that was.
-    pub(super) news: Option<(u32, u64)>,
+    pub(crate) news: Option<(u32, u64)>,
     /// When the peer is asked next, and how long after that it would be asked again.
-    pub(super) ask: (u64, u64),
+    pub(crate) ask: (u64, u64),
     /// Bytes that were taken and not acknowledged.
     pub(crate) unacknowledged: usize,
     /// Words owed: [`ACK`], [`PROBE`].
@@ -72,7 +73,7 @@ pub(crate) struct Reliability {
 }
 
 impl Reliability {
-    pub(super) fn new() -> Reliability {
+    pub(crate) fn new() -> Reliability {
         Reliability {
             broken: 0,
             cause: Cause::Vanished,
@@ -101,13 +102,13 @@ impl Reliability {
     }
 
     /// The oldest packet without an acknowledgement is this one since `now`: the peer is asked soon.
-    pub(super) fn wait_for_news(&mut self, oldest: u32, now: u64) {
+    pub(crate) fn wait_for_news(&mut self, oldest: u32, now: u64) {
         self.news = Some((oldest, now));
         self.ask = (now + SOON_MS, SOON_MS);
     }
 
     /// Whether the peer is to be asked now; then it is asked again ever later.
-    pub(super) fn asks_at(&mut self, now: u64) -> bool {
+    pub(crate) fn asks_at(&mut self, now: u64) -> bool {
         let (at, pause) = self.ask;
         if now < at {
             return false;
