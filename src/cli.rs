@@ -8,7 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::doctor::probe::{self, Probe};
 use crate::{doctor, knobs, run, topo, trace};
 use mad_bench::across::{keeper, stand_in};
-use mad_bench::{bench, demo, report, sample};
+use mad_bench::command::{self as bench, BenchArgs, work};
+use mad_bench::{demo, report, sample};
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -36,7 +37,7 @@ enum Command {
     /// Start N processes of a program that can reach each other
     Run(run::RunArgs),
     /// Run one of the experiments
-    Bench(Box<bench::BenchArgs>),
+    Bench(Box<BenchArgs>),
     /// Measure how long messages take here, for sessions to choose by
     Sample(sample::SampleArgs),
     /// Show the main result in under a minute
@@ -106,7 +107,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Knobs(args) => knobs::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Probe(probe) => probe::run(&probe),
-        Command::Worker { spec } => bench::worker::run(&spec),
+        Command::Worker { spec } => work::run(&spec),
         Command::StandIn { args } => stand_in::run(args),
         Command::Keeper => keeper::run(),
     };

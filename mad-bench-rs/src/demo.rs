@@ -10,12 +10,15 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::ProgressBar;
 
-use crate::bench::config::Config;
-use crate::bench::drive::Campaign;
-use crate::bench::present::{Noise, figure, machine};
-use crate::bench::results::Results;
-use crate::bench::{Effort, drive, find, key};
-use crate::out::{self, Exit, Outcome, print};
+use crate::config::Config;
+use crate::experiments::find;
+use crate::harness::drive::Campaign;
+use crate::harness::experiment::Effort;
+use crate::harness::present::{Noise, figure, machine};
+use crate::harness::results::Results;
+use crate::harness::{drive, key};
+use crate::out;
+use crate::out::{Exit, Outcome, print};
 
 /// Options of `mad demo`.
 #[derive(Args, Debug)]

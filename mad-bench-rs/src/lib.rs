@@ -5,15 +5,19 @@
 //! |---|---|
 //! | [`report`] | all experiments in one page |
 //! | [`demo`], [`sample`] | the main result in a minute; the networks measured, for sessions to choose by |
-//! | [`bench`] | the experiments and what runs them |
+//! | [`command`] | `mad bench`: its command line, and the run of an experiment |
 //! | [`across`] | workers on other machines |
 //! | [`out`] | what a command prints, and how it ends |
 //! | [`knobs`], [`clock`] | the knobs of all crates; the clock, and what the processor offers |
 
 pub mod across;
-pub mod bench;
+mod campaign;
 pub mod clock;
+pub mod command;
+mod config;
 pub mod demo;
+mod experiments;
+mod harness;
 pub mod knobs;
 pub mod out;
 pub mod report;

@@ -11,12 +11,13 @@ use std::time::Duration;
 use clap::Args;
 use newmad::sampling::{Protocol, Sampling, default_path};
 
-use crate::bench::config::Config;
-use crate::bench::drive::bar;
-use crate::bench::present::machine;
-use crate::bench::results::{Metric, Results};
-use crate::bench::worker::{Record, Spec};
-use crate::out::{self, Exit, Outcome, complain};
+use crate::config::Config;
+use crate::harness::drive::bar;
+use crate::harness::present::machine;
+use crate::harness::results::{Metric, Results};
+use crate::harness::worker::{Record, Spec};
+use crate::out;
+use crate::out::{Exit, Outcome, complain};
 use mad_launch::{Failure, Job, Stream};
 
 const METRIC: Metric = Metric {

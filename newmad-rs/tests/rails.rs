@@ -6,7 +6,7 @@
 
 mod common;
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../mad-bench-rs/src/bench/multirail/network.rs"]
+#[path = "../../mad-bench-rs/src/experiments/multirail/network.rs"]
 mod network;
 
 use std::path::{Path, PathBuf};

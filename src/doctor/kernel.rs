@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::lwp;
 use pioman::FileEngine;
 
-use super::Finding;
+use super::finding::Finding;
 use mad_bench::clock;
 
 fn last_error() -> String {

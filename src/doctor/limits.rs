@@ -4,7 +4,8 @@ use std::fs;
 
 use marcel::topology::{self, Source, Topology};
 
-use super::{Finding, kernel};
+use super::finding::Finding;
+use super::kernel;
 
 fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())

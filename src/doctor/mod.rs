@@ -4,13 +4,13 @@
 //! Checks are functions that give a [`Finding`]; [`probe`] holds those that need a second process, `kernel`
 //! the system calls tried, `limits` what is only read.
 
+mod finding;
 mod kernel;
 mod limits;
 pub(crate) mod probe;
 
 use clap::Args;
-use serde::Serialize;
-
+use finding::{Finding, Status};
 use mad_bench::out::{self, Outcome};
 
 /// Options of `mad doctor`.
@@ -25,50 +25,6 @@ pub(crate) struct DoctorArgs {
     /// One JSON object per check and line
     #[arg(long)]
     json: bool,
-}
-
-/// How a check came out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
-    /// It is there.
-    Ok,
-    /// It is there, with less than could be had.
-    Limited,
-    /// It is not there.
-    Lacking,
-}
-
-/// One line of the report.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
-    check: &'static str,
-    status: Status,
-    found: String,
-    /// What to do about it; what happens without.
-    advice: Option<&'static str>,
-}
-
-impl Finding {
-    pub(crate) fn ok(check: &'static str, found: impl Into<String>) -> Finding {
-        Finding { check, status: Status::Ok, found: found.into(), advice: None }
-    }
-
-    pub(crate) fn limited(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: &'static str,
-    ) -> Finding {
-        Finding { check, status: Status::Limited, found: found.into(), advice: Some(advice) }
-    }
-
-    pub(crate) fn lacking(
-        check: &'static str,
-        found: impl Into<String>,
-        advice: &'static str,
-    ) -> Finding {
-        Finding { check, status: Status::Lacking, found: found.into(), advice: Some(advice) }
-    }
 }
 
 /// Tries everything and prints it.

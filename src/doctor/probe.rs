@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use clap::Subcommand;
 
-use super::Finding;
+use super::finding::Finding;
 use mad_bench::out::{self, Exit, Outcome};
 
 const PATTERN: u64 = 0x6d61_6420_7072_6f62;

@@ -12,7 +12,8 @@ use marcel::trace::Kind;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::message::{self, Arrow, Message, Place};
+use super::arrow::{self, Arrow, Place};
+use super::message::Message;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
@@ -74,7 +75,7 @@ impl<'a> Out<'a> {
 pub(crate) fn json(traces: &[Trace]) -> String {
     let all: Vec<_> = traces.iter().map(|trace| (trace, walk::tracks(trace))).collect();
     let mut out = Out { events: Vec::new(), start: start(traces), pid: 0, tid: 0 };
-    let arrows = message::arrows(all.iter().map(|(_, tracks)| &tracks[..]));
+    let arrows = arrow::arrows(all.iter().map(|(_, tracks)| &tracks[..]));
     let (flows, mut flow) = (flows(&arrows), arrows.len() as u64);
     for (number, (trace, tracks)) in all.iter().enumerate() {
         out.pid = trace.process;

@@ -1,5 +1,6 @@
 //! `mad trace`: makes pictures and tables of what `MARCEL_TRACE` has had recorded.
 
+mod arrow;
 mod chrome;
 mod message;
 mod read;

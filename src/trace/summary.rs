@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use marcel::trace::Kind;
 
-use super::message;
+use super::arrow;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 use mad_bench::out;
@@ -97,7 +97,7 @@ pub(crate) fn table(traces: &[Trace]) -> String {
 /// How long messages were under way, of which both ends are known.
 fn messages(tracks: &[Vec<Track>]) -> String {
     let mut pairs: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
-    for arrow in message::arrows(tracks.iter().map(Vec::as_slice)) {
+    for arrow in arrow::arrows(tracks.iter().map(Vec::as_slice)) {
         let (left, at) = arrow.left;
         if let Step::Message { message, .. } = &tracks[at.process][at.track].steps[at.step] {
             pairs.entry(message.ranks).or_default().push(arrow.received.0 - left);

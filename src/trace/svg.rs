@@ -6,7 +6,8 @@
 
 use std::fmt::Write;
 
-use super::message::{self, Arrow, Message};
+use super::arrow::{self, Arrow};
+use super::message::Message;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
@@ -184,7 +185,7 @@ struct Row {
 /// The picture of these processes in that window.
 pub(crate) fn svg(traces: &[Trace], window: Window) -> String {
     let all: Vec<_> = traces.iter().map(walk::tracks).collect();
-    let mut arrows = message::arrows(all.iter().map(Vec::as_slice));
+    let mut arrows = arrow::arrows(all.iter().map(Vec::as_slice));
     arrows.retain(|arrow| window.has(arrow.left.0) && window.has(arrow.received.0));
     let near = (window.to.saturating_sub(window.from) as f64 * 0.5 / (WIDTH - LEFT)) as i64;
     let (mut rows, mut titles, mut y) = (Vec::new(), Vec::new(), TOP);
@@ -312,7 +313,7 @@ fn draw_arrow(
     message: &Message,
     named: bool,
 ) {
-    let row = |place: message::Place| {
+    let row = |place: arrow::Place| {
         rows.iter().find(|row| (row.process, row.track) == (place.process, place.track))
     };
     let (Some(from), Some(to)) = (row(arrow.left.1), row(arrow.received.1)) else { return };

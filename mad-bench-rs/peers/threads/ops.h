@@ -1,4 +1,4 @@
-/* The programs of `mad bench threads` for libraries in C and C++: step by step those of src/bench/threads/ops.rs.
+/* The programs of `mad bench threads` for libraries in C and C++: step by step those of src/experiments/threads/ops.rs.
  *
  * A program is one file that includes this one after it has defined, over its library:
  *   thread_t, start_thread(thread_t *, body_t, void *), join_thread(thread_t *), yield_thread()

@@ -22,10 +22,12 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::card::{self, random};
-use super::greeting::{KEY, Purpose};
-use super::guest::{Guest, Step};
-use super::link::{self, GREETING};
+use crate::across::card;
+use crate::across::card::random;
+use crate::across::greeting::{KEY, Purpose};
+use crate::across::guest::{Guest, Step};
+use crate::across::link;
+use crate::across::link::GREETING;
 use crate::out::{Exit, INTERRUPTED, Outcome, complain};
 use mad_launch::signals::STOP;
 use mad_launch::{Signals, die_with, wait};

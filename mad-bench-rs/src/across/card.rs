@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::greeting::KEY;
+use crate::across::greeting::KEY;
 
 /// Where a process is and how its agent is reached.
 #[derive(Clone, Serialize, Deserialize)]

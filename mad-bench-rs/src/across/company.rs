@@ -7,13 +7,13 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::TcpStream;
 
-use super::agent::OVER;
-use super::card::{Agent, Card};
-use super::greeting::Purpose;
-use super::keeper::Errand;
-use super::link::call;
-use super::stand_in::{Absentee, VARIABLE};
-use crate::bench::config::Config;
+use crate::across::agent::OVER;
+use crate::across::card::{Agent, Card};
+use crate::across::greeting::Purpose;
+use crate::across::keeper::Errand;
+use crate::across::link::call;
+use crate::across::stand_in::{Absentee, VARIABLE};
+use crate::config::Config;
 use mad_launch::{Place, StandIn};
 
 /// The ranks that a process manager has started.

@@ -5,8 +5,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
-use super::card::random;
-use super::greeting::{self, ADMITTED, CHALLENGE, HELLO, KEY, PROOF, Purpose};
+use crate::across::card::random;
+use crate::across::greeting;
+use crate::across::greeting::{ADMITTED, CHALLENGE, HELLO, KEY, PROOF, Purpose};
 
 enum Stage {
     /// Its hello is awaited.

@@ -17,8 +17,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use super::frame::Frame;
-use super::link::Link;
+use crate::across::frame::Frame;
+use crate::across::link::Link;
 use crate::knobs;
 use crate::out::{Exit, Outcome};
 use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Signals, Start, Stream};

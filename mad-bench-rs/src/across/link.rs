@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use socket2::{SockRef, TcpKeepalive};
 
-use super::card::{Agent, random};
-use super::frame::{Frame, Frames};
-use super::greeting::{self, CHALLENGE, Purpose};
+use crate::across::card::{Agent, random};
+use crate::across::frame::{Frame, Frames};
+use crate::across::greeting;
+use crate::across::greeting::{CHALLENGE, Purpose};
 
 /// How long a connection and its greeting may take.
 pub(super) const GREETING: Duration = Duration::from_secs(10);

@@ -10,11 +10,11 @@ use std::os::unix::net::UnixStream;
 
 use serde::{Deserialize, Serialize};
 
-use super::card::Agent;
-use super::frame::Frame;
-use super::greeting::Purpose;
-use super::keeper::Errand;
-use super::link::{Link, call};
+use crate::across::card::Agent;
+use crate::across::frame::Frame;
+use crate::across::greeting::Purpose;
+use crate::across::keeper::Errand;
+use crate::across::link::{Link, call};
 use crate::out::{Exit, Outcome, complain};
 use mad_launch::signals::{HAND_ON, STOP, name};
 use mad_launch::{End, Signals, wait};

@@ -1,8 +1,8 @@
 //! Sentences that compare with MPI libraries, made from the figures: also when we lose.
 
-use super::data::{Line, find, values};
-use super::saying::{Saying, good, judged, weighed};
-use crate::bench::present::figure;
+use crate::harness::present::figure;
+use crate::report::data::{Line, find, values};
+use crate::report::saying::{Saying, good, judged, weighed};
 
 /// Ours.
 const OURS: [&str; 3] = ["newmad", "bare", "madmpi"];
@@ -183,7 +183,7 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
     for driver in values(lines, "driver") {
         let here = by_library(lines, "cpu_time", &[("driver", &driver)]);
         let Some((_, ours)) = here.iter().find(|(name, _)| name == "newmad") else { continue };
-        let seconds = ours.config.number("seconds").max(1) as f64;
+        let seconds = ours.config.number_of("seconds").unwrap_or(1).max(1) as f64;
         let words: Vec<String> = here
             .iter()
             .map(|(name, line)| format!("{name} {} ms", figure(line.median / 1000.0)))
@@ -202,9 +202,9 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
-    use super::super::saying::Verdict;
     use super::*;
+    use crate::report::data::tests::line;
+    use crate::report::saying::Verdict;
 
     /// A line of each of newmad and an MPI library.
     fn pair(metric: &str, keys: &[(&str, &str)], ours: f64, theirs: f64) -> Vec<Line> {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::data::{Line, read};
-use crate::bench;
-use crate::bench::present::figure;
+use crate::harness::present::figure;
 use crate::out;
+use crate::report::data::{Line, read};
 
 /// Compares a run with an earlier one.
 ///
@@ -46,7 +45,7 @@ fn described(line: &Line, before: &Line) -> String {
     let keys: Vec<String> = line
         .config
         .iter()
-        .map(|(key, value)| format!("{key} {}", bench::config::shown(value)))
+        .map(|(key, value)| format!("{key} {}", crate::config::shown(value)))
         .collect();
     let [now, then] = [line, before].map(|line| {
         let (low, high) = line.interval();
@@ -142,8 +141,8 @@ fn more_is_better(unit: &str, metric: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
     use super::*;
+    use crate::report::data::tests::line;
 
     #[test]
     fn a_regression_is_told_from_noise() {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::config::{Config, shown};
+use crate::config::{Config, shown};
+use crate::harness::results::Measured;
 
 /// One line: a metric of a point.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -43,6 +44,12 @@ impl Line {
     pub(crate) fn is(&self, metric: &str, keys: &[(&str, &str)]) -> bool {
         self.metric == metric && keys.iter().all(|(key, value)| self.key(key) == *value)
     }
+}
+
+/// What was measured, as such lines.
+pub(crate) fn lines(measured: &[Measured]) -> Vec<Line> {
+    let line = |line: &Measured| serde_json::to_value(line).and_then(serde_json::from_value).ok();
+    measured.iter().filter_map(line).collect()
 }
 
 /// Reads a file of such lines.

@@ -3,13 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::Done;
-use super::data::Line;
-use super::plot::Middle;
-use super::saying::Verdict;
-use super::sections::Picture;
-use super::series::{groups, label};
-use crate::bench::present::figure;
+use crate::harness::present::figure;
+use crate::report::data::Line;
+use crate::report::plot::Middle;
+use crate::report::saying::Verdict;
+use crate::report::sections::{Done, Picture};
+use crate::report::series::{groups, label};
 
 /// The whole page; `conditions` says where and how the figures were measured.
 pub(super) fn page(done: &[Done], conditions: &str) -> String {
@@ -141,8 +140,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
     use super::*;
+    use crate::report::data::tests::line;
 
     #[test]
     fn a_curve_is_a_row_and_a_missing_point_an_empty_cell() {

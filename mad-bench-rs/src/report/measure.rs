@@ -4,19 +4,30 @@
 //! a minute is in one round of each experiment, and its interval shows it. (One experiment after the other, each with all its
 //! rounds in a row, had narrow intervals: of the next run's medians 29 in 100 lay outside, on a busy machine; now 14, and 6 on a quiet one.)
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::data::Line;
-use super::sections::{SECTIONS, Section};
-use super::{Done, ReportArgs};
-use crate::bench::{self, Effort, Ready, drive};
+use crate::report::data::{Line, lines};
+use crate::report::sections::{Done, SECTIONS, Section};
+
+use crate::campaign::{Ready, ready_for_report};
+use crate::harness::drive::{self, Campaign};
+use crate::harness::experiment::Effort;
 use crate::out::{Exit, INTERRUPTED, complain};
 
 /// Most time for one job: an experiment that hangs costs the report this much.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// The same for an MPI library, beyond ten times what newmad took.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How a report is measured.
+pub(super) struct Plan {
+    pub(super) rounds: u64,
+    /// Where MPI libraries that came as wheels are.
+    pub(super) peers_dir: Option<PathBuf>,
+    /// Where the lines go.
+    pub(super) lines: PathBuf,
+}
 
 /// A section under way.
 struct Part {
@@ -26,15 +37,15 @@ struct Part {
 }
 
 impl Part {
-    fn new(section: &'static Section, args: &ReportArgs) -> Result<Part, Exit> {
+    fn new(section: &'static Section, plan: &Plan) -> Result<Part, Exit> {
         let effort = Effort {
             iters: section.iters,
-            rounds: args.rounds,
+            rounds: plan.rounds,
             timeout: TIMEOUT,
             patience: PATIENCE,
-            peers_dir: args.peers_dir.clone(),
+            peers_dir: plan.peers_dir.clone(),
         };
-        let ready = match bench::ready_for_report(section.bench, section.given, effort) {
+        let ready = match ready_for_report(section.bench, section.given, effort) {
             Ok(ready) => Ok(ready),
             Err(Exit::Failed(why) | Exit::Usage(why)) => Err(why),
             Err(Exit::Code(code)) => Err(format!("it ended with status {code}")),
@@ -50,7 +61,7 @@ impl Part {
 
     fn done(&self, rounds: u64) -> Done {
         let (lines, failed) = match &self.ready {
-            Ok(ready) => bench::lines_of(&ready.campaign),
+            Ok(ready) => lines_of(&ready.campaign),
             Err(why) => (Vec::new(), Some(Exit::Failed(why.clone()))),
         };
         let failed = failed.map(|exit| match exit {
@@ -70,12 +81,12 @@ impl Part {
 /// # Errors
 /// When the file cannot be written.
 pub(super) fn measure(
-    args: &ReportArgs,
+    plan: &Plan,
     wanted: impl Fn(&&Section) -> bool,
 ) -> Result<(Vec<Done>, bool), Exit> {
-    let path = args.output.with_extension("jsonl");
-    write(&path, &[])?;
-    let part = |section| Part::new(section, args);
+    let path = &plan.lines;
+    write(path, &[])?;
+    let part = |section| Part::new(section, plan);
     let mut parts: Vec<Part> =
         SECTIONS.iter().filter(wanted).map(part).collect::<Result<_, Exit>>()?;
     let steps = parts.iter().filter_map(|part| Some(part.ready.as_ref().ok()?.campaign.steps()));
@@ -84,13 +95,13 @@ pub(super) fn measure(
     let signals = drive::catch()?;
     let begun = Instant::now();
     let mut interrupted = false;
-    for round in 0..args.rounds as usize {
+    for round in 0..plan.rounds as usize {
         if bar.is_hidden() {
             let minutes = begun.elapsed().as_secs_f64() / 60.0;
             complain(&format!(
                 "mad report: round {} of {}, {minutes:.1} min",
                 round + 1,
-                args.rounds
+                plan.rounds
             ));
         }
         for part in &mut parts {
@@ -102,14 +113,20 @@ pub(super) fn measure(
                 break;
             }
         }
-        let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(args.rounds).lines).collect();
-        write(&path, &lines)?;
+        let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(plan.rounds).lines).collect();
+        write(path, &lines)?;
         if interrupted {
             break;
         }
     }
     bar.finish_and_clear();
-    Ok((parts.iter().map(|part| part.done(args.rounds)).collect(), interrupted))
+    Ok((parts.iter().map(|part| part.done(plan.rounds)).collect(), interrupted))
+}
+
+/// The lines of what was measured until now, and why that is not all.
+fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
+    let (bench, results) = (campaign.bench(), campaign.results());
+    (lines(&results.measured(bench.name, bench.metrics)), results.stopped)
 }
 
 /// Writes the lines, so that a reader never sees half of them.

@@ -24,14 +24,15 @@ use std::time::Instant;
 use clap::Args;
 
 pub(crate) use compare::compare;
-pub(crate) use data::{Line, read};
+pub(crate) use data::{Line, lines, read};
 
 use crate::across;
-use crate::bench;
-use crate::bench::config::Config;
-use crate::bench::present::{Noise, machine};
+use crate::config::Config;
+use crate::experiments::find;
+use crate::harness::present::{Noise, machine};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
-use sections::{SECTIONS, Section};
+use measure::Plan;
+use sections::{Done, SECTIONS, Section};
 
 /// Options of `mad report`.
 #[derive(Args, Debug)]
@@ -67,19 +68,9 @@ pub struct ReportArgs {
     compare: Option<PathBuf>,
 }
 
-/// What became of a section.
-struct Done {
-    section: &'static Section,
-    lines: Vec<Line>,
-    /// How it was run; absent when the lines came from a file.
-    command: Option<String>,
-    /// Why there is nothing.
-    failed: Option<String>,
-}
-
 /// Measures, or reads, and writes the page.
 pub fn run(args: &ReportArgs) -> Outcome {
-    if let Some(name) = args.only.iter().find(|name| bench::find(name).is_none()) {
+    if let Some(name) = args.only.iter().find(|name| find(name).is_none()) {
         let known: Vec<&str> = SECTIONS.iter().map(|section| section.bench).collect();
         return Err(Exit::Usage(format!(
             "there is no experiment '{name}': there are {}",
@@ -96,7 +87,12 @@ pub fn run(args: &ReportArgs) -> Outcome {
     let (done, conditions) = if args.from.is_empty() {
         across::refuse("mad report")?;
         let noise = Noise::start("");
-        let (done, ended_early) = measure::measure(args, wanted)?;
+        let plan = Plan {
+            rounds: args.rounds,
+            peers_dir: args.peers_dir.clone(),
+            lines: args.output.with_extension("jsonl"),
+        };
+        let (done, ended_early) = measure::measure(&plan, wanted)?;
         interrupted = ended_early;
         let words = format!(
             "{}; {}. Measured in {:.0} minutes.",
@@ -152,7 +148,7 @@ fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Done>
 fn has(section: &Section, config: &Config) -> bool {
     section.given.iter().all(|(key, values)| {
         let Some(value) = config.get(&key.replace('-', "_")) else { return true };
-        let value = bench::config::shown(value);
+        let value = crate::config::shown(value);
         values.contains('x')
             || values.split(',').any(|one| one == value)
             || ["0", "none"].contains(&&*value)
@@ -161,15 +157,15 @@ fn has(section: &Section, config: &Config) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::data::tests::line;
-    use super::sections::Picture;
     use super::*;
+    use crate::report::data::tests::line;
+    use crate::report::sections::Picture;
 
     #[test]
     fn every_section_has_its_bench_and_its_grid() {
         for section in SECTIONS {
-            let bench = bench::find(section.bench).expect(section.bench);
-            bench::key::grid(bench.name, bench.keys, section.given)
+            let bench = find(section.bench).expect(section.bench);
+            crate::harness::key::grid(bench.name, bench.keys, section.given)
                 .unwrap_or_else(|why| panic!("{}: {why}", section.title));
             for picture in section.pictures {
                 let (Picture::Curves { metric, .. }

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::Done;
-use super::data::Line;
-use super::html::{self, escape};
-use super::plot::{self, Middle, Series};
-use super::saying::Verdict;
-use super::sections::Picture;
-use super::series::{groups, label};
-use crate::bench;
-use crate::bench::present::figure;
+use crate::experiments::find;
+use crate::harness::present::figure;
+use crate::report::data::Line;
+use crate::report::html;
+use crate::report::html::escape;
+use crate::report::plot;
+use crate::report::plot::{Middle, Series};
+use crate::report::saying::Verdict;
+use crate::report::sections::{Done, Picture};
+use crate::report::series::{groups, label};
 
 /// The whole of it; `conditions`: where and how it was measured.
 pub(super) fn page(done: &[Done], conditions: &str) -> String {
@@ -37,7 +38,7 @@ pub(super) fn page(done: &[Done], conditions: &str) -> String {
 
 fn section(index: usize, done: &Done) -> String {
     let Done { section, lines, command, failed } = done;
-    let source = bench::find(section.bench).map_or("", |bench| bench.source);
+    let source = find(section.bench).map_or("", |bench| bench.source);
     let mut out = format!(
         "<section id='e{index}'><h2>{}</h2><p>{}</p><p class='dim'>Source: {}. {}</p>",
         escape(section.title),
@@ -89,7 +90,8 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
                 let mut series: Vec<Series<'_>> = Vec::new();
                 for &line in &group {
                     let name = label(line, &group, &without);
-                    let point = (line.config.number(x) as f64, line);
+                    let Some(place) = line.config.number_of(x) else { continue };
+                    let point = (place as f64, line);
                     match series.iter_mut().find(|series| series.name == name) {
                         Some(series) => series.points.push(point),
                         None => series.push(Series {
@@ -112,7 +114,7 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
             Picture::Heat { x, y, .. } => {
                 let sorted = |key: &str| {
                     let mut all: Vec<u64> =
-                        group.iter().map(|line| line.config.number(key)).collect();
+                        group.iter().filter_map(|line| line.config.number_of(key)).collect();
                     all.sort_unstable();
                     all.dedup();
                     all.iter().map(u64::to_string).collect::<Vec<_>>()

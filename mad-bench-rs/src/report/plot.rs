@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use super::data::Line;
-use super::html::escape;
-use crate::bench::present::figure;
+use crate::harness::present::figure;
+use crate::report::data::Line;
+use crate::report::html::escape;
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 280.0;
@@ -383,8 +383,8 @@ fn legend(series: &[Series<'_>], styles: &[Style]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
     use super::*;
+    use crate::report::data::tests::line;
     use proptest::prelude::*;
 
     #[test]

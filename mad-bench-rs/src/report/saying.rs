@@ -1,7 +1,7 @@
 //! A sentence on what figures show, and whether what is asked for was reached.
 
-use super::data::Line;
-use crate::bench::present::figure;
+use crate::harness::present::figure;
+use crate::report::data::Line;
 
 /// What a sentence says of what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +72,8 @@ pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bo
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
     use super::*;
+    use crate::report::data::tests::line;
 
     fn verdict(medians: &[f64], asked: impl Fn(f64) -> bool) -> (Verdict, String) {
         // Their intervals are two percent to both sides.

@@ -1,10 +1,10 @@
 //! What a report consists of: the experiments, how each is run for it, what is drawn, and what the sources found.
 
-use super::beside;
-use super::data::Line;
-use super::plot::Middle;
-use super::saying::Saying;
-use super::words;
+use crate::report::beside;
+use crate::report::data::Line;
+use crate::report::plot::Middle;
+use crate::report::saying::Saying;
+use crate::report::words;
 
 /// A picture of a section.
 pub(crate) enum Picture {
@@ -35,6 +35,16 @@ pub(crate) struct Section {
 use Picture::{Bars, Curves, Heat};
 
 const LIBRARIES: &str = "newmad,madmpi,openmpi,mpich";
+
+/// What became of a section.
+pub(super) struct Done {
+    pub(super) section: &'static Section,
+    pub(super) lines: Vec<Line>,
+    /// How it was run; absent when the lines came from a file.
+    pub(super) command: Option<String>,
+    /// Why there is nothing.
+    pub(super) failed: Option<String>,
+}
 
 /// All of them, in the order of the page.
 pub(crate) static SECTIONS: &[Section] = &[

@@ -1,7 +1,7 @@
 //! Lines in groups, and the names of the curves of a group.
 
-use super::data::Line;
-use crate::bench;
+use crate::harness::mpi::is_newmads;
+use crate::report::data::Line;
 
 /// Lines with the metric, in groups that agree in the keys.
 pub(super) fn groups<'a>(
@@ -30,13 +30,13 @@ pub(super) fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
         .filter(|(key, _)| !without.contains(key))
         .filter(|(key, _)| {
             // What MPI libraries do not have tells nothing from them, and nothing about them.
-            let theirs = |line: &Line| bench::is_newmads(key) && line.key(key) == "none";
+            let theirs = |line: &Line| is_newmads(key) && line.key(key) == "none";
             let differs = |other: &&Line| !theirs(other) && other.key(key) != line.key(key);
             !theirs(line) && group.iter().any(differs)
         })
         .map(|(key, value)| match value.is_number() {
             true => format!("{key} {value}"),
-            false => bench::config::shown(value),
+            false => crate::config::shown(value),
         })
         .collect();
     words.join(", ")
@@ -44,8 +44,8 @@ pub(super) fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
     use super::*;
+    use crate::report::data::tests::line;
 
     #[test]
     fn a_curve_is_named_by_its_library_and_by_what_else_differs() {

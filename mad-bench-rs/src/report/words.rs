@@ -1,9 +1,9 @@
 //! Sentences on what the figures show, made from the figures: also when we lose.
 
-use super::beside::beside;
-use super::data::{Line, find, values};
-use super::saying::{Saying, good, judged, weighed};
-use crate::bench::present::figure;
+use crate::harness::present::figure;
+use crate::report::beside::beside;
+use crate::report::data::{Line, find, values};
+use crate::report::saying::{Saying, good, judged, weighed};
 
 /// Where the tables say it all.
 pub(crate) fn nothing(_: &[Line]) -> Vec<Saying> {
@@ -179,7 +179,7 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
         find(lines, "half_round_trip", &keys).map(|line| line.median)
     };
     let mut all = Vec::new();
-    let most = lines.iter().map(|line| line.config.number("threads")).max().unwrap_or(0);
+    let most = lines.iter().filter_map(|line| line.config.number_of("threads")).max().unwrap_or(0);
     let most = most.to_string();
     for library in values(lines, "library") {
         let (Some(one), Some(many)) = (at(&library, "1"), at(&library, &most)) else {
@@ -207,7 +207,8 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
 pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
     let mut all = Vec::new();
     let of = |metric: &str, large: bool| -> Vec<&Line> {
-        let is_large = |line: &&Line| line.config.number("size") >= 262_144;
+        let is_large =
+            |line: &&Line| line.config.number_of("size").is_some_and(|size| size >= 262_144);
         lines
             .iter()
             .filter(|line| line.metric == metric)
@@ -251,7 +252,7 @@ pub(crate) fn overhead(lines: &[Line]) -> Vec<Saying> {
 
 pub(crate) fn detect(lines: &[Line]) -> Vec<Saying> {
     let computing =
-        |line: &&Line| line.metric == "detect_ratio" && line.config.number("threads") > 0;
+        |line: &&Line| line.metric == "detect_ratio" && line.config.number_of("threads") > Some(0);
     let ratios: Vec<&Line> = lines.iter().filter(computing).collect();
     let worst = ratios.iter().max_by(|a, b| a.median.total_cmp(&b.median));
     worst.map_or(Vec::new(), |worst| {
@@ -314,9 +315,9 @@ pub(crate) fn green_threads(lines: &[Line]) -> Vec<Saying> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::data::tests::line;
-    use super::super::saying::Verdict;
     use super::*;
+    use crate::report::data::tests::line;
+    use crate::report::saying::Verdict;
 
     fn latencies(ours: f64) -> Vec<Line> {
         [("newmad", ours), ("mpich", 0.3), ("openmpi", 0.4)]

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::frame::MESSAGE_MAX;
+use super::space::{KVS_MAX, VALUE_MAX};
 use super::*;
 
 fn server(size: u32) -> Server {

@@ -7,110 +7,101 @@
 //!   finalize → finalize_ack        abort: the job ends
 //! ```
 
-use super::{Asked, KEY_MAX, Refused, Reply, Server, VALUE_MAX, Version, shorten};
+use super::answer::shorten;
+use super::space::{Asked, KEY_MAX, Refused, Reply, Space, VALUE_MAX, Version};
 
 const NAME_MAX: usize = 256;
 
-impl Server {
-    /// Treats one line, trimmed.
-    pub(super) fn line(
-        &mut self,
-        rank: u32,
-        text: &str,
-        reply: Reply<'_>,
-    ) -> Result<Asked, Refused> {
-        if text.is_empty() {
-            return Ok(Asked::Nothing);
+/// Treats one line, trimmed.
+pub(super) fn line(
+    space: &mut Space,
+    rank: u32,
+    text: &str,
+    reply: Reply<'_>,
+) -> Result<Asked, Refused> {
+    if text.is_empty() {
+        return Ok(Asked::Nothing);
+    }
+    let this = &mut space.ranks[rank as usize];
+    if this.in_mcmd {
+        if text == "endcmd" {
+            this.in_mcmd = false;
+            reply(rank, "cmd=spawn_result rc=-1 msg=spawn_is_not_supported\n".into());
         }
-        let this = &mut self.ranks[rank as usize];
-        if this.in_mcmd {
-            if text == "endcmd" {
-                this.in_mcmd = false;
-                reply(rank, "cmd=spawn_result rc=-1 msg=spawn_is_not_supported\n".into());
-            }
-            return Ok(Asked::Nothing);
+        return Ok(Asked::Nothing);
+    }
+    if text.starts_with("mcmd=") {
+        this.in_mcmd = true;
+        return Ok(Asked::Nothing);
+    }
+    let words = Words(text);
+    let cmd = words.get("cmd").ok_or_else(|| {
+        Refused(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
+    })?;
+    let foreign = words.get("kvsname").is_some_and(|name| name != space.kvsname);
+    match cmd {
+        "init" => {
+            let version = match words.get("pmi_version").unwrap_or("1") {
+                "1" => "pmi_version=1 pmi_subversion=1 rc=0",
+                "2" => {
+                    space.ranks[rank as usize].version = Version::Two;
+                    "pmi_version=2 pmi_subversion=0 rc=0"
+                }
+                _ => "pmi_version=1 pmi_subversion=1 rc=-1",
+            };
+            reply(rank, format!("cmd=response_to_init {version}\n"));
         }
-        if text.starts_with("mcmd=") {
-            this.in_mcmd = true;
-            return Ok(Asked::Nothing);
-        }
-        let words = Words(text);
-        let cmd = words.get("cmd").ok_or_else(|| {
-            Refused(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
-        })?;
-        let foreign = words.get("kvsname").is_some_and(|name| name != self.kvsname);
-        match cmd {
-            "init" => {
-                let version = match words.get("pmi_version").unwrap_or("1") {
-                    "1" => "pmi_version=1 pmi_subversion=1 rc=0",
-                    "2" => {
-                        self.ranks[rank as usize].version = Version::Two;
-                        "pmi_version=2 pmi_subversion=0 rc=0"
-                    }
-                    _ => "pmi_version=1 pmi_subversion=1 rc=-1",
-                };
-                reply(rank, format!("cmd=response_to_init {version}\n"));
-            }
-            "get_maxes" => reply(
-                rank,
-                format!(
-                    "cmd=maxes kvsname_max={NAME_MAX} keylen_max={KEY_MAX} vallen_max={VALUE_MAX} rc=0\n"
-                ),
+        "get_maxes" => reply(
+            rank,
+            format!(
+                "cmd=maxes kvsname_max={NAME_MAX} keylen_max={KEY_MAX} vallen_max={VALUE_MAX} rc=0\n"
             ),
-            "get_my_kvsname" => {
-                reply(rank, format!("cmd=my_kvsname kvsname={} rc=0\n", self.kvsname));
-            }
-            "get_appnum" => reply(rank, "cmd=appnum appnum=0 rc=0\n".into()),
-            "get_universe_size" => {
-                reply(rank, format!("cmd=universe_size size={} rc=0\n", self.ranks.len()));
-            }
-            "put" => {
-                let put = match foreign {
-                    true => Err("unknown_kvsname"),
-                    false => self.put(words.get("key"), words.get("value")),
-                };
-                let result = match put {
-                    Ok(()) => "rc=0 msg=success".into(),
-                    Err(why) => format!("rc=-1 msg={why}"),
-                };
-                reply(rank, format!("cmd=put_result {result}\n"));
-            }
-            "get" => {
-                let result = match self.get(words.get("key")) {
-                    _ if foreign => "rc=-1 msg=unknown_kvsname value=unknown".into(),
-                    Some(value) => format!("rc=0 msg=success value={value}"),
-                    None => "rc=-1 msg=key_not_found value=unknown".into(),
-                };
-                reply(rank, format!("cmd=get_result {result}\n"));
-            }
-            "barrier_in" => self.enter_barrier(rank, reply),
-            "finalize" => {
-                reply(rank, "cmd=finalize_ack rc=0\n".into());
-                self.left(rank, format!("rank {rank} finalized"), reply);
-            }
-            "abort" => {
-                let code = words.get("exitcode").and_then(|code| code.parse().ok());
-                let message = text.split_once("message=").map_or("", |(_, rest)| rest);
-                return Ok(Asked::Abort {
-                    code: code.filter(|&code| code != 0).unwrap_or(1),
-                    message: message.into(),
-                });
-            }
-            unknown => {
-                // Answered, so that a client that waits does not hang.
-                reply(rank, format!("cmd={unknown}_result rc=-1 msg=unknown_command\n"));
-            }
+        ),
+        "get_my_kvsname" => {
+            reply(rank, format!("cmd=my_kvsname kvsname={} rc=0\n", space.kvsname));
         }
-        Ok(Asked::Nothing)
+        "get_appnum" => reply(rank, "cmd=appnum appnum=0 rc=0\n".into()),
+        "get_universe_size" => {
+            reply(rank, format!("cmd=universe_size size={} rc=0\n", space.ranks.len()));
+        }
+        "put" => {
+            let put = match foreign {
+                true => Err("unknown_kvsname"),
+                false => space.put(words.get("key"), words.get("value")),
+            };
+            let result = match put {
+                Ok(()) => "rc=0 msg=success".into(),
+                Err(why) => format!("rc=-1 msg={why}"),
+            };
+            reply(rank, format!("cmd=put_result {result}\n"));
+        }
+        "get" => {
+            let result = match space.get(words.get("key")) {
+                _ if foreign => "rc=-1 msg=unknown_kvsname value=unknown".into(),
+                Some(value) => format!("rc=0 msg=success value={value}"),
+                None => "rc=-1 msg=key_not_found value=unknown".into(),
+            };
+            reply(rank, format!("cmd=get_result {result}\n"));
+        }
+        "barrier_in" => space.enter_barrier(rank, reply),
+        "finalize" => {
+            reply(rank, "cmd=finalize_ack rc=0\n".into());
+            space.left(rank, format!("rank {rank} finalized"), reply);
+        }
+        "abort" => {
+            let code = words.get("exitcode").and_then(|code| code.parse().ok());
+            let message = text.split_once("message=").map_or("", |(_, rest)| rest);
+            return Ok(Asked::Abort {
+                code: code.filter(|&code| code != 0).unwrap_or(1),
+                message: message.into(),
+            });
+        }
+        unknown => {
+            // Answered, so that a client that waits does not hang.
+            reply(rank, format!("cmd={unknown}_result rc=-1 msg=unknown_command\n"));
+        }
     }
-}
-
-/// The end of a barrier; `why` it can never be complete.
-pub(super) fn barrier_out(why: Option<&str>) -> String {
-    match why {
-        Some(why) => format!("cmd=barrier_out rc=-1 msg={}\n", why.replace(' ', "_")),
-        None => "cmd=barrier_out rc=0\n".into(),
-    }
+    Ok(Asked::Nothing)
 }
 
 /// The `key=value` words of one line.

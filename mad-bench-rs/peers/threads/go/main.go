@@ -1,4 +1,4 @@
-// Goroutines: step by step the programs of src/bench/threads/ops.rs. A thread is joined by a channel of its own, which
+// Goroutines: step by step the programs of src/experiments/threads/ops.rs. A thread is joined by a channel of its own, which
 // is how Go does it; lock and condition are those of package sync.
 //
 // Arguments: operation, workers, samples, threads. Output: a line of JSON per sample.

@@ -1,7 +1,7 @@
-//! `may`: the programs of src/bench/threads/ops.rs over its coroutines.
+//! `may`: the programs of src/experiments/threads/ops.rs over its coroutines.
 
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../../../../src/bench/threads/ops.rs"]
+#[path = "../../../../../src/experiments/threads/ops.rs"]
 mod ops;
 
 use std::sync::PoisonError;

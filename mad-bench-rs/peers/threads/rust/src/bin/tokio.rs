@@ -1,4 +1,4 @@
-//! tokio's tasks: step by step the programs of src/bench/threads/ops.rs, which cannot be shared, since what waits here
+//! tokio's tasks: step by step the programs of src/experiments/threads/ops.rs, which cannot be shared, since what waits here
 //! is a future. It has no condition variable; `Notify` is what its documentation names for the purpose.
 //!
 //! One worker is its current-thread scheduler, several are the multi-thread one.

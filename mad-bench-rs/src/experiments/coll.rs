@@ -1,0 +1,308 @@
+//! Collectives: how long they take by operation, size, members and algorithm; and what they cost a member that computes
+//! meanwhile.
+//!
+//! Eight processes are started, each on a core of its own as long as there are as many; the first `members` of them make a
+//! group, the others wait. A sample is the time from the call to the return at the member that took longest, after a
+//! barrier of the group.
+//!
+//! With `compute_us` every member starts the non-blocking operation, computes for so long without a call, and waits. If the
+//! collective goes on meanwhile `total_time` is the longer of the two and `overlap_ratio` =
+//! 1 - (total_time - compute_time) / op_time is 1, where op_time is the median without computation in the same round.
+
+use newmad::Session;
+use newmad::coll::{Group, Op};
+
+use crate::clock::now_ns;
+use crate::config::Config;
+use crate::experiments::spin::{Speed, compute};
+use crate::harness::experiment::Bench;
+use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::results::{Metric, Results};
+use crate::harness::stats::median;
+use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "coll",
+    about: "collectives by operation, size, members and algorithm; and while all members compute",
+    source: "Didelot 2014, 4.4: rounds that nobody sends while the victim computes",
+    keys: &[
+        DRIVER_SHM,
+        MODE,
+        POLICY,
+        PROGRESSION,
+        OP,
+        ALGORITHM,
+        MEMBERS,
+        Key { default: "8,1024,65536,1048576", ..SIZE },
+        COMPUTE,
+    ],
+    metrics: &METRICS,
+    ranks: RANKS as u32,
+    iters: 100,
+    rounds: 3,
+    points,
+    work,
+    derive: Some(derive),
+    apart: None,
+    staged: None,
+    summary: None,
+    mpi: None,
+};
+
+const RANKS: u64 = 8;
+const DRIVER_SHM: Key = Key { default: "shm", ..DRIVER };
+const OP: Key = Key {
+    name: "op",
+    takes: Takes::Words(&[
+        "barrier",
+        "bcast",
+        "reduce",
+        "allreduce",
+        "gather",
+        "scatter",
+        "allgather",
+        "alltoall",
+        "reduce_scatter",
+        "scan",
+    ]),
+    default: "barrier,bcast,allreduce,allgather,alltoall",
+    help: "what the members do",
+};
+const ALGORITHM: Key = Key {
+    name: "algorithm",
+    takes: Takes::Words(&[
+        AUTO,
+        "binomial",
+        "chain",
+        "scatter_allgather",
+        "scatter_gather",
+        "doubling",
+        "ring",
+        "halving",
+        "reduce_bcast",
+        "linear",
+        "bruck",
+        "pairwise",
+    ]),
+    default: AUTO,
+    help: "how; those that an operation does not have are left out for it",
+};
+const MEMBERS: Key = Key {
+    name: "members",
+    takes: Takes::Int(1, RANKS),
+    default: "2,4",
+    help: "processes of the group",
+};
+const COMPUTE: Key = Key {
+    name: "compute_us",
+    takes: Takes::Int(0, 10_000_000),
+    default: "0",
+    help: "computation of every member meanwhile; 0, the reference, is always measured too",
+};
+const METRICS: [Metric; 4] = [
+    Metric {
+        name: "op_time",
+        unit: "ns",
+        help: "from the call to the return, at the slowest member",
+    },
+    Metric { name: "total_time", unit: "us", help: "starting, computing and waiting" },
+    Metric { name: "compute_time", unit: "us", help: "the computation as it took" },
+    Metric {
+        name: "overlap_ratio",
+        unit: "ratio",
+        help: "1 - (total_time - compute_time) / op_time",
+    },
+];
+/// Points take turns so often.
+const BLOCKS: u64 = 5;
+
+/// Whether the operation has that algorithm.
+fn has(operation: &str, algorithm: &str) -> bool {
+    let operation = if operation == "scatter" { "gather" } else { operation };
+    let mut all = newmad::coll::algorithms();
+    algorithm == AUTO
+        || all.any(|(name, algorithms)| name == operation && algorithms.contains(&algorithm))
+}
+
+fn points(grid: Vec<Config>) -> Vec<Config> {
+    let mut points: Vec<Config> = Vec::new();
+    for point in grid {
+        if !has(point.text("op"), point.text("algorithm")) {
+            continue;
+        }
+        let point = if point.text("op") == "barrier" { point.with("size", 1) } else { point };
+        for point in [point.with("compute_us", 0), point] {
+            if !points.contains(&point) {
+                points.push(point);
+            }
+        }
+    }
+    points
+}
+
+fn work(spec: &Spec) -> Worked {
+    with_session(|session, emit| measure(session, emit, spec))
+}
+
+/// One operation of a group, with the memory that it needs.
+struct Operation<'a> {
+    group: &'a Group,
+    name: &'a str,
+    size: usize,
+    op: Op<u8>,
+}
+
+impl Operation<'_> {
+    /// One time, with a computation of so many steps meanwhile: how long all of it took, and the computation.
+    fn once(&self, steps: u64) -> Result<(u64, u64), newmad::Error> {
+        let Operation { group, name, size, op } = self;
+        let (root, members) = (0, group.size() as usize);
+        let one = vec![1u8; *size];
+        let all =
+            vec![1u8; if matches!(*name, "scatter" | "alltoall") { size * members } else { 0 }];
+        group.barrier().wait()?;
+        let start = now_ns();
+        if *name == "barrier" {
+            let pending = group.barrier().start()?;
+            let computed = computed(steps);
+            pending.wait()?;
+            return Ok((now_ns() - start, computed));
+        }
+        let room = |parts: usize| vec![0; size * parts];
+        let at_root = if group.rank() == root { members } else { 0 };
+        let pending = match *name {
+            "bcast" => group.bcast(root, one).start()?,
+            "reduce" => group.reduce(root, one, op).start()?,
+            "allreduce" => group.allreduce(one, op).start()?,
+            "gather" => group.gather(root, one, room(at_root)).start()?,
+            "scatter" => group.scatter(root, all, room(1)).start()?,
+            "allgather" => group.allgather(one, room(members)).start()?,
+            "alltoall" => group.alltoall(all, room(members)).start()?,
+            "reduce_scatter" => group.reduce_scatter(one, vec![0; size / members], op).start()?,
+            _ => group.scan(one, op).start()?,
+        };
+        let computed = computed(steps);
+        pending.wait()?;
+        Ok((now_ns() - start, computed))
+    }
+
+    /// So many times; what it took at the slowest member each time.
+    fn times(&self, count: u64, steps: u64) -> Result<Vec<[u64; 2]>, newmad::Error> {
+        let mut times = Vec::with_capacity(count as usize);
+        for turn in 0..count + 2 {
+            let (total, computed) = self.once(steps)?;
+            if turn >= 2 {
+                times.push([total, computed]);
+            }
+        }
+        // The one with the longest wait.
+        let slower = |a: [u64; 2], b: [u64; 2]| if a[0] - a[1] >= b[0] - b[1] { a } else { b };
+        self.group.allreduce(&mut times, &Op::ordered(slower)).wait()?;
+        Ok(times)
+    }
+}
+
+fn computed(steps: u64) -> u64 {
+    if steps == 0 {
+        return 0;
+    }
+    let start = now_ns();
+    compute(steps);
+    now_ns() - start
+}
+
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    own_core();
+    let speed = Speed::calibrate();
+    let blocks = BLOCKS.min(spec.iters);
+    let count = spec.points.len() as u64;
+    let mut samples = vec![Vec::new(); spec.points.len()];
+    for block in 0..blocks {
+        for (at, (_, config)) in spec.points.iter().enumerate() {
+            session.barrier().map_err(text)?;
+            let members: Vec<u32> = (0..config.number("members") as u32).collect();
+            let size = config.number("size");
+            let all = (spec.iters * 65536 / size.max(65536)).max(5).min(spec.iters);
+            let times = all * (block + 1) / blocks - all * block / blocks;
+            if members.contains(&session.rank()) {
+                let group = session.group(&members).map_err(text)?;
+                let (name, algorithm) = (config.text("op"), config.text("algorithm"));
+                let of = if name == "scatter" { "gather" } else { name };
+                if algorithm != AUTO {
+                    group.set_algorithm(of, algorithm).map_err(text)?;
+                }
+                let steps = speed.steps(config.number("compute_us"));
+                let operation =
+                    Operation { group: &group, name, size: size as usize, op: Op::max() };
+                samples[at].extend(operation.times(times, steps).map_err(text)?);
+            }
+            emit.progress(block * count + at as u64, blocks * count)?;
+        }
+    }
+    for ((number, config), samples) in spec.points.iter().zip(&samples) {
+        let of = |index: usize, unit: f64| -> Vec<f64> {
+            samples.iter().map(|times| times[index] as f64 / unit).collect()
+        };
+        if config.number("compute_us") == 0 {
+            emit.samples(*number, "op_time", &of(0, 1.0))?;
+        } else {
+            emit.samples(*number, "total_time", &of(0, 1000.0))?;
+            emit.samples(*number, "compute_time", &of(1, 1000.0))?;
+        }
+    }
+    Ok(())
+}
+
+fn derive(results: &mut Results) {
+    for index in 0..results.points.len() {
+        let point = results.points[index].clone();
+        if point.number("compute_us") == 0 {
+            continue;
+        }
+        let Some(reference) = results.find(&point.with("compute_us", 0)) else { continue };
+        for round in 0..results.rounds {
+            let Some(op) = median(results.round(reference, "op_time", round)) else { continue };
+            let total = results.round(index, "total_time", round).to_vec();
+            let computed = results.round(index, "compute_time", round).to_vec();
+            let ratios: Vec<f64> =
+                total.iter().zip(&computed).map(|(t, c)| 1.0 - (t - c) * 1000.0 / op).collect();
+            results.add(index, "overlap_ratio", round, &ratios);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_measured_with_the_algorithms_that_it_has() {
+        let chosen = [
+            ("op", "barrier,allreduce,scatter"),
+            ("algorithm", "auto,ring,binomial"),
+            ("size", "8,64"),
+            ("members", "2"),
+            ("compute-us", "100"),
+        ];
+        let grid = crate::harness::key::grid("coll", BENCH.keys, &chosen).unwrap();
+        let points = points(grid);
+        let shown = |operation: &str| -> Vec<(String, u64, u64)> {
+            let of = points.iter().filter(|point| point.text("op") == operation);
+            of.map(|p| (p.text("algorithm").into(), p.number("size"), p.number("compute_us")))
+                .collect()
+        };
+        let each = |algorithm: &str, size: u64| {
+            [(algorithm.to_owned(), size, 0), (algorithm.to_owned(), size, 100)]
+        };
+        assert_eq!(shown("barrier"), each(AUTO, 1));
+        let with = |second: &str| {
+            [(AUTO, 8), (AUTO, 64), (second, 8), (second, 64)]
+                .into_iter()
+                .flat_map(|(algorithm, size)| each(algorithm, size))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown("allreduce"), with("ring"));
+        assert_eq!(shown("scatter"), with("binomial"));
+    }
+}

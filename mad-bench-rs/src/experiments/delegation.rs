@@ -1,0 +1,214 @@
+//! What it costs that somebody else looks for a thread's message.
+//!
+//! Source: thesis 2009, 7.2.1.2, figures 7.5 and 7.7 (the library polls: 2.30 µs over InfiniBand; PIOMan does: 2.47). A
+//! ping-pong between two green threads on compute virtual processors, which receive by `irecv` and then learn of the
+//! message in one of these ways, block by block in turns, in one pair of processes:
+//! - `method` caller: the thread itself looks, again and again (`test`);
+//! - wait: the thread waits, and the I/O manager has it poll first, then sleep;
+//! - idle: the thread is parked at once, and whoever finds the message wakes it: an idle virtual processor, its own or
+//!   another, or whom the policy has chosen instead;
+//! - task: the same, but a light task of its own looks for the message.
+//!
+//! `added_time` is what a way adds to `caller`.
+
+use std::ffi::OsString;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use newmad::{RecvRequest, Session};
+use pioman::{Progress, TaskBuilder};
+
+use crate::clock::now_ns;
+use crate::config::Config;
+use crate::experiments::latency::HALF_ROUND_TRIP;
+use crate::harness::experiment::{Bench, Stage};
+use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
+use crate::harness::results::{ADDED_TIME, Metric};
+use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "delegation",
+    about: "what it adds to a small message that others look for it: an idle core, a light task",
+    source: "thesis 2009, 7.2.1.2, figures 7.5 and 7.7",
+    keys: &[
+        DRIVER,
+        Key { takes: Takes::Words(&["mono", "smp"]), ..MODE },
+        POLICY,
+        METHOD,
+        Key { default: "4", ..SIZE },
+    ],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 5000,
+    rounds: 5,
+    points: |grid| grid,
+    work,
+    derive: Some(|results| results.added("half_round_trip", "method", "caller")),
+    apart: None,
+    staged: Some(Stage::Variables(without_warnings)),
+    summary: None,
+    mpi: None,
+};
+
+const METHOD: Key = Key {
+    name: "method",
+    takes: Takes::Words(&["caller", "wait", "idle", "task"]),
+    default: "caller,wait,idle,task",
+    help: "who looks: the thread by itself, the thread in the manager's wait, idle virtual processors, a light task",
+};
+const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];
+
+const DATA: u64 = 1;
+const BLOCKS: u64 = 10;
+
+/// Light tasks that took long are named on standard error: on a busy machine all those that lost their core meanwhile.
+fn without_warnings() -> Vec<(OsString, OsString)> {
+    let knob = "PIOM_LONG_CALLBACK_USEC";
+    match std::env::var_os(knob) {
+        Some(_) => Vec::new(),
+        None => vec![(knob.into(), "0".into())],
+    }
+}
+
+fn work(spec: &Spec) -> Worked {
+    let spec = spec.clone();
+    with_session(|session, emit| {
+        let own = session.clone();
+        let player = marcel::spawn(move || measure(&own, &spec));
+        let found = player.join().map_err(|_| "a thread panicked".to_owned())??;
+        found
+            .iter()
+            .try_for_each(|(number, samples)| emit.samples(*number, HALF_ROUND_TRIP.name, samples))
+    })
+}
+
+fn measure(session: &Session, spec: &Spec) -> Result<Vec<(usize, Vec<f64>)>, String> {
+    let emit = Emit::of(session.rank());
+    let mut found: Vec<(usize, Vec<f64>)> =
+        spec.points.iter().map(|(number, _)| (*number, Vec::new())).collect();
+    let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
+    for block in 0..blocks {
+        let trips = spec.iters * (block + 1) / blocks - spec.iters * block / blocks;
+        for (at, (_, config)) in spec.points.iter().enumerate() {
+            let mut player = Player::new(session, config);
+            session.barrier().map_err(text)?;
+            for _ in 0..2 + trips / 10 {
+                player.trip()?;
+            }
+            let mut before = now_ns();
+            for _ in 0..trips {
+                player.trip()?;
+                let now = now_ns();
+                found[at].1.push((now - before) as f64 / 2000.0);
+                before = now;
+            }
+            emit.progress(block * count + at as u64, blocks * count)?;
+        }
+    }
+    Ok(found)
+}
+
+/// One side of the ping-pong.
+struct Player<'a> {
+    session: &'a Session,
+    receive: fn(&Session, RecvRequest) -> Result<Vec<u8>, String>,
+    ball: Vec<u8>,
+    /// The receive's buffer, which comes back from it.
+    buffer: Vec<u8>,
+}
+
+impl<'a> Player<'a> {
+    fn new(session: &'a Session, config: &Config) -> Player<'a> {
+        let receive = match config.text("method") {
+            "caller" => caller,
+            "wait" => |_: &Session, request| over(request),
+            "idle" => |_: &Session, request| idle(request),
+            _ => task,
+        };
+        let ball = vec![0; config.number("size") as usize];
+        Player { session, receive, buffer: ball.clone(), ball }
+    }
+
+    fn trip(&mut self) -> Worked {
+        let other = 1 - self.session.rank();
+        let buffer = std::mem::take(&mut self.buffer);
+        let request = self.session.irecv(other, DATA, buffer).map_err(text)?;
+        let serves = self.session.rank() == 0;
+        if serves {
+            self.session.send(other, DATA, &self.ball).map_err(text)?;
+        }
+        self.buffer = (self.receive)(self.session, request)?;
+        if !serves {
+            self.session.send(other, DATA, &self.ball).map_err(text)?;
+        }
+        Ok(())
+    }
+}
+
+fn over(request: RecvRequest) -> Result<Vec<u8>, String> {
+    request.wait().map(|(buffer, _)| buffer).map_err(text)
+}
+
+/// The thread looks by itself.
+fn caller(_: &Session, mut request: RecvRequest) -> Result<Vec<u8>, String> {
+    while !request.test() {
+        std::hint::spin_loop();
+    }
+    over(request)
+}
+
+/// Wakes a green thread.
+struct Unpark(marcel::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The thread is parked until whoever finds the message wakes it.
+fn idle(mut request: RecvRequest) -> Result<Vec<u8>, String> {
+    let waker = Waker::from(Arc::new(Unpark(marcel::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match Pin::new(&mut request).poll(&mut context) {
+            Poll::Ready(result) => return result.map(|(buffer, _)| buffer).map_err(text),
+            Poll::Pending => marcel::park(),
+        }
+    }
+}
+
+/// The thread is parked until the light task that tests its request wakes it.
+fn task(session: &Session, request: RecvRequest) -> Result<Vec<u8>, String> {
+    let shared = Arc::new(Mutex::new(Some(request)));
+    let (tested, thread) = (shared.clone(), marcel::current());
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = ended.clone();
+    let task = TaskBuilder::new()
+        .name("delegated receive")
+        .on_end(move |_| {
+            end.store(true, Release);
+            thread.unpark();
+        })
+        .submit(session.manager(), move || {
+            match lock(&tested).as_mut().is_none_or(RecvRequest::test) {
+                true => Progress::Done,
+                false => Progress::Again,
+            }
+        })
+        .map_err(|e| e.to_string())?;
+    task.detach();
+    while !ended.load(Acquire) {
+        marcel::park();
+    }
+    let request = lock(&shared).take().ok_or("a light task took its request away")?;
+    over(request)
+}
+
+/// Never waited for: the task is the only one until it has ended.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,208 @@
+//! What it costs to wait: a process waits for a message that comes late, and does nothing else.
+//!
+//! Source: idle costs nothing ("idle costs nothing"); the thesis's mixed wait (2009, 5.3.2): poll for a while, then
+//! block. Rank 0 waits, rank 1 sleeps for `seconds` and then sends.
+//!
+//! An MPI library's process waits in `MPI_Recv` (`library`); `peer_ratio` compares the CPU time.
+//!
+//! With another `source` than a message (driver none) there is one process, which waits without a session for an event
+//! that one of its kernel threads raises after `seconds`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use newmad::Session;
+use pioman::Manager;
+
+use crate::clock::{now_ns, process_cpu_ns};
+use crate::config::Config;
+use crate::experiments::bandwidth::LIBRARY;
+use crate::experiments::detect::sources;
+use crate::experiments::detect::stage::Raiser;
+use crate::harness::experiment::Bench;
+use crate::harness::experiment::Program;
+use crate::harness::key::{AUTO, DRIVER, Key, MODE, NONE, POLICY, PROGRESSION, Takes};
+use crate::harness::mpi;
+use crate::harness::present::figure;
+use crate::harness::results::{Measured, Metric};
+use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "idle",
+    about: "the CPU time that a process burns while it waits for a message",
+    source: "thesis 2009, 5.3.2 (mixed wait); idle costs nothing",
+    keys: &[
+        SOURCE,
+        DRIVER_OR_NONE,
+        MODE,
+        POLICY,
+        PROGRESSION,
+        Key { default: "newmad", ..LIBRARY },
+        SECONDS,
+    ],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 1,
+    rounds: 3,
+    points,
+    work,
+    derive: Some(|results| mpi::compare(results, "cpu_time", false)),
+    apart: None,
+    staged: None,
+    summary: Some(summary),
+    mpi: Some(program),
+};
+
+const MESSAGE: &str = "message";
+const SOURCE: Key = Key {
+    name: "source",
+    takes: Takes::Words(&[MESSAGE, "shm", "eventfd", "tcp", "pipe", "uring", "timer", "child"]),
+    default: MESSAGE,
+    help: "what is waited for: a message of the driver, or an event as in bench detect",
+};
+const DRIVER_OR_NONE: Key = Key {
+    takes: Takes::Words(&["shm", "tcp", NONE]),
+    help: "driver between the processes; none: where no message is waited for",
+    ..DRIVER
+};
+const SECONDS: Key =
+    Key { name: "seconds", takes: Takes::Int(1, 86_400), default: "5", help: "length of the wait" };
+const METRICS: [Metric; 3] = [
+    Metric {
+        name: "cpu_time",
+        unit: "us",
+        help: "CPU time of the waiting process, all its threads",
+    },
+    Metric { name: "recv_time", unit: "us", help: "length of the wait" },
+    mpi::PEER_RATIO,
+];
+
+const DATA: u64 = 1;
+/// An idle wait of 5 s may burn 10 ms.
+const ALLOWED_US_PER_S: f64 = 2000.0;
+
+fn points(grid: Vec<Config>) -> Vec<Config> {
+    let mut points: Vec<Config> = Vec::new();
+    for point in mpi::points(grid) {
+        let point = match point.text("source") {
+            MESSAGE if point.text("driver") == NONE => continue,
+            MESSAGE => point,
+            _ if mpi::is(&point) => continue,
+            _ => point.with("driver", NONE),
+        };
+        if !points.contains(&point) {
+            points.push(point);
+        }
+    }
+    points
+}
+
+fn program(config: &Config) -> Program {
+    Program { name: "idle", numbers: [config.number("seconds"), 0, 0], share: true }
+}
+
+fn work(spec: &Spec) -> Worked {
+    if spec.points.iter().any(|(_, config)| config.text("driver") == NONE) {
+        if std::env::var("PMI_RANK").is_ok_and(|rank| rank != "0") {
+            return Ok(()); // nobody sends
+        }
+        let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
+        let manager = runtime.manager();
+        return runtime.run(|| alone(spec, manager));
+    }
+    with_session(|session, emit| measure(session, emit, spec))
+}
+
+/// Waits for events instead of messages.
+fn alone(spec: &Spec, manager: &Arc<Manager>) -> Worked {
+    let emit = Emit::of(0);
+    let raiser = Raiser::start()?;
+    let count = spec.points.len() as u64;
+    for i in 0..spec.iters {
+        for (done, (number, config)) in spec.points.iter().enumerate() {
+            let stage = sources::stage(config.text("source"), AUTO, manager)?;
+            let (cpu, start) = (process_cpu_ns(), now_ns());
+            raiser.sample(&stage, Duration::from_secs(config.number("seconds")))?;
+            let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
+            emit.samples(*number, "cpu_time", &[cpu as f64 / 1000.0])?;
+            emit.samples(*number, "recv_time", &[wall as f64 / 1000.0])?;
+            emit.progress(i * count + done as u64 + 1, spec.iters * count)?;
+        }
+    }
+    Ok(())
+}
+
+/// What each wait costs, beside what it may cost.
+fn summary(lines: &[Measured]) -> String {
+    let mut text = String::new();
+    for line in lines.iter().filter(|line| line.metric == "cpu_time") {
+        let key = |key| line.config.text(key);
+        let wait = line.config.number("seconds");
+        let allowed = ALLOWED_US_PER_S * wait as f64;
+        text.push_str(&format!(
+            "{} by {}, {}: {} µs of CPU in {wait} s{}\n",
+            key("source"),
+            key("driver"),
+            match key("library") {
+                "newmad" => format!("mode {}, policy {}", key("mode"), key("policy")),
+                library => library.to_owned(),
+            },
+            figure(line.stats.median),
+            if line.stats.median > allowed {
+                format!(" (MORE than {} ms)", figure(allowed / 1000.0))
+            } else {
+                String::new()
+            },
+        ));
+    }
+    text
+}
+
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    let count = spec.points.len() as u64;
+    for i in 0..spec.iters {
+        for (done, (number, config)) in spec.points.iter().enumerate() {
+            session.barrier().map_err(text)?;
+            if session.rank() == 0 {
+                let mut message = [0; 4];
+                let (cpu, start) = (process_cpu_ns(), now_ns());
+                session.recv(1, DATA, &mut message).map_err(text)?;
+                let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
+                emit.samples(*number, "cpu_time", &[cpu as f64 / 1000.0])?;
+                emit.samples(*number, "recv_time", &[wall as f64 / 1000.0])?;
+            } else {
+                marcel::sleep(Duration::from_secs(config.number("seconds")));
+                session.send(0, DATA, &[1; 4]).map_err(text)?;
+            }
+            emit.progress(i * count + done as u64 + 1, spec.iters * count)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_messages_have_a_driver() {
+        let given =
+            [("source", "message,pipe"), ("driver", "shm,tcp,none"), ("library", "newmad,mpich")];
+        let grid = crate::harness::key::grid("idle", BENCH.keys, &given).unwrap();
+        let shown: Vec<_> = points(grid)
+            .iter()
+            .map(|p| format!("{} {} {}", p.text("source"), p.text("driver"), p.text("library")))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "message shm newmad",
+                "message shm mpich",
+                "message tcp newmad",
+                "message tcp mpich",
+                "pipe none newmad"
+            ]
+        );
+    }
+}

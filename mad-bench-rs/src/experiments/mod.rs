@@ -1,0 +1,56 @@
+//! The experiments of the sources, each in a file of its own: it declares a [`Bench`] and does its work in worker processes.
+
+mod apps;
+mod bandwidth;
+mod bare;
+mod clocks;
+mod coll;
+mod crunch;
+mod delegation;
+mod detect;
+mod events;
+mod idle;
+mod latency;
+mod locking;
+mod mt_latency;
+mod multirail;
+mod overhead;
+mod overlap;
+mod policies;
+mod rate;
+mod reactivity;
+mod rpc;
+mod spin;
+mod stream;
+mod submit;
+mod threads;
+
+use crate::harness::experiment::Bench;
+
+/// Every bench.
+pub(crate) static BENCHES: [&Bench; 19] = [
+    &apps::BENCH,
+    &overlap::BENCH,
+    &submit::BENCH,
+    &reactivity::BENCH,
+    &latency::BENCH,
+    &locking::BENCH,
+    &delegation::BENCH,
+    &events::BENCH,
+    &bandwidth::BENCH,
+    &rate::BENCH,
+    &rpc::BENCH,
+    &mt_latency::BENCH,
+    &multirail::BENCH,
+    &coll::BENCH,
+    &idle::BENCH,
+    &overhead::BENCH,
+    &detect::BENCH,
+    &policies::BENCH,
+    &threads::BENCH,
+];
+
+/// The bench of this name.
+pub(crate) fn find(name: &str) -> Option<&'static Bench> {
+    BENCHES.iter().copied().find(|bench| bench.name == name)
+}

@@ -1,0 +1,168 @@
+//! Remote calls: the time of a call, calls in a second with many outstanding, bandwidth of large arguments.
+//!
+//! Source: the role of PM2's LRPC; MyThOS (whitepaper 2016, 3.2), which describes remote invocation without figures.
+//!
+//! Rank 0 calls a service of rank 1 that takes `size` bytes and returns none, with `window` calls outstanding. `op`
+//! inline: the service runs where the call is found; thread: on a green thread of its own. `threads` computing ones that
+//! never yield occupy the target meanwhile; the reactive virtual processors serve the calls.
+
+use std::collections::VecDeque;
+
+use newmad::{CallError, Reply, Session};
+
+use crate::clock::now_ns;
+use crate::config::Config;
+use crate::experiments::crunch::Crunch;
+use crate::experiments::spin::Speed;
+use crate::harness::experiment::Bench;
+use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
+use crate::harness::results::Metric;
+use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+
+/// The bench.
+pub(crate) static BENCH: Bench = Bench {
+    name: "rpc",
+    about: "remote calls: their time, their rate, and the bandwidth of large arguments; idle and computing targets",
+    source: "PM2's LRPC; MyThOS whitepaper 2016, 3.2",
+    keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,65536,1048576", ..SIZE }],
+    metrics: &METRICS,
+    ranks: 2,
+    iters: 2000,
+    rounds: 5,
+    points: |grid| grid,
+    work,
+    derive: None,
+    apart: None,
+    staged: None,
+    summary: None,
+    mpi: None,
+};
+
+const OP: Key = Key {
+    name: "op",
+    takes: Takes::Words(&["inline", "thread"]),
+    default: "inline,thread",
+    help: "where the service runs: where the call is found, or on a green thread of its own",
+};
+const WINDOW: Key = Key {
+    name: "window",
+    takes: Takes::Int(1, 100_000),
+    default: "1,64",
+    help: "calls outstanding at once",
+};
+const THREADS: Key = Key {
+    name: "threads",
+    takes: Takes::Int(0, 4096),
+    default: "0,8",
+    help: "computing threads of the target",
+};
+const METRICS: [Metric; 3] = [
+    Metric { name: "call_time", unit: "us", help: "a call and its reply, window 1" },
+    Metric { name: "call_rate", unit: "k/s", help: "thousands of calls in a second" },
+    Metric { name: "bandwidth", unit: "MB/s", help: "of the arguments, from 1 KiB up" },
+];
+
+const DONE: u64 = 1;
+/// Length of a unit of computation.
+const UNIT_US: u64 = 100;
+/// Points take turns so often.
+const BLOCKS: u64 = 5;
+
+fn work(spec: &Spec) -> Worked {
+    with_session(|session, emit| measure(session, emit, spec))
+}
+
+/// How many calls of this size: as many bytes as make the same with 4 KiB each.
+fn calls(iters: u64, size: u64) -> u64 {
+    (iters * 4096 / size.max(4096)).clamp(20.min(iters), iters)
+}
+
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+    let rpc = session.rpc().map_err(text)?;
+    let nothing = |_: &newmad::Context, _: Vec<u8>| Ok::<_, String>(Vec::new());
+    rpc.service("inline").inline().bytes(nothing).map_err(said)?;
+    rpc.service("thread").bytes(nothing).map_err(said)?;
+    let speed = Speed::calibrate();
+    let blocks = BLOCKS.min(spec.iters);
+    for block in 0..blocks {
+        for (at, (number, config)) in spec.points.iter().enumerate() {
+            let all = calls(spec.iters, config.number("size"));
+            let calls = all * (block + 1) / blocks - all * block / blocks;
+            session.barrier().map_err(text)?;
+            if session.rank() == 0 {
+                session.recv(1, DONE, &mut []).map_err(text)?;
+                call(&rpc, emit, *number, config, calls)?;
+                session.send(1, DONE, &[]).map_err(text)?;
+            } else {
+                let threads = config.number("threads") as usize;
+                let crunch = Crunch::start(threads, speed.steps(UNIT_US));
+                crunch.filled(marcel::topology::vp_count())?;
+                session.send(0, DONE, &[]).map_err(text)?;
+                session.recv(0, DONE, &mut []).map_err(text)?;
+                crunch.end()?;
+            }
+            let points = spec.points.len() as u64;
+            emit.progress(block * points + at as u64, blocks * points)?;
+        }
+    }
+    session.barrier().map_err(text)
+}
+
+/// The caller's side of a point.
+fn call(rpc: &newmad::Rpc, emit: &Emit, number: usize, config: &Config, calls: u64) -> Worked {
+    let size = config.number("size");
+    let (window, service) = (config.number("window"), config.text("op"));
+    let start = || {
+        let arguments = vec![1u8; size as usize];
+        rpc.call_bytes(1, service, arguments).map_err(said)
+    };
+    let finish = |reply: Reply| reply.wait().map(drop).map_err(said);
+    for _ in 0..2 + calls / 10 {
+        finish(start()?)?;
+    }
+    let begin = now_ns();
+    if window == 1 {
+        let mut times = Vec::with_capacity(calls as usize);
+        let mut before = begin;
+        for _ in 0..calls {
+            finish(start()?)?;
+            let now = now_ns();
+            times.push((now - before) as f64 / 1000.0);
+            before = now;
+        }
+        emit.samples(number, "call_time", &times)?;
+    } else {
+        let mut outstanding = VecDeque::new();
+        for _ in 0..calls {
+            if outstanding.len() as u64 == window
+                && let Some(oldest) = outstanding.pop_front()
+            {
+                finish(oldest)?;
+            }
+            outstanding.push_back(start()?);
+        }
+        outstanding.into_iter().try_for_each(finish)?;
+    }
+    let us = (now_ns() - begin).max(1) as f64 / 1000.0;
+    emit.samples(number, "call_rate", &[calls as f64 * 1000.0 / us])?;
+    if size >= 1024 {
+        emit.samples(number, "bandwidth", &[(calls * size) as f64 / us])?;
+    }
+    Ok(())
+}
+
+fn said(error: CallError) -> String {
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_arguments_go_less_often() {
+        assert_eq!(calls(2000, 0), 2000);
+        assert_eq!(calls(2000, 1 << 20), 20);
+        assert_eq!(calls(3, 1 << 20), 3);
+    }
+}

@@ -1,0 +1,73 @@
+//! Messages one way, a window of them under way at once.
+//!
+//! Rank 0 sends a window of messages, each from a buffer of its own, rank 1 receives each into one of its own, and
+//! answers an empty message when it has them all; each waits for all of a window at once: what `osu_bw` and `osu_mbw_mr` do. The buffers are the same in every
+//! window, so what is measured includes what caches make of that, for every library alike.
+
+use newmad::Session;
+
+use crate::clock::now_ns;
+use crate::harness::worker::{Worked, text};
+
+const DATA: u64 = 1;
+const ANSWER: u64 = 2;
+
+/// One end of a stream.
+pub(crate) struct Stream<'a> {
+    session: &'a Session,
+    buffers: Vec<Vec<u8>>,
+}
+
+impl<'a> Stream<'a> {
+    /// Windows of `window` messages of `size` bytes.
+    pub(crate) fn new(session: &'a Session, size: u64, window: u64) -> Stream<'a> {
+        Stream { session, buffers: (0..window).map(|_| vec![0; size as usize]).collect() }
+    }
+
+    /// A window, to its answer.
+    fn window(&mut self) -> Worked {
+        if self.session.rank() == 0 {
+            let mut sends = Vec::with_capacity(self.buffers.len());
+            for buffer in self.buffers.drain(..) {
+                sends.push(self.session.isend(1, DATA, buffer).map_err(text)?);
+            }
+            newmad::wait_all(&mut sends);
+            for send in sends {
+                self.buffers.push(send.wait().map_err(text)?);
+            }
+            self.session.recv(1, ANSWER, &mut []).map_err(text)?;
+        } else {
+            let mut receives = Vec::with_capacity(self.buffers.len());
+            for buffer in self.buffers.drain(..) {
+                receives.push(self.session.irecv(0, DATA, buffer).map_err(text)?);
+            }
+            newmad::wait_all(&mut receives);
+            for receive in receives {
+                let (buffer, status) = receive.wait().map_err(text)?;
+                if status.len != buffer.len() {
+                    return Err(format!("{} bytes instead of {}", status.len, buffer.len()));
+                }
+                self.buffers.push(buffer);
+            }
+            self.session.send(0, ANSWER, &[]).map_err(text)?;
+        }
+        Ok(())
+    }
+
+    /// So many windows, after some that do not count: the time of each in microseconds.
+    pub(crate) fn windows(&mut self, warm: u64, count: u64) -> Result<Vec<f64>, String> {
+        for _ in 0..warm {
+            self.window()?;
+        }
+        let mut before = now_ns();
+        (0..count)
+            .map(|_| {
+                self.window()?;
+                let now = now_ns();
+                let us = (now - before) as f64 / 1000.0;
+                before = now;
+                Ok(us)
+            })
+            .collect()
+    }
+}

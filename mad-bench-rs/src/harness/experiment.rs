@@ -1,0 +1,110 @@
+//! What an experiment declares: its keys and metrics, the worker's side, and what its processes run in.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::key::Key;
+use super::results::{Measured, Metric, Results};
+use super::worker::{Spec, Worked};
+use crate::config::Config;
+
+/// A program of `peers/mpi` and what a point is for it.
+pub(crate) struct Program {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// What its documentation calls A, B and C.
+    pub(crate) numbers: [u64; 3],
+    /// Whether each process may use its share of the cores, as the virtual processors of newmad's do, or only one.
+    pub(crate) share: bool,
+}
+
+/// How a bench is done with MPI.
+pub(crate) type With = fn(&Config) -> Program;
+
+/// One experiment.
+pub(crate) struct Bench {
+    /// What it is called on the command line.
+    pub(crate) name: &'static str,
+    /// What it measures, in a sentence.
+    pub(crate) about: &'static str,
+    /// The document, section and figure that it re-creates.
+    pub(crate) source: &'static str,
+    /// Keys of its configurations.
+    pub(crate) keys: &'static [Key],
+    /// What it measures.
+    pub(crate) metrics: &'static [Metric],
+    /// Number of processes.
+    pub(crate) ranks: u32,
+    /// Samples per point and round, unless told otherwise.
+    pub(crate) iters: u64,
+    /// Rounds, unless told otherwise.
+    pub(crate) rounds: u64,
+    /// Adds the reference points that the derived metrics need, and leaves out what makes no sense.
+    pub(crate) points: fn(Vec<Config>) -> Vec<Config>,
+    /// The worker's side.
+    pub(crate) work: fn(&Spec) -> Worked,
+    /// Computes metrics that compare points.
+    pub(crate) derive: Option<fn(&mut Results)>,
+    /// How it differs, when each of its points needs a process of its own.
+    pub(crate) apart: Option<&'static Apart>,
+    /// What its processes run in, if not a machine as it is.
+    pub(crate) staged: Option<Stage>,
+    /// What is said below the table.
+    pub(crate) summary: Option<fn(&[Measured]) -> String>,
+    /// How it is done with MPI libraries.
+    pub(crate) mpi: Option<With>,
+}
+
+/// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the
+/// rest goes on.
+pub(crate) struct Apart {
+    /// Gets ready what is to be measured, and gives the points that cannot be, with the reason.
+    pub(crate) prepare: fn(&[Config], bool) -> Vec<Absent>,
+    /// Whether that builds more if it is asked to (`--peers`).
+    pub(crate) builds: bool,
+    /// Whether the whole run has failed when this point has.
+    pub(crate) vital: fn(&Config) -> bool,
+    /// Most time for one of the processes.
+    pub(crate) timeout: Duration,
+    /// Knobs set for them, unless the user has set them.
+    pub(crate) knobs: &'static [(&'static str, &'static str)],
+    /// What the last column of the table is called.
+    pub(crate) column: &'static str,
+    /// Its figure for one of the lines.
+    pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
+}
+
+/// What the processes of a bench run in.
+pub(crate) enum Stage {
+    /// Knobs, on any machine.
+    Variables(fn() -> Vec<(OsString, OsString)>),
+    /// What is set up on this machine, and only here; or the reason why it cannot be.
+    Machine(fn() -> Result<Staged, String>),
+}
+
+/// What is set up on this machine for the processes of a bench.
+pub(crate) struct Staged {
+    /// Variables set for them.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// It is there as long as this is.
+    pub(crate) holds: Box<dyn std::any::Any>,
+}
+
+/// A point that cannot be measured here, by number, and why.
+pub(crate) type Absent = (usize, String);
+
+/// How much to measure.
+#[derive(Clone)]
+pub(crate) struct Effort {
+    /// Samples per point and round.
+    pub(crate) iters: u64,
+    /// Rounds.
+    pub(crate) rounds: u64,
+    /// Most time for one job.
+    pub(crate) timeout: Duration,
+    /// The same for an MPI library's, beyond ten times what newmad's took.
+    pub(crate) patience: Duration,
+    /// Where MPI libraries that came as wheels are.
+    pub(crate) peers_dir: Option<PathBuf>,
+}

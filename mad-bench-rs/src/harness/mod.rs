@@ -1,0 +1,10 @@
+//! What every experiment is run with: keys and grids, processes, samples and statistics, other libraries, tables.
+
+pub(crate) mod drive;
+pub(crate) mod experiment;
+pub(crate) mod key;
+pub(crate) mod mpi;
+pub(crate) mod present;
+pub(crate) mod results;
+pub(crate) mod stats;
+pub(crate) mod worker;

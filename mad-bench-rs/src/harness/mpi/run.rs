@@ -1,0 +1,221 @@
+//! Runs the programs: the worker's side of the points of an MPI library.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use marcel::topology::allowed_cpus;
+
+use crate::harness::experiment::Bench;
+use crate::harness::experiment::Program;
+use crate::harness::mpi::library::find;
+use crate::harness::results::Metric;
+use crate::harness::worker::{Emit, Record, Spec, Worked};
+use crate::out::complain;
+
+/// How long processes may take to end after they have said that everything is measured. Debian's MPICH over TCP does not
+/// always return from `MPI_Finalize`; with asynchronous progress, in two runs of five.
+const ENDING: Duration = Duration::from_secs(2);
+/// How long a launcher may take to end them when it is asked to.
+const TERM: Duration = Duration::from_secs(2);
+
+/// Measures the points, all of one library and driver.
+///
+/// # Errors
+/// When the library is not there, fails, or says something else than it should.
+pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
+    let with = bench.mpi.ok_or("this bench knows no MPI libraries")?;
+    let emit = Emit::of(0);
+    let mut programs: Vec<(Program, Vec<String>)> = Vec::new();
+    for (number, config) in &spec.points {
+        let program = with(config);
+        let [a, b, c] = program.numbers;
+        let point = format!("{number}:{a}:{b}:{c}");
+        match programs.iter_mut().find(|(known, _)| known.name == program.name) {
+            Some((_, points)) => points.push(point),
+            None => programs.push((program, vec![point])),
+        }
+    }
+    let (library, driver) = match spec.points.first() {
+        Some((_, config)) => (config.text("library"), config.text("driver")),
+        None => return Ok(()),
+    };
+    let of = |why: String| format!("{library}: {why}");
+    let installed = find(library, spec.peers_dir.as_deref())?;
+    let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
+    for (program, points) in &programs {
+        let path = installed.build(program.name)?;
+        let mut command = installed.launch(&path, driver);
+        command.args(cores(program.share)).arg(spec.iters.to_string()).args(points);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|e| of(format!("{}: {e}", Path::new(command.get_program()).display())))?;
+        let said = child.stderr.take().map(|stderr| std::thread::spawn(|| first_words(stderr)));
+        let mut heard = 0;
+        let mut wrong = None;
+        let ended = lines(&mut child, |line| {
+            match parse(&line, &numbers) {
+                Some(Record::Samples(number, metric, samples)) => {
+                    heard += 1;
+                    if let Some(Metric { name, .. }) =
+                        bench.metrics.iter().find(|known| known.name == metric)
+                    {
+                        emit.samples(number, name, &samples)?;
+                    }
+                }
+                Some(Record::Progress(part)) => return Ok(part >= 1.0),
+                // The launcher is heard to its end, so that nothing of the job stays behind.
+                None => drop(wrong.get_or_insert(line)),
+            }
+            Ok(false)
+        })
+        .map_err(of)?;
+        let mut said_last = String::new();
+        if ended {
+            let status = child.wait().map_err(|e| of(e.to_string()))?;
+            said_last = said.and_then(|said| said.join().ok()).unwrap_or_default();
+            if !status.success() {
+                let name = program.name;
+                return Err(of(format!("its program {name} ended with {status}: {said_last}")));
+            }
+        } else {
+            complain(&format!(
+                "mad bench: {library}: its program {} measured everything and did not end within {} s: it is killed",
+                program.name,
+                ENDING.as_secs()
+            ));
+            kill(&mut child).map_err(|e| of(e.to_string()))?;
+        }
+        if let Some(line) = wrong {
+            return Err(of(format!("its program {} says {line:?}", program.name)));
+        }
+        if heard < points.len() {
+            return Err(of(format!(
+                "its program {} measured too little: {said_last}",
+                program.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Hands on the lines that a child writes, until it writes no more, or has not ended in time after `hear` has said that this
+/// was the last one. Whether it has ended.
+fn lines(
+    child: &mut Child,
+    mut hear: impl FnMut(String) -> Result<bool, String>,
+) -> Result<bool, String> {
+    let (sender, receiver) = channel();
+    let stdout = child.stdout.take();
+    // Not waited for: it ends with the child's output.
+    std::thread::spawn(move || {
+        let lines = stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines);
+        for line in lines {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let mut last = false;
+    loop {
+        let line = match last {
+            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            true => receiver.recv_timeout(ENDING),
+        };
+        match line {
+            Ok(line) => last |= hear(line.map_err(|e| e.to_string())?)?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
+        }
+    }
+}
+
+/// Ends a launcher: as it wants to, so that it ends its processes; then by force. What it leaves behind is the parent's to end.
+fn kill(child: &mut Child) -> std::io::Result<()> {
+    // SAFETY: takes no pointers; the child has not been waited for, so the id is its own.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    let until = Instant::now() + TERM;
+    while Instant::now() < until {
+        if child.try_wait()?.is_some() {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child.kill()?;
+    child.wait().map(drop)
+}
+
+/// What a line says, if it says what it should about one of these points.
+fn parse(line: &str, numbers: &[usize]) -> Option<Record> {
+    match serde_json::from_str(line).ok()? {
+        Record::Samples(number, metric, samples)
+            if numbers.contains(&number) && samples.iter().all(|sample| sample.is_finite()) =>
+        {
+            Some(Record::Samples(number, metric, samples))
+        }
+        Record::Progress(part) if part.is_finite() => Some(Record::Progress(part)),
+        _ => None,
+    }
+}
+
+/// The cores of the two processes: one each, as [`super::super::worker::own_core`] has it, or half of all.
+fn cores(share: bool) -> [String; 2] {
+    let cpus = allowed_cpus();
+    [0, 1].map(|rank| {
+        let cores = if share { own_share(rank, &cpus) } else { &[cpus[rank % cpus.len()]] };
+        let words: Vec<String> = cores.iter().map(ToString::to_string).collect();
+        words.join(",")
+    })
+}
+
+/// A process's part of the cores.
+fn own_share(rank: usize, cpus: &[usize]) -> &[usize] {
+    match cpus.len() / 2 {
+        0 => cpus,
+        half => &cpus[rank * half..(rank + 1) * half],
+    }
+}
+
+/// What a program says first on standard error; the rest is read and forgotten.
+fn first_words(stderr: impl Read) -> String {
+    let mut words = String::new();
+    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if words.len() + line.len() < 600 {
+            words.extend([line.trim(), " "]);
+        }
+    }
+    words.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_samples_of_the_points_that_were_asked_for_are_understood() {
+        let good = r#"{"Samples":[3,"half_round_trip",[0.25,1.5]]}"#;
+        assert!(matches!(
+            parse(good, &[1, 3]),
+            Some(Record::Samples(3, metric, samples)) if metric == "half_round_trip" && samples == [0.25, 1.5]
+        ));
+        assert!(parse(good, &[1]).is_none());
+        for bad in
+            ["", "warning: no network", r#"{"Progress":"all"}"#, r#"{"Samples":[3,"x",[nan]]}"#]
+        {
+            assert!(parse(bad, &[3]).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cores_are_shared_out_evenly() {
+        assert_eq!(own_share(1, &[0, 1, 2, 3]), [2, 3]);
+        assert_eq!(own_share(0, &[4, 5, 6]), [4]);
+        assert_eq!(own_share(1, &[7]), [7]);
+    }
+}
