@@ -5,6 +5,7 @@
 pub mod machines;
 pub mod madmpi;
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,7 +20,22 @@ pub fn mad(args: &[&str]) -> Command {
             command.env_remove(&name);
         }
     }
+    default_signals(&mut command);
     command
+}
+
+/// Gives the signals that users send their default meaning. A shell without job control starts background jobs with SIGINT
+/// and SIGQUIT ignored, processes inherit that, and marcel leaves an ignored signal alone.
+pub fn default_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: `signal` is async-signal-safe, so a child may call it between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: `reset` only makes that call: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Runs it to its end.
