@@ -120,13 +120,7 @@ impl Matching {
     #[inline]
     pub(crate) fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {
         let queue = &mut self.posted[hash(source, tag)];
-        let mut found = queue.front();
-        while let Some(request) = found {
-            if request.peer == source && request.tag == tag {
-                break;
-            }
-            found = request.next.get();
-        }
+        let mut found = queue.find(|request| request.peer == source && request.tag == tag);
         if self.wild == 0 {
             let request = found?;
             queue.remove(request);
@@ -248,16 +242,8 @@ impl Matching {
     /// A posted receive or a probe that `which` points at. Walks everything: for rare events.
     pub(crate) fn find_posted(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
         let tables = self.posted.iter().chain(self.posted_any.iter());
-        for queue in tables.chain([&self.posted_masked, &self.probes]) {
-            let mut at = queue.front();
-            while let Some(request) = at {
-                if which(request) {
-                    return at;
-                }
-                at = request.next.get();
-            }
-        }
-        None
+        let mut queues = tables.chain([&self.posted_masked, &self.probes]);
+        queues.find_map(|queue| queue.find(&which))
     }
 
     /// Whether a probe waits.
@@ -281,14 +267,7 @@ pub(crate) fn takes(request: Ref, source: u32, tag: u64) -> bool {
 /// The first in the queue that takes such a message.
 #[inline]
 fn first(queue: &Queue, source: u32, tag: u64) -> Option<Ref> {
-    let mut at = queue.front();
-    while let Some(request) = at {
-        if takes(request, source, tag) {
-            break;
-        }
-        at = request.next.get();
-    }
-    at
+    queue.find(|request| takes(request, source, tag))
 }
 
 /// Which of them was posted first.

@@ -12,9 +12,9 @@ use crate::matching::Matching;
 use crate::net::Driver;
 use crate::proto::pending::Pending;
 use crate::proto::stage::Stage;
-use crate::proto::table::Table;
 use crate::request::queue::Queue;
-use crate::request::{Outcome, Place, Ref};
+use crate::request::table::Table;
+use crate::request::{Outcome, Ref};
 use crate::strategy::Chunks;
 
 /// Bytes that are thrown away at once.
@@ -103,7 +103,6 @@ impl<D: Driver> Core<D> {
     /// Ends a request: the last touch.
     #[inline]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
-        debug_assert_eq!(request.place.get(), Place::Nowhere);
         self.pending.finish(request, outcome);
     }
 }

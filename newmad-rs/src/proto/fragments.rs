@@ -22,6 +22,7 @@ use crate::memory::span::Span;
 use crate::net::reliable::checksum;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
+use crate::request::queue::Queue;
 use crate::request::{Op, Owes, Place, Ref};
 use crate::trace;
 use crate::wire::{CHECKED, Header, Kind, Malformed};
@@ -61,8 +62,7 @@ impl<D: Driver> Core<D> {
         loop {
             let gate = &self.gates[to as usize];
             let half = gate.halves[rail];
-            let Some(request) = half.or_else(|| next_with_part(gate.fragments.front(), rail))
-            else {
+            let Some(request) = half.or_else(|| next_with_part(&gate.fragments, rail)) else {
                 break;
             };
             let Some((index, part)) = request.parts.next_for(rail as u8) else { break };
@@ -306,13 +306,6 @@ fn is_sealed(header: &Header) -> bool {
 }
 
 /// The oldest message of which this rail can send a part.
-fn next_with_part(mut at: Option<Ref>, rail: usize) -> Option<Ref> {
-    for _ in 0..LOOK {
-        let request = at?;
-        if request.parts.next_for(rail as u8).is_some() {
-            return Some(request);
-        }
-        at = request.next.get();
-    }
-    None
+fn next_with_part(messages: &Queue, rail: usize) -> Option<Ref> {
+    messages.iter().take(LOOK).find(|request| request.parts.next_for(rail as u8).is_some())
 }

@@ -278,13 +278,6 @@ impl<D: Driver> Core<D> {
     }
 
     fn copies_with(&self, peer: u32) -> bool {
-        let mut at = self.copies.front();
-        while let Some(request) = at {
-            if request.source.get() == peer {
-                return true;
-            }
-            at = request.next.get();
-        }
-        false
+        self.copies.find(|request| request.source.get() == peer).is_some()
     }
 }

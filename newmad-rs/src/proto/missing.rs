@@ -38,16 +38,13 @@ impl<D: Driver> Core<D> {
     /// Asks what the peer has of the messages that have lost something.
     #[cold]
     pub(crate) fn ask_for_missing(&mut self, to: u32) {
-        let mut at = self.gates[to as usize].fragments.front();
-        while let Some(request) = at {
-            if request.parts.to_ask() {
-                let id = request.remote_id.get();
-                if !self.post(to, &mut Header { id, ..Header::new(Kind::Ask) }, &[]) {
-                    return;
-                }
-                request.parts.asked();
+        let asks = |request: Ref| request.parts.to_ask();
+        while let Some(request) = self.gates[to as usize].fragments.find(asks) {
+            let id = request.remote_id.get();
+            if !self.post(to, &mut Header { id, ..Header::new(Kind::Ask) }, &[]) {
+                return;
             }
-            at = request.next.get();
+            request.parts.asked();
         }
         self.gates[to as usize].reliability.asks = false;
     }

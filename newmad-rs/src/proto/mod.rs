@@ -24,5 +24,4 @@ pub(crate) mod receive;
 pub(crate) mod rendezvous;
 pub(crate) mod send;
 pub(crate) mod stage;
-pub(crate) mod table;
 pub(crate) mod wrap;

@@ -32,16 +32,12 @@ impl Window {
     fn of(gate: &Gate, threshold: usize) -> Window {
         let nothing = Message { tag: 0, len: 0, priority: 0, announced: false };
         let mut window = Window { requests: [None; WINDOW], messages: [nothing; WINDOW], len: 0 };
-        let mut at = gate.sends.front();
-        while let (Some(request), true) = (at, window.len < WINDOW) {
-            if request.is_scattered() {
-                // It leaves alone, when it is the oldest.
-                break;
-            }
-            window.requests[window.len] = at;
+        // A scattered message leaves alone, when it is the oldest.
+        let shown = gate.sends.iter().take_while(|request| !request.is_scattered());
+        for request in shown.take(WINDOW) {
+            window.requests[window.len] = Some(request);
             window.messages[window.len] = message(request, threshold);
             window.len += 1;
-            at = request.next.get();
         }
         window
     }
@@ -159,7 +155,7 @@ impl<D: Driver> Core<D> {
         let gate = &mut self.gates[to as usize];
         let Some(oldest) = gate.sends.front() else { return false };
         let decided = gate.strategy.plain
-            || oldest.next.get().is_none()
+            || gate.sends.has_one()
             || oldest.moved.get() > 0
             || oldest.is_scattered()
             || gate.strategy.overtaken >= PATIENCE

@@ -61,9 +61,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn serve_probes(&mut self, index: u32) {
         let cell = self.matching.pool.get(index);
         let (source, tag) = (cell.source, cell.tag);
-        let mut at = self.matching.probes.front();
-        while let Some(probe) = at {
-            at = probe.next.get();
+        for probe in self.matching.probes.iter() {
             if takes(probe, source, tag) {
                 self.matching.unpost(probe);
                 if self.found(probe, index) {

@@ -396,14 +396,8 @@ impl<D: Driver> Core<D> {
         if self.table.find(|request| request.nudge()).is_some() {
             return;
         }
-        for gate in self.gates.iter() {
-            let mut at = gate.sends.front();
-            while let Some(request) = at {
-                if request.nudge() {
-                    return;
-                }
-                at = request.next.get();
-            }
+        if self.gates.iter().any(|gate| gate.sends.find(|request| request.nudge()).is_some()) {
+            return;
         }
         if let Some(request) = self.closing {
             request.nudge();

@@ -17,6 +17,7 @@
 
 pub(crate) mod parts;
 pub(crate) mod queue;
+pub(crate) mod table;
 pub(crate) mod tag;
 
 use core::cell::Cell;
@@ -114,10 +115,11 @@ pub(crate) struct Request {
     /// Where the bytes lie if that is not in a row at `buffer`.
     layout: Option<Layout>,
     // The engine's.
-    pub(crate) next: Cell<Option<Ref>>,
-    pub(crate) prev: Cell<Option<Ref>>,
+    /// Of its queue, and of its chain in the table: theirs alone.
+    next: Cell<Option<Ref>>,
+    prev: Cell<Option<Ref>>,
     pub(crate) place: Cell<Place>,
-    pub(crate) chain: Cell<Option<Ref>>,
+    chain: Cell<Option<Ref>>,
     pub(crate) id: Cell<u64>,
     pub(crate) order: Cell<u64>,
     pub(crate) moved: Cell<usize>,
@@ -478,6 +480,8 @@ impl Ref {
     #[inline]
     pub(crate) fn finish(self, outcome: Outcome) {
         let request: &Request = &self;
+        // No list leads to it any more.
+        debug_assert_eq!((request.place.get(), request.id.get()), (Place::Nowhere, 0));
         request.outcome.set(outcome);
         if request.nudged.get() {
             // `done` is completed already; its owner waits for the lock or looks at `finished`.

@@ -16,6 +16,30 @@ impl Queue {
         self.head
     }
 
+    /// The oldest that `which` points at.
+    #[inline]
+    pub(crate) fn find(&self, mut which: impl FnMut(Ref) -> bool) -> Option<Ref> {
+        let mut at = self.head;
+        while let Some(request) = at {
+            if which(request) {
+                break;
+            }
+            at = request.next.get();
+        }
+        at
+    }
+
+    /// All of them, the oldest first. The one that was given last may be taken out meanwhile.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Ref> + use<> {
+        core::iter::successors(self.head, |request| request.next.get())
+    }
+
+    /// Whether one request is queued, and no other.
+    #[inline]
+    pub(crate) fn has_one(&self) -> bool {
+        self.head.is_some() && self.head == self.tail
+    }
+
     /// Whether nothing is queued.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
