@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use marcel::Mode;
-use pioman::plumbing::{Handover, HandoverLock};
+use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Manager, Point, Source};
 
 struct Count(u64);
 
-impl Handover for Count {
-    fn work(&mut self, bits: u64) {
+impl Delegated for Count {
+    fn run_delegated(&mut self, bits: u64) {
         self.0 += bits;
     }
 }
@@ -41,14 +41,16 @@ unsafe impl Source for Silent {
 }
 
 fn progress(c: &mut Criterion) {
-    let lock = HandoverLock::new(Count(0));
-    c.bench_function("hand-over lock: lock and unlock", |b| {
+    let lock = DelegationLock::new(Count(0));
+    c.bench_function("delegation lock: lock and unlock", |b| {
         b.iter(|| black_box(&lock).try_lock().map(|mut count| count.0 += 1));
     });
-    c.bench_function("hand-over lock: leave work, free", |b| b.iter(|| black_box(&lock).leave(1)));
-    c.bench_function("hand-over lock: leave work, held", |b| {
+    c.bench_function("delegation lock: leave work, free", |b| {
+        b.iter(|| black_box(&lock).delegate(1))
+    });
+    c.bench_function("delegation lock: leave work, held", |b| {
         let _held = lock.try_lock();
-        b.iter(|| black_box(&lock).leave(1));
+        b.iter(|| black_box(&lock).delegate(1));
     });
 
     c.bench_function("completion: complete, look, reset", |b| {

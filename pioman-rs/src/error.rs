@@ -7,6 +7,7 @@ use marcel::plumbing::knob::KnobError;
 
 /// Why a manager could not be built or used.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// A knob of the environment holds a value that is not acceptable.
     Knob(KnobError),
@@ -34,7 +35,17 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            // These say what the inner error says: its source is theirs.
+            Error::Knob(error) => error.source(),
+            Error::Topology(error) => error.source(),
+            Error::Os { source, .. } => Some(source),
+            Error::OtherManager(_) => None,
+        }
+    }
+}
 
 impl From<KnobError> for Error {
     fn from(error: KnobError) -> Self {

@@ -14,7 +14,7 @@
 //! | what reads, writes, syncs or waits in [`fs`] and [`process`] | blocks | goes on | blocks |
 //! | [`time::Timer::wait`], [`time::Interval::tick`], [`Transfer::wait`] | blocks | goes on | blocks |
 //! | [`fs::File::start_read_at`] and its like, [`time::timeout`] | goes on | goes on | goes on |
-//! | [`Manager::poll`], [`Manager::left_pending`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
+//! | [`Manager::poll`], [`Manager::ensure_watched`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
 //! From the top: [`net`], [`fs`], [`process`], [`pipe`], [`fd`], [`time`] wait with a manager (`manager`, `tasks`), for sources

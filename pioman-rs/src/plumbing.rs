@@ -18,7 +18,7 @@ pub use core_handle::CoreHandle;
 
 pub use crate::sync::{
     biased::{BiasedGuard, BiasedLock},
-    handover::{Guard, Handover, HandoverLock},
+    delegation::{Delegated, DelegationLock, Guard},
 };
 
 /// Whether the calling thread is calling a waker or a callback, or is in the middle of a light task: others wait behind it,

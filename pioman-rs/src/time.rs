@@ -63,7 +63,7 @@ impl Entry {
     unsafe fn insert(&self, deadline: Instant, target: &Completion) {
         // SAFETY: the node is in place until we are dropped, which removes it.
         unsafe { self.timers.insert(&self.node, deadline, target) };
-        self.manager.left_pending();
+        self.manager.ensure_watched();
     }
 
     fn remove(&self) -> bool {

@@ -268,7 +268,7 @@ fn completes_within(limit: Duration, mode: Mode, points: Points) -> bool {
     let _source = manager.add_source(mailbox.clone()).unwrap();
     runtime.run(|| {
         mailbox.submitted.store(1, SeqCst);
-        manager.left_pending();
+        manager.ensure_watched();
         mailbox.deliver();
         let start = Instant::now();
         while !mailbox.requests[0].is_done() && start.elapsed() < limit {
@@ -573,7 +573,7 @@ fn what_is_offered_often_is_taken() {
                 let request = taken;
                 mailbox.submitted.fetch_add(1, SeqCst);
                 mailbox.deliver();
-                manager.left_pending();
+                manager.ensure_watched();
                 // Computes, and does not look by itself.
                 while !mailbox.requests[request].is_done() && Instant::now() < deadline {
                     std::hint::spin_loop();

@@ -192,7 +192,7 @@ fn a_source_that_is_left_to_ticks_is_found_without_anybody_who_polls_or_sleeps_o
     runtime.run(|| {
         for request in &mailbox.requests {
             mailbox.submitted.fetch_add(1, SeqCst);
-            manager.left_pending();
+            manager.ensure_watched();
             mailbox.deliver();
             let limit = Instant::now() + LIMIT;
             while !request.is_done() {

@@ -277,7 +277,7 @@ fn a_callback_of_what_a_handler_finds_is_called_outside_of_it() {
         });
         let come = &source.come;
         let (in_handler, thread, own) = runtime.run(move || {
-            manager.left_pending();
+            manager.ensure_watched();
             come.store(true, SeqCst);
             let start = std::time::Instant::now();
             // Computes: no call that would let anybody poll.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
-use pioman::plumbing::{Handover, HandoverLock};
+use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Manager, Source};
 
 /// Generous: the machine may be busy with other things.
@@ -26,8 +26,8 @@ impl Inside {
     }
 }
 
-impl Handover for Inside {
-    fn work(&mut self, _: u64) {
+impl Delegated for Inside {
+    fn run_delegated(&mut self, _: u64) {
         self.look();
     }
 }
@@ -36,7 +36,7 @@ impl Handover for Inside {
 /// lock only.
 struct Net {
     fd: OwnedFd,
-    lock: HandoverLock<Inside>,
+    lock: DelegationLock<Inside>,
     come: Arc<AtomicU64>,
     found: Arc<AtomicU64>,
     careless: bool,
@@ -48,7 +48,7 @@ impl Net {
         // SAFETY: no pointers; the descriptor is ours.
         let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
         let (come, found) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-        let lock = HandoverLock::new(Inside { come: come.clone(), found: found.clone() });
+        let lock = DelegationLock::new(Inside { come: come.clone(), found: found.clone() });
         Net { fd, lock, come, found, careless, acknowledged: AtomicBool::new(false) }
     }
 
@@ -78,7 +78,7 @@ unsafe impl Source for Net {
                 inside.look()
             }
             None => {
-                self.lock.leave(1);
+                self.lock.delegate(1);
                 false
             }
         }
@@ -99,7 +99,7 @@ unsafe impl Source for Net {
         match self.lock.try_lock() {
             Some(inside) => !inside.look(),
             None => {
-                self.lock.leave(1);
+                self.lock.delegate(1);
                 true
             }
         }
@@ -120,7 +120,7 @@ fn sleeps(careless: bool) -> u64 {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
-    manager.left_pending();
+    manager.ensure_watched();
     net.send();
     until(&|| net.found.load(SeqCst) == 1, "the watcher finds nothing");
     let inside = loop {
@@ -185,7 +185,7 @@ fn what_its_owner_does_not_ask_for_is_found_after_a_while() {
         let (come, done) = (AtomicBool::new(false), AtomicBool::new(false));
         let source = Arc::new(Attended { come, done });
         let registered = manager.add_source(source.clone()).unwrap();
-        manager.left_pending();
+        manager.ensure_watched();
         source.come.store(true, SeqCst);
         let until = Instant::now() + LIMIT;
         while source.pending() {

@@ -120,7 +120,7 @@ impl Errand {
             errand.list()
         };
         if listed {
-            manager.left_pending();
+            manager.ensure_watched();
         }
         !listed
     }

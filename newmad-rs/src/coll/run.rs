@@ -2,7 +2,7 @@
 //!
 //! Whoever finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
 //! a kernel thread of the library's; see `request/errand.rs`), which leaves the step and has the plan carried on: by
-//! itself, or by who is at it already ([`HandoverLock`]). So the next messages go out at once, whatever the
+//! itself, or by who is at it already ([`DelegationLock`]). So the next messages go out at once, whatever the
 //! program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining and copying
 //! the rest is left to a light task, so that nobody who only came by is held up for long.
 //!
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
-use pioman::plumbing::{Handover, HandoverLock};
+use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
 use crate::api::errand::Errand;
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     pub(super) context: Arc<Context>,
     waker: Mutex<Option<Waker>>,
     finished: Submissions<Slot>,
-    work: HandoverLock<Work>,
+    work: DelegationLock<Work>,
 }
 
 /// What whoever carries the plan on works with.
@@ -166,7 +166,7 @@ fn carry_on(run: Arc<Run>) {
 
 impl Member for Run {
     fn fail(&self) {
-        self.work.leave(FAIL);
+        self.work.delegate(FAIL);
     }
 
     fn is_over(&self) -> bool {
@@ -223,7 +223,7 @@ impl Run {
             context: context.clone(),
             waker: Mutex::new(None),
             finished: Submissions::new(),
-            work: HandoverLock::new(Work {
+            work: DelegationLock::new(Work {
                 run: run.clone(),
                 plan,
                 progress,
@@ -244,12 +244,12 @@ impl Run {
 
     /// Begins, or goes on.
     pub(super) fn go(&self) {
-        self.work.leave(GO);
+        self.work.delegate(GO);
     }
 
     /// From now on it hears of the failures of others.
     pub(crate) fn listen(&self) {
-        self.work.leave(LISTEN);
+        self.work.delegate(LISTEN);
     }
 
     pub(crate) fn session(&self) -> &Inner {
@@ -294,8 +294,8 @@ impl Run {
     }
 }
 
-impl Handover for Work {
-    fn work(&mut self, bits: u64) {
+impl Delegated for Work {
+    fn run_delegated(&mut self, bits: u64) {
         // Whoever is here has a count of it.
         let Some(run) = self.run.upgrade() else { return };
         if bits & FAIL != 0

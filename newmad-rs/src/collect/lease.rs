@@ -188,7 +188,7 @@ mod model {
     use crate::collect::{Link, Linked, Submissions};
     use core::ptr::NonNull;
     use loom::thread;
-    use pioman::plumbing::{Handover, HandoverLock};
+    use pioman::plumbing::{Delegated, DelegationLock};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
     /// Users count; the engine claims and lends. No two are in it at once, nothing is lost, and an engine that has
@@ -285,34 +285,34 @@ mod model {
         }
     }
 
-    impl Handover for Engine {
-        fn work(&mut self, _: u64) {
+    impl Delegated for Engine {
+        fn run_delegated(&mut self, _: u64) {
             self.flush();
             self.drain();
         }
     }
 
-    fn engine() -> (Arc<Submissions<Node>>, Arc<Lease<Vec<u32>>>, Arc<HandoverLock<Engine>>) {
+    fn engine() -> (Arc<Submissions<Node>>, Arc<Lease<Vec<u32>>>, Arc<DelegationLock<Engine>>) {
         let (list, mut lessor) = (Arc::new(Submissions::new()), Lessor::new());
         lessor.lend(Vec::new());
         let lease = lessor.lease();
         let engine = Engine { list: list.clone(), lessor, wire: None, waits: Vec::new() };
-        (list, lease, Arc::new(HandoverLock::new(engine)))
+        (list, lease, Arc::new(DelegationLock::new(engine)))
     }
 
     /// As `Engine::send_apart`, without what follows if that is in vain.
-    fn beside(lease: &Lease<Vec<u32>>, lock: &HandoverLock<Engine>, number: u32) -> bool {
+    fn beside(lease: &Lease<Vec<u32>>, lock: &DelegationLock<Engine>, number: u32) -> bool {
         let done = lease.with(|wire| wire.push(number));
         thread::yield_now();
         if let Some(((), true)) = done {
-            lock.leave(1);
+            lock.delegate(1);
         }
         done.is_some()
     }
 
     /// A thread that has left a message with the engine and sends another beside it does not overtake the first, whatever the other
     /// thread does with the engine, or in the lease, meanwhile.
-    fn order(other: fn(&Lease<Vec<u32>>, &HandoverLock<Engine>)) {
+    fn order(other: fn(&Lease<Vec<u32>>, &DelegationLock<Engine>)) {
         loom::model(move || {
             let (list, lease, lock) = engine();
             let thread = {
@@ -323,7 +323,7 @@ mod model {
             let node = Box::new(Node { link: Link::new(), number: 1 });
             // SAFETY: freshly boxed, freed by the taker.
             unsafe { list.push(NonNull::from(Box::leak(node))) };
-            lock.leave(1);
+            lock.delegate(1);
             thread::yield_now();
             let sent = !list.is_pending() && beside(&lease, &lock, 2);
             thread.join().unwrap();

@@ -182,7 +182,7 @@ mod tests {
 mod model {
     use super::*;
     use loom::sync::Arc;
-    use pioman::plumbing::{Handover, HandoverLock};
+    use pioman::plumbing::{Delegated, DelegationLock};
 
     struct Node {
         link: Link<Node>,
@@ -211,8 +211,8 @@ mod model {
         last: usize,
     }
 
-    impl Handover for Holder {
-        fn work(&mut self, _: u64) {
+    impl Delegated for Holder {
+        fn run_delegated(&mut self, _: u64) {
             for node in self.list.take() {
                 // SAFETY: boxed by `push`, yielded once.
                 let node = unsafe { Box::from_raw(node.as_ptr()) };
@@ -231,8 +231,8 @@ mod model {
         outstanding: Arc<loom::sync::atomic::AtomicUsize>,
     }
 
-    impl Handover for Counter {
-        fn work(&mut self, _: u64) {
+    impl Delegated for Counter {
+        fn run_delegated(&mut self, _: u64) {
             let mut count = 0;
             for node in self.list.take() {
                 // SAFETY: boxed by `push`, yielded once.
@@ -253,17 +253,17 @@ mod model {
             let list = Arc::new(Submissions::new());
             let outstanding = Arc::new(loom::sync::atomic::AtomicUsize::new(0));
             let counter = Counter { list: list.clone(), outstanding: outstanding.clone() };
-            let lock = Arc::new(HandoverLock::new(counter));
+            let lock = Arc::new(DelegationLock::new(counter));
             let holder = {
                 let lock = lock.clone();
                 loom::thread::spawn(move || {
                     if let Some(mut held) = lock.try_lock() {
-                        held.work(1);
+                        held.run_delegated(1);
                     }
                 })
             };
             push(&list, 1);
-            lock.leave(1);
+            lock.delegate(1);
             assert!(list.is_pending() || outstanding.load(Ordering::Relaxed) > 0);
             holder.join().unwrap();
         });
@@ -274,25 +274,26 @@ mod model {
     fn nothing_is_stranded_and_order_is_kept() {
         loom::model(|| {
             let list = Arc::new(Submissions::new());
-            let lock = Arc::new(HandoverLock::new(Holder { list: list.clone(), sum: 0, last: 0 }));
+            let lock =
+                Arc::new(DelegationLock::new(Holder { list: list.clone(), sum: 0, last: 0 }));
             let other = {
                 let (list, lock) = (list.clone(), lock.clone());
                 loom::thread::spawn(move || {
                     for value in [10, 20] {
                         push(&list, value);
-                        lock.leave(1);
+                        lock.delegate(1);
                     }
                 })
             };
             // As the engine's fast path: inline when the lock is free, else the list.
             match lock.try_lock() {
                 Some(mut holder) => {
-                    holder.work(1);
+                    holder.run_delegated(1);
                     holder.sum += 1;
                 }
                 None => {
                     push(&list, 1);
-                    lock.leave(1);
+                    lock.delegate(1);
                 }
             }
             other.join().unwrap();

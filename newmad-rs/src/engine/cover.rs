@@ -1,6 +1,6 @@
 //! Whether a pending request is watched already.
 //!
-//! A caller that leaves a request pending and computes on has a thread watch it (`Manager::left_pending`), which costs
+//! A caller that leaves a request pending and computes on has a thread watch it (`Manager::ensure_watched`), which costs
 //! more than to begin one of a window of requests. Once a caller has done so, requests stay watched as long as one is
 //! outstanding without a break: a watcher that stops finds them pending, and hands them on. Such a time is a *spell*; the
 //! engine numbers spells, under its lock.
@@ -115,8 +115,8 @@ mod model {
     }
 
     impl World {
-        /// As `Manager::left_pending`.
-        fn left_pending(&self) {
+        /// As `Manager::ensure_watched`.
+        fn ensure_watched(&self) {
             let core = self.core.lock().unwrap();
             if core.outstanding > 0 {
                 self.watched.store(true, Ordering::Relaxed);
@@ -133,7 +133,7 @@ mod model {
                 core.spell
             };
             if !self.covered.is(spell) && !self.core.lock().unwrap().over[number] {
-                self.left_pending();
+                self.ensure_watched();
                 self.covered.set(spell);
             }
         }

@@ -85,7 +85,7 @@ impl Engine {
         let (done, wanted) = lease.with(f)?;
         if wanted {
             let _held = hold_wakers();
-            self.lock.leave(LEASE);
+            self.lock.delegate(LEASE);
         }
         Some(done)
     }

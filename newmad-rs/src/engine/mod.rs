@@ -35,7 +35,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pioman::plumbing::{BiasedGuard, BiasedLock, Handover, WakersHeld, hold_wakers};
+use pioman::plumbing::{BiasedGuard, BiasedLock, Delegated, WakersHeld, hold_wakers};
 use pioman::{Looking, Manager, Source, SourceId};
 
 use crate::collect::lease::Lease;
@@ -71,8 +71,8 @@ const FEW: usize = 4;
 /// round trip over shared memory.
 const SPINS: u32 = 64;
 
-impl<D: Driver> Handover for Core<D> {
-    fn work(&mut self, bits: u64) {
+impl<D: Driver> Delegated for Core<D> {
+    fn run_delegated(&mut self, bits: u64) {
         let _errno = KeepErrno::new();
         if bits & LEASE != 0 {
             self.lease_is_back();
@@ -190,7 +190,7 @@ impl Engine {
         }
         drop(core);
         if silenced {
-            manager.left_pending();
+            manager.ensure_watched();
         }
         match found {
             Found::Message(len) => Some(len),
@@ -245,7 +245,7 @@ impl Engine {
     pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
-            // A poller finds it. A poller that stops calls `left_pending`, which has a thread look, if need be the caller.
+            // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         // SAFETY: the caller's promise.
@@ -258,7 +258,7 @@ impl Engine {
             }
             if !self.is_watched_by(manager) || !started.core.settle(FEW) {
                 drop(started);
-                manager.left_pending();
+                manager.ensure_watched();
             }
             return self.covered.set(spell);
         } else {
@@ -275,7 +275,7 @@ impl Engine {
     /// the peers have only to be asked to ring.
     pub(crate) fn have_watched(&self, manager: &Manager) {
         if !self.is_watched_by(manager) || !self.arm_and_settle() {
-            manager.left_pending();
+            manager.ensure_watched();
         }
     }
 
@@ -326,7 +326,7 @@ impl Engine {
             });
             drop(started);
             if silenced {
-                manager.left_pending();
+                manager.ensure_watched();
             }
         }
     }
@@ -351,7 +351,7 @@ impl Engine {
         let _held = hold_wakers();
         // SAFETY: the caller's promise; the request was in no list.
         unsafe { self.signals.submissions.push(request) };
-        self.lock.leave(WORK);
+        self.lock.delegate(WORK);
     }
 
     /// Runs `f` with the engine, waiting for it if need be. Callers' context only.

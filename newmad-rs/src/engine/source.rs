@@ -21,7 +21,7 @@ unsafe impl Source for Engine {
         match self.try_lock() {
             Some(mut core) => core.progress(),
             None => {
-                self.lock.leave(POLL);
+                self.lock.delegate(POLL);
                 false
             }
         }
@@ -59,7 +59,7 @@ unsafe impl Source for Engine {
     fn arm(&self) -> bool {
         let _errno = KeepErrno::new();
         let Some(mut core) = self.try_lock() else {
-            self.lock.leave(ARM);
+            self.lock.delegate(ARM);
             return true;
         };
         if core.call_for_held() {

@@ -193,7 +193,7 @@ mod model {
     use loom::sync::Mutex;
     use loom::sync::atomic::{AtomicUsize, fence};
     use loom::thread;
-    use pioman::plumbing::{Handover, HandoverLock};
+    use pioman::plumbing::{Delegated, DelegationLock};
 
     const POLL: u64 = 1;
     const ARM: u64 = 2;
@@ -245,8 +245,8 @@ mod model {
         }
     }
 
-    impl Handover for Core {
-        fn work(&mut self, bits: u64) {
+    impl Delegated for Core {
+        fn run_delegated(&mut self, bits: u64) {
             if bits & ARM != 0 {
                 self.arm();
             }
@@ -258,7 +258,7 @@ mod model {
         rail: Arc<Rail>,
         bits: Arc<Bits>,
         got: Arc<AtomicBool>,
-        lock: HandoverLock<Core>,
+        lock: DelegationLock<Core>,
         /// How often the watcher was woken.
         woken: AtomicUsize,
     }
@@ -273,7 +273,7 @@ mod model {
             let (bits, got) = (Arc::new(Bits::new(2)), Arc::new(AtomicBool::new(false)));
             let core =
                 Core { rail: rail.clone(), bits: bits.clone(), taken: false, got: got.clone() };
-            let (lock, woken) = (HandoverLock::new(core), AtomicUsize::new(0));
+            let (lock, woken) = (DelegationLock::new(core), AtomicUsize::new(0));
             Arc::new(World { rail, bits, got, lock, woken })
         }
 
@@ -298,8 +298,8 @@ mod model {
                 }
                 for bits in [POLL, ARM] {
                     match self.lock.try_lock() {
-                        Some(mut core) => core.work(bits),
-                        None => _ = self.lock.leave(bits),
+                        Some(mut core) => core.run_delegated(bits),
+                        None => _ = self.lock.delegate(bits),
                     }
                 }
             }

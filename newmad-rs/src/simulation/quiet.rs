@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use pioman::plumbing::Handover;
+use pioman::plumbing::Delegated;
 
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
@@ -149,7 +149,7 @@ fn who_polls_without_pause_keeps_no_holder() {
     pair.cores[1].favours = FAVOURS;
     for turn in 1..=FAVOURS + 3 {
         pair.send();
-        pair.cores[1].work(POLL);
+        pair.cores[1].run_delegated(POLL);
         let left = pair.wires.lock().unwrap()[&(0, 0, 1)].small.len();
         assert_eq!(left as u32, turn.saturating_sub(FAVOURS));
     }
@@ -157,7 +157,7 @@ fn who_polls_without_pause_keeps_no_holder() {
     let request = NonNull::from(Box::leak(Box::new(empty(0))));
     // SAFETY: freed with the pair, finished by then.
     unsafe { pair.cores[1].signals.submissions.push(request) };
-    pair.cores[1].work(POLL | WORK);
+    pair.cores[1].run_delegated(POLL | WORK);
     // SAFETY: freed with the pair.
     assert!(unsafe { request.as_ref() }.is_finished());
     pair.asked.push(request);

@@ -223,7 +223,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         drop(carried);
         self.hub.give_thread_back();
         // What is pending still is nobody's, unless somebody polls.
-        self.core.left_pending();
+        self.core.ensure_watched();
     }
 
     /// The policy may want these polled again. Nobody else need be there to ask it.

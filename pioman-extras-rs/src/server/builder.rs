@@ -16,7 +16,7 @@ use super::request::{Group, Pending};
 use super::shared::{Shared, State};
 use pioman::Manager;
 use pioman::Policy;
-use pioman::plumbing::{CoreHandle, HandoverLock};
+use pioman::plumbing::{CoreHandle, DelegationLock};
 use pioman::policy::History;
 
 /// Configures a [`Server`]: its name and callbacks, of which one is enough. Which is taken when: see [`crate::server`].
@@ -28,6 +28,7 @@ use pioman::policy::History;
 /// blocking ones run beside it, and beside one another if they are about different requests. A panic is named and ends
 /// there: the request that the callback was called for has failed, or, if it was called for several, it is not called any
 /// more and other kinds take over.
+#[must_use = "a builder does nothing before `start`"]
 pub struct Builder<R> {
     manager: Arc<Manager>,
     name: Box<str>,
@@ -137,7 +138,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
             state: Mutex::new(State::new()),
             generation: AtomicU64::new(0),
             role: Role::new(),
-            pass: HandoverLock::new(Pass::new()),
+            pass: DelegationLock::new(Pass::new()),
             polled_by: AtomicUsize::new(0),
             passes: AtomicU64::new(0),
             armed_at: AtomicU64::new(u64::MAX),

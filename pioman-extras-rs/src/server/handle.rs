@@ -61,7 +61,7 @@ impl<R: Send + Sync + 'static> Server<R> {
     /// As [`Server::submit`]; or it cannot find the end of a request with these hints.
     pub fn submit_with(&self, value: R, options: Options) -> Result<Request<R>, NotTaken<R>> {
         let request = self.take(value, options)?;
-        self.0.manager.left_pending();
+        self.0.manager.ensure_watched();
         Ok(request)
     }
 
@@ -98,7 +98,7 @@ impl<R: Send + Sync + 'static> Server<R> {
     /// As [`Server::submit_with`].
     pub fn post(&self, value: R, options: Options) -> Result<Pending<R>, NotTaken<R>> {
         let pending = self.0.shared.submit(value, options, true)?;
-        self.0.manager.left_pending();
+        self.0.manager.ensure_watched();
         Ok(pending)
     }
 

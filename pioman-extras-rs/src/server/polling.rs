@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::kinds::{Kind, Scope};
 use super::request::Pending;
 use super::shared::{Shared, whoami};
-use pioman::plumbing::Handover;
+use pioman::plumbing::Delegated;
 use pioman::policy::{Asker, Method};
 
 /// Left with the lock of a [`Pass`]: the list has changed, so let go of what it holds.
@@ -46,9 +46,9 @@ impl<R> Pass<R> {
     }
 }
 
-impl<R> Handover for Pass<R> {
+impl<R> Delegated for Pass<R> {
     /// Nobody's destructor is to wait for the next round.
-    fn work(&mut self, _: u64) {
+    fn run_delegated(&mut self, _: u64) {
         self.generation = u64::MAX;
         self.requests.clear();
     }

@@ -27,13 +27,14 @@ use pioman::Hints;
 use pioman::Manager;
 use pioman::SourceId;
 use pioman::plumbing::CoreHandle;
-use pioman::plumbing::HandoverLock;
+use pioman::plumbing::DelegationLock;
 use pioman::policy::History;
 use pioman::policy::LoadAware;
 use pioman::policy::{self, Asker, Method, Policy};
 
 /// Why a request is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refused {
     /// The server is stopped.
     Stopped,
@@ -140,7 +141,7 @@ pub(super) struct Shared<R> {
     pub(super) state: Mutex<State<R>>,
     pub(super) generation: AtomicU64,
     pub(super) role: Role,
-    pub(super) pass: HandoverLock<Pass<R>>,
+    pub(super) pass: DelegationLock<Pass<R>>,
     /// Whoever polls now, as [`whoami`] has it; 0: nobody.
     pub(super) polled_by: AtomicUsize,
     /// Rounds of polling that have begun.
@@ -285,7 +286,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
             }
             self.changed();
         }
-        self.pass.leave(super::polling::FORGET);
+        self.pass.delegate(super::polling::FORGET);
         idle.iter().for_each(|requests| self.callbacks.interrupt(self.whose(), requests));
     }
 

@@ -3,14 +3,14 @@
 //! A waiting thread puts a [`Waiter`] of its own into the list, looks once more whether there is an end, then sleeps.
 //! Whoever ends a request writes its word first, then leaves `ENDED` with the list's lock: the holder, who may be itself,
 //! wakes all that are in the list. So either the waiter sees the end when it looks, or it is in the list by then. The lock
-//! is a [`HandoverLock`], since a request may be ended in a signal handler that has interrupted whoever holds it; in there
+//! is a [`DelegationLock`], since a request may be ended in a signal handler that has interrupted whoever holds it; in there
 //! nothing is freed, for waiters leave the list by themselves.
 
 use std::sync::Arc;
 
 use crate::shim::{self, AtomicBool, Ordering::Relaxed};
 use pioman::Completion;
-use pioman::plumbing::{Handover, HandoverLock};
+use pioman::plumbing::{Delegated, DelegationLock};
 
 /// The bit to leave with the lock.
 const ENDED: u64 = 1;
@@ -33,24 +33,24 @@ impl Waiter {
 }
 
 /// See the module's description.
-pub(super) struct Waiters(HandoverLock<List>);
+pub(super) struct Waiters(DelegationLock<List>);
 
 struct List(Vec<Arc<Waiter>>);
 
-impl Handover for List {
-    fn work(&mut self, _: u64) {
+impl Delegated for List {
+    fn run_delegated(&mut self, _: u64) {
         self.0.iter().for_each(|waiter| waiter.woken.complete());
     }
 }
 
 impl Waiters {
     pub(super) fn new() -> Waiters {
-        Waiters(HandoverLock::new(List(Vec::new())))
+        Waiters(DelegationLock::new(List(Vec::new())))
     }
 
     /// Wakes all. Progress path, signal handlers included.
     pub(super) fn wake(&self) {
-        self.0.leave(ENDED);
+        self.0.delegate(ENDED);
     }
 
     /// In the list until what this returns is dropped. The caller looks again before it sleeps.

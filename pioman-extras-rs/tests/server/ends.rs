@@ -337,7 +337,7 @@ fn a_tick_s_handler_may_end_a_request() {
     let bell = Arc::new(Doorbell { rung: AtomicBool::new(false), request: posted.clone() });
     let source = runtime.manager().add_source(bell.clone()).unwrap();
     runtime.run(|| {
-        runtime.manager().left_pending();
+        runtime.manager().ensure_watched();
         bell.rung.store(true, SeqCst);
         let limit = Instant::now() + Duration::from_secs(30);
         // Nothing but the tick looks meanwhile.

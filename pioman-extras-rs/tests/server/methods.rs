@@ -81,7 +81,7 @@ fn a_request_changes_its_method_in_both_directions_while_it_is_pending() {
                 device.blocking.load(SeqCst) == 0
             });
             assert_eq!(request.outcome(), None);
-            runtime.manager().left_pending();
+            runtime.manager().ensure_watched();
         }
         let counters = server.counters();
         assert!(counters.to_block >= 3 && counters.to_poll >= 3, "{counters:?}");

@@ -192,6 +192,7 @@ impl Worker {
                 Ok(()) => &ends.completed,
                 Err(TaskError::Cancelled { .. }) => &ends.cancelled,
                 Err(TaskError::Panicked { .. }) => &ends.failed,
+                Err(other) => panic!("an end of a new kind: {other}"),
             };
             end.fetch_add(1, SeqCst);
         });

@@ -2,7 +2,7 @@
 //! for. They decouple the application's requests from the network's: one message may be many packets, one
 //! packet many messages.
 //!
-//! The waiters' list is protected by a [`HandoverLock`]: a signaller that finds it taken (it may have
+//! The waiters' list is protected by a [`DelegationLock`]: a signaller that finds it taken (it may have
 //! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and nobody waits for
 //! anybody.
 
@@ -12,12 +12,12 @@ use crate::completion::node::Node;
 use crate::completion::queue::{Queue, locked};
 use crate::completion::wakers;
 use crate::shim::{AtomicU64, Ordering::*};
-use crate::sync::handover::{Handover, HandoverLock};
+use crate::sync::delegation::{Delegated, DelegationLock};
 
 /// Bits that threads wait for.
 pub struct Cond {
     bits: Arc<AtomicU64>,
-    waiters: HandoverLock<Waiters>,
+    waiters: DelegationLock<Waiters>,
 }
 
 const RESCAN: u64 = 1;
@@ -31,9 +31,9 @@ fn satisfied(bits: u64, mask: u64, all: bool) -> bool {
     if all { bits & mask == mask } else { bits & mask != 0 }
 }
 
-impl Handover for Waiters {
+impl Delegated for Waiters {
     /// Tells everyone whose bits are set.
-    fn work(&mut self, _: u64) {
+    fn run_delegated(&mut self, _: u64) {
         let bits = self.bits.load(SeqCst);
         self.queue.take_where(|node| {
             // SAFETY: listed, and taken out by being fired.
@@ -53,7 +53,7 @@ impl Cond {
     pub fn new() -> Cond {
         let bits = Arc::new(AtomicU64::new(0));
         Cond {
-            waiters: HandoverLock::new(Waiters { bits: bits.clone(), queue: Queue::new() }),
+            waiters: DelegationLock::new(Waiters { bits: bits.clone(), queue: Queue::new() }),
             bits,
         }
     }
@@ -65,7 +65,7 @@ impl Cond {
     /// some that are set now.
     pub fn signal(&self, mask: u64) {
         self.bits.fetch_or(mask, SeqCst);
-        self.waiters.leave(RESCAN);
+        self.waiters.delegate(RESCAN);
         wakers::settle();
     }
 

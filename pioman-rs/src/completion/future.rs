@@ -9,7 +9,7 @@
 //! for a waker. What it was given and has not told (a permit) goes to the next.
 //!
 //! While it is pending nobody need poll on its behalf: whoever started the request keeps it watched
-//! ([`crate::Manager::left_pending`]).
+//! ([`crate::Manager::ensure_watched`]).
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomPinned;

@@ -5,7 +5,7 @@ use std::ptr::null;
 use crate::completion::node::Node;
 use crate::completion::wakers;
 use crate::shim;
-use crate::sync::handover::{Handover, HandoverLock};
+use crate::sync::delegation::{Delegated, DelegationLock};
 
 /// Nodes, first come, first served.
 pub(crate) struct Queue {
@@ -86,7 +86,7 @@ impl Queue {
 }
 
 /// Calls `f` with the lock held. A holder only looks through a list, so it is gone in a moment. Not on the progress path.
-pub(crate) fn locked<T: Handover, R>(lock: &HandoverLock<T>, f: impl FnOnce(&mut T) -> R) -> R {
+pub(crate) fn locked<T: Delegated, R>(lock: &DelegationLock<T>, f: impl FnOnce(&mut T) -> R) -> R {
     let result = loop {
         if let Some(mut value) = lock.try_lock() {
             break f(&mut value);

@@ -12,7 +12,7 @@ use crate::completion::node::Node;
 use crate::completion::queue::{Queue, locked};
 use crate::completion::wakers;
 use crate::shim::{AtomicU64, Ordering::*};
-use crate::sync::handover::{Handover, HandoverLock};
+use crate::sync::delegation::{Delegated, DelegationLock};
 
 /// A number of permits; see the module's description.
 ///
@@ -21,7 +21,7 @@ use crate::sync::handover::{Handover, HandoverLock};
 /// ended otherwise (by time-out, by another of [`crate::Manager::wait_any`], by a dropped future) goes to the next.
 pub struct Semaphore {
     credit: Arc<AtomicU64>,
-    permits: HandoverLock<Permits>,
+    permits: DelegationLock<Permits>,
 }
 
 const GIVEN: u64 = 1;
@@ -33,8 +33,8 @@ struct Permits {
     queue: Queue,
 }
 
-impl Handover for Permits {
-    fn work(&mut self, _: u64) {
+impl Delegated for Permits {
+    fn run_delegated(&mut self, _: u64) {
         self.free = self.free.saturating_add(self.credit.swap(0, AcqRel));
         while self.free > 0
             && let Some(node) = self.queue.pop()
@@ -48,7 +48,7 @@ impl Handover for Permits {
 
 impl Permits {
     fn take(&mut self) -> bool {
-        self.work(GIVEN);
+        self.run_delegated(GIVEN);
         let some = self.free > 0; // and then nobody waits
         self.free -= u64::from(some);
         some
@@ -60,7 +60,7 @@ impl Semaphore {
     pub fn new(permits: u64) -> Semaphore {
         let credit = Arc::new(AtomicU64::new(0));
         let inside = Permits { credit: credit.clone(), free: permits, queue: Queue::new() };
-        Semaphore { credit, permits: HandoverLock::new(inside) }
+        Semaphore { credit, permits: DelegationLock::new(inside) }
     }
 
     /// Gives a permit (V).
@@ -77,7 +77,7 @@ impl Semaphore {
     /// As [`Semaphore::release`]. # Wakes: those who have waited longest, as far as the permits go.
     pub fn release_many(&self, n: u64) {
         self.credit.fetch_add(n, AcqRel);
-        self.permits.leave(GIVEN);
+        self.permits.delegate(GIVEN);
         wakers::settle();
     }
 
@@ -95,7 +95,7 @@ impl Semaphore {
     /// Not the progress path.
     pub fn available(&self) -> u64 {
         locked(&self.permits, |permits| {
-            permits.work(GIVEN);
+            permits.run_delegated(GIVEN);
             permits.free
         })
     }

@@ -17,6 +17,7 @@ pub enum Progress {
 
 /// Why a light task has not done its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TaskError {
     /// It was cancelled first, or its manager has gone.
     Cancelled {

@@ -27,6 +27,7 @@ const TASKS_SPIN: Duration = Duration::from_micros(50);
 
 /// Configures a [`Manager`]; what is not set comes from the knobs.
 #[derive(Default)]
+#[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     mode: Option<Mode>,
     points: Option<Points>,

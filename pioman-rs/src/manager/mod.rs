@@ -123,12 +123,12 @@ impl Manager {
     /// # Context
     /// Not a signal handler. # Wakes: nobody.
     #[inline]
-    pub fn left_pending(&self) {
+    pub fn ensure_watched(&self) {
         self.driver.ensure_watched();
     }
 
     /// Whether the next event of this source wakes a spare kernel thread, which then sees to all that is unattended: a few
-    /// loads. If so, a source that arms itself after this need not have it watched by [`Manager::left_pending`].
+    /// loads. If so, a source that arms itself after this need not have it watched by [`Manager::ensure_watched`].
     ///
     /// # Context
     /// Anywhere, the progress path included.

@@ -44,8 +44,8 @@ impl CoreHandle {
         self.0.machine.is_loaded()
     }
 
-    /// As [`Manager::left_pending`].
-    pub fn left_pending(&self) {
+    /// As [`Manager::ensure_watched`].
+    pub fn ensure_watched(&self) {
         self.0.ensure_watched();
     }
 

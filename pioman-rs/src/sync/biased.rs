@@ -1,4 +1,4 @@
-//! A [`HandoverLock`](super::handover::HandoverLock) that one kernel thread may have for nothing: *biased locking*.
+//! A [`DelegationLock`](super::handover::DelegationLock) that one kernel thread may have for nothing: *biased locking*.
 //!
 //! A lock that one kernel thread uses costs it two atomic read-modify-writes (6 ns each here) that nobody needs. So the lock
 //! can be *biased* to a kernel thread: its owner enters and leaves with plain loads and stores, and says so in a flag of
@@ -37,7 +37,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::shim::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, UnsafeCell};
 use crate::srcu::SLOTS;
-use crate::sync::handover::Handover;
+use crate::sync::delegation::Delegated;
 
 const HELD: u64 = 1 << 63;
 const BIASED: u64 = 1 << 62;
@@ -58,7 +58,7 @@ const FIRST: u32 = 1;
 const MOST: u32 = FIRST << 10;
 
 /// See the module's description.
-pub struct BiasedLock<T: Handover> {
+pub struct BiasedLock<T: Delegated> {
     word: AtomicU64,
     /// Biases are given.
     biasing: AtomicBool,
@@ -76,11 +76,11 @@ pub struct BiasedLock<T: Handover> {
 }
 
 // SAFETY: the value is reached by the holder only.
-unsafe impl<T: Handover + Send> Sync for BiasedLock<T> {}
+unsafe impl<T: Delegated + Send> Sync for BiasedLock<T> {}
 // SAFETY: as above.
-unsafe impl<T: Handover + Send> Send for BiasedLock<T> {}
+unsafe impl<T: Delegated + Send> Send for BiasedLock<T> {}
 
-impl<T: Handover> BiasedLock<T> {
+impl<T: Delegated> BiasedLock<T> {
     /// A free lock, without a bias.
     pub fn new(value: T) -> Self {
         BiasedLock {
@@ -134,16 +134,16 @@ impl<T: Handover> BiasedLock<T> {
         }
     }
 
-    /// Has `T::work(bits)` done: here and now if the lock is free (true), else by the holder before it
+    /// Has `T::run_delegated(bits)` done: here and now if the lock is free (true), else by the holder before it
     /// unlocks (false). The top 16 bits are reserved.
     ///
     /// # Context
     /// Anywhere, signal handlers included.
-    pub fn leave(&self, bits: u64) -> bool {
+    pub fn delegate(&self, bits: u64) -> bool {
         debug_assert!(bits & !LEFT == 0 && bits != 0);
         if let Some(slot) = self.own_bias() {
             if let Some(mut guard) = self.enter(slot) {
-                guard.work(bits);
+                guard.run_delegated(bits);
                 return true;
             }
             // We have interrupted the owner; unless it has lost the bias, it looks when it leaves.
@@ -290,7 +290,7 @@ impl<T: Handover> BiasedLock<T> {
         while self.word.compare_exchange(HELD, next, AcqRel, Relaxed).is_err() {
             let bits = self.word.fetch_and(HELD, AcqRel) & !HELD;
             // Not to be dropped: that is what goes on here.
-            ManuallyDrop::new(self.guard()).work(bits);
+            ManuallyDrop::new(self.guard()).run_delegated(bits);
         }
     }
 
@@ -322,7 +322,7 @@ impl<T: Handover> BiasedLock<T> {
             let Some(mut guard) = self.try_lock() else { return };
             let bits = self.word.fetch_and(!LEFT, AcqRel) & LEFT;
             if bits != 0 {
-                guard.work(bits);
+                guard.run_delegated(bits);
             }
         }
     }
@@ -338,7 +338,7 @@ use marcel::plumbing::slot::current as own_slot;
 #[cfg(loom)]
 use model::own_slot;
 
-impl<T: Handover> std::fmt::Debug for BiasedLock<T> {
+impl<T: Delegated> std::fmt::Debug for BiasedLock<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("BiasedLock")
     }
@@ -349,17 +349,17 @@ impl<T: Handover> std::fmt::Debug for BiasedLock<T> {
 ///
 /// Stays with the thread that has it, and is not shared: the value may be `Send` without being `Sync`.
 /// ```compile_fail
-/// # fn f<T: pioman::Handover + Send>(guard: &pioman::BiasedGuard<'_, T>) {
+/// # fn f<T: pioman::plumbing::Delegated + Send>(guard: &pioman::plumbing::BiasedGuard<'_, T>) {
 /// fn shared<T: Sync>(_: T) {}
 /// shared(guard);
 /// # }
 /// ```
-pub struct BiasedGuard<'a, T: Handover> {
+pub struct BiasedGuard<'a, T: Delegated> {
     lock: &'a BiasedLock<T>,
     _not_send: PhantomData<*mut T>,
 }
 
-impl<T: Handover> BiasedGuard<'_, T> {
+impl<T: Delegated> BiasedGuard<'_, T> {
     /// Whether others have left work since the lock was taken: a holder that only looks around had better let go.
     ///
     /// # Context
@@ -378,7 +378,7 @@ impl<T: Handover> BiasedGuard<'_, T> {
     }
 }
 
-impl<T: Handover> Deref for BiasedGuard<'_, T> {
+impl<T: Delegated> Deref for BiasedGuard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
@@ -387,7 +387,7 @@ impl<T: Handover> Deref for BiasedGuard<'_, T> {
     }
 }
 
-impl<T: Handover> DerefMut for BiasedGuard<'_, T> {
+impl<T: Delegated> DerefMut for BiasedGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held, the borrow exclusive.
@@ -395,13 +395,13 @@ impl<T: Handover> DerefMut for BiasedGuard<'_, T> {
     }
 }
 
-impl<T: Handover> std::fmt::Debug for BiasedGuard<'_, T> {
+impl<T: Delegated> std::fmt::Debug for BiasedGuard<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("BiasedGuard")
     }
 }
 
-impl<T: Handover> Drop for BiasedGuard<'_, T> {
+impl<T: Delegated> Drop for BiasedGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         let lock = self.lock;

@@ -30,8 +30,8 @@ struct Tally {
     here: u64,
 }
 
-impl Handover for Tally {
-    fn work(&mut self, bits: u64) {
+impl Delegated for Tally {
+    fn run_delegated(&mut self, bits: u64) {
         self.left |= bits;
     }
 }
@@ -77,24 +77,24 @@ fn model(
 }
 
 fn leave_1(lock: &BiasedLock<Tally>) -> u64 {
-    lock.leave(1);
+    lock.delegate(1);
     0
 }
 
 fn leave_2(lock: &BiasedLock<Tally>) -> u64 {
-    lock.leave(2);
+    lock.delegate(2);
     0
 }
 
 /// As a signal handler that interrupts the owner in its lock.
 fn enter_and_reenter(lock: &BiasedLock<Tally>) -> u64 {
     let Some(mut guard) = lock.try_lock() else {
-        lock.leave(4);
+        lock.delegate(4);
         return 0;
     };
     guard.here += 1;
     assert!(lock.try_lock().is_none());
-    assert!(!lock.leave(4));
+    assert!(!lock.delegate(4));
     drop(guard);
     1
 }

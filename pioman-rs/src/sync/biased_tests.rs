@@ -7,8 +7,8 @@ struct Tally {
     done: u64,
 }
 
-impl Handover for Tally {
-    fn work(&mut self, bits: u64) {
+impl Delegated for Tally {
+    fn run_delegated(&mut self, bits: u64) {
         self.left |= bits;
         self.done += 1;
     }
@@ -36,9 +36,9 @@ fn its_owner_keeps_it_without_a_revocation() {
     for _ in 0..100 {
         let guard = lock.try_lock().unwrap();
         assert!(lock.try_lock().is_none());
-        assert!(!lock.leave(4));
+        assert!(!lock.delegate(4));
         drop(guard);
-        assert!(lock.leave(1));
+        assert!(lock.delegate(1));
     }
     assert_eq!((lock.try_lock().unwrap().left, lock.revocations()), (5, 0));
 }
@@ -65,7 +65,7 @@ fn what_another_leaves_inside_is_done_by_the_owner() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert!(lock.try_lock().is_none());
-            assert!(!lock.leave(8));
+            assert!(!lock.delegate(8));
         });
     });
     assert_eq!(guard.left, 0);
@@ -81,7 +81,7 @@ fn without_biases_again_it_is_the_usual_lock() {
     assert!(!lock.is_held());
     drop(lock.try_lock().unwrap());
     assert!(!lock.is_held());
-    assert!(lock.leave(2));
+    assert!(lock.delegate(2));
     assert_eq!(lock.try_lock().unwrap().left, 2);
 }
 
@@ -111,7 +111,7 @@ fn owner_handler_and_others_lose_nothing() {
                 guard.here = before + 1;
                 ENTERED.fetch_add(1, Relaxed);
             }
-            None if lock.leave(2) => {
+            None if lock.delegate(2) => {
                 DONE.fetch_add(1, Relaxed);
             }
             None => {}

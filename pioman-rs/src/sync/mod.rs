@@ -1,6 +1,6 @@
 //! Locks of the progress path: nobody waits for one in a signal handler.
 //!
-//! `handover`: the holder does what callers leave with it. `biased`: the same, cheaper for the thread that always takes it.
+//! `delegation`: the holder does what callers leave with it. `biased`: the same, cheaper for the thread that always takes it.
 
 pub(crate) mod biased;
-pub(crate) mod handover;
+pub(crate) mod delegation;

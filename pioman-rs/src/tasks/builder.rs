@@ -41,6 +41,7 @@ pub(crate) fn lane(priority: Priority, polling: Polling) -> usize {
 
 /// Configures a light task.
 #[derive(Default)]
+#[must_use = "a builder does nothing before a `submit`"]
 pub struct TaskBuilder {
     name: Option<Cow<'static, str>>,
     wanted: Wanted,

@@ -43,6 +43,7 @@ impl fmt::Debug for TaskletType {
 
 /// Configures a [`Tasklet`].
 #[derive(Debug, Default)]
+#[must_use = "a builder does nothing before `build`"]
 pub struct TaskletBuilder {
     name: Option<Cow<'static, str>>,
     wanted: Wanted,

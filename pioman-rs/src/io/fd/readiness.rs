@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 
 use crate::completion::one_shot::Completion;
 use crate::shim::{self, AtomicU64, Ordering::*};
-use crate::sync::handover::{Handover, HandoverLock};
+use crate::sync::delegation::{Delegated, DelegationLock};
 
 const COUNT: u64 = u32::MAX as u64;
 
@@ -33,7 +33,7 @@ const WAKE: u64 = 1;
 pub(crate) struct Readiness {
     /// Generation of the place in the upper half, count of events in the lower.
     word: AtomicU64,
-    waiters: HandoverLock<Waiters>,
+    waiters: DelegationLock<Waiters>,
 }
 
 /// A waiting thread's node; on its stack.
@@ -49,9 +49,9 @@ struct Waiters {
 // SAFETY: nodes are touched under the lock; each outlives its time in the list, since its thread waits.
 unsafe impl Send for Waiters {}
 
-impl Handover for Waiters {
+impl Delegated for Waiters {
     /// Wakes everybody.
-    fn work(&mut self, _: u64) {
+    fn run_delegated(&mut self, _: u64) {
         let mut node = std::mem::replace(&mut self.head, null_mut());
         while !node.is_null() {
             // SAFETY: see `Send`; `complete` is the last touch of a node, which is out of the list by then.
@@ -68,7 +68,7 @@ impl Default for Readiness {
     fn default() -> Self {
         Readiness {
             word: AtomicU64::new(0),
-            waiters: HandoverLock::new(Waiters { head: null_mut() }),
+            waiters: DelegationLock::new(Waiters { head: null_mut() }),
         }
     }
 }
@@ -108,7 +108,7 @@ impl Readiness {
                 Err(now) => word = now,
             }
         }
-        self.waiters.leave(WAKE);
+        self.waiters.delegate(WAKE);
         true
     }
 

@@ -103,7 +103,7 @@ impl Timers {
         result
     }
 
-    /// Has `target` completed at `deadline`. The caller makes sure that somebody looks ([`Manager::left_pending`]).
+    /// Has `target` completed at `deadline`. The caller makes sure that somebody looks ([`Manager::ensure_watched`]).
     ///
     /// # Safety
     /// `node` and `target` stay in place until `target` is complete by that, or [`Timers::remove`] has returned. The

@@ -81,7 +81,7 @@ impl Transfer {
             unsafe { ring.submit(&call, &inner.slot) };
             ring.poll();
             if !inner.slot.done().is_done() {
-                manager.left_pending();
+                manager.ensure_watched();
             }
             let by = By::Ring(ring.clone());
             return Transfer { inner, manager: Some(manager.clone()), by };

@@ -73,7 +73,7 @@ fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
             assert!(Instant::now() < until, "the watcher never goes on patrol");
             line.ring();
             for _ in 0..100 {
-                manager.left_pending();
+                manager.ensure_watched();
             }
         }
         // No call from here on. (On patrol nobody is armed.)

@@ -1,22 +1,22 @@
-//! A try-lock whose losers leave their work to the holder.
+//! The delegation lock: a try-lock whose losers leave their work to the holder.
 //!
-//! The progress path may only *try* locks: it runs in signal handlers, which may have interrupted the very
-//! holder. Whoever fails must not strand its work, so it leaves it as bits for the holder to find.
+//! The progress path may only *try* locks: it runs in signal handlers, which may have interrupted the very holder. A caller
+//! that does not get the lock must not strand its work, so it delegates it: as bits that the holder finds.
 //!
 //! One word holds both the lock and the bits, and that is the whole protocol:
 //!
 //! ```text
-//!   leave(bits):  before = word.fetch_or(HELD | bits)
-//!                 before had HELD?  the holder will do it   :  the lock is ours, with our bits in it
-//!   unlock:       compare_exchange(HELD, 0)  ok? done
-//!                 else bits = word.fetch_and(HELD), T::work(bits), try again
+//!   delegate(bits):  before = word.fetch_or(HELD | bits)
+//!                    before had HELD?  the holder will do it   :  the lock is the caller's, with its bits in it
+//!   unlock:          compare_exchange(HELD, 0)  ok? done
+//!                    else bits = word.fetch_and(HELD), T::run_delegated(bits), try again
 //! ```
 //!
-//! The word cannot become 0 while it holds a bit, and a bit can only be added to a held word or by its new
-//! holder, so no work is stranded: there is no window between "failed to lock" and "left the work".
-//! (DESIGN §4.2 has two words, and therefore a second attempt after leaving and a re-check after unlocking;
-//! this is the same guarantee with one atomic operation on each side. The memoir of 2023 has neither and
-//! strands work until the next interrupt.) Model-checked with loom below.
+//! Invariant: the word is not 0 while it holds a bit, and a bit is only added to a held word or by its new holder. So no work
+//! is stranded: there is no window between "failed to lock" and "left the work". Model-checked with loom below.
+//!
+//! Rejected: two words, with a second attempt after leaving and a second look after unlocking (the same guarantee for twice
+//! the atomic operations). \[Goedefroit23\] has neither and strands work until the next interrupt.
 
 use crate::shim::{AtomicU64, Ordering::*, UnsafeCell};
 use std::marker::PhantomData;
@@ -24,27 +24,28 @@ use std::ops::{Deref, DerefMut};
 
 const HELD: u64 = 1 << 63;
 
-/// What the holder does for those who could not lock. On the progress path (DESIGN §4.1).
-pub trait Handover {
+/// What the holder of the lock does for callers that could not lock. On the progress path: it allocates and frees nothing,
+/// blocks on nothing, and does not panic.
+pub trait Delegated {
     /// Does the work that `bits` stand for; the same bit left twice may be seen once.
-    fn work(&mut self, bits: u64);
+    fn run_delegated(&mut self, bits: u64);
 }
 
 /// See the module's description.
-pub struct HandoverLock<T: Handover> {
+pub struct DelegationLock<T: Delegated> {
     word: AtomicU64,
     value: UnsafeCell<T>,
 }
 
 // SAFETY: the value is reached by the holder only.
-unsafe impl<T: Handover + Send> Sync for HandoverLock<T> {}
+unsafe impl<T: Delegated + Send> Sync for DelegationLock<T> {}
 // SAFETY: as above.
-unsafe impl<T: Handover + Send> Send for HandoverLock<T> {}
+unsafe impl<T: Delegated + Send> Send for DelegationLock<T> {}
 
-impl<T: Handover> HandoverLock<T> {
+impl<T: Delegated> DelegationLock<T> {
     /// A free lock.
     pub fn new(value: T) -> Self {
-        HandoverLock { word: AtomicU64::new(0), value: UnsafeCell::new(value) }
+        DelegationLock { word: AtomicU64::new(0), value: UnsafeCell::new(value) }
     }
 
     /// The lock, if it is free. Dropping the guard does what others have left meanwhile, then unlocks.
@@ -57,13 +58,13 @@ impl<T: Handover> HandoverLock<T> {
         free.then(|| Guard { lock: self, _here: PhantomData })
     }
 
-    /// Has `T::work(bits)` done: here and now if the lock is free (true), else by the holder before it
+    /// Has `T::run_delegated(bits)` done: here and now if the lock is free (true), else by the holder before it
     /// unlocks (false). The top bit is reserved.
     ///
     /// # Context
     /// Anywhere, signal handlers included.
     #[inline]
-    pub fn leave(&self, bits: u64) -> bool {
+    pub fn delegate(&self, bits: u64) -> bool {
         debug_assert!(bits & HELD == 0 && bits != 0);
         let before = self.word.fetch_or(HELD | bits, AcqRel);
         let ours = before & HELD == 0;
@@ -73,7 +74,7 @@ impl<T: Handover> HandoverLock<T> {
         ours
     }
 
-    /// Whether somebody holds the lock right now.
+    /// Whether the lock is held at this moment.
     pub fn is_held(&self) -> bool {
         self.word.load(Relaxed) & HELD != 0
     }
@@ -85,27 +86,27 @@ impl<T: Handover> HandoverLock<T> {
     }
 }
 
-impl<T: Handover + std::fmt::Debug> std::fmt::Debug for HandoverLock<T> {
+impl<T: Delegated + std::fmt::Debug> std::fmt::Debug for DelegationLock<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HandoverLock")
+        f.write_str("DelegationLock")
     }
 }
 
-/// Access to the value of a [`HandoverLock`].
+/// Access to the value of a [`DelegationLock`].
 ///
 /// Stays with the thread that has it, and is not shared: the value may be `Send` without being `Sync`.
 /// ```compile_fail
-/// # fn f<T: pioman::Handover + Send>(guard: &pioman::Guard<'_, T>) {
+/// # fn f<T: pioman::plumbing::Delegated + Send>(guard: &pioman::plumbing::Guard<'_, T>) {
 /// fn shared<T: Sync>(_: T) {}
 /// shared(guard);
 /// # }
 /// ```
-pub struct Guard<'a, T: Handover> {
-    lock: &'a HandoverLock<T>,
+pub struct Guard<'a, T: Delegated> {
+    lock: &'a DelegationLock<T>,
     _here: PhantomData<*mut T>,
 }
 
-impl<T: Handover> Guard<'_, T> {
+impl<T: Delegated> Guard<'_, T> {
     /// Whether others have left work since the lock was taken: a holder that only looks around had better let go.
     ///
     /// # Context
@@ -123,7 +124,7 @@ impl<T: Handover> Guard<'_, T> {
     }
 }
 
-impl<T: Handover> Deref for Guard<'_, T> {
+impl<T: Delegated> Deref for Guard<'_, T> {
     type Target = T;
     fn deref(&self) -> &T {
         // SAFETY: the lock is held.
@@ -131,25 +132,25 @@ impl<T: Handover> Deref for Guard<'_, T> {
     }
 }
 
-impl<T: Handover> DerefMut for Guard<'_, T> {
+impl<T: Delegated> DerefMut for Guard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: the lock is held, the borrow exclusive.
         unsafe { &mut *self.pointer() }
     }
 }
 
-impl<T: Handover + std::fmt::Debug> std::fmt::Debug for Guard<'_, T> {
+impl<T: Delegated + std::fmt::Debug> std::fmt::Debug for Guard<'_, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (**self).fmt(f)
     }
 }
 
-impl<T: Handover> Drop for Guard<'_, T> {
+impl<T: Delegated> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         while self.lock.word.compare_exchange(HELD, 0, AcqRel, Relaxed).is_err() {
             let bits = self.lock.word.fetch_and(HELD, AcqRel) & !HELD;
-            self.work(bits);
+            self.run_delegated(bits);
         }
     }
 }
@@ -162,8 +163,8 @@ mod tests {
         seen: u64,
         calls: usize,
     }
-    impl Handover for Tally {
-        fn work(&mut self, bits: u64) {
+    impl Delegated for Tally {
+        fn run_delegated(&mut self, bits: u64) {
             self.seen |= bits;
             self.calls += 1;
         }
@@ -171,11 +172,11 @@ mod tests {
 
     #[test]
     fn what_is_left_with_the_holder_is_done_before_it_unlocks() {
-        let lock = HandoverLock::new(Tally { seen: 0, calls: 0 });
+        let lock = DelegationLock::new(Tally { seen: 0, calls: 0 });
         let guard = lock.try_lock().unwrap();
         assert!(lock.try_lock().is_none());
-        assert!(!lock.leave(1));
-        assert!(!lock.leave(4));
+        assert!(!lock.delegate(1));
+        assert!(!lock.delegate(4));
         assert_eq!(guard.seen, 0);
         drop(guard);
         let guard = lock.try_lock().unwrap();
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_free_lock_works_at_once() {
-        let lock = HandoverLock::new(Tally { seen: 0, calls: 0 });
-        assert!(lock.leave(2));
+        let lock = DelegationLock::new(Tally { seen: 0, calls: 0 });
+        assert!(lock.delegate(2));
         assert_eq!(lock.try_lock().unwrap().seen, 2);
     }
 }
@@ -202,8 +203,8 @@ mod model {
         items: Arc<AtomicUsize>,
         taken: usize,
     }
-    impl Handover for Box_ {
-        fn work(&mut self, _: u64) {
+    impl Delegated for Box_ {
+        fn run_delegated(&mut self, _: u64) {
             self.taken += self.items.swap(0, Relaxed);
         }
     }
@@ -212,13 +213,13 @@ mod model {
     fn no_work_is_stranded() {
         loom::model(|| {
             let items = Arc::new(AtomicUsize::new(0));
-            let lock = Arc::new(HandoverLock::new(Box_ { items: items.clone(), taken: 0 }));
+            let lock = Arc::new(DelegationLock::new(Box_ { items: items.clone(), taken: 0 }));
             let threads: Vec<_> = (0..2)
                 .map(|_| {
                     let (items, lock) = (items.clone(), lock.clone());
                     thread::spawn(move || {
                         items.fetch_add(1, Relaxed);
-                        lock.leave(1);
+                        lock.delegate(1);
                     })
                 })
                 .collect();
@@ -231,20 +232,20 @@ mod model {
     #[test]
     fn the_value_has_one_user_at_a_time() {
         struct Plain(usize);
-        impl Handover for Plain {
-            fn work(&mut self, _: u64) {
+        impl Delegated for Plain {
+            fn run_delegated(&mut self, _: u64) {
                 self.0 += 1; // loom reports a race if two are here
             }
         }
         loom::model(|| {
-            let lock = Arc::new(HandoverLock::new(Plain(0)));
+            let lock = Arc::new(DelegationLock::new(Plain(0)));
             let other = lock.clone();
             let thread = thread::spawn(move || {
                 if let Some(mut guard) = other.try_lock() {
                     guard.0 += 1;
                 }
             });
-            lock.leave(1);
+            lock.delegate(1);
             thread.join().unwrap();
             assert!((1..=2).contains(&lock.try_lock().unwrap().0));
         });
