@@ -163,7 +163,7 @@ unsafe fn gather(data: &Data, mut to: *mut u8) {
 }
 
 /// The bytes of a message, copied together.
-pub(crate) fn gathered(data: &Data) -> Box<[u8]> {
+fn gathered(data: &Data) -> Box<[u8]> {
     let mut copy = vec![0; data.len()];
     // SAFETY: the copy has the length.
     unsafe { gather(data, copy.as_mut_ptr()) };

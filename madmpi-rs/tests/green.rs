@@ -1,5 +1,5 @@
-//! MPI from green threads: a blocking call blocks its thread only. One virtual processor runs all of them, so if a call blocked
-//! that, nobody would be left to send what is waited for.
+//! MPI from green threads: a blocking call blocks its thread only. One virtual processor runs all threads: if a call
+//! blocked that, no thread could send the awaited message.
 
 use core::ffi::{c_int, c_void};
 use std::ptr::null_mut;

@@ -9,29 +9,15 @@ use super::comm::give;
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Array, ArrayMut, Out, array, array_mut, out};
+use crate::comm::topology::{all_edges, with_edges, with_topology};
 use crate::comm::{Comm, SplitKey};
 use crate::error::Fault;
-use crate::group::Group;
 use crate::info;
 use crate::topology::{Cart, Dist, Edge, Edges, Graph, Topology, dims};
 
 #[cold]
 fn none(kind: &str) -> Fault {
     Fault::new(MPI_ERR_TOPOLOGY, format!("argument comm has no topology of this kind ({kind})"))
-}
-
-/// Makes a communicator with a topology of the first `count` processes of `comm`; the others get none.
-fn first(comm: &Comm, count: u32, topology: Topology) -> Result<Option<Arc<Comm>>, Fault> {
-    let new = if count == comm.group.size() {
-        Some(comm.twin()?)
-    } else {
-        let members = comm.group.members().iter().copied().take(count as usize).collect();
-        comm.create(&Group::new(members))?
-    };
-    if let Some(new) = &new {
-        new.set_topology(Arc::new(topology));
-    }
-    Ok(new)
 }
 
 /// The rank of this process among the first `count` ones.
@@ -95,7 +81,7 @@ mpi! {
         comm_old.check_intra()?;
         let cart = grid(ndims, dims, periods)?;
         let places = cart.places(comm_old.group.size())?;
-        give(comm_cart, first(&comm_old, places, Topology::Cart(cart))?)
+        give(comm_cart, with_topology(&comm_old, places, Topology::Cart(cart))?)
     }
 
     fn MPI_Cart_map(
@@ -220,7 +206,7 @@ mpi! {
         if nnodes == 0 {
             return Ok(());
         }
-        give(comm_graph, first(&comm_old, nnodes as u32, Topology::Graph(graph))?)
+        give(comm_graph, with_topology(&comm_old, nnodes as u32, Topology::Graph(graph))?)
     }
 
     fn MPI_Graph_map(
@@ -289,23 +275,6 @@ fn weights(place: Array<c_int>, count: usize, name: &str) -> Result<Option<Vec<c
     }
 }
 
-/// Gathers the edges that all processes name, those of the first one first.
-fn all_edges(comm: &Comm, own: &[Edge]) -> Result<Vec<Edge>, Fault> {
-    let group = comm.coll_group()?;
-    let mut counts = vec![0u64; group.size() as usize];
-    group.allgather(&[own.len() as u64], &mut counts).wait()?;
-    let counts: Vec<usize> = counts.into_iter().map(|count| count as usize).collect();
-    let mut all = vec![[0; 3]; counts.iter().sum()];
-    group.allgatherv(own, &mut all, &counts).wait()?;
-    Ok(all)
-}
-
-fn make(comm: &Comm, dist: Dist) -> Result<Arc<Comm>, Fault> {
-    let new = comm.twin()?;
-    new.set_topology(Arc::new(Topology::Dist(dist)));
-    Ok(new)
-}
-
 fn dist(comm: &Comm) -> Result<&Dist, Fault> {
     match comm.topology() {
         Some(Topology::Dist(dist)) => Ok(dist),
@@ -353,7 +322,7 @@ mpi! {
             destinations: Edges { weights: to.unwrap_or_else(|| vec![1; destinations.len()]), ranks: destinations },
             weighted,
         };
-        give(comm_dist_graph, Some(make(&comm_old, dist)?))
+        give(comm_dist_graph, Some(with_edges(&comm_old, dist)?))
     }
 
     fn MPI_Dist_graph_create(
@@ -385,7 +354,7 @@ mpi! {
         comm_old.coll_group()?.allreduce(&mut says, &Op::max()).wait()?;
         let rank = comm_old.rank() as c_int;
         let dist = Dist { sources: Edges::at(rank, 1, &all), destinations: Edges::at(rank, 0, &all), weighted: says[0] != 0 };
-        give(comm_dist_graph, Some(make(&comm_old, dist)?))
+        give(comm_dist_graph, Some(with_edges(&comm_old, dist)?))
     }
 
     fn MPI_Dist_graph_neighbors_count(

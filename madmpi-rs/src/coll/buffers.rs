@@ -175,12 +175,9 @@ impl Buffer {
 
     /// Lends the memory for one run; a stage is packed first if `filled`.
     ///
-    /// # Safety
-    /// The elements are readable.
-    ///
     /// # Errors
     /// There is no memory for a stage.
-    pub(super) unsafe fn lend(&self, filled: bool) -> Result<Memory, Fault> {
+    pub(super) fn lend(&self, filled: bool) -> Result<Memory, Fault> {
         match self {
             Buffer::Nothing => Ok(Memory { stage: None, at: 0, len: 0 }),
             Buffer::Direct { at, len } => Ok(Memory { stage: None, at: *at, len: *len }),
@@ -194,17 +191,11 @@ impl Buffer {
                 }
                 room.resize_with(*len, MaybeUninit::uninit);
                 let mut room: Box<[MaybeUninit<u8>]> = room.into();
-                let mut to = room.as_mut_ptr();
+                let mut left = &mut room[..];
                 for block in blocks.iter().filter(|_| filled) {
-                    // SAFETY: the room has the size of all blocks; the caller's promise.
-                    unsafe {
-                        block.datatype.pack(
-                            block.address().cast(),
-                            block.count as usize,
-                            to.cast(),
-                        );
-                        to = to.add(block.len());
-                    }
+                    let (to, rest) = left.split_at_mut(block.len());
+                    block.pack_into(to);
+                    left = rest;
                 }
                 let at = room.as_mut_ptr().expose_provenance();
                 Ok(Memory { stage: Some(room), at, len: *len })
@@ -215,17 +206,15 @@ impl Buffer {
     /// Unpacks a stage into the elements.
     ///
     /// # Safety
-    /// The elements are writable; the stage is full.
+    /// The stage is full.
     pub(super) unsafe fn take_back(blocks: &[Elements], lent: &Memory) {
         let Some(stage) = &lent.stage else { return };
-        let mut from: *const u8 = stage.as_ptr().cast();
+        // SAFETY: the caller's promise.
+        let mut left = unsafe { std::slice::from_raw_parts(stage.as_ptr().cast(), stage.len()) };
         for block in blocks {
-            let len = block.len();
-            // SAFETY: the stage has all blocks; the caller's promise.
-            unsafe {
-                block.datatype.unpack(from, len, block.address().cast(), block.count as usize);
-                from = from.add(len);
-            }
+            let (from, rest) = left.split_at(block.len());
+            block.unpack_from(from);
+            left = rest;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use newmad::coll::{Operator, Pending, Task};
+use newmad::coll::{Bytes, Collective, Operator, Task};
 
 use super::buffers::{Buffer, Memory};
 use crate::comm::Comm;
@@ -43,29 +43,20 @@ impl Recipe {
 
     /// Lends the memory of the input and of the output.
     fn lend(&self) -> Result<(Memory, Memory), Fault> {
-        // SAFETY: the program leaves its buffers to the collective until that is over.
-        unsafe {
-            let input = self.input.lend(true)?;
-            Ok((input, self.output.lend(self.in_place || self.reads || self.keeps)?))
-        }
+        let input = self.input.lend(true)?;
+        Ok((input, self.output.lend(self.in_place || self.reads || self.keeps)?))
     }
 
-    fn begin(&self) -> Result<(Pending<()>, Memory, Memory), Fault> {
-        let group = self.comm.coll_group()?;
-        let (input, output) = self.lend()?;
-        // SAFETY: as in `lend`.
-        unsafe {
-            let pending = group
-                .bytes(
-                    &self.task,
-                    self.operator.as_ref(),
-                    input.memory(),
-                    output.memory(),
-                    self.in_place,
-                )
-                .start()?;
-            Ok((pending, input, output))
-        }
+    /// The collective over lent memory, which stays until the collective is over.
+    fn collective<'a>(
+        &'a self,
+        input: &Memory,
+        output: &Memory,
+    ) -> Result<Collective<'a, Bytes>, Fault> {
+        let (group, operator) = (self.comm.coll_group()?, self.operator.as_ref());
+        let (input, output) = (input.memory(), output.memory());
+        // SAFETY: the program leaves its buffers to the collective until that is over; both callers keep the stages.
+        Ok(unsafe { group.bytes(&self.task, operator, input, output, self.in_place) })
     }
 
     /// The elements that a stage is unpacked into.
@@ -78,20 +69,8 @@ impl Recipe {
 
     /// Starts it and waits for its end.
     pub(super) fn run(self) -> Result<(), Fault> {
-        let group = self.comm.coll_group()?;
         let (input, output) = self.lend()?;
-        // SAFETY: as in `lend`.
-        let over = unsafe {
-            group
-                .bytes(
-                    &self.task,
-                    self.operator.as_ref(),
-                    input.memory(),
-                    output.memory(),
-                    self.in_place,
-                )
-                .wait()
-        };
+        let over = self.collective(&input, &output)?.wait();
         drop(input);
         over?;
         // SAFETY: the collective is over; the program's buffer is lent during the call.
@@ -101,7 +80,8 @@ impl Recipe {
 
     /// Starts it as an operation.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
-        let (pending, input, output) = self.begin()?;
+        let (input, output) = self.lend()?;
+        let pending = self.collective(&input, &output)?.start()?;
         let blocks = self.results().to_vec();
         let finish: Finish = Box::new(move || {
             drop(input);

@@ -10,12 +10,14 @@
 //! | `agreement` | how the processes that make a communicator agree on a context |
 //! | `create`, `inter` | communicators made of others, and those with two sides |
 //! | `kinds` | parts by the resources that processes share |
+//! | `topology` | communicators with a topology |
 
 mod agreement;
 pub(crate) mod context;
 mod create;
 pub(crate) mod inter;
 pub(crate) mod kinds;
+pub(crate) mod topology;
 
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

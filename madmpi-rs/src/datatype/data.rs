@@ -59,7 +59,7 @@ unsafe impl Send for Data {}
 unsafe impl Sync for Data {}
 
 impl Data {
-    /// Describes the data of `count` elements at `buf`, without copying: see [`Data::pack`] and [`Data::outgoing`].
+    /// Describes the data of `count` elements at `buf`, without copying.
     ///
     /// # Errors
     /// The count is negative, or too large; the type is not committed; the buffer is null and the type has no absolute
@@ -94,8 +94,11 @@ impl Data {
         datatype: &Datatype,
     ) -> Result<Data, Fault> {
         let mut data = Data::of(buf, count, datatype)?;
-        // SAFETY: the caller's promise.
-        unsafe { data.pack() };
+        if let Data::Packed(packed) = &mut data {
+            let PackedCopy { room, at, count, shape } = &mut **packed;
+            // SAFETY: the room has their size; the caller's promise.
+            unsafe { copy::pack(shape, *at, *count, room.as_mut_ptr().cast()) };
+        }
         Ok(data)
     }
 
@@ -167,19 +170,6 @@ impl Data {
         }
     }
 
-    /// Packs the elements, if they go through a copy.
-    ///
-    /// # Safety
-    /// The elements are readable.
-    #[inline]
-    pub(crate) unsafe fn pack(&mut self) {
-        if let Data::Packed(packed) = self {
-            let PackedCopy { room, at, count, shape } = &mut **packed;
-            // SAFETY: the room has their size; the caller's promise.
-            unsafe { copy::pack(shape, *at, *count, room.as_mut_ptr().cast()) };
-        }
-    }
-
     /// Unpacks the first `bytes` of what came, if they went through a copy.
     ///
     /// # Safety
@@ -197,7 +187,7 @@ impl Data {
 }
 
 /// Refuses a null address, unless the type has absolute addresses.
-pub(crate) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
+pub(super) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
     // No program has data in its first page.
     if at.is_null() && (0..4096).contains(&shape.part.true_bounds().0) {
         return Err(Fault::argument(

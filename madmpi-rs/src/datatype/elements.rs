@@ -1,8 +1,9 @@
 //! Elements in the program's memory, as calls name them.
 
 use core::ffi::c_void;
+use std::mem::MaybeUninit;
 
-use super::data::Data;
+use super::data::{Data, check};
 use super::get;
 use super::object::Datatype;
 use crate::abi::*;
@@ -125,5 +126,38 @@ impl Elements {
     pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
         // SAFETY: the elements are readable, by the invariant.
         unsafe { Data::outgoing(self.address(), self.count, &self.datatype) }
+    }
+
+    /// # Errors
+    /// The address is null, and the type has no absolute addresses.
+    pub(crate) fn check_address(&self) -> Result<(), Fault> {
+        check(self.address().cast(), self.datatype.shape())
+    }
+
+    /// Packs the elements into `to`, which has their length.
+    pub(crate) fn pack_into(&self, to: &mut [MaybeUninit<u8>]) {
+        assert_eq!(to.len(), self.len(), "the room has the length of the elements");
+        let (at, to) = (self.address().cast(), to.as_mut_ptr().cast());
+        // SAFETY: the elements are readable, by the invariant; the room has their length.
+        unsafe { self.datatype.pack(at, self.count as usize, to) };
+    }
+
+    /// A packed copy of the elements.
+    ///
+    /// # Errors
+    /// As [`Data::of`].
+    pub(crate) fn packed(&self) -> Result<Box<[u8]>, Fault> {
+        self.data()?;
+        let mut copy = Box::new_uninit_slice(self.len());
+        self.pack_into(&mut copy);
+        // SAFETY: packing has written all of it.
+        Ok(unsafe { copy.assume_init() })
+    }
+
+    /// Unpacks packed elements; elements after the end of `from` stay as they are.
+    pub(crate) fn unpack_from(&self, from: &[u8]) {
+        let at = self.address().cast();
+        // SAFETY: the elements are writable, by the invariant, and are not the library's memory.
+        unsafe { self.datatype.unpack(from.as_ptr(), from.len(), at, self.count as usize) };
     }
 }

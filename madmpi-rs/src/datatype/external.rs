@@ -3,7 +3,7 @@
 //! Numbers are big-endian, of the sizes in the table of `rows`; `long double` is IEEE's number of 128 bits. Some types
 //! (`long`, wide characters) are shorter there than here: values that do not fit are an error.
 
-use super::construct::number;
+use super::elements::Elements;
 use super::rows::{Basic, ROWS, Row};
 use super::shape::Shape;
 use crate::abi::*;
@@ -130,7 +130,7 @@ fn round_up(kept: u64, lost: u128) -> u64 {
 }
 
 /// Bytes of an element in `external32`.
-fn external(shape: &Shape) -> usize {
+pub(crate) fn external(shape: &Shape) -> usize {
     let mut bytes = 0;
     shape.part.typed().strips(1, 0, usize::MAX, |strip| {
         if let Some(row) = ROWS.get(usize::from(strip.kind)) {
@@ -138,15 +138,6 @@ fn external(shape: &Shape) -> usize {
         }
     });
     bytes
-}
-
-/// # Errors
-/// So much memory does not exist.
-pub(crate) fn size(count: i64, shape: &Shape) -> Result<usize, Fault> {
-    let bytes = number(count, "count")?.checked_mul(external(shape));
-    bytes
-        .filter(|&bytes| bytes <= isize::MAX as usize)
-        .ok_or_else(|| Fault::argument(MPI_ERR_COUNT, "count", count, "no memory is so large"))
 }
 
 /// Shows every number of `count` elements in order: its place, its conversion, its lengths.
@@ -167,53 +158,47 @@ fn each(
     });
 }
 
-/// # Safety
-/// The elements are readable; `to` has room for them in `external32`.
-pub(crate) unsafe fn pack(
-    shape: &Shape,
-    from: *const u8,
-    count: usize,
-    to: *mut u8,
-) -> Result<(), Fault> {
+/// Packs elements into `to`, which has room for them.
+///
+/// # Errors
+/// A value does not fit; the others are packed nevertheless.
+pub(crate) fn pack(elements: &Elements, to: &mut [u8]) -> Result<(), Fault> {
     let (mut to, mut result) = (to, Ok(()));
-    each(shape, count, |at, row, (conversion, here, there)| {
-        // SAFETY: the caller's promise.
-        let (from, into) = unsafe {
-            (
-                std::slice::from_raw_parts(from.wrapping_offset(at), here),
-                std::slice::from_raw_parts_mut(to, there),
-            )
-        };
-        if let Err(fault) = export(conversion, from, into, row)
-            && result.is_ok()
-        {
-            result = Err(fault);
-        }
-        to = to.wrapping_add(there);
-    });
+    let from = elements.address().cast::<u8>();
+    each(
+        elements.datatype.shape(),
+        elements.count as usize,
+        |at, row, (conversion, here, there)| {
+            let (number, rest) = std::mem::take(&mut to).split_at_mut(there);
+            to = rest;
+            // SAFETY: the elements are readable.
+            let from = unsafe { std::slice::from_raw_parts(from.wrapping_offset(at), here) };
+            if let Err(fault) = export(conversion, from, number, row)
+                && result.is_ok()
+            {
+                result = Err(fault);
+            }
+        },
+    );
     result
 }
 
-/// # Safety
-/// The elements are writable; `from` has them in `external32`.
-pub(crate) unsafe fn unpack(shape: &Shape, from: *const u8, to: *mut u8, count: usize) {
+/// Unpacks elements from `from`, which has all of them.
+pub(crate) fn unpack(elements: &Elements, from: &[u8]) {
     let mut from = from;
-    each(shape, count, |at, _, (conversion, here, there)| {
-        // SAFETY: the caller's promise.
-        let (bytes, into) = unsafe {
-            (
-                std::slice::from_raw_parts(from, there),
-                std::slice::from_raw_parts_mut(to.wrapping_offset(at), here),
-            )
-        };
-        import(conversion, bytes, into);
-        from = from.wrapping_add(there);
+    let to = elements.address().cast::<u8>();
+    each(elements.datatype.shape(), elements.count as usize, |at, _, (conversion, here, there)| {
+        let (number, rest) = from.split_at(there);
+        from = rest;
+        // SAFETY: the elements are writable.
+        let into = unsafe { std::slice::from_raw_parts_mut(to.wrapping_offset(at), here) };
+        import(conversion, number, into);
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::get;
+    use super::super::{Choice, get};
     use super::*;
     use proptest::prelude::*;
 
@@ -223,16 +208,17 @@ mod tests {
 
     fn there(handle: MPI_Datatype, here: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = vec![0; row(handle).external];
-        let shape = get(handle).ok().unwrap().shape().clone();
-        // SAFETY: one element each.
-        unsafe { pack(&shape, here.as_ptr(), 1, bytes.as_mut_ptr()) }.ok().map(|()| bytes)
+        // SAFETY: one element, which is readable.
+        let element = unsafe { Choice::new(here.as_ptr().cast(), 1, handle) }.elements();
+        pack(&element.ok().unwrap(), &mut bytes).ok().map(|()| bytes)
     }
 
     fn back(handle: MPI_Datatype, there: &[u8]) -> Vec<u8> {
         let datatype = get(handle).ok().unwrap();
         let mut here = vec![0; datatype.extent as usize];
-        // SAFETY: one element each.
-        unsafe { unpack(datatype.shape(), there.as_ptr(), here.as_mut_ptr(), 1) };
+        // SAFETY: one element, which is writable.
+        let element = unsafe { Choice::new(here.as_mut_ptr().cast(), 1, handle) }.elements();
+        unpack(&element.ok().unwrap(), there);
         here
     }
 

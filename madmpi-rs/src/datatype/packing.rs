@@ -3,35 +3,34 @@
 //! A packed buffer is the bytes of the data in order and nothing else: it may be sent as `MPI_PACKED` and received as
 //! the types that it was made of, and the other way round.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_int;
+use std::ops::Range;
 
-use super::Datatype;
 use super::construct::number;
 use crate::abi::*;
 use crate::error::Fault;
 
-/// Bytes of `count` packed elements.
+/// Bytes of `count` packed elements that have `each` bytes.
 ///
 /// # Errors
 /// The count is negative, or too large.
-pub(crate) fn size(count: i64, datatype: &Datatype) -> Result<usize, Fault> {
-    let bytes = number(count, "count")?.checked_mul(datatype.size);
+pub(crate) fn size(count: i64, each: usize) -> Result<usize, Fault> {
+    let bytes = number(count, "count")?.checked_mul(each);
     bytes
         .filter(|&bytes| bytes <= isize::MAX as usize)
         .ok_or_else(|| Fault::argument(MPI_ERR_COUNT, "count", count, "no memory is so large"))
 }
 
-/// The address of the next `bytes` in a packed buffer of `len` bytes.
+/// The place of the next `bytes` in a packed buffer of `len` bytes.
 ///
 /// # Errors
-/// They are not inside.
+/// They are not inside: of that class.
 pub(crate) fn room(
-    buffer: *const c_void,
     len: i64,
     position: i64,
     bytes: usize,
     class: c_int,
-) -> Result<*mut u8, Fault> {
+) -> Result<Range<usize>, Fault> {
     let inside = number(len, "size of the packed buffer")?;
     let at = usize::try_from(position).ok().filter(|&at| at <= inside).ok_or_else(|| {
         let why = format!("it must lie inside the buffer, whose size is {len}");
@@ -41,8 +40,5 @@ pub(crate) fn room(
         let why = format!("{bytes} bytes are needed from position {position} on");
         return Err(Fault::argument(class, "size of the packed buffer", len, &why));
     }
-    if buffer.is_null() && bytes > 0 {
-        return Err(Fault::argument(MPI_ERR_BUFFER, "the packed buffer", "null", "it has data"));
-    }
-    Ok(buffer.cast_mut().cast::<u8>().wrapping_add(at))
+    Ok(at..at + bytes)
 }

@@ -17,16 +17,14 @@ pub(crate) fn combine(from: Choice, into: Choice, op: &Op) -> Result<(), Fault> 
     let (from, into) = (from.elements()?, into.elements()?);
     // This checks the arguments, too.
     let (left, right) = (from.data()?, into.data()?);
-    let (datatype, elements) = (&from.datatype, from.count as usize);
-    let (from, into) = (from.address(), into.address());
     let len = left.len();
     match op {
         // SAFETY: the elements are readable, and those of the second operand writable.
         Op::User(user) => unsafe {
-            user.call(from, into, elements, &datatype.share());
+            user.call(from.address(), into.address(), from.count as usize, &from.datatype.share());
         },
         Op::Predefined(op) => {
-            let kernel = op.kernel(datatype)?;
+            let kernel = op.kernel(&from.datatype)?;
             match (left, right) {
                 _ if len == 0 => {}
                 (Data::Whole(left, _), Data::Whole(right, _)) if left == right => {
@@ -42,15 +40,9 @@ pub(crate) fn combine(from: Choice, into: Choice, op: &Op) -> Result<(), Fault> 
                     kernel(left, unsafe { std::slice::from_raw_parts_mut(right, len) });
                 }
                 _ => {
-                    let (mut left, mut right) = (vec![0; len], vec![0; len]);
-                    // SAFETY: there is room; the elements are readable.
-                    unsafe {
-                        datatype.pack(from.cast(), elements, left.as_mut_ptr());
-                        datatype.pack(into.cast(), elements, right.as_mut_ptr());
-                    }
+                    let (left, mut right) = (from.packed()?, into.packed()?);
                     kernel(&left, &mut right);
-                    // SAFETY: as above.
-                    unsafe { datatype.unpack(right.as_ptr(), len, into.cast(), elements) };
+                    into.unpack_from(&right);
                 }
             }
         }

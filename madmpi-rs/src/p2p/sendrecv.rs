@@ -11,7 +11,6 @@ use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::message::gathered;
 use crate::request::{self, Operation, Outcome, PROC_NULL, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
@@ -92,7 +91,7 @@ fn begin(
 
 /// A packed copy of a buffer that is sent from and received into, as a message.
 fn copied(buffer: Choice) -> Result<(Data, Box<[u8]>), Fault> {
-    let copy = gathered(&buffer.elements()?.outgoing()?);
+    let copy = buffer.elements()?.packed()?;
     Ok((Data::Whole(copy.as_ptr().cast_mut(), copy.len()), copy))
 }
 

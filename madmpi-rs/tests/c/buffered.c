@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
                 if (code != MPI_SUCCESS)
                     printf("round %d, %d: %s\n", round, i, name(code));
             }
-            /* Nobody has received any: they are in the buffer. */
+            /* No message is received yet: all are in the buffer. */
             int code = MPI_Bsend(data, LEN, MPI_CHAR, 1, 1, MPI_COMM_WORLD);
             printf("full: %s\n", name(code));
             MPI_Send(&word, 1, MPI_INT, 1, 2, MPI_COMM_WORLD);

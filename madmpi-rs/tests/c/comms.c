@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     }
     MPI_Group_free(&group);
 
-    /* Only the members call: two at once that share nobody, and then others. */
+    /* Only the members call: two disjoint groups at once, and then others. */
     MPI_Group_incl(world, 2, (int[]){rank < 2 ? 0 : 3, rank < 2 ? 1 : 2}, &group);
     MPI_Comm_create_group(dup, group, 17, &part);
     MPI_Comm_rank(part, &me);

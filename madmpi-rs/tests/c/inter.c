@@ -8,7 +8,7 @@
 
 static int rank;
 
-/* Everybody sends to the process of the same rank on the other side, if there is one. */
+/* Every process sends to the one of the same rank on the other side, if there is one. */
 static void exchange(MPI_Comm inter) {
     int me, there, theirs = -1, flag;
     MPI_Status status;
@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
     CHECK(n == 1 && me == 1);
     exchange(part);
     MPI_Comm_free(&part);
-    /* Nobody on the other side: nothing. */
+    /* No process on the other side: nothing. */
     MPI_Comm_split(inter, rank % 2, 0, &part);
     CHECK(part == MPI_COMM_NULL);
 

@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
     int passed = 0, commutes;
     MPI_Init(&argc, &argv);
 
-    INTEGER(char, MPI_CHAR); /* not the standard's, but everybody's */
+    INTEGER(char, MPI_CHAR); /* not in the standard, but in every library */
     INTEGER(signed char, MPI_SIGNED_CHAR);
     NATURAL(unsigned char, MPI_UNSIGNED_CHAR);
     INTEGER(short, MPI_SHORT);

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
         MPI_Type_free(&spread);
     }
     MPI_Request_free(&first);
-    /* To and from nobody. */
+    /* To and from MPI_PROC_NULL. */
     MPI_Psend_init(out, 2, 1, MPI_INT, MPI_PROC_NULL, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &first);
     MPI_Precv_init(in, 2, 1, MPI_INT, MPI_PROC_NULL, 4, MPI_COMM_WORLD, MPI_INFO_NULL, &second);
     MPI_Start(&first);

@@ -1,5 +1,5 @@
 /* np: 3 */
-/* Probes, of messages that anybody may receive and of those that are held. */
+/* Probes, of messages that any receive may match and of those that are held. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

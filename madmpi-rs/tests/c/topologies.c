@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
     CHECK(others[0] == 0 && others[1] == 2);
     MPI_Comm_free(&graph);
 
-    /* A ring, told by those who send; rank 0 tells of all edges of rank 3, too. */
+    /* A ring: each sender names its edge; rank 0 names all edges of rank 3, too. */
     int sources[2] = {rank, 3}, degrees[2] = {rank == 3 ? 0 : 1, 1}, targets[2] = {(rank + 1) % 4, 0};
     int loads[2] = {10 + rank, 13};
     if (rank == 3)

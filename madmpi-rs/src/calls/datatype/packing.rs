@@ -1,13 +1,13 @@
 //! Packing by the program: `MPI_Pack*`, `MPI_Unpack*`.
 
 use core::ffi::c_void;
+use std::mem::MaybeUninit;
 
 use crate::abi::*;
-use crate::args::{InOut, Out, Text, out, read};
+use crate::args::{Array, ArrayMut, InOut, Out, Text, array, array_mut, out, read};
 use crate::calls::entry::mpi;
-use crate::datatype::data::check;
-use crate::datatype::packing::{room, size};
-use crate::datatype::{external, get};
+use crate::datatype::external::{self, external};
+use crate::datatype::{choice, get, packing};
 use crate::error::Fault;
 
 /// Gives the program a size.
@@ -40,35 +40,59 @@ fn known(datarep: Text) -> Result<(), Fault> {
     }
 }
 
+/// The next `bytes` of a packed buffer that is written.
+fn room<T>(
+    buffer: ArrayMut<'_, T>,
+    len: i64,
+    position: i64,
+    bytes: usize,
+) -> Result<&mut [T], Fault> {
+    let range = packing::room(len, position, bytes, MPI_ERR_ARG)?;
+    present(buffer.address(), bytes)?;
+    if bytes == 0 { Ok(&mut []) } else { Ok(&mut array_mut!(buffer[len])?[range]) }
+}
+
+/// The next `bytes` of a packed buffer that is read.
+fn data(buffer: Array<'_, u8>, len: i64, position: i64, bytes: usize) -> Result<&[u8], Fault> {
+    let range = packing::room(len, position, bytes, MPI_ERR_TRUNCATE)?;
+    present(buffer.address(), bytes)?;
+    if bytes == 0 { Ok(&[]) } else { Ok(&array!(buffer[len])?[range]) }
+}
+
+fn present(address: usize, bytes: usize) -> Result<(), Fault> {
+    match address == 0 && bytes > 0 {
+        true => Err(Fault::argument(MPI_ERR_BUFFER, "the packed buffer", "null", "it has data")),
+        false => Ok(()),
+    }
+}
+
 mpi! {
     fn MPI_Pack / MPI_Pack_c (
-        inbuf: *const c_void, incount: N, datatype: MPI_Datatype, outbuf: *mut c_void, outsize: N,
+        inbuf: *const c_void, incount: N, datatype: MPI_Datatype, outbuf: ArrayMut<MaybeUninit<u8>>, outsize: N,
         position: InOut<N>, comm: MPI_Comm,
     ) on comm {
-        let datatype = get(datatype)?;
-        let bytes = size(incount.into(), &datatype)?;
+        let elements = choice!(inbuf, incount, datatype).elements()?;
+        let bytes = packing::size(elements.count, elements.datatype.size)?;
         let begin = read(position, "position")?;
-        let to = room(outbuf, outsize.into(), begin.into(), bytes, MPI_ERR_ARG)?;
+        let to = room(outbuf, outsize.into(), begin.into(), bytes)?;
         if bytes > 0 {
-            check(inbuf.cast_mut().cast(), datatype.shape())?;
-            // SAFETY: there is room; the program's promise that the elements are there, apart from the buffer.
-            unsafe { datatype.pack(inbuf.cast(), incount as usize, to) };
+            elements.check_address()?;
+            elements.pack_into(to);
         }
         out(position, "position", begin + bytes as N)
     }
 
     fn MPI_Unpack / MPI_Unpack_c (
-        inbuf: *const c_void, insize: N, position: InOut<N>, outbuf: *mut c_void, outcount: N,
+        inbuf: Array<u8>, insize: N, position: InOut<N>, outbuf: *mut c_void, outcount: N,
         datatype: MPI_Datatype, comm: MPI_Comm,
     ) on comm {
-        let datatype = get(datatype)?;
-        let bytes = size(outcount.into(), &datatype)?;
+        let elements = choice!(outbuf, outcount, datatype).elements()?;
+        let bytes = packing::size(elements.count, elements.datatype.size)?;
         let begin = read(position, "position")?;
-        let from = room(inbuf, insize.into(), begin.into(), bytes, MPI_ERR_TRUNCATE)?;
+        let from = data(inbuf, insize.into(), begin.into(), bytes)?;
         if bytes > 0 {
-            check(outbuf.cast(), datatype.shape())?;
-            // SAFETY: the data are inside; the program's promise for the elements.
-            unsafe { datatype.unpack(from, bytes, outbuf.cast(), outcount as usize) };
+            elements.check_address()?;
+            elements.unpack_from(from);
         }
         out(position, "position", begin + bytes as N)
     }
@@ -76,40 +100,38 @@ mpi! {
     fn MPI_Pack_size / MPI_Pack_size_c (
         incount: N, datatype: MPI_Datatype, comm: MPI_Comm, size: Out<N>,
     ) on comm {
-        let bytes = self::size(incount.into(), &*get(datatype)?)?;
+        let bytes = packing::size(incount.into(), get(datatype)?.size)?;
         size_out(size, "size", bytes)
     }
 
     fn MPI_Pack_external / MPI_Pack_external_c (
         datarep: Text, inbuf: *const c_void, incount: N, datatype: MPI_Datatype,
-        outbuf: *mut c_void, outsize: B, position: InOut<B>,
+        outbuf: ArrayMut<u8>, outsize: B, position: InOut<B>,
     ) {
         known(datarep)?;
-        let datatype = get(datatype)?;
-        let bytes = external::size(incount.into(), datatype.shape())?;
+        let elements = choice!(inbuf, incount, datatype).elements()?;
+        let bytes = packing::size(elements.count, external(elements.datatype.shape()))?;
         let begin = read(position, "position")?;
-        let to = room(outbuf, outsize as i64, begin as i64, bytes, MPI_ERR_ARG)?;
+        let to = room(outbuf, outsize as i64, begin as i64, bytes)?;
         if bytes > 0 {
-            check(inbuf.cast_mut().cast(), datatype.shape())?;
-            // SAFETY: there is room; the program's promise that the elements are there, apart from the buffer.
-            unsafe { external::pack(datatype.shape(), inbuf.cast(), incount as usize, to)? };
+            elements.check_address()?;
+            external::pack(&elements, to)?;
         }
         out(position, "position", begin + bytes as B)
     }
 
     fn MPI_Unpack_external / MPI_Unpack_external_c (
-        datarep: Text, inbuf: *const c_void, insize: B, position: InOut<B>, outbuf: *mut c_void,
+        datarep: Text, inbuf: Array<u8>, insize: B, position: InOut<B>, outbuf: *mut c_void,
         outcount: N, datatype: MPI_Datatype,
     ) {
         known(datarep)?;
-        let datatype = get(datatype)?;
-        let bytes = external::size(outcount.into(), datatype.shape())?;
+        let elements = choice!(outbuf, outcount, datatype).elements()?;
+        let bytes = packing::size(elements.count, external(elements.datatype.shape()))?;
         let begin = read(position, "position")?;
-        let from = room(inbuf, insize as i64, begin as i64, bytes, MPI_ERR_TRUNCATE)?;
+        let from = data(inbuf, insize as i64, begin as i64, bytes)?;
         if bytes > 0 {
-            check(outbuf.cast(), datatype.shape())?;
-            // SAFETY: the data are inside; the program's promise for the elements.
-            unsafe { external::unpack(datatype.shape(), from, outbuf.cast(), outcount as usize) };
+            elements.check_address()?;
+            external::unpack(&elements, from);
         }
         out(position, "position", begin + bytes as B)
     }
@@ -118,6 +140,7 @@ mpi! {
         datarep: Text, incount: N, datatype: MPI_Datatype, size: Out<B>,
     ) {
         known(datarep)?;
-        size_out(size, "size", external::size(incount.into(), get(datatype)?.shape())?)
+        let bytes = packing::size(incount.into(), external(get(datatype)?.shape()))?;
+        size_out(size, "size", bytes)
     }
 }

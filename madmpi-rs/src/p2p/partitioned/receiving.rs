@@ -201,11 +201,9 @@ impl Round {
             return;
         }
         if !state.copy.is_empty() {
-            let Partitions { elements, count, number, .. } = &self.receiver.partitions;
             let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
-            let (bytes, to) = (bytes.min(state.copy.len()), elements.address().cast());
-            // SAFETY: so many bytes have come; the program leaves its elements alone until the request is over.
-            unsafe { elements.datatype.unpack(state.copy.as_ptr(), bytes, to, count * number) };
+            let came = &state.copy[..bytes.min(state.copy.len())];
+            self.receiver.partitions.elements.unpack_from(came);
         }
         drop(state);
         self.end(None);
