@@ -35,7 +35,10 @@ pub(super) fn rank() -> Option<u32> {
 /// Writes what has been recorded since [`crate::trace::start`] to a file, while others may go on recording.
 ///
 /// # Context
-/// Green and kernel threads; not a signal handler. # Blocking: the kernel thread, for as long as it takes to write.
+/// Green and kernel threads; not a signal handler.
+///
+/// # Blocking
+/// Blocks the kernel thread while it writes.
 ///
 /// # Errors
 /// Nothing has ever been recorded; those of the file system.

@@ -73,7 +73,10 @@ impl Sleeper {
     /// Sleeps on the futex until notified or `deadline`, unless `last_look` finds a reason not to.
     ///
     /// # Context
-    /// The owner only. # Blocking: the kernel thread.
+    /// The owner only.
+    ///
+    /// # Blocking
+    /// Blocks the kernel thread.
     pub fn sleep(&self, deadline: Option<Instant>, last_look: impl FnOnce() -> bool) {
         if self.begin(FUTEX) {
             if !last_look() {
@@ -93,7 +96,10 @@ impl Sleeper {
     /// in which [`Sleeper::fd`] is one of the descriptors. `wait` is called at most once.
     ///
     /// # Context
-    /// The owner only. # Blocking: the kernel thread.
+    /// The owner only.
+    ///
+    /// # Blocking
+    /// Blocks the kernel thread.
     pub fn sleep_in(&self, last_look: impl FnOnce() -> bool, wait: impl FnOnce()) {
         if self.begin(FD) {
             if !last_look() {

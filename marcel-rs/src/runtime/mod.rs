@@ -44,7 +44,10 @@ impl Runtime {
     /// Runs `f` as a green thread (a reactive one in smp mode) and returns what it returns.
     ///
     /// # Context
-    /// A kernel thread. # Blocking: that kernel thread. In [`Mode::NoThread`] `f` runs on it.
+    /// A kernel thread.
+    ///
+    /// # Blocking
+    /// Blocks that kernel thread. In [`Mode::NoThread`] `f` runs on it.
     ///
     /// # Panics
     /// When `f` panics, with its payload; when called from a green thread.

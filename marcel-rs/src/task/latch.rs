@@ -64,7 +64,10 @@ impl Latch {
     /// Sets the latch and wakes its waiters.
     ///
     /// # Context
-    /// Anywhere, the tick's handler included. # Wakes: whoever is registered.
+    /// Anywhere, the tick's handler included.
+    ///
+    /// # Wakes
+    /// The registered waiter.
     #[inline]
     pub fn set(&self) {
         let waiter = self.word.swap(DONE, AcqRel);

@@ -229,7 +229,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// Starts a compute thread in the scope.
     ///
     /// # Context
-    /// Anywhere in the scope, its threads included. # Wakes: a virtual processor that sleeps, if there is one.
+    /// Anywhere in the scope, its threads included.
+    ///
+    /// # Wakes
+    /// A sleeping virtual processor, if there is one.
     ///
     /// # Panics
     /// In [`crate::Mode::NoThread`], which has no green threads.
@@ -250,7 +253,10 @@ impl Builder {
     /// Starts the thread in `scope`; see [`crate::scope`].
     ///
     /// # Context
-    /// Anywhere in the scope, its threads included. # Wakes: a virtual processor that sleeps, if there is one.
+    /// Anywhere in the scope, its threads included.
+    ///
+    /// # Wakes
+    /// A sleeping virtual processor, if there is one.
     ///
     /// # Errors
     /// As [`Builder::spawn`]; in [`crate::Mode::NoThread`], which has no green threads.

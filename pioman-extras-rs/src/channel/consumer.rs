@@ -50,7 +50,10 @@ impl<T: Send> Consumer<T> {
     /// The next message, in its slot, which is free when that is dropped or taken.
     ///
     /// # Context
-    /// Not in the tick's handler. # Blocking: does not.
+    /// Not in the tick's handler.
+    ///
+    /// # Blocking
+    /// Does not block.
     #[inline]
     pub fn try_read(&mut self) -> Option<Message<'_, T>> {
         if !self.advance() {
@@ -95,7 +98,10 @@ impl<T: Send> Consumer<T> {
     /// The next message, in its slot; waits until there is one.
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`pioman::Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`pioman::Manager::wait`].
     ///
     /// # Errors
     /// All producers are gone, and everything is received.

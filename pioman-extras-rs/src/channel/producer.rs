@@ -34,7 +34,10 @@ impl<T: Send> Producer<T> {
     /// Sends, and waits for a free slot if need be.
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`pioman::Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`pioman::Manager::wait`].
     ///
     /// # Errors
     /// The consumer is gone; the value comes back.
@@ -80,7 +83,10 @@ impl<T: Send> Position<'_, T> {
     /// waiting for you. After a success this takes the next free place at the next call.
     ///
     /// # Context
-    /// Not in the tick's handler: it wakes a consumer that waits under a lock. # Blocking: does not.
+    /// Not in the tick's handler: it wakes a consumer that waits under a lock.
+    ///
+    /// # Blocking
+    /// Does not block.
     ///
     /// # Errors
     /// `Full`: not yet. `Disconnected`: the consumer is gone. The value comes back.

@@ -201,7 +201,10 @@ impl<R: Send + Sync + 'static> Request<R> {
     /// Looks for its end once, and says whether it has ended.
     ///
     /// # Context
-    /// Anywhere but a signal handler. # Blocking: never, not even when another thread polls.
+    /// Anywhere but a signal handler.
+    ///
+    /// # Blocking
+    /// Never blocks, not even when another thread polls.
     pub fn test(&self) -> Option<Outcome> {
         if !self.pending.is_done() {
             self.server.test();

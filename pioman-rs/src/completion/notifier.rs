@@ -96,7 +96,10 @@ impl Notifier {
     /// Makes the descriptor readable if it is armed.
     ///
     /// # Context
-    /// Anywhere, the tick's handler included. # Wakes: who sleeps on the descriptor.
+    /// Anywhere, the tick's handler included.
+    ///
+    /// # Wakes
+    /// The threads that sleep on the descriptor.
     pub fn notify(&self) {
         self.0.ring();
     }

@@ -26,7 +26,10 @@ impl Completion {
     /// Marks it complete and wakes who waits.
     ///
     /// # Context
-    /// Anywhere, the tick's handler included. # Wakes: every thread that waits for it.
+    /// Anywhere, the tick's handler included.
+    ///
+    /// # Wakes
+    /// Every thread that waits for it.
     #[inline]
     pub fn complete(&self) {
         #[cfg(not(loom))]

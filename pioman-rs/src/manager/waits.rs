@@ -14,7 +14,10 @@ impl Waitable<'_> {
     /// Waits for it.
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`Manager::wait`].
     pub fn wait(&self, manager: &Manager) {
         match self {
             Waitable::Done(completion) => manager.wait(completion, Hint::Short),
@@ -39,7 +42,10 @@ impl Cond {
     /// Waits until one of the bits is set.
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`Manager::wait`].
     pub fn wait(&self, manager: &Manager, mask: u64) {
         self.any(mask).wait(manager);
     }
@@ -67,7 +73,10 @@ impl Semaphore {
     /// Takes a permit (P).
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`Manager::wait`].
     pub fn acquire(&self, manager: &Manager) {
         self.permit().wait(manager);
     }
@@ -93,7 +102,10 @@ impl Manager {
     /// ```
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: as [`Manager::wait`].
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// As [`Manager::wait`].
     ///
     /// # Panics
     /// With nothing to wait for.

@@ -42,7 +42,10 @@ impl Task {
     /// Waits until it has ended. A masked task does not end until somebody unmasks or cancels it.
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: as [`Manager::wait`].
+    /// Green and kernel threads.
+    ///
+    /// # Blocking
+    /// As [`Manager::wait`].
     ///
     /// # Errors
     /// It was cancelled, or has panicked.
@@ -107,7 +110,10 @@ impl Task {
     /// It may be called again.
     ///
     /// # Context
-    /// Anywhere, signal handlers included. # Wakes: as [`crate::TaskBuilder::submit`].
+    /// Anywhere, signal handlers included.
+    ///
+    /// # Wakes
+    /// As [`crate::TaskBuilder::submit`].
     pub fn unmask(&self) {
         unmask(self.block, &self.manager);
     }
