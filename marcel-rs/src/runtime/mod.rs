@@ -67,7 +67,7 @@ impl Runtime {
         }
     }
 
-    /// As [`scope`], from a kernel thread or from a green thread of another runtime: the threads belong to this
+    /// As [`scope`](crate::scope()), from a kernel thread or from a green thread of another runtime: the threads belong to this
     /// runtime.
     ///
     /// # Context

@@ -1,4 +1,4 @@
-//! Threads that meet: none goes on before all have come.
+//! A barrier: threads wait until all have arrived.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::const_unless_modelled;
 
-/// A meeting of `n` threads, green or kernel, again and again.
+/// A reusable barrier for `n` threads, green or kernel.
 ///
 /// # When the runtime stops
-/// A destructor that runs because of it does not wait, and counts as not having come.
+/// A destructor that runs because of it does not wait, and does not count as an arrival.
 ///
 /// ```
 /// use marcel::sync::Barrier;
@@ -33,20 +33,20 @@ pub struct Barrier {
     n: usize,
 }
 
-/// The meeting that is to come, and the last one.
+/// The state of the current round, and of the last one.
 pub(super) struct Meeting {
-    /// How many have come and wait.
+    /// Number of threads that have arrived and wait.
     waiting: usize,
-    /// Those with tickets up to this one have met, also if they are not woken yet.
+    /// Threads with tickets up to this one are released, also if they are not woken yet.
     met: u64,
 }
 
-/// What [`Barrier::wait`] returns.
+/// The result of [`Barrier::wait`]: whether the thread is the leader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
-    /// True for one of the threads that met: the last to come.
+    /// True for one thread of each round, the last to arrive.
     pub fn is_leader(&self) -> bool {
         self.0
     }
@@ -72,40 +72,42 @@ impl Primitive for Barrier {
         early
     }
 
-    /// The others have met, with this one among them.
+    /// The last thread has arrived, and releases this one.
     fn pass_on(&self, _: &()) {}
 }
 
 impl Barrier {
     const_unless_modelled! {
-        /// A meeting of `n` threads; 0 is as good as 1.
+        /// A barrier for `n` threads; 0 means 1.
         pub fn new(n: usize) -> Self {
             Barrier { meeting: WaitList::new(Meeting { waiting: 0, met: 0 }), n }
         }
     }
 
-    /// Waits until `n` threads have called it. Then it is ready for the next meeting.
+    /// Waits until `n` threads have called this. Then the barrier is ready for the next round.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     ///
     /// # Wakes
-    /// The last to come wakes all others, and is their leader.
+    /// The last thread to arrive wakes all others.
     pub fn wait(&self) -> BarrierWaitResult {
         self.meet(&Limits::NONE).unwrap_or(BarrierWaitResult(false))
     }
 
-    /// As [`Barrier::wait`], unless the thread is asked to stop: then it has not come, and the others go on waiting.
+    /// As [`Barrier::wait`], but an interrupt ends the wait.
+    ///
+    /// An interrupted thread does not count as an arrival, and the others go on waiting.
     ///
     /// # Context, Blocking, Wakes
     /// As [`Barrier::wait`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops. The last to come does not
-    /// wait, and so does not fail.
+    /// The thread was interrupted, before or during the wait, or its runtime stops. The last thread to
+    /// arrive does not wait, and so does not fail.
     pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
         self.meet(&Limits::INTERRUPTIBLE)
     }

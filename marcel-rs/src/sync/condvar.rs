@@ -1,4 +1,4 @@
-//! Condition variable.
+//! A condition variable.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::os::const_unless_modelled;
 
 /// Lets threads wait for a condition on data that a [`super::Mutex`] protects.
 ///
-/// A notification wakes threads that wait by then; none is stored. Change the condition with the mutex held: then a
-/// waiter either sees the change or gets the notification. A wait may end without a notification, so conditions are
-/// looked at in a loop; the `_while` variants are that loop.
+/// A notification wakes threads that already wait, and is not stored. Change the condition with the mutex held: then a
+/// waiter either sees the change or gets the notification. A wait may end without a notification, so callers check the
+/// condition in a loop; the `_while` variants are that loop.
 ///
 /// # Fairness
-/// First come, first woken. Who is notified then competes for the mutex.
+/// First come, first woken. A notified thread then competes for the mutex.
 ///
 /// # When the runtime stops
 /// Destructors that run because of it do not wait: every wait returns at once as if it had been notified, those with
@@ -44,12 +44,12 @@ pub struct Condvar {
     waiters: WaitList<()>,
 }
 
-/// Whether a wait with a time limit ended because of it.
+/// Whether a wait with a time limit timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// True if the time was over and no notification had come.
+    /// True if the wait timed out without a notification.
     pub fn timed_out(&self) -> bool {
         self.0
     }
@@ -70,19 +70,19 @@ impl Primitive for Condvar {
 
 impl Condvar {
     const_unless_modelled! {
-        /// A condition variable that nobody waits on.
+        /// A condition variable without waiters.
         pub fn new() -> Self {
             Condvar { waiters: WaitList::new(()) }
         }
     }
 
-    /// Unlocks, waits for a notification, locks again.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.wait_within(guard, &Limits::NONE).0
     }
@@ -123,7 +123,9 @@ impl Condvar {
         timed(self.wait_within(guard, &Limits::until(deadline)))
     }
 
-    /// As [`Condvar::wait_while`], for at most `time` in all. If it timed out, the condition held when the time was over.
+    /// As [`Condvar::wait_while`], for at most `time` in all.
+    ///
+    /// After a time-out the condition held when the time was over.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -149,13 +151,13 @@ impl Condvar {
         timed(self.wait_while_within(guard, condition, &Limits::until(deadline)))
     }
 
-    /// As [`Condvar::wait`], unless the thread is asked to stop. The mutex is locked again in either case.
+    /// As [`Condvar::wait`], but an interrupt ends the wait. The mutex is locked again in either case.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn wait_interruptible<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -163,7 +165,7 @@ impl Condvar {
         interruptible(self.wait_within(guard, &Limits::INTERRUPTIBLE))
     }
 
-    /// As [`Condvar::wait_while`], unless the thread is asked to stop. The mutex is locked again in either case.
+    /// As [`Condvar::wait_while`], but an interrupt ends the wait. The mutex is locked again in either case.
     ///
     /// # Blocking
     /// As [`Condvar::wait`].
@@ -223,7 +225,7 @@ impl Condvar {
     /// Wakes all waiters.
     ///
     /// # Wakes
-    /// All threads that wait by now.
+    /// All threads that wait at this moment.
     #[inline]
     pub fn notify_all(&self) {
         if self.waiters.is_occupied() {

@@ -1,4 +1,4 @@
-//! A latch with any number of waiters: something has happened, until it is reset.
+//! An event: a flag that any number of threads wait for, until it is reset.
 
 use std::fmt;
 use std::sync::atomic::Ordering::*;
@@ -9,10 +9,10 @@ use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::{AtomicBool, const_unless_modelled};
 
-/// An event that threads, green or kernel, wait for. Once set it stays so, and waits return at once, until it is reset.
+/// A flag that threads, green or kernel, wait for.
 ///
-/// Whoever waits when it is set is woken, even if it is reset before the thread runs. What happened before
-/// [`set`](Event::set) is visible to whoever was let through.
+/// While the event is set, waits return at once. A thread that waits when the event is set is woken, even if the event is
+/// reset before the thread runs. Writes before [`set`](Event::set) are visible to the threads whose wait it ended.
 ///
 /// ```
 /// use marcel::sync::Event;
@@ -38,19 +38,19 @@ impl Primitive for Event {
         &self.waiters
     }
 
-    /// Everybody has been woken.
+    /// All waiters are woken.
     fn pass_on(&self, _: &()) {}
 }
 
 impl Event {
     const_unless_modelled! {
-        /// An event that has not happened.
+        /// An event that is not set.
         pub fn new() -> Self {
             Event { set: AtomicBool::new(false), waiters: WaitList::new(()) }
         }
     }
 
-    /// Lets everybody through, until it is reset.
+    /// Sets the event: all waits end, until it is reset.
     ///
     /// # Wakes
     /// All threads that wait.
@@ -63,12 +63,12 @@ impl Event {
         self.waiters.wake_up_to(last);
     }
 
-    /// Makes threads wait again.
+    /// Resets the event: threads wait again.
     pub fn reset(&self) {
         self.set.store(false, Relaxed);
     }
 
-    /// Whether it has happened, and has not been reset.
+    /// Whether the event is set.
     #[inline]
     pub fn is_set(&self) -> bool {
         self.set.load(Acquire)
@@ -80,7 +80,7 @@ impl Event {
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     #[inline]
     pub fn wait(&self) {
         self.wait_within(&Limits::NONE);
@@ -102,13 +102,13 @@ impl Event {
         self.wait_within(&Limits::until(deadline)) == Outcome::Woken
     }
 
-    /// As [`Event::wait`], unless the thread is asked to stop.
+    /// As [`Event::wait`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking
     /// As [`Event::wait`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
         match self.wait_within(&Limits::INTERRUPTIBLE) {
             Outcome::Woken => Ok(()),

@@ -1,4 +1,4 @@
-//! A value that is made when it is first asked for.
+//! A value that is initialised at the first access.
 
 use std::cell::Cell;
 use std::fmt;
@@ -35,7 +35,7 @@ impl<T: std::panic::UnwindSafe, F: std::panic::UnwindSafe> std::panic::RefUnwind
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     const_unless_modelled! {
-        /// A value that `initialiser` will make.
+        /// A value that `initialiser` makes at the first access.
         pub fn new(initialiser: F) -> Self {
             LazyLock {
                 once: Once::new(),
@@ -45,16 +45,16 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }
     }
 
-    /// The value, made now if it has not been yet.
+    /// Returns the value, and initialises it first if necessary.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread, while another one's access runs the initialiser; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread, while another thread runs the initialiser.
     ///
     /// # Panics
-    /// When the initialiser panics or has panicked, or asks for the value itself.
+    /// The initialiser panics, has panicked, or accesses the value itself.
     #[inline]
     pub fn force(this: &Self) -> &T {
         match this.value.get() {

@@ -14,9 +14,9 @@ use crate::os::const_unless_modelled;
 /// A mutual exclusion lock, fair in the long run, for green and kernel threads in any mixture.
 ///
 /// # Panics of the holder
-/// There is no poisoning: a panic unlocks, as any other way out of the section does. Whoever locks next sees what the
-/// panicking thread left behind, so a section that may panic half-way keeps its data valid at each step. The same holds
-/// when a stopping runtime unwinds the holder.
+/// There is no poisoning: a panic unlocks the mutex. The next holder sees the data as the panicking thread left it, so a
+/// section that may panic half-way keeps its data valid at each step. The same holds when a stopping runtime unwinds the
+/// holder.
 ///
 /// # Fairness
 /// First come, first woken; but running threads may take the mutex before a woken one gets to run. After a millisecond
@@ -47,20 +47,22 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// The value, by the mutex's end.
+    /// Consumes the mutex and returns its value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits for the lock. A thread that holds it already waits for ever.
+    /// Locks the mutex, and waits for it if necessary.
+    ///
+    /// A thread that already holds the mutex waits for ever.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread. A destructor that runs because the runtime stops waits
+    /// Blocks the green thread, or outside a runtime the kernel thread. A destructor that runs because the runtime stops waits
     /// too, until the holder has unlocked or has been unwound.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
@@ -68,7 +70,7 @@ impl<T: ?Sized> Mutex<T> {
         self.guard()
     }
 
-    /// The lock, if it is free now.
+    /// Locks the mutex if it is free now.
     #[inline]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.raw.try_lock().then(|| self.guard())
@@ -77,7 +79,7 @@ impl<T: ?Sized> Mutex<T> {
     /// As [`Mutex::lock`], for at most `time`.
     ///
     /// # Blocking
-    /// As [`Mutex::lock`]; but no longer when the runtime stops.
+    /// As [`Mutex::lock`], but a destructor that runs because the runtime stops does not wait.
     pub fn try_lock_for(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
         self.try_lock().or_else(|| self.lock_within(&Limits::within(time)).ok())
     }
@@ -90,13 +92,13 @@ impl<T: ?Sized> Mutex<T> {
         self.lock_within(&Limits::until(deadline)).ok()
     }
 
-    /// As [`Mutex::lock`], unless the thread is asked to stop.
+    /// As [`Mutex::lock`], but an interrupt ends the wait.
     ///
     /// # Blocking
     /// As [`Mutex::lock`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops. An uncontended mutex is locked
+    /// The thread was interrupted, before or during the wait, or its runtime stops. An uncontended mutex is locked
     /// all the same.
     pub fn lock_interruptible(&self) -> Result<MutexGuard<'_, T>, Interrupted> {
         self.lock_within(&Limits::INTERRUPTIBLE).map_err(|_| Interrupted)
@@ -109,7 +111,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Whether somebody holds the lock: a hint, it may be different already.
+    /// Whether the mutex is locked. A hint, since it may change at any moment.
     pub fn is_locked(&self) -> bool {
         self.raw.is_locked()
     }
@@ -119,7 +121,7 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { mutex: self, _not_send: PhantomData }
     }
 
-    /// The value, without locking: the borrow is exclusive.
+    /// Returns the value without locking, since the borrow is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -146,7 +148,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// Access to a mutex's value; unlocks when dropped. It stays with the thread that has locked:
+/// Access to a mutex's value; unlocks the mutex when dropped. A guard stays on the thread that has locked:
 ///
 /// ```compile_fail,E0277
 /// let mutex = marcel::sync::Mutex::new(0);

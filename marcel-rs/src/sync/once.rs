@@ -1,4 +1,4 @@
-//! Code that runs once.
+//! One-time initialisation.
 //!
 //! ```text
 //!   INCOMPLETE ──call──▶ RUNNING ──returns──▶ COMPLETE
@@ -6,9 +6,9 @@
 //!    │            │         └──unwound by a stopping runtime──▶ as it was before
 //! ```
 //!
-//! COMPLETE is left no more: one load is the fast path. All other changes are made under the list's lock, so whoever
-//! finds RUNNING there is in the queue before the end of it. A thread that is unwound because its runtime stops has not
-//! panicked: the next one runs the initialiser again.
+//! COMPLETE is final, so the fast path is one load. All other changes are made under the list's lock, so a thread that
+//! finds RUNNING there is in the queue before RUNNING ends. Unwinding by a stopping runtime is no panic: the next caller
+//! runs the initialiser again.
 
 use std::cell::Cell;
 use std::fmt;
@@ -27,7 +27,7 @@ const POISONED: u32 = 1;
 const RUNNING: u32 = 2;
 const COMPLETE: u32 = 3;
 
-/// Runs an initialisation once, however many threads, green or kernel, ask for it.
+/// Runs an initialiser once, however many threads, green or kernel, call it.
 ///
 /// # Panics of the initialiser
 /// As with `std::sync::Once`: a panic poisons it; [`call_once`](Once::call_once) then panics, and
@@ -52,10 +52,10 @@ pub(super) struct Runner(*const Tcb);
 // SAFETY: the pointer is compared only.
 unsafe impl Send for Runner {}
 
-/// What the closure of [`Once::call_once_force`] is told.
+/// The state that the closure of [`Once::call_once_force`] gets.
 pub struct OnceState {
     poisoned: bool,
-    /// What the word becomes when the closure returns.
+    /// The state after the closure returns.
     end: Cell<u32>,
 }
 
@@ -65,7 +65,7 @@ impl OnceState {
         self.poisoned
     }
 
-    /// The closure has found that it cannot initialise: the next one tries again.
+    /// Tells that the closure could not initialise, so that the next caller tries again.
     pub(super) fn give_up(&self) {
         self.end.set(INCOMPLETE);
     }
@@ -85,11 +85,11 @@ impl Primitive for Once {
         &self.waiters
     }
 
-    /// Everybody has been woken, and looks again.
+    /// All waiters are woken, and check the state again.
     fn pass_on(&self, _: &()) {}
 }
 
-/// The initialiser runs: says how it has ended when dropped.
+/// Held while the initialiser runs; sets the resulting state when dropped.
 struct Running<'a> {
     once: &'a Once,
     before: u32,
@@ -110,20 +110,21 @@ impl Drop for Running<'_> {
 
 impl Once {
     const_unless_modelled! {
-        /// One that has not run.
+        /// A `Once` whose initialiser has not run.
         pub fn new() -> Self {
             Once { word: AtomicU32::new(INCOMPLETE), waiters: WaitList::new(Runner(null())) }
         }
     }
 
-    /// Runs `f` if nobody has, or waits for whoever runs it. When this returns an initialiser has run to its end, and
-    /// what it did is visible.
+    /// Runs `f` if no initialiser has run, or waits for the one that runs.
+    ///
+    /// When this returns, an initialiser has run to its end, and its writes are visible.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread. Destructors that run because the runtime stops wait too.
+    /// Blocks the green thread, or outside a runtime the kernel thread. Destructors that run because the runtime stops wait too.
     ///
     /// # Panics
     /// When `f` panics, or an earlier initialiser has; when `f` calls this itself.
@@ -140,7 +141,7 @@ impl Once {
     /// As [`Once::call_once`].
     ///
     /// # Panics
-    /// When `f` panics, or calls this itself.
+    /// `f` panics, or calls this itself.
     #[inline]
     pub fn call_once_force(&self, f: impl FnOnce(&OnceState)) {
         if !self.is_completed() {
@@ -161,12 +162,12 @@ impl Once {
     /// As [`Once::call_once`].
     ///
     /// # Panics
-    /// When an initialiser has panicked.
+    /// An initialiser has panicked.
     pub fn wait(&self) {
         let _ = self.wait_within(false, &Limits::NONE);
     }
 
-    /// As [`Once::wait`], whatever initialisers panic meanwhile.
+    /// As [`Once::wait`], but goes on waiting when an initialiser panics.
     ///
     /// # Context, Blocking
     /// As [`Once::wait`].
@@ -174,18 +175,18 @@ impl Once {
         let _ = self.wait_within(true, &Limits::NONE);
     }
 
-    /// As [`Once::wait`], unless the thread is asked to stop.
+    /// As [`Once::wait`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking, Panics
     /// As [`Once::wait`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn wait_interruptible(&self) -> Result<(), Interrupted> {
         self.wait_within(false, &Limits::INTERRUPTIBLE)
     }
 
-    /// As [`Once::wait_force`], unless the thread is asked to stop.
+    /// As [`Once::wait_force`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking
     /// As [`Once::wait`].

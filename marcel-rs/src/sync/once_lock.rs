@@ -1,4 +1,4 @@
-//! A value that is set once.
+//! A cell that is written once.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -9,9 +9,9 @@ use super::Interrupted;
 use super::once::Once;
 use crate::os::const_unless_modelled;
 
-/// A cell that is written once and read ever after, by green and kernel threads in any mixture.
+/// A cell that is written once and then only read, by green and kernel threads in any mixture.
 ///
-/// An initialiser that panics leaves it empty, and the next one runs: it is not poisoned.
+/// There is no poisoning: an initialiser that panics leaves the cell empty, and the next one runs.
 ///
 /// ```
 /// use marcel::sync::OnceLock;
@@ -50,26 +50,26 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, if it is there.
+    /// Returns the value, if there is one.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         // SAFETY: it is initialised and written no more.
         self.once.is_completed().then(|| unsafe { (*self.value.get()).assume_init_ref() })
     }
 
-    /// The value, if it is there; the borrow is exclusive.
+    /// Returns the value, if there is one.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         // SAFETY: as in `get`.
         self.once.is_completed().then(|| unsafe { self.value.get_mut().assume_init_mut() })
     }
 
-    /// Waits until somebody has set the value.
+    /// Waits until the value is set.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     ///
     /// # Panics
     /// In a destructor that runs because the runtime stops, when there is no value: use
@@ -79,13 +79,13 @@ impl<T> OnceLock<T> {
         self.get().expect("no value will come: the runtime stops")
     }
 
-    /// As [`OnceLock::wait`], unless the thread is asked to stop.
+    /// As [`OnceLock::wait`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking
     /// As [`OnceLock::wait`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn wait_interruptible(&self) -> Result<&T, Interrupted> {
         self.once.wait_force_interruptible()?;
         self.get().ok_or(Interrupted)
@@ -97,7 +97,7 @@ impl<T> OnceLock<T> {
     /// As [`OnceLock::get_or_init`].
     ///
     /// # Errors
-    /// There is a value: gives back the other.
+    /// The cell has a value already. The error is `value`.
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
         self.get_or_try_init::<()>(|| value.take().ok_or(())).ok();
@@ -107,19 +107,21 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value; `f` makes it if there is none, once, however many threads ask.
+    /// Returns the value, and initialises it with `f` first if the cell is empty.
+    ///
+    /// One initialiser runs, however many threads call this.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread, while another one's initialiser runs; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread, while another thread's initialiser runs.
     ///
     /// # Wakes
     /// All threads that wait for the value.
     ///
     /// # Panics
-    /// When `f` panics, or asks for the value itself.
+    /// `f` panics, or asks for the value itself.
     #[inline]
     pub fn get_or_init(&self, f: impl FnOnce() -> T) -> &T {
         match self.get_or_try_init(|| Ok::<T, std::convert::Infallible>(f())) {
@@ -134,7 +136,7 @@ impl<T> OnceLock<T> {
     /// As [`OnceLock::get_or_init`].
     ///
     /// # Errors
-    /// Those of `f`.
+    /// The errors of `f`.
     pub fn get_or_try_init<E>(&self, f: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if let Some(value) = self.get() {
             return Ok(value);
@@ -154,12 +156,12 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, by the cell's end.
+    /// Consumes the cell and returns its value.
     pub fn into_inner(mut self) -> Option<T> {
         self.take()
     }
 
-    /// Takes the value out: the cell is empty again.
+    /// Takes the value and leaves the cell empty.
     pub fn take(&mut self) -> Option<T> {
         let full = self.once.is_completed();
         self.once = Once::new();

@@ -1,4 +1,4 @@
-//! Many readers or one writer. The protocol: `raw_rwlock`.
+//! A reader-writer lock. The protocol is in `raw_rwlock`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::os::const_unless_modelled;
 /// There is no poisoning: a panic unlocks, as with [`super::Mutex`].
 ///
 /// # Fairness
-/// First come, first served: the lock is handed over, and nobody overtakes who waits. While a writer waits, readers that
-/// come wait behind it; when it is through, all readers up to the next writer enter together. So neither starves. A
-/// thread that reads must not read again before it has unlocked: a writer that waits in between would block both for ever.
+/// First come, first served: the lock is handed over, and no thread overtakes a waiter. While a writer waits, new readers
+/// wait behind it. After it, all readers up to the next writer enter together. So neither side starves. A thread that
+/// holds a read lock must not read again: a writer that waits in between would block both for ever.
 ///
 /// ```
 /// use marcel::sync::RwLock;
@@ -51,31 +51,31 @@ impl<T> RwLock<T> {
         }
     }
 
-    /// The value, by the lock's end.
+    /// Consumes the lock and returns its value.
     pub fn into_inner(self) -> T {
         self.value.into_inner()
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until no writer is inside, and none waits that came earlier.
+    /// Locks for reading, and waits while a writer holds the lock or waits for it.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread. As with [`super::Mutex::lock`], destructors that run because
+    /// Blocks the green thread, or outside a runtime the kernel thread. As with [`super::Mutex::lock`], destructors that run because
     /// the runtime stops wait too.
     ///
     /// # Panics
-    /// With 2³⁰ - 1 readers inside.
+    /// 2³⁰ - 1 readers hold the lock already.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.raw.lock(Wish::Read, &Limits::TO_THE_END);
         self.reader()
     }
 
-    /// To read, if that is possible now and nobody waits.
+    /// Locks for reading, if no writer holds the lock and no thread waits.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         self.raw.try_lock(Wish::Read).then(|| self.reader())
@@ -84,7 +84,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::read`], for at most `time`.
     ///
     /// # Blocking
-    /// As [`RwLock::read`]; but no longer when the runtime stops.
+    /// As [`RwLock::read`], but a destructor that runs because the runtime stops does not wait.
     pub fn try_read_for(&self, time: Duration) -> Option<RwLockReadGuard<'_, T>> {
         self.read_within(&Limits::within(time))
     }
@@ -97,18 +97,18 @@ impl<T: ?Sized> RwLock<T> {
         self.read_within(&Limits::until(deadline))
     }
 
-    /// As [`RwLock::read`], unless the thread is asked to stop.
+    /// As [`RwLock::read`], but an interrupt ends the wait.
     ///
     /// # Blocking
     /// As [`RwLock::read`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn read_interruptible(&self) -> Result<RwLockReadGuard<'_, T>, Interrupted> {
         self.read_within(&Limits::INTERRUPTIBLE).ok_or(Interrupted)
     }
 
-    /// Waits until nobody is inside who came earlier.
+    /// Locks for writing, and waits for all earlier holders and waiters.
     ///
     /// # Context, Blocking
     /// As [`RwLock::read`].
@@ -118,7 +118,7 @@ impl<T: ?Sized> RwLock<T> {
         self.writer()
     }
 
-    /// To write, if nobody is inside or waits.
+    /// Locks for writing, if no thread holds the lock or waits for it.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         self.raw.try_lock(Wish::Write).then(|| self.writer())
@@ -127,7 +127,7 @@ impl<T: ?Sized> RwLock<T> {
     /// As [`RwLock::write`], for at most `time`.
     ///
     /// # Blocking
-    /// As [`RwLock::write`]; but no longer when the runtime stops.
+    /// As [`RwLock::write`], but a destructor that runs because the runtime stops does not wait.
     pub fn try_write_for(&self, time: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         self.write_within(&Limits::within(time))
     }
@@ -140,13 +140,13 @@ impl<T: ?Sized> RwLock<T> {
         self.write_within(&Limits::until(deadline))
     }
 
-    /// As [`RwLock::write`], unless the thread is asked to stop.
+    /// As [`RwLock::write`], but an interrupt ends the wait.
     ///
     /// # Blocking
     /// As [`RwLock::write`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops.
+    /// The thread was interrupted, before or during the wait, or its runtime stops.
     pub fn write_interruptible(&self) -> Result<RwLockWriteGuard<'_, T>, Interrupted> {
         self.write_within(&Limits::INTERRUPTIBLE).ok_or(Interrupted)
     }
@@ -167,7 +167,7 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { lock: self, _not_send: PhantomData }
     }
 
-    /// The value, without locking: the borrow is exclusive.
+    /// Returns the value without locking, since the borrow is exclusive.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -214,10 +214,10 @@ unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Lets other readers in, and keeps writers out: the caller goes on reading what it has written.
+    /// Turns the write lock into a read lock, without letting a writer in between.
     ///
     /// # Wakes
-    /// Readers that wait at the front.
+    /// The readers at the front of the queue.
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let lock = this.lock;
         std::mem::forget(this);

@@ -1,4 +1,4 @@
-//! Counting semaphore with hand-over: permits go to the thread that has waited longest.
+//! A counting semaphore with hand-over: permits go to the thread that has waited longest.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::const_unless_modelled;
 
-/// A number of permits, for green and kernel threads in any mixture.
+/// A counting semaphore, for green and kernel threads in any mixture.
 ///
-/// By hand ([`acquire`](Semaphore::acquire), [`release`](Semaphore::release): P and V), where one thread gives back what
-/// another has taken; or by [`Permit`]s that give back what they hold when they are dropped, after a panic too.
+/// Permits are taken by hand ([`acquire`](Semaphore::acquire), [`release`](Semaphore::release): P and V), where one thread
+/// may release what another has acquired; or as [`Permit`]s, which release them when they are dropped, after a panic too.
 ///
 /// # Fairness
-/// First come, first served: permits are handed over, nobody overtakes who waits. A thread that waits for many holds up
-/// those behind it, even if there would be enough for them.
+/// First come, first served: permits are handed over, and no thread overtakes a waiter. A thread that waits for many
+/// permits holds up the threads behind it, even if there are enough permits for them.
 ///
 /// # When the runtime stops
 /// [`acquire`](Semaphore::acquire) in a destructor that runs because of it takes its permits on credit: it does not
@@ -34,11 +34,11 @@ use crate::os::const_unless_modelled;
 /// assert_eq!(semaphore.available(), 1);
 /// ```
 pub struct Semaphore {
-    /// Permits that nobody holds; negative after credit.
+    /// Number of free permits; negative after credit.
     permits: WaitList<isize, Wish>,
 }
 
-/// How many permits a thread waits for.
+/// The number of permits that a thread waits for.
 pub(super) struct Wish(usize);
 
 impl Primitive for Semaphore {
@@ -72,7 +72,7 @@ fn enough(permits: isize, n: usize) -> bool {
     usize::try_from(permits).is_ok_and(|permits| permits >= n)
 }
 
-/// Takes permits, unless somebody waits for some already.
+/// Takes permits, unless another thread waits for some already.
 fn take(inner: &mut Inner<isize, Wish>, n: usize) -> bool {
     let free = inner.queue.is_empty() && enough(inner.state, n);
     if free {
@@ -86,7 +86,7 @@ impl Semaphore {
         /// A semaphore with `permits` permits.
         ///
         /// # Panics
-        /// More than `isize::MAX` permits.
+        /// `permits` is more than `isize::MAX`.
         pub fn new(permits: usize) -> Self {
             assert!(permits <= isize::MAX as usize, "more permits than isize::MAX");
             Semaphore { permits: WaitList::new(permits as isize) }
@@ -99,13 +99,15 @@ impl Semaphore {
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     #[inline]
     pub fn acquire(&self) {
         self.acquire_many(1);
     }
 
-    /// Takes `n` permits at once. More than there will ever be are waited for for ever.
+    /// Takes `n` permits at once.
+    ///
+    /// A call for more permits than there will ever be waits for ever.
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
@@ -115,12 +117,12 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if there is one now, and nobody waits for it.
+    /// Takes a permit if one is free now and no thread waits for it.
     pub fn try_acquire(&self) -> bool {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits if they are there now, and nobody waits for any.
+    /// Takes `n` permits if they are free now and no thread waits for any.
     #[inline]
     pub fn try_acquire_many(&self, n: usize) -> bool {
         self.permits.with(|inner| take(inner, n))
@@ -142,19 +144,19 @@ impl Semaphore {
         self.acquire_within(n, &Limits::until(deadline)) == Outcome::Woken
     }
 
-    /// Takes a permit unless the thread is asked to stop.
+    /// As [`Semaphore::acquire`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
     ///
     /// # Errors
-    /// The thread has been interrupted, before or while it waited, or its runtime stops. A permit that is there is
+    /// The thread was interrupted, before or during the wait, or its runtime stops. A permit that is there is
     /// taken all the same.
     pub fn acquire_interruptible(&self) -> Result<(), Interrupted> {
         self.acquire_many_interruptible(1)
     }
 
-    /// Takes `n` permits unless the thread is asked to stop.
+    /// As [`Semaphore::acquire_many`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking, Errors
     /// As [`Semaphore::acquire_interruptible`].
@@ -176,7 +178,7 @@ impl Semaphore {
         self.wait_in_turn("semaphore", limits, Wish(n), ready, || ()).0
     }
 
-    /// Gives a permit back, or a new one (V).
+    /// Releases a permit, or adds one (V).
     ///
     /// # Wakes
     /// The thread that has waited longest, which gets the permit.
@@ -188,13 +190,13 @@ impl Semaphore {
         self.release_many(1);
     }
 
-    /// Gives `n` permits back, or new ones.
+    /// Releases `n` permits, or adds them.
     ///
     /// # Wakes
-    /// Those who have waited longest, as far as the permits go.
+    /// The threads that have waited longest, as far as the permits go.
     ///
     /// # Panics
-    /// When there would be more than `isize::MAX` permits.
+    /// The semaphore would have more than `isize::MAX` permits.
     pub fn release_many(&self, n: usize) {
         let (fits, first) = self.permits.with(|inner| {
             let sum = inner.state.checked_add_unsigned(n);
@@ -210,12 +212,12 @@ impl Semaphore {
         assert!(fits, "a semaphore of more permits than isize::MAX");
     }
 
-    /// Permits that nobody holds.
+    /// Number of free permits.
     pub fn available(&self) -> usize {
         self.permits.with(|inner| inner.state.max(0) as usize)
     }
 
-    /// As [`Semaphore::acquire`]; the permit is given back when the guard is dropped.
+    /// As [`Semaphore::acquire`], with a guard that releases the permit when it is dropped.
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
@@ -260,7 +262,7 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Permits of a [`Semaphore`], given back when dropped.
+/// Permits of a [`Semaphore`], released when dropped.
 #[must_use = "dropped at once, it gives its permits back at once"]
 pub struct Permit<'a> {
     semaphore: &'a Semaphore,
@@ -268,12 +270,12 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// How many it holds.
+    /// Number of permits that it holds.
     pub fn count(&self) -> usize {
         self.n
     }
 
-    /// Keeps the permits from being given back: somebody else will, by [`Semaphore::release`].
+    /// Drops the guard without releasing the permits; another thread may [release](Semaphore::release) them.
     pub fn forget(self) {
         std::mem::forget(self);
     }

@@ -1,38 +1,38 @@
-//! Why a message could not be sent or received. What `std` has is `std`'s.
+//! The errors of sends and receives: those of `std`, and two more.
 
 use std::fmt;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
-/// A send with a time limit has failed; this is the message.
+/// The error of a send with a time limit. It has the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// There was no room, or nobody to receive it, in time.
+    /// No room and no receiver within the time.
     Timeout(T),
-    /// There is no receiver any more.
+    /// All receivers are dropped.
     Disconnected(T),
 }
 
-/// An interruptible send has failed; this is the message.
+/// The error of an interruptible send. It has the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendInterruptibleError<T> {
-    /// The thread has been asked to stop.
+    /// The thread was interrupted.
     Interrupted(T),
-    /// There is no receiver any more.
+    /// All receivers are dropped.
     Disconnected(T),
 }
 
-/// An interruptible receive has failed.
+/// The error of an interruptible receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvInterruptibleError {
-    /// The thread has been asked to stop.
+    /// The thread was interrupted.
     Interrupted,
-    /// The channel is empty, and there is no sender any more.
+    /// The channel is empty, and all senders are dropped.
     Disconnected,
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The message.
+    /// Returns the message.
     pub fn into_inner(self) -> T {
         match self {
             Self::Timeout(message) | Self::Disconnected(message) => message,
@@ -41,7 +41,7 @@ impl<T> SendTimeoutError<T> {
 }
 
 impl<T> SendInterruptibleError<T> {
-    /// The message.
+    /// Returns the message.
     pub fn into_inner(self) -> T {
         match self {
             Self::Interrupted(message) | Self::Disconnected(message) => message,

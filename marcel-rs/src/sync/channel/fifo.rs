@@ -1,5 +1,6 @@
-//! The messages in a channel, in chunks, so that no push moves those that are there already: it is made under the
-//! channel's lock. A channel that stays short uses one chunk as a ring and allocates nothing more.
+//! A queue of messages in chunks, so that a push, which is made under the channel's lock, never moves messages.
+//!
+//! A channel that stays short uses one chunk as a ring and allocates nothing more.
 
 use std::collections::{LinkedList, VecDeque};
 
@@ -30,7 +31,7 @@ impl<T> Fifo<T> {
         }
     }
 
-    /// Before all others: a message that comes back.
+    /// Puts a message that comes back before all others.
     pub(super) fn push_front(&mut self, message: T) {
         self.len += 1;
         if self.chunks.front().is_none_or(|chunk| chunk.len() >= CHUNK) {

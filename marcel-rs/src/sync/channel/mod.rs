@@ -1,4 +1,4 @@
-//! Channels: messages from many senders to many receivers, green and kernel threads in any mixture.
+//! Channels: messages from many senders to many receivers, between green and kernel threads.
 //!
 //! | made by | a send | a message waits |
 //! |---|---|---|
@@ -26,8 +26,8 @@
 //! # Fairness and hand-over
 //! First come, first served on both sides. A message for a receiver that waits is handed to it and cannot be taken by
 //! another; a sender that waits for room has its message moved into the channel by the receiver that makes room. So
-//! messages of one sender arrive in their order, and nobody overtakes who waits. Of several things that
-//! [`select`](fn@select) could do, one is chosen at random.
+//! messages of one sender arrive in their order, and no thread overtakes a waiter. [`select`](fn@select) chooses at random
+//! among the arms that are possible.
 //!
 //! # When the runtime stops
 //! In destructors that run because of it nothing waits: a send or receive that cannot be done at once fails as if it were
@@ -36,8 +36,8 @@
 //!
 //! # How it works
 //! One tiny lock for each channel protects the messages and two queues, of senders and of receivers that wait. Lock-free
-//! queues were rejected: they need a second protocol for those who wait, one atomic operation costs as much here as the
-//! lock, and hand-over and `select` want to look at messages and waiters in one step.
+//! queues were rejected: they need a second protocol for waiters, an atomic operation costs as much here as the lock, and
+//! hand-over and `select` need to see messages and waiters in one step.
 
 mod arms;
 mod core;
@@ -61,12 +61,12 @@ use std::sync::Arc;
 
 use self::core::Channel;
 
-/// A channel that holds up to `capacity` messages; with 0, each send waits for its receive.
+/// Creates a channel for up to `capacity` messages. With 0, each send waits for its receive.
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ends(Channel::new(Some(capacity)))
 }
 
-/// A channel that holds as many messages as there is memory for.
+/// Creates a channel without a bound.
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     ends(Channel::new(None))
 }

@@ -9,8 +9,10 @@ use super::core::{Channel, End, Nothing};
 use super::error::{RecvError, RecvInterruptibleError, RecvTimeoutError, TryRecvError};
 use crate::sync::signal::{Limits, Outcome};
 
-/// The receiving end of a channel. Can be cloned: each message goes to one of the receivers. When the last one is
-/// dropped, the channel is disconnected, and the messages in it are dropped.
+/// The receiving end of a channel.
+///
+/// Receivers can be cloned; each message goes to one of them. When the last receiver is dropped, the channel is
+/// disconnected, and the messages in it are dropped.
 pub struct Receiver<T> {
     channel: Arc<Channel<T>>,
 }
@@ -20,31 +22,31 @@ impl<T> Receiver<T> {
         Receiver { channel }
     }
 
-    /// Receives, and waits for a message if there is none.
+    /// Receives a message, and waits if there is none.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread.
+    /// Blocks the green thread, or outside a runtime the kernel thread.
     ///
     /// # Wakes
     /// The sender that has waited longest for room.
     ///
     /// # Errors
-    /// The channel is empty, and there is no sender any more.
+    /// The channel is empty, and all senders are dropped.
     #[inline]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.channel.recv(&Limits::NONE).map_err(|_| RecvError)
     }
 
-    /// Receives, if there is a message, or a sender that waits.
+    /// Receives a message, if there is one or a sender waits.
     ///
     /// # Wakes
     /// As [`Receiver::recv`].
     ///
     /// # Errors
-    /// There is none now, or none will come.
+    /// There is no message now, or all senders are dropped.
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         self.channel.try_recv().map_err(|why| match why {
@@ -59,7 +61,7 @@ impl<T> Receiver<T> {
     /// As [`Receiver::recv`].
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and when the time is over.
+    /// As [`Receiver::recv`]; or the time is over.
     pub fn recv_timeout(&self, time: Duration) -> Result<T, RecvTimeoutError> {
         self.recv_within(&Limits::within(time))
     }
@@ -82,14 +84,13 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// As [`Receiver::recv`], unless the thread is asked to stop.
+    /// As [`Receiver::recv`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking, Wakes
     /// As [`Receiver::recv`].
     ///
     /// # Errors
-    /// As [`Receiver::recv`], and when the thread would wait and has been interrupted, or is while it waits, or its
-    /// runtime stops.
+    /// As [`Receiver::recv`]; or the thread was interrupted, before or during a wait, or its runtime stops.
     pub fn recv_interruptible(&self) -> Result<T, RecvInterruptibleError> {
         self.channel.recv(&Limits::INTERRUPTIBLE).map_err(|outcome| match outcome {
             Outcome::Woken => RecvInterruptibleError::Disconnected,
@@ -102,32 +103,32 @@ impl<T> Receiver<T> {
         Receiving::new(&self.channel)
     }
 
-    /// The messages, each waited for, until the channel is disconnected.
+    /// An iterator that waits for each message, until the channel is disconnected.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { receiver: self }
     }
 
-    /// The messages that are there now.
+    /// An iterator over the messages that are in the channel now.
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter { receiver: self }
     }
 
-    /// How many messages are in the channel: a hint.
+    /// Number of messages in the channel. A hint, since it may change at any moment.
     pub fn len(&self) -> usize {
         self.channel.len()
     }
 
-    /// Whether no message is in the channel: a hint.
+    /// Whether the channel has no message. A hint, since it may change at any moment.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many messages there is room for; `None` without a bound.
+    /// The largest number of messages in the channel; `None` without a bound.
     pub fn capacity(&self) -> Option<usize> {
         self.channel.capacity()
     }
 
-    /// Whether both are ends of one channel.
+    /// Whether both are ends of the same channel.
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
     }
@@ -152,19 +153,19 @@ impl<T> fmt::Debug for Receiver<T> {
     }
 }
 
-/// See [`Receiver::iter`].
+/// The iterator of [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     receiver: &'a Receiver<T>,
 }
 
-/// See [`Receiver::try_iter`].
+/// The iterator of [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T> {
     receiver: &'a Receiver<T>,
 }
 
-/// As [`Iter`], of a receiver that it owns.
+/// The iterator that owns its receiver; else as [`Iter`].
 #[derive(Debug)]
 pub struct IntoIter<T> {
     receiver: Receiver<T>,

@@ -1,16 +1,19 @@
 //! Waiting for the first of several sends and receives.
 //!
 //! 1. The locks of all channels involved are taken, in the order of their addresses, each once.
-//! 2. With all of them held, the arms are tried, starting at a random one. If one can be done, that is it.
+//! 2. With all locks held, the arms are tried, starting at a random one. The first one that is possible is chosen.
 //! 3. Otherwise a node of each arm joins its queue, all with the same signal, and the locks are released.
-//! 4. Whoever takes such a node out of its queue first *claims* the signal: one succeeds, and serves it; the others drop
-//!    the node and serve the next in their queue. The thread that gives up claims the signal as well.
-//! 5. The nodes that are left are taken out, each under its channel's lock. After that nobody knows of them.
+//! 4. A thread that takes such a node out of its queue *claims* the signal. The first claim succeeds and serves the node.
+//!    A thread whose claim fails drops the node and serves the next in its queue. A waiter that gives up claims its signal
+//!    as well.
+//! 5. The remaining nodes are taken out, each under its channel's lock.
 //!
-//! Since all locks are held from 2 to 3, nothing can happen between "nothing can be done" and "somebody waits", and nobody
-//! can claim a signal of which not all nodes are in place. Two selects can meet on one channel: the one that comes second
-//! finds the first one's node, and has none of its own yet. Rejected: registering one by one and looking again afterwards,
-//! where a select that finds something has to claim itself and its partner in one step.
+//! All locks are held from 2 to 3. So no arm becomes possible between the attempt and the wait, and no signal is claimed
+//! before all of its nodes are queued. Two selects may use one channel: the second one finds the node of the first, and has
+//! no node of its own yet.
+//!
+//! Rejected: queueing nodes one by one and trying again afterwards. A select that finds a partner would have to claim itself
+//! and the partner in one step.
 
 use std::time::{Duration, Instant};
 
@@ -18,11 +21,13 @@ use super::arms::{Arm, Chosen, Done};
 use crate::sync::Interrupted;
 use crate::sync::signal::{Limits, Outcome, Signal, Wake};
 
-/// Does one of the sends and receives, waiting until one can be done; which. Of several one is chosen at random. A send or
-/// receive that fails, since the other side has gone, counts as done. Its outcome is with the arm. In a destructor that
-/// runs because the runtime stops, where none can be done at once, the first one fails.
+/// Waits until one of the sends and receives is possible, does it, and returns its index.
 ///
-/// [`crate::select!`] is easier to write.
+/// Among several possible ones it chooses at random. A send or receive on a disconnected channel counts as possible, and
+/// fails. The arm has the result. In a destructor that runs because the runtime stops, the first arm fails if none is
+/// possible at once.
+///
+/// [`select!`](crate::select!) is easier to write.
 ///
 /// ```
 /// use marcel::sync::channel;
@@ -41,13 +46,13 @@ use crate::sync::signal::{Limits, Outcome, Signal, Wake};
 /// Green and kernel threads; not the progress path.
 ///
 /// # Blocking
-/// The green thread; outside a runtime, the kernel thread.
+/// Blocks the green thread, or outside a runtime the kernel thread.
 ///
 /// # Wakes
 /// As [`super::Sender::send`] and [`super::Receiver::recv`].
 ///
 /// # Panics
-/// Without an arm, or when all are sends that have been done: it would wait for ever.
+/// There is no arm, or all arms are sends that have been done, so that the wait would never end.
 pub fn select(arms: &mut [&mut dyn Arm]) -> usize {
     assert!(arms.iter().any(|arm| arm.is_armed()), "a select of nothing would wait for ever");
     match choose(arms, Some(&Limits::NONE)) {
@@ -60,7 +65,7 @@ pub fn select(arms: &mut [&mut dyn Arm]) -> usize {
     }
 }
 
-/// As [`select`](fn@select), if one can be done now.
+/// As [`select`](fn@select), but returns `None` if no arm is possible now.
 ///
 /// # Wakes
 /// As [`select`](fn@select).
@@ -84,7 +89,7 @@ pub fn select_until(arms: &mut [&mut dyn Arm], deadline: Instant) -> Option<usiz
     choose(arms, Some(&Limits::until(deadline))).ok()
 }
 
-/// As [`select`](fn@select), unless the thread is asked to stop.
+/// As [`select`](fn@select), but an interrupt ends the wait.
 ///
 /// # Context, Blocking, Wakes
 /// As [`select`](fn@select).

@@ -24,11 +24,11 @@
 /// ```
 ///
 /// An arm is `recv(receiver) -> result => code`, with a `Result<T, RecvError>`, or `send(sender, message) -> result => code`,
-/// with a `Result<(), SendError<T>>`. Messages to send are made in any case, and dropped if another arm is chosen. Of several
-/// arms that could be done one is chosen at random.
+/// with a `Result<(), SendError<T>>`. Messages to send are evaluated in any case, and dropped if another arm is chosen. Among
+/// several possible arms the choice is random.
 ///
-/// Without `default` it waits. `default => code` is run when nothing can be done now, `default(time) => code` when nothing
-/// could be done for that time.
+/// Without `default` it waits. `default => code` runs if no arm is possible now, `default(time) => code` if no arm became
+/// possible within that time.
 ///
 /// # Panics
 /// As [`select`](fn@crate::sync::channel::select).

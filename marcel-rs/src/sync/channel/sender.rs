@@ -9,9 +9,9 @@ use super::core::{Channel, End, Unsent};
 use super::error::{SendError, SendInterruptibleError, SendTimeoutError, TrySendError};
 use crate::sync::signal::{Limits, Outcome};
 
-/// The sending end of a channel. Can be cloned; when the last one is dropped, the channel is disconnected.
+/// The sending end of a channel.
 ///
-/// Messages go from thread to thread, so what cannot is none:
+/// Senders can be cloned. When the last sender is dropped, the channel is disconnected. A message must be `Send`:
 ///
 /// ```compile_fail,E0277
 /// let (tx, rx) = marcel::sync::channel::unbounded::<std::rc::Rc<()>>();
@@ -26,31 +26,33 @@ impl<T> Sender<T> {
         Sender { channel }
     }
 
-    /// Sends, and waits for room if there is none; on a rendezvous channel, until the message is received.
+    /// Sends a message, and waits for room if there is none.
+    ///
+    /// On a rendezvous channel it waits until the message is received.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// The green thread; outside a runtime, the kernel thread. Not on an unbounded channel.
+    /// Blocks the green thread, or outside a runtime the kernel thread. Never blocks on an unbounded channel.
     ///
     /// # Wakes
-    /// The receiver that has waited longest, which gets the message.
+    /// The receiver that has waited longest. It gets the message.
     ///
     /// # Errors
-    /// There is no receiver, or the last one was dropped while this waited. The error holds the message.
+    /// All receivers are dropped, before or during the wait. The error has the message.
     #[inline]
     pub fn send(&self, message: T) -> Result<(), SendError<T>> {
         self.channel.send(message, &Limits::NONE).map_err(|(message, _)| SendError(message))
     }
 
-    /// Sends, if there is room or a receiver that waits.
+    /// Sends a message, if there is room or a receiver waits.
     ///
     /// # Wakes
     /// As [`Sender::send`].
     ///
     /// # Errors
-    /// There is none, or no receiver at all. The error holds the message.
+    /// There is no room and no waiting receiver, or all receivers are dropped. The error has the message.
     #[inline]
     pub fn try_send(&self, message: T) -> Result<(), TrySendError<T>> {
         self.channel.try_send(message).map_err(|(message, why)| match why {
@@ -65,7 +67,7 @@ impl<T> Sender<T> {
     /// As [`Sender::send`].
     ///
     /// # Errors
-    /// As [`Sender::send`], and when the time is over.
+    /// As [`Sender::send`]; or the time is over.
     pub fn send_timeout(&self, message: T, time: Duration) -> Result<(), SendTimeoutError<T>> {
         self.send_within(message, &Limits::within(time))
     }
@@ -88,14 +90,13 @@ impl<T> Sender<T> {
         })
     }
 
-    /// As [`Sender::send`], unless the thread is asked to stop.
+    /// As [`Sender::send`], but an interrupt ends the wait.
     ///
     /// # Context, Blocking, Wakes
     /// As [`Sender::send`].
     ///
     /// # Errors
-    /// As [`Sender::send`], and when the thread would wait and has been interrupted, or is while it waits, or its runtime
-    /// stops.
+    /// As [`Sender::send`]; or the thread was interrupted, before or during a wait, or its runtime stops.
     pub fn send_interruptible(&self, message: T) -> Result<(), SendInterruptibleError<T>> {
         self.channel.send(message, &Limits::INTERRUPTIBLE).map_err(|(message, outcome)| {
             match outcome {
@@ -110,27 +111,27 @@ impl<T> Sender<T> {
         Sending::new(&self.channel, message)
     }
 
-    /// How many messages are in the channel: a hint.
+    /// Number of messages in the channel. A hint, since it may change at any moment.
     pub fn len(&self) -> usize {
         self.channel.len()
     }
 
-    /// Whether no message is in the channel: a hint.
+    /// Whether the channel has no message. A hint, since it may change at any moment.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is no room for a message that no receiver waits for: a hint; always so on a rendezvous channel.
+    /// Whether the channel is full, as a rendezvous channel always is. A hint, since it may change at any moment.
     pub fn is_full(&self) -> bool {
         self.capacity().is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// How many messages there is room for; `None` without a bound.
+    /// The largest number of messages in the channel; `None` without a bound.
     pub fn capacity(&self) -> Option<usize> {
         self.channel.capacity()
     }
 
-    /// Whether both are ends of one channel.
+    /// Whether both are ends of the same channel.
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
     }

@@ -23,8 +23,8 @@ pub(super) const LIST: usize = 2;
 /// Somebody changes the list.
 pub(super) const LOCKED: usize = 4;
 
-/// One of those who learn that a [`Latch`] is set: put it at the start of a `repr(C)` structure that the function
-/// `fire` knows. For I/O managers: threads have [`Latch::wait`].
+/// One of those who learn that a [`Latch`](crate::Latch) is set: put it at the start of a `repr(C)` structure that the function
+/// `fire` knows. For I/O managers: threads have [`Latch::wait`](crate::Latch::wait).
 #[derive(Debug)]
 #[repr(align(8))]
 pub struct LatchNode {
