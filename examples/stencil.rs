@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use marcel::sync::{Condvar, Mutex};
-use newmad::{RecvRequest, SendRequest, Session};
+use newmad::{Request, Session};
 
 /// Solves the heat equation on a square and checks the result.
 #[derive(Parser, Debug, Clone)]
@@ -118,10 +118,11 @@ enum Edge {
 }
 
 /// An exchange under way.
+#[allow(clippy::large_enum_variant, reason = "a thread has two, on its stack")]
 enum Exchange<'a> {
     Nothing,
     Thread(&'a Mailbox),
-    Process(SendRequest, RecvRequest),
+    Process(Request, Request),
 }
 
 impl Edge {

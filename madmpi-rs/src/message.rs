@@ -1,5 +1,6 @@
 //! Messages on their way out: the modes of sending, and the sends that need no request.
 
+use newmad::SendOptions;
 use newmad::raw::{Memory, RawRequest};
 
 use crate::abi::*;
@@ -15,6 +16,17 @@ pub(crate) enum Mode {
     Standard,
     Synchronous,
     Buffered,
+}
+
+impl Mode {
+    /// What newmad is told.
+    #[inline]
+    pub(crate) const fn options(self) -> SendOptions {
+        match self {
+            Mode::Synchronous => SendOptions::new().sync(),
+            Mode::Standard | Mode::Buffered => SendOptions::new(),
+        }
+    }
 }
 
 /// Where a message goes to, or comes from.
@@ -40,13 +52,13 @@ impl Route {
         request: &mut RawRequest,
         memory: Memory,
     ) -> Result<(), newmad::Error> {
+        // SAFETY: the caller's promise; the program leaves the elements to the request.
+        let memory = unsafe { memory.trusted() };
         match self {
             Route::To(to, tag, mode) => {
-                // SAFETY: the caller's promise; the program leaves the elements to the request.
-                unsafe { request.send(session, to, tag, memory, mode == Mode::Synchronous) }
+                request.start_send(session, to, tag, memory, mode.options())
             }
-            // SAFETY: as above.
-            Route::From(from, tag) => unsafe { request.recv(session, from, tag, memory) },
+            Route::From(from, tag) => request.start_recv(session, from, tag, memory),
         }
     }
 }
@@ -64,8 +76,11 @@ pub(crate) fn send_at_once(
     data: &Data,
 ) -> Result<bool, Fault> {
     match mode {
-        // SAFETY: the program leaves the elements alone during the call.
-        Mode::Standard => Ok(unsafe { comm.session.send_at_once(to, tag, data.memory())? }),
+        Mode::Standard => {
+            // SAFETY: the program leaves the elements alone during the call.
+            let data = unsafe { data.memory().trusted() };
+            Ok(comm.session.send_at_once(to, tag, &data)?)
+        }
         Mode::Synchronous => Ok(false),
         Mode::Buffered => {
             send_buffered(comm, to, tag, data)?;
@@ -101,7 +116,8 @@ fn send_buffered(comm: &Ref<Comm>, to: u32, tag: u64, data: &Data) -> Result<(),
     }
     let session = &comm.session;
     // SAFETY: the program leaves the elements alone during the call.
-    if unsafe { session.send_at_once(to, tag, data.memory())? } {
+    let elements = unsafe { data.memory().trusted() };
+    if session.send_at_once(to, tag, &elements)? {
         return Ok(());
     }
     let reserved = pool.reserve(needed).or_else(|| {
@@ -123,7 +139,8 @@ fn send_buffered(comm: &Ref<Comm>, to: u32, tag: u64, data: &Data) -> Result<(),
     };
     // SAFETY: the part stays as it is until it is given back, and the copy until it is dropped: both at the request's
     // end.
-    match unsafe { session.isend_raw(to, tag, memory, false) } {
+    let memory = unsafe { memory.trusted() };
+    match session.isend_with(to, tag, memory, SendOptions::new()) {
         Ok(request) => {
             request.on_done(move |_| {
                 drop(copy);

@@ -17,7 +17,7 @@
 //! # What each call blocks
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |
 //! |---|---|---|---|
-//! | [`Session::send`], [`Session::recv`] and their kin (`ssend`, `probe`, `mprobe`, vectored, strided), [`Session::barrier`], the `wait`s, [`wait_any`] and its kin, the end of a [`Session::scope`], dropping an unfinished request | blocks | goes on | blocks |
+//! | [`Session::send`], [`Session::recv`] and their kin (`send_with`, `recv_with`, `probe`, `mprobe`), [`Session::barrier`], the `wait`s, [`wait_any`] and its kin, the end of a [`Session::scope`], dropping an unfinished request | blocks | goes on | blocks |
 //! | [`Session::isend`], [`Session::irecv`] and their kin, [`Session::iprobe`], `start`, `cancel`, the `test`s, requests as futures | goes on | goes on | goes on |
 //! | opening a session | blocks | **blocks** | blocks |
 //! | closing it | blocks | goes on (**blocks** while neighbours and the process manager say goodbye) | blocks |
@@ -112,13 +112,15 @@ mod ring;
 mod word;
 
 #[cfg(not(loom))]
-pub use api::handle::{RecvRequest, SendRequest};
+pub use api::buffer::{Borrowed, Buffer, BufferMut};
 #[cfg(not(loom))]
 pub use api::message::Message;
 #[cfg(not(loom))]
-pub use api::persistent::{PersistentRequest, ScopedPersistent};
+pub use api::options::{RecvOptions, SendOptions};
 #[cfg(not(loom))]
-pub use api::scope::{Scope, ScopedRequest};
+pub use api::request::{Keeper, Owner, Request};
+#[cfg(not(loom))]
+pub use api::scope::{InScope, Scope, ScopedRequest};
 #[cfg(not(loom))]
 pub use api::several::{Waited, test_some, wait_all, wait_any, wait_some};
 #[cfg(not(loom))]

@@ -47,7 +47,7 @@ fn requests_are_awaited() {
                     for len in [0, 1, 100, 10_000, 20_000, 1_000_000] {
                         let receive = session.irecv(peer, 1, vec![0; len])?;
                         let sent = session.isend(peer, 1, vec![session.rank() as u8; len])?.await?;
-                        assert_eq!(sent.len(), len);
+                        assert_eq!(sent.0.len(), len);
                         let (buffer, status) = receive.await?;
                         assert_eq!(status.len, len);
                         assert!(buffer.iter().all(|&byte| byte == peer as u8));
@@ -175,7 +175,7 @@ fn a_callback_may_use_the_session_and_long_messages_have_callbacks_too() {
         let (buffer, _) = result.unwrap();
         // Which has a callback again, that drops the last handle of this clone.
         echo.isend(0, 2, buffer).unwrap().on_done(move |result| {
-            tell.send(result.unwrap().len()).unwrap();
+            tell.send(result.unwrap().0.len()).unwrap();
         });
     });
     let send = sessions[0].isend(1, 1, vec![5; 1 << 20]).unwrap();

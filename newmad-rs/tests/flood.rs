@@ -44,7 +44,7 @@ fn flood(session: &Session) -> Result<(), Error> {
     let mut word = [0; 9];
     if std::env::var(common::SCENARIO).is_ok_and(|scenario| scenario == "tested") {
         // Who only asks never waits: the engine must get memory from that, too.
-        let mut receive = session.irecv(0, 2, word.to_vec())?;
+        let receive = session.irecv(0, 2, word.to_vec())?;
         while !receive.test() {}
         word.copy_from_slice(&receive.wait()?.0);
     } else {

@@ -115,11 +115,11 @@ fn be_victim(
                 }
                 // This side waits for nothing: the peer copies, from here and then to here.
                 "copied" => {
-                    let mut send = session.isend(peer, 1, &long[..])?;
+                    let send = session.isend(peer, 1, &long[..])?;
                     while !send.test() {
                         std::thread::yield_now();
                     }
-                    let mut receive = session.irecv(peer, 1, vec![0; LEN])?;
+                    let receive = session.irecv(peer, 1, vec![0; LEN])?;
                     while !receive.test() {
                         std::thread::yield_now();
                     }

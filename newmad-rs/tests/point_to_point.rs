@@ -54,15 +54,18 @@ fn synchronous(session: &Session) -> Result<(), Error> {
     for (number, size) in SIZES.into_iter().enumerate() {
         let data = message(number as u64, size);
         if session.rank() == 0 {
-            let mut pending = session.issend(peer, 1, data.clone())?;
+            let pending =
+                session.isend_with(peer, 1, data.clone(), newmad::SendOptions::new().sync())?;
             // The peer receives only after this.
             for _ in 0..1000 {
                 assert!(!pending.test(), "over before it was received");
             }
             session.send(peer, 2, b"now")?;
             pending.wait()?;
-            session.ssend(peer, 1, &data)?;
-            session.scope(|scope| scope.issend(peer, 1, &data)?.wait())?;
+            session.send_with(peer, 1, &data, newmad::SendOptions::new().sync())?;
+            session.scope(|scope| {
+                scope.isend_with(peer, 1, &data, newmad::SendOptions::new().sync())?.wait()
+            })?;
         } else {
             session.recv(peer, 2, &mut [0; 3])?;
             let mut buffer = vec![0; size];
@@ -84,7 +87,7 @@ fn a_synchronous_send_ends_when_it_is_received() {
 fn a_synchronous_send_that_nobody_receives_ends_with_its_receiver() {
     let mut sessions = world(2);
     let (last, first) = (sessions.pop().unwrap(), sessions.pop().unwrap());
-    let pending = first.issend(1, 1, Vec::new()).unwrap();
+    let pending = first.isend_with(1, 1, Vec::new(), newmad::SendOptions::new().sync()).unwrap();
     drop(last);
     let gone = pending.wait();
     assert!(matches!(gone, Err(Error::PeerDied { rank: 1, cause: Cause::Left })), "{gone:?}");
@@ -108,7 +111,7 @@ fn probes(session: &Session) -> Result<(), Error> {
         for send in sends {
             send.wait()?;
         }
-        return session.ssend(peer, 1 << 40, &[]);
+        return session.send_with(peer, 1 << 40, &[], newmad::SendOptions::new().sync());
     }
     let upper = |value: u64| Tag { value: value << 32, mask: 0xffff_ffff << 32 };
     for number in (0..EACH).step_by(3) {
@@ -185,7 +188,7 @@ fn a_held_message_is_for_its_holder_and_goes_back_when_dropped() {
         assert_eq!(first.probe(1, Tag::ANY).unwrap().tag, 0);
         // Held and dropped while a receive is posted for it: that one gets it.
         let held = first.mprobe(ANY, 0).unwrap();
-        let mut receive = first.irecv(1, 0, vec![0; size]).unwrap();
+        let receive = first.irecv(1, 0, vec![0; size]).unwrap();
         assert!(!receive.test());
         drop(held);
         assert_eq!(receive.wait().unwrap().0, data);
@@ -292,18 +295,15 @@ fn a_receive_is_cancelled_or_matched_and_never_both() {
             for _ in 0..round % 100 {
                 first.manager().poll(pioman::Point::Library);
             }
-            match receive.cancel() {
-                Ok(buffer) => {
-                    assert_eq!(buffer, [0; 8]);
-                    cancelled += 1;
-                    let mut buffer = [0; 8];
-                    first.recv(1, round, &mut buffer).unwrap();
-                    assert_eq!(buffer, round.to_le_bytes());
-                }
-                Err(receive) => {
-                    matched += 1;
-                    assert_eq!(receive.wait().unwrap().0, round.to_le_bytes());
-                }
+            if receive.cancel() {
+                assert_eq!(receive.into_buffer().unwrap(), [0; 8]);
+                cancelled += 1;
+                let mut buffer = [0; 8];
+                first.recv(1, round, &mut buffer).unwrap();
+                assert_eq!(buffer, round.to_le_bytes());
+            } else {
+                matched += 1;
+                assert_eq!(receive.wait().unwrap().0, round.to_le_bytes());
             }
         });
         assert!(first.iprobe(1, Tag::ANY).unwrap().is_none());
@@ -314,18 +314,19 @@ fn a_receive_is_cancelled_or_matched_and_never_both() {
     let receive = first.irecv(1, 1, vec![0; 3_000_000]).unwrap();
     let send = last.isend(0, 1, long.clone()).unwrap();
     while first.manager().poll(pioman::Point::Library) {}
-    match receive.cancel() {
-        Ok(_) => assert!(first.recv(1, 1, &mut vec![0; 3_000_000]).is_ok()),
-        Err(receive) => assert!(receive.wait().unwrap().0 == long),
+    if receive.cancel() {
+        assert!(first.recv(1, 1, &mut vec![0; 3_000_000]).is_ok());
+    } else {
+        assert!(receive.wait().unwrap().0 == long);
     }
     send.wait().unwrap();
     // In a scope; and what has ended is not cancelled.
     let mut buffer = [0; 8];
     first
         .scope(|scope| {
-            let mut receive = scope.irecv(1, 2, &mut buffer)?;
+            let receive = scope.irecv(1, 2, &mut buffer)?;
             assert!(receive.cancel() && !receive.cancel());
-            let mut send = scope.isend(1, 2, &[])?;
+            let send = scope.isend(1, 2, &[])?;
             assert!(!send.cancel());
             Ok(())
         })
@@ -336,56 +337,62 @@ fn persistent(session: &Session) -> Result<(), Error> {
     let peer = 1 - session.rank();
     for (number, size) in SIZES.into_iter().enumerate() {
         let tag = number as u64;
-        let mut send = session.send_init(peer, tag, vec![0; size])?;
-        let mut sure = session.ssend_init(peer, tag, vec![9; size])?;
-        let mut receive = session.recv_init(ANY, Tag { value: tag, mask: 0xff }, vec![0; size])?;
-        assert!(matches!(receive.wait(), Err(Error::NotStarted)));
+        let mut send = session.send_init(peer, tag, vec![0; size], newmad::SendOptions::new())?;
+        let mut sure =
+            session.send_init(peer, tag, vec![9; size], newmad::SendOptions::new().sync())?;
+        let mut receive = session.recv_init(
+            ANY,
+            Tag { value: tag, mask: 0xff },
+            vec![0; size],
+            newmad::RecvOptions::new(),
+        )?;
+        assert!(matches!(receive.wait_idle(), Err(Error::NotStarted)));
         assert!(receive.test());
         for round in 0..20u64 {
-            receive.start()?;
-            assert!(matches!(receive.start(), Err(Error::Active)));
+            receive.start(session)?;
+            assert!(matches!(receive.start(session), Err(Error::Active)));
             assert!(matches!(receive.buffer(), Err(Error::Active)));
             send.buffer()?.copy_from_slice(&message(round, size));
-            send.start()?;
-            assert_eq!(receive.wait()?.len, size);
-            assert!(receive.buffer()? == message(round, size));
-            send.wait()?;
+            send.start(session)?;
+            assert_eq!(receive.wait_idle()?.len, size);
+            assert!(*receive.buffer()? == message(round, size));
+            send.wait_idle()?;
             // The next in the same places.
-            sure.start()?;
-            receive.start()?;
+            sure.start(session)?;
+            receive.start(session)?;
             while !receive.test() {
                 std::thread::yield_now();
             }
-            receive.wait()?;
-            sure.wait()?;
+            receive.wait_idle()?;
+            sure.wait_idle()?;
             assert!(receive.buffer()?.iter().all(|&byte| byte == 9));
         }
         // Dropped and forgotten while it is active.
-        receive.start()?;
+        receive.start(session)?;
         if number % 2 == 0 {
             drop(receive)
         } else {
             std::mem::forget(receive)
         }
-        assert_eq!(send.into_buffer().len(), size);
+        assert_eq!(send.into_buffer().unwrap().len(), size);
         session.barrier()?;
     }
     let (mut out, mut inward) = (vec![0; 50_000], vec![0; 50_000]);
     session.scope(|scope| {
-        let mut send = scope.send_init(peer, 100, &mut out)?;
-        let mut receive = scope.recv_init(peer, 100, &mut inward)?;
+        let mut send = scope.send_init(peer, 100, &mut out, newmad::SendOptions::new())?;
+        let mut receive = scope.recv_init(peer, 100, &mut inward, newmad::RecvOptions::new())?;
         for round in 0..20 {
-            receive.start()?;
-            assert!(matches!(receive.start(), Err(Error::Active)));
+            receive.start(session)?;
+            assert!(matches!(receive.start(session), Err(Error::Active)));
             send.buffer()?.fill(round);
-            send.start()?;
-            assert_eq!(receive.wait()?.len, 50_000);
+            send.start(session)?;
+            assert_eq!(receive.wait_idle()?.len, 50_000);
             assert!(receive.buffer()?.iter().all(|&byte| byte == round));
-            send.wait()?;
+            send.wait_idle()?;
         }
         // The scope waits for what nobody has a handle to any more.
-        receive.start()?;
-        send.start()
+        receive.start(session)?;
+        send.start(session)
     })?;
     assert!(inward == out);
     Ok(())
@@ -425,7 +432,7 @@ fn several(session: &Session) -> Result<(), Error> {
             }
         }
         newmad::wait_all(&mut sends);
-        for mut send in sends {
+        for send in sends {
             assert!(send.test());
             send.wait()?;
         }
@@ -444,9 +451,9 @@ fn requests_of_several_kinds_are_waited_for_together() {
     let sessions = world(2);
     let (first, last) = (&sessions[0], &sessions[1]);
     let mut never = first.irecv(1, 1, vec![0; 8]).unwrap();
-    let mut send = first.issend(1, 2, "sent").unwrap();
-    let mut persistent = first.recv_init(1, 3, vec![0; 8]).unwrap();
-    persistent.start().unwrap();
+    let mut send = first.isend_with(1, 2, "sent", newmad::SendOptions::new().sync()).unwrap();
+    let mut persistent = first.recv_init(1, 3, vec![0; 8], newmad::RecvOptions::new()).unwrap();
+    persistent.start(first).unwrap();
     std::thread::scope(|threads| {
         threads.spawn(|| {
             std::thread::sleep(Duration::from_millis(20));
@@ -457,9 +464,9 @@ fn requests_of_several_kinds_are_waited_for_together() {
         assert_eq!(newmad::wait_any(&mut requests), Some(1));
         assert_eq!(newmad::wait_any(&mut requests[2..]), Some(0));
     });
-    assert_eq!(newmad::wait_any::<newmad::SendRequest>(&mut []), None);
-    assert_eq!(persistent.wait().unwrap().len, 4);
-    assert!(never.cancel().is_ok());
+    assert_eq!(newmad::wait_any::<newmad::Request>(&mut []), None);
+    assert_eq!(persistent.wait().unwrap().1.len, 4);
+    assert!(never.cancel());
     // What ends with the session ends the wait.
     let mut receives: Vec<_> =
         (0..20).map(|tag| first.irecv(1, tag, vec![0; 8]).unwrap()).collect();
@@ -503,13 +510,14 @@ fn scattered(session: &Session) -> Result<(), Error> {
                 if side == session.rank() {
                     session.send(peer, 0, &data)?;
                     session.send(peer, 0, &longer)?;
-                    session.send_vectored(peer, 1, &slices)?;
-                    session.send_strided(peer, 2, &strided, layout)?;
+                    session.send_with(peer, 1, &slices[..], newmad::SendOptions::new())?;
+                    session.send_with(peer, 2, &strided, layout)?;
                     session.scope(|scope| {
-                        scope.isend_vectored(peer, 3, &slices)?;
-                        scope.isend_strided(peer, 4, &strided, layout)?;
+                        let _ =
+                            scope.isend_with(peer, 3, &slices[..], newmad::SendOptions::new())?;
+                        let _ = scope.isend_with(peer, 4, &strided, layout)?;
                         // And back to oneself.
-                        scope.isend_strided(session.rank(), 5, &strided, layout)?;
+                        let _ = scope.isend_with(session.rank(), 5, &strided, layout)?;
                         let mut own = vec![0; longer.len()];
                         session.recv(session.rank(), 5, &mut own)?;
                         assert!(own == longer);
@@ -519,10 +527,13 @@ fn scattered(session: &Session) -> Result<(), Error> {
                 }
                 let mut memory = vec![0; size];
                 let mut pieces: Vec<_> = memory.chunks_mut(9_000).map(IoSliceMut::new).collect();
-                assert_eq!(session.recv_vectored(peer, 0, &mut pieces)?.len, size);
+                assert_eq!(
+                    session.recv_with(peer, 0, &mut pieces[..], newmad::RecvOptions::new())?.len,
+                    size
+                );
                 assert!(memory == data);
                 let mut memory = vec![0xee; strided.len()];
-                session.recv_strided(ANY, 0, &mut memory, layout)?;
+                session.recv_with(ANY, 0, &mut memory, layout)?;
                 assert!(memory == strided);
                 let mut flat = vec![0; longer.len()];
                 session.recv(peer, 1, &mut flat[..size])?;
@@ -534,8 +545,9 @@ fn scattered(session: &Session) -> Result<(), Error> {
                 let (front, back) = other.split_at_mut(longer.len() / 3);
                 let mut pieces = [IoSliceMut::new(front), IoSliceMut::new(back)];
                 session.scope(|scope| {
-                    scope.irecv_vectored(peer, 4, &mut pieces)?;
-                    scope.irecv_strided(peer, 3, &mut memory, layout)?;
+                    let _ =
+                        scope.irecv_with(peer, 4, &mut pieces[..], newmad::RecvOptions::new())?;
+                    let _ = scope.irecv_with(peer, 3, &mut memory, layout)?;
                     Ok(())
                 })?;
                 assert!(other == longer);
@@ -564,7 +576,7 @@ fn scattered_receives_may_be_too_short_and_layouts_wrong() {
     for len in [8, 50_000] {
         let mut memory = [9; 12];
         let send = last.isend(0, 1, message(1, len)).unwrap();
-        let short = first.recv_strided(1, 1, &mut memory, column);
+        let short = first.recv_with(1, 1, &mut memory, column);
         assert!(matches!(short, Err(Error::Truncated { capacity: 6, .. })), "{short:?}");
         let begin = message(1, 6);
         let expected =
@@ -572,11 +584,11 @@ fn scattered_receives_may_be_too_short_and_layouts_wrong() {
         assert_eq!(memory, expected);
         send.wait().unwrap();
     }
-    let refused = first.send_strided(1, 1, &[0; 9], column);
+    let refused = first.send_with(1, 1, &[0; 9], column);
     assert!(matches!(refused, Err(Error::BadLayout { memory: 9, .. })), "{refused:?}");
     let overlap = Strided { block: 3, stride: 2, count: 2 };
-    assert!(first.recv_strided(1, 1, &mut [0; 90], overlap).is_err());
+    assert!(first.recv_with(1, 1, &mut [0; 90], overlap).is_err());
     // Nothing at all is a message too.
-    first.send_vectored(1, 2, &[]).unwrap();
-    assert_eq!(last.recv_vectored(0, 2, &mut []).unwrap().len, 0);
+    first.send_with(1, 2, &[], newmad::SendOptions::new()).unwrap();
+    assert_eq!(last.recv_with(0, 2, &mut [], newmad::RecvOptions::new()).unwrap().len, 0);
 }

@@ -52,7 +52,12 @@ fn child() {
             }
             // A burst, which leaves in packets of several messages, and meets cells.
             for number in 0..40 {
-                sends.push(session.isend_with_priority(peer, 9, vec![round as u8; 8], number)?);
+                sends.push(session.isend_with(
+                    peer,
+                    9,
+                    vec![round as u8; 8],
+                    newmad::SendOptions::new().priority(number),
+                )?);
             }
             let start = Instant::now();
             poll_until(session, || start.elapsed() > Duration::from_millis(2));
@@ -62,7 +67,7 @@ fn child() {
             for _ in 0..40 {
                 receives.push((8, session.irecv(peer, 9, vec![0; 8])?));
             }
-            for (size, mut receive) in receives {
+            for (size, receive) in receives {
                 poll_until(session, || {
                     FORBIDDEN.set(true);
                     let over = receive.test();
@@ -71,7 +76,7 @@ fn child() {
                 });
                 assert_eq!(receive.wait()?.1.len, size);
             }
-            for mut send in sends {
+            for send in sends {
                 poll_until(session, || send.test());
                 send.wait()?;
             }
@@ -111,7 +116,12 @@ fn kinds_of(
     let mut room = spread.clone();
     let mut pieces: Vec<Vec<u8>> = data.chunks(999).map(|piece| vec![0; piece.len()]).collect();
     let mut slices: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
-    let mut persistent = session.recv_init(ANY, Tag { value: tag, mask: 0xff }, vec![0; size])?;
+    let mut persistent = session.recv_init(
+        ANY,
+        Tag { value: tag, mask: 0xff },
+        vec![0; size],
+        newmad::RecvOptions::new(),
+    )?;
     let quiet = || {
         let start = Instant::now();
         poll_until(session, || start.elapsed() > Duration::from_millis(1));
@@ -120,15 +130,15 @@ fn kinds_of(
         // Half of the receives are posted before their messages come, half afterwards.
         let late = round % 2 == 1;
         let send = || {
-            scope.isend_strided(peer, tag | 0x100, &spread, gaps)?;
-            scope.isend(peer, tag | 0x200, &data)?;
-            scope.issend(peer, tag | 0x300, &data)
+            let _ = scope.isend_with(peer, tag | 0x100, &spread, gaps)?;
+            let _ = scope.isend(peer, tag | 0x200, &data)?;
+            scope.isend_with(peer, tag | 0x300, &data, newmad::SendOptions::new().sync())
         };
         let early = if late { Some(send()?) } else { None };
         quiet();
-        scope.irecv_strided(peer, tag | 0x100, &mut room, gaps)?;
-        scope.irecv_vectored(peer, tag | 0x200, &mut slices)?;
-        let mut sure = match early {
+        let _ = scope.irecv_with(peer, tag | 0x100, &mut room, gaps)?;
+        let _ = scope.irecv_with(peer, tag | 0x200, &mut slices[..], newmad::RecvOptions::new())?;
+        let sure = match early {
             Some(sure) => sure,
             None => send()?,
         };
@@ -136,7 +146,7 @@ fn kinds_of(
         let held = session.mprobe(peer, Tag { value: tag | 0x300, mask: !0 })?;
         if round.is_multiple_of(3) {
             drop(held);
-            persistent.start()?;
+            persistent.start(session)?;
         } else {
             assert_eq!(held.recv(&mut vec![0; size])?.len, size);
         }

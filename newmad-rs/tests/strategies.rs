@@ -48,7 +48,12 @@ fn burst(session: &Session, round: u64) -> Result<(), Error> {
     let mut sends = Vec::new();
     for at in 0..COUNT {
         let data = message(number(at), length(number(at)));
-        sends.push(session.isend_with_priority(peer, at % 4, data, (at % 7) as i8 - 3)?);
+        sends.push(session.isend_with(
+            peer,
+            at % 4,
+            data,
+            newmad::SendOptions::new().priority((at % 7) as i8 - 3),
+        )?);
     }
     let mut buffer = vec![0; 100_000];
     for tag in 0..4 {

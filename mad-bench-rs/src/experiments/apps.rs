@@ -9,8 +9,8 @@
 //! `mpi_time` is the time in calls of the library, per step; what it takes from the computation shows in `total_time`. The
 //! program of the same name in `peers/mpi` does step by step the same.
 
-use newmad::Session;
 use newmad::coll::{Group, Op};
+use newmad::{RecvOptions, Request, SendOptions, Session};
 
 use crate::clock::now_ns;
 use crate::config::Config;
@@ -82,8 +82,9 @@ struct Point {
     number: usize,
     steps: u64,
     size: usize,
-    out: Vec<Vec<u8>>,
-    into: Vec<Vec<u8>>,
+    // Started again at each step.
+    out: Vec<Request>,
+    into: Vec<Request>,
     times: [Vec<f64>; 3],
 }
 
@@ -100,14 +101,19 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
     let world = session.world().map_err(text)?;
     let speed = Speed::calibrate();
+    let peer = 1 - session.rank();
     let new = |(number, config): &(usize, Config)| {
-        let (size, window) = (config.number("size") as usize, config.number("window") as usize);
-        let buffers = || vec![vec![0; size]; window];
+        let (size, window) = (config.number("size") as usize, config.number("window"));
+        let send = |tag| session.send_init(peer, tag, vec![0; size], SendOptions::new());
+        let receive = |tag| session.recv_init(peer, tag, vec![0; size], RecvOptions::new());
         let steps = speed.steps(config.number("compute_us"));
-        let (out, into) = (buffers(), buffers());
-        Point { number: *number, steps, size, out, into, times: Default::default() }
+        let out: Result<_, newmad::Error> = (0..window).map(send).collect();
+        let into: Result<_, newmad::Error> = (0..window).map(receive).collect();
+        let (out, into) = (out.map_err(text)?, into.map_err(text)?);
+        Ok(Point { number: *number, steps, size, out, into, times: Default::default() })
     };
-    let mut points: Vec<Point> = spec.points.iter().map(new).collect();
+    let points: Result<Vec<Point>, String> = spec.points.iter().map(new).collect();
+    let mut points = points?;
     let count = points.len() as u64;
     for (done, point) in points.iter_mut().enumerate() {
         let warm = 2 + spec.iters / 10;
@@ -136,34 +142,27 @@ fn once(session: &Session, world: &Group, point: &mut Point, step: u64) -> Worke
     let (rank, peer) = (session.rank(), 1 - session.rank());
     let begun = now_ns();
     compute(point.steps);
-    for (number, buffer) in point.out.iter_mut().enumerate() {
+    for (number, send) in point.out.iter_mut().enumerate() {
         let mark = mark(step, number, rank);
+        let buffer = send.buffer().map_err(text)?;
         for end in [0, point.size.saturating_sub(1)] {
             buffer.iter_mut().skip(end).take(1).for_each(|byte| *byte = mark);
         }
     }
     let computed = now_ns();
-    let receive = |(tag, buffer): (usize, &mut Vec<u8>)| {
-        session.irecv(peer, tag as u64, std::mem::take(buffer)).map_err(text)
-    };
-    let receives: Result<Vec<_>, String> = point.into.iter_mut().enumerate().map(receive).collect();
-    let mut receives = receives?;
-    let send = |(tag, buffer): (usize, &mut Vec<u8>)| {
-        session.isend(peer, tag as u64, std::mem::take(buffer)).map_err(text)
-    };
-    let sends: Result<Vec<_>, String> = point.out.iter_mut().enumerate().map(send).collect();
-    newmad::wait_all(&mut receives);
-    for (buffer, receive) in point.into.iter_mut().zip(receives) {
-        *buffer = receive.wait().map_err(text)?.0;
+    for request in point.into.iter_mut().chain(&mut point.out) {
+        request.start(session).map_err(text)?;
     }
-    for (buffer, send) in point.out.iter_mut().zip(sends?) {
-        *buffer = send.wait().map_err(text)?;
+    newmad::wait_all(&mut point.into);
+    for request in point.into.iter_mut().chain(&mut point.out) {
+        request.wait_idle().map_err(text)?;
     }
     let mut sum = [(step + u64::from(rank)) as f64];
     world.allreduce(&mut sum, &Op::sum()).wait().map_err(text)?;
     let over = now_ns();
-    for (number, buffer) in point.into.iter().enumerate() {
+    for (number, receive) in point.into.iter_mut().enumerate() {
         let mark = mark(step, number, peer);
+        let buffer = receive.buffer().map_err(text)?;
         if [buffer.first(), buffer.last()].into_iter().flatten().any(|&byte| byte != mark) {
             return Err("a message holds something else than was sent".into());
         }

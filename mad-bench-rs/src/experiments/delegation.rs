@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use newmad::{RecvRequest, Session};
+use newmad::{Request, Session};
 use pioman::{Progress, TaskBuilder};
 
 use crate::clock::now_ns;
@@ -114,7 +114,7 @@ fn measure(session: &Session, spec: &Spec) -> Result<Vec<(usize, Vec<f64>)>, Str
 /// One side of the ping-pong.
 struct Player<'a> {
     session: &'a Session,
-    receive: fn(&Session, RecvRequest) -> Result<Vec<u8>, String>,
+    receive: fn(&Session, Request) -> Result<Vec<u8>, String>,
     ball: Vec<u8>,
     /// The receive's buffer, which comes back from it.
     buffer: Vec<u8>,
@@ -148,12 +148,12 @@ impl<'a> Player<'a> {
     }
 }
 
-fn over(request: RecvRequest) -> Result<Vec<u8>, String> {
+fn over(request: Request) -> Result<Vec<u8>, String> {
     request.wait().map(|(buffer, _)| buffer).map_err(text)
 }
 
 /// The thread looks by itself.
-fn caller(_: &Session, mut request: RecvRequest) -> Result<Vec<u8>, String> {
+fn caller(_: &Session, request: Request) -> Result<Vec<u8>, String> {
     while !request.test() {
         std::hint::spin_loop();
     }
@@ -170,7 +170,7 @@ impl Wake for Unpark {
 }
 
 /// The thread is parked until whoever finds the message wakes it.
-fn idle(mut request: RecvRequest) -> Result<Vec<u8>, String> {
+fn idle(mut request: Request) -> Result<Vec<u8>, String> {
     let waker = Waker::from(Arc::new(Unpark(marcel::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -182,7 +182,7 @@ fn idle(mut request: RecvRequest) -> Result<Vec<u8>, String> {
 }
 
 /// The thread is parked until the light task that tests its request wakes it.
-fn task(session: &Session, request: RecvRequest) -> Result<Vec<u8>, String> {
+fn task(session: &Session, request: Request) -> Result<Vec<u8>, String> {
     let shared = Arc::new(Mutex::new(Some(request)));
     let (tested, thread) = (shared.clone(), marcel::current());
     let ended = Arc::new(AtomicBool::new(false));
@@ -194,7 +194,7 @@ fn task(session: &Session, request: RecvRequest) -> Result<Vec<u8>, String> {
             thread.unpark();
         })
         .submit(session.manager(), move || {
-            match lock(&tested).as_mut().is_none_or(RecvRequest::test) {
+            match lock(&tested).as_mut().is_none_or(|request| request.test()) {
                 true => Progress::Done,
                 false => Progress::Again,
             }

@@ -331,7 +331,7 @@ impl Side<'_> {
         let start = now_ns();
         let request = self.session.isend(1, DATA, buffer).map_err(text)?;
         let compute = self.compute(point.steps);
-        point.buffer = request.wait().map_err(text)?;
+        point.buffer = request.wait().map_err(text)?.0;
         let total = now_ns() - start;
         let mut theirs = self.record()?;
         theirs.recv = clocks::here(theirs.recv, ahead).saturating_sub(start);
@@ -359,7 +359,7 @@ impl Side<'_> {
         let buffer = std::mem::take(&mut point.buffer);
         let send = self.session.isend(peer, DATA, buffer).map_err(text)?;
         let compute = self.compute(point.steps);
-        point.buffer = send.wait().map_err(text)?;
+        point.buffer = send.wait().map_err(text)?.0;
         let (other, status) = receive.wait().map_err(text)?;
         let total = now_ns() - start;
         check(&other[..status.len], stamp)?;

@@ -33,7 +33,7 @@ impl<'a> Stream<'a> {
             }
             newmad::wait_all(&mut sends);
             for send in sends {
-                self.buffers.push(send.wait().map_err(text)?);
+                self.buffers.push(send.wait().map_err(text)?.0);
             }
             self.session.recv(1, ANSWER, &mut []).map_err(text)?;
         } else {

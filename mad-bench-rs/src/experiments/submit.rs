@@ -165,7 +165,7 @@ fn once(session: &Session, point: &mut Point) -> Worked {
         let request = session.isend(1, DATA, data).map_err(text)?;
         let submitted = now_ns();
         compute(steps);
-        *buffer = request.wait().map_err(text)?;
+        *buffer = request.wait().map_err(text)?.0;
         let end = now_ns();
         answer.wait().map_err(text)?;
         if steps > 0 {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use newmad::SendOptions;
 use newmad::raw::{Awaited, RawRequest};
 
 use crate::comm::Comm;
@@ -47,13 +48,16 @@ impl Exchange {
         for Message { process, tag, elements } in &self.receives {
             let data = elements.data()?;
             // SAFETY: the program leaves its buffers to the collective until that is over; the list of pieces is kept.
-            let request = unsafe { session.irecv_raw(*process, *tag, data.memory())? };
+            let into = unsafe { data.memory().trusted() };
+            let mut request = RawRequest::idle();
+            request.start_recv(session, *process, *tag, into)?;
             receives.push((request, data));
         }
         for Message { process, tag, elements } in &self.sends {
             let data = elements.outgoing()?;
             // SAFETY: as above.
-            let request = unsafe { session.isend_raw(*process, *tag, data.memory(), false)? };
+            let from = unsafe { data.memory().trusted() };
+            let request = session.isend_with(*process, *tag, from, SendOptions::new())?;
             sends.push((request, data));
         }
         let comm = self.comm.clone();
@@ -68,12 +72,12 @@ impl ExchangeOperation {
 
     fn finish(&self) -> Result<(), Fault> {
         for (request, data) in &self.receives {
-            let status = request.wait()?;
+            let status = request.result().ok_or(newmad::Error::Active)??;
             // SAFETY: the message has come; the program's buffer is lent until the operation is over.
             unsafe { data.unpack(status.len) };
         }
         for (request, _) in &self.sends {
-            request.wait()?;
+            request.result().ok_or(newmad::Error::Active)??;
         }
         Ok(())
     }
@@ -82,7 +86,8 @@ impl ExchangeOperation {
 impl Operation for ExchangeOperation {
     fn awaited(&self) -> Awaited<'_> {
         let pending = self.requests().find(|request| !request.is_over());
-        pending.map_or(Awaited::OVER, RawRequest::awaited)
+        // SAFETY: one thread at a time waits for an operation.
+        pending.map_or(Awaited::OVER, |request| unsafe { request.awaited() })
     }
 
     fn outcome(&self) -> Outcome {

@@ -3,6 +3,8 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
+use newmad::RecvOptions;
+
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Choice;
@@ -26,8 +28,8 @@ pub(crate) fn send(
         return send_at_once(comm, to, tag, mode, &data).map(drop);
     }
     // SAFETY: the program leaves the elements alone during the call.
-    unsafe { comm.session.send_raw(to, tag, data.memory(), mode == Mode::Synchronous)? };
-    Ok(())
+    let data = unsafe { data.memory().trusted() };
+    Ok(comm.session.send_with(to, tag, data, mode.options())?)
 }
 
 /// Begins to send.
@@ -62,7 +64,8 @@ pub(crate) fn recv(
     Ok(match comm.origin(source, tag)? {
         Some((from, tag)) => {
             // SAFETY: the program leaves the elements alone during the call.
-            let result = unsafe { comm.session.recv_raw(from, tag, data.memory()) };
+            let into = unsafe { data.memory().trusted() };
+            let result = comm.session.recv_with(from, tag, into, RecvOptions::new());
             Outcome::of_message(result, true, &data, comm)
         }
         None => Outcome::NO_PROC,

@@ -118,6 +118,6 @@ pub(crate) fn imrecv(
     let Some((message, comm)) = found else { return Ok(PROC_NULL) };
     // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
     request::new_message(&comm, data, true, |place, into| unsafe {
-        place.recv_message(message, into)
+        place.start_message(message, into.trusted())
     })
 }

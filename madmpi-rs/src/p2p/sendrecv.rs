@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use newmad::SendOptions;
 use newmad::raw::{Awaited, RawRequest};
 
 use super::irecv;
@@ -36,7 +37,8 @@ impl Operation for SendRecv {
         let pending = |request: &&RawRequest| !request.is_over();
         let all = [self.inward.as_ref(), self.out.as_ref()];
         let next = all.into_iter().flatten().find(pending);
-        next.map_or(Awaited::OVER, RawRequest::awaited)
+        // SAFETY: one thread at a time waits for an operation.
+        next.map_or(Awaited::OVER, |request| unsafe { request.awaited() })
     }
 
     fn outcome(&self) -> Outcome {
@@ -45,16 +47,21 @@ impl Operation for SendRecv {
             return known.clone();
         }
         let mut outcome = match &self.inward {
-            Some(request) => Outcome::of_message(request.wait(), true, &self.received, &self.comm),
+            Some(request) => Outcome::of_message(ended(request), true, &self.received, &self.comm),
             None => Outcome::NO_PROC,
         };
         if let Some(out) = &self.out {
-            let sent = Outcome::of_message(out.wait(), false, &self.sent, &self.comm);
+            let sent = Outcome::of_message(ended(out), false, &self.sent, &self.comm);
             outcome.fault = outcome.fault.or(sent.fault);
         }
         *known = Some(outcome.clone());
         outcome
     }
+}
+
+/// What came of a message that is over.
+fn ended(request: &RawRequest) -> Result<newmad::Status, newmad::Error> {
+    request.result().unwrap_or(Err(newmad::Error::Active))
 }
 
 /// Begins both messages. With a `copy`, that has the elements to be sent.
@@ -78,13 +85,13 @@ fn begin(
     let session = &comm.session;
     // SAFETY: the program leaves the elements to the operation; lists and copies are beside the requests, which are dropped
     // first.
-    unsafe {
-        if let Some((from, tag)) = from {
-            both.inward = Some(session.irecv_raw(from, tag, both.received.memory())?);
-        }
-        if let Some((to, tag)) = to {
-            both.out = Some(session.isend_raw(to, tag, both.sent.memory(), false)?);
-        }
+    let (received, sent) =
+        unsafe { (both.received.memory().trusted(), both.sent.memory().trusted()) };
+    if let Some((from, tag)) = from {
+        both.inward.insert(RawRequest::idle()).start_recv(session, from, tag, received)?;
+    }
+    if let Some((to, tag)) = to {
+        both.out = Some(session.isend_with(to, tag, sent, SendOptions::new())?);
     }
     Ok(both)
 }
@@ -105,8 +112,11 @@ pub(crate) fn sendrecv(
     let to = comm.destination(dest, sendtag)?;
     let mut receive = irecv(comm, received, source, recvtag)?;
     let result = match to {
-        // SAFETY: the program leaves the elements alone during the call.
-        Some((to, tag)) => unsafe { comm.session.send_raw(to, tag, sent.memory(), false) },
+        Some((to, tag)) => {
+            // SAFETY: the program leaves the elements alone during the call.
+            let sent = unsafe { sent.memory().trusted() };
+            comm.session.send_with(to, tag, sent, SendOptions::new())
+        }
         None => Ok(()),
     };
     let mut outcome = request::wait(&mut receive)?;

@@ -125,7 +125,8 @@ impl State {
             Some(known) => (**known).clone(),
             None => {
                 let Message { data, receives, comm, .. } = message;
-                Outcome::of_message(place.wait(), *receives, data, comm)
+                let result = place.result().unwrap_or(Err(newmad::Error::Active));
+                Outcome::of_message(result, *receives, data, comm)
             }
         }
     }

@@ -60,7 +60,8 @@ impl Waiter {
 
     pub(super) fn awaited(&self) -> Awaited<'_> {
         match &self.what {
-            What::Message(message) => message.awaited(),
+            // SAFETY: one thread at a time waits for a request: `State::awaited`.
+            What::Message(message) => unsafe { message.awaited() },
             What::Other(other) => other.awaited(),
         }
     }
@@ -76,8 +77,8 @@ impl Waiter {
     #[inline]
     pub(super) fn wait(&self) {
         match &self.what {
-            // The outcome is taken later.
-            What::Message(message) => drop(message.wait()),
+            // SAFETY: as in `awaited`.
+            What::Message(message) => unsafe { message.wait_shared() },
             What::Other(other) => {
                 while !other.is_over() {
                     other.awaited().wait();

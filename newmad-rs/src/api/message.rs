@@ -4,9 +4,11 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use crate::Status;
-use crate::api::handle::RecvRequest;
+use crate::api::options::RecvOptions;
+use crate::api::request::{Owner, Request};
 use crate::error::Error;
-use crate::request::Request;
+use crate::request::Request as EngineRequest;
+use crate::request::tag::EXACT;
 use crate::session::{Inner, Session};
 
 /// A message that a probe has taken hold of ([`Session::mprobe`]): nobody else can receive it. Any thread may, once.
@@ -57,23 +59,24 @@ impl Message {
         let Status { source, tag, .. } = self.status;
         let (session, cell) = self.give_up();
         // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
-        let mut request = unsafe { Request::recv(source, tag, buffer, true) }.of(cell);
+        let mut request = unsafe { EngineRequest::recv(source, tag, buffer, true) }.of(cell);
         session.complete(&mut request)
     }
 
-    /// Starts to receive it into `buffer`, which comes back from [`RecvRequest::wait`].
+    /// Starts to receive it into `buffer`, which comes back from [`Request::wait`].
     ///
     /// # Context
     /// Green threads and kernel threads.
     /// # Blocking
     /// No.
-    pub fn irecv(self, buffer: Vec<u8>) -> RecvRequest {
+    pub fn irecv(self, buffer: Vec<u8>) -> Request {
         let Status { source, tag, .. } = self.status;
         let (session, cell) = self.give_up();
-        RecvRequest::start(session.inner(), buffer, |memory| {
-            // SAFETY: the promise of `RecvRequest::start`.
-            unsafe { Request::recv(source, tag, memory, false) }.of(cell)
-        })
+        let options = RecvOptions::new();
+        let mut request = Request::recv(Owner::NEW, source, (tag, EXACT), buffer, options);
+        // Without a layout it does not fail.
+        let _never_fails = request.begin_held(session.inner(), cell);
+        request
     }
 }
 
@@ -105,7 +108,7 @@ impl Session {
         tag: impl Into<crate::Tag>,
     ) -> Result<Status, Error> {
         let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
-        let mut request = Request::probe(from, tag, false).masked(mask);
+        let mut request = EngineRequest::probe(from, tag, false).masked(mask);
         self.complete(&mut request)
     }
 
@@ -136,7 +139,7 @@ impl Session {
         tag: impl Into<crate::Tag>,
     ) -> Result<Message, Error> {
         let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
-        let mut request = Request::probe(from, tag, true).masked(mask);
+        let mut request = EngineRequest::probe(from, tag, true).masked(mask);
         let probing = Probing { session: self, request: &mut request };
         let status = self.complete(probing.request)?;
         let cell = probing.request.held.take();
@@ -181,7 +184,7 @@ impl Session {
 /// A wait for a message that is to be taken hold of: when it unwinds, with the message there, that goes back.
 struct Probing<'a> {
     session: &'a Session,
-    request: &'a mut Request,
+    request: &'a mut EngineRequest,
 }
 
 impl Drop for Probing<'_> {

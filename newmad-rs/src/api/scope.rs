@@ -1,13 +1,19 @@
 //! Requests on borrowed buffers, inside a scope that waits for them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
 
-use crate::api::handle::Owned;
+use crate::api::buffer::{Borrowed, BufferMut};
+use crate::api::options::{RecvOptions, SendOptions};
+use crate::api::owned::Owned;
+use crate::api::request::{Keep, Request};
 use crate::error::Error;
-use crate::request::Request;
-use crate::session::Session;
-use crate::{Origin, Status, Tag};
+use crate::request::Request as EngineRequest;
+use crate::request::tag::EXACT;
+use crate::session::{Inner, Session};
+use crate::{Origin, Tag};
 
 /// What [`Session::scope`] gives to its closure.
 ///
@@ -41,16 +47,48 @@ use crate::{Origin, Status, Tag};
 /// ```
 pub struct Scope<'scope, 'env: 'scope> {
     session: &'scope Session,
-    /// Every request of the scope, and whether the program was told how it ended.
-    requests: RefCell<Vec<(Owned, Cell<bool>)>>,
+    requests: Requests,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
+/// What the engine has of the scope's requests: dropped, and so waited for, with the scope.
+type Requests = RefCell<Vec<Owned>>;
+
 /// A request of a [`Scope`]. Dropping it does nothing: the scope waits for the request.
-pub struct ScopedRequest<'scope, 'env: 'scope> {
-    scope: &'scope Scope<'scope, 'env>,
-    index: usize,
+pub type ScopedRequest<'scope, B> = Request<B, InScope<'scope>>;
+
+/// The scope keeps the request: to drop its handle does nothing.
+pub struct InScope<'scope> {
+    requests: &'scope Requests,
+    /// One of those.
+    request: Option<ManuallyDrop<Owned>>,
+}
+
+impl Keep for InScope<'_> {
+    fn get(&self) -> Option<&Owned> {
+        self.request.as_deref()
+    }
+
+    unsafe fn submit(&mut self, session: &Arc<Inner>, request: EngineRequest) {
+        match self.get().filter(|owned| owned.is_of(session)) {
+            // SAFETY: the caller's promise, which the scope keeps: safe code cannot forget it, and it waits.
+            Some(owned) => drop(unsafe { owned.restart(request) }),
+            None => {
+                // SAFETY: as above.
+                let owned = unsafe { Owned::submit(request, session) };
+                // SAFETY: the scope, which drops it, outlives this.
+                self.request = Some(unsafe { owned.alias() });
+                self.requests.borrow_mut().push(owned);
+            }
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(owned) = self.get() {
+            owned.tell();
+        }
+    }
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
@@ -72,25 +110,39 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         to: u32,
         tag: u64,
         data: &'env [u8],
-    ) -> Result<ScopedRequest<'scope, 'env>, Error> {
-        self.session.check(Some(to), tag)?;
-        // SAFETY: `data` is borrowed until the scope's end, which waits for the request.
-        Ok(self.start(unsafe { Request::send(to, tag, data, false) }))
+    ) -> Result<ScopedRequest<'scope, &'env [u8]>, Error> {
+        self.isend_with(to, tag, data, SendOptions::new())
     }
 
-    /// As [`Scope::isend`], but the request is over only when a receive has matched the message.
+    /// As [`Scope::isend`], from any borrowed buffer (bytes, or a list of pieces) and in any way.
     ///
     /// # Errors
-    /// As [`Scope::isend`].
-    pub fn issend(
+    /// As [`Scope::isend`]; [`Error::BadLayout`].
+    pub fn isend_with<B: Borrowed + 'env>(
         &'scope self,
         to: u32,
         tag: u64,
-        data: &'env [u8],
-    ) -> Result<ScopedRequest<'scope, 'env>, Error> {
+        data: B,
+        options: impl Into<SendOptions>,
+    ) -> Result<ScopedRequest<'scope, B>, Error> {
+        let mut request = self.send_init(to, tag, data, options)?;
+        request.begin(self.session.inner())?;
+        Ok(request)
+    }
+
+    /// As [`Scope::isend_with`], idle: [`Request::start`] starts it, any number of times.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`].
+    pub fn send_init<B: Borrowed + 'env>(
+        &'scope self,
+        to: u32,
+        tag: u64,
+        data: B,
+        options: impl Into<SendOptions>,
+    ) -> Result<ScopedRequest<'scope, B>, Error> {
         self.session.check(Some(to), tag)?;
-        // SAFETY: as in `isend`.
-        Ok(self.start(unsafe { Request::send(to, tag, data, false) }.synchronous()))
+        Ok(Request::send(self.keeper(), to, tag, data, options.into()))
     }
 
     /// Receives into `buffer`.
@@ -102,10 +154,39 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         from: impl Into<Origin>,
         tag: impl Into<Tag>,
         buffer: &'env mut [u8],
-    ) -> Result<ScopedRequest<'scope, 'env>, Error> {
-        let (from, (tag, mask)) = self.session.check_source(from.into(), tag.into())?;
-        // SAFETY: `buffer` is borrowed exclusively until the scope's end, which waits for the request.
-        Ok(self.start(unsafe { Request::recv(from, tag, buffer, false) }.masked(mask)))
+    ) -> Result<ScopedRequest<'scope, &'env mut [u8]>, Error> {
+        self.irecv_with(from, tag, buffer, RecvOptions::new())
+    }
+
+    /// As [`Scope::irecv`], into any borrowed buffer (bytes, or a list of pieces) and in any way.
+    ///
+    /// # Errors
+    /// As [`Scope::irecv`]; [`Error::BadLayout`].
+    pub fn irecv_with<B: Borrowed + BufferMut + 'env>(
+        &'scope self,
+        from: impl Into<Origin>,
+        tag: impl Into<Tag>,
+        buffer: B,
+        options: impl Into<RecvOptions>,
+    ) -> Result<ScopedRequest<'scope, B>, Error> {
+        let mut request = self.recv_init(from, tag, buffer, options)?;
+        request.begin(self.session.inner())?;
+        Ok(request)
+    }
+
+    /// As [`Scope::irecv_with`], idle: [`Request::start`] starts it, any number of times.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`].
+    pub fn recv_init<B: Borrowed + BufferMut + 'env>(
+        &'scope self,
+        from: impl Into<Origin>,
+        tag: impl Into<Tag>,
+        buffer: B,
+        options: impl Into<RecvOptions>,
+    ) -> Result<ScopedRequest<'scope, B>, Error> {
+        let (from, tag) = self.session.check_source(from.into(), tag.into())?;
+        Ok(Request::recv(self.keeper(), from, tag, buffer, options.into()))
     }
 
     /// As [`Scope::isend`], over a tag of the library's, and any session.
@@ -115,9 +196,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         to: u32,
         tag: u64,
         data: &'env [u8],
-    ) -> ScopedRequest<'scope, 'env> {
-        // SAFETY: as in `isend`.
-        self.start_on(session, unsafe { Request::send(to, tag, data, false) })
+    ) -> ScopedRequest<'scope, &'env [u8]> {
+        Request::send(self.keeper(), to, tag, data, SendOptions::new()).begun(session.inner())
     }
 
     /// As [`Scope::irecv`], over a tag of the library's, and any session.
@@ -127,102 +207,25 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         from: u32,
         tag: u64,
         buffer: &'env mut [u8],
-    ) -> ScopedRequest<'scope, 'env> {
-        // SAFETY: as in `irecv`.
-        self.start_on(session, unsafe { Request::recv(from, tag, buffer, false) })
+    ) -> ScopedRequest<'scope, &'env mut [u8]> {
+        let options = RecvOptions::new();
+        Request::recv(self.keeper(), from, (tag, EXACT), buffer, options).begun(session.inner())
     }
 
-    pub(crate) fn start(&'scope self, request: Request) -> ScopedRequest<'scope, 'env> {
-        self.start_on(self.session, request)
+    fn keeper(&'scope self) -> InScope<'scope> {
+        InScope { requests: &self.requests, request: None }
     }
 
-    fn start_on(&'scope self, session: &Session, request: Request) -> ScopedRequest<'scope, 'env> {
-        // SAFETY: what the request names is borrowed for 'env; the scope owns the handle, cannot be forgotten by
-        // safe code, and drops it, which waits for the request, before 'env ends.
-        let owned = unsafe { Owned::submit(request, session.inner()) };
-        self.keep(owned)
-    }
-
-    /// Takes care of a request of the scope's.
-    pub(crate) fn keep(&'scope self, owned: Owned) -> ScopedRequest<'scope, 'env> {
-        let mut requests = self.requests.borrow_mut();
-        requests.push((owned, Cell::new(false)));
-        ScopedRequest { scope: self, index: requests.len() - 1 }
-    }
-
-    pub(crate) fn session(&self) -> &'scope Session {
-        self.session
-    }
-
-    /// Waits for everything; the first error that nobody was told of.
+    /// Waits for everything; the first error that the program was not told of.
     fn finish(&self) -> Result<(), Error> {
         let mut result = Ok(());
-        for (request, told) in self.requests.borrow().iter() {
+        for request in self.requests.borrow().iter() {
             let done = request.wait();
-            if !told.get() && result.is_ok() {
+            if !request.is_told() && result.is_ok() {
                 result = done.map(drop);
             }
         }
         result
-    }
-}
-
-impl ScopedRequest<'_, '_> {
-    /// Waits for the request.
-    ///
-    /// # Context
-    /// Green threads and kernel threads.
-    /// # Blocking
-    /// The calling thread, until the request is over.
-    /// # Errors
-    /// [`Error::Truncated`], [`Error::PeerDied`], [`Error::Closed`].
-    pub fn wait(self) -> Result<Status, Error> {
-        self.wait_once()
-    }
-
-    /// Submits another request in its place; false if the last is not over.
-    ///
-    /// # Safety
-    /// As [`Request::send`] or [`Request::recv`]; what the request names is borrowed for 'env.
-    pub(crate) unsafe fn restart(&self, request: Request) -> bool {
-        let requests = self.scope.requests.borrow();
-        let (owned, told) = &requests[self.index];
-        // SAFETY: the caller's promise; the scope waits for it.
-        let started = unsafe { owned.restart(request) };
-        if started {
-            told.set(false);
-        }
-        started
-    }
-
-    pub(crate) fn wait_once(&self) -> Result<Status, Error> {
-        let requests = self.scope.requests.borrow();
-        let (request, told) = &requests[self.index];
-        let result = request.wait();
-        told.set(true);
-        result
-    }
-
-    /// Whether it is over. Looks for events if it is not.
-    pub fn test(&mut self) -> bool {
-        self.scope.requests.borrow()[self.index].0.test()
-    }
-
-    /// Takes a receive back if no message has matched it. True: it is over, with [`Error::Cancelled`], and no message went
-    /// into its buffer. False: a message has matched it, or it was over already, or it is a send: those are not taken back.
-    ///
-    /// # Context
-    /// Green threads and kernel threads.
-    /// # Blocking
-    /// For as long as the engine is held by another thread.
-    pub fn cancel(&mut self) -> bool {
-        let requests = self.scope.requests.borrow();
-        let (request, told) = &requests[self.index];
-        let cancelled = request.cancel();
-        if cancelled {
-            told.set(true);
-        }
-        cancelled
     }
 }
 
@@ -233,12 +236,12 @@ impl Session {
     /// ```
     /// newmad::run(|session| {
     ///     let (data, mut buffer) = ([1, 2, 3], [0; 8]);
-    ///     let status = session.scope(|scope| {
+    ///     let (received, status) = session.scope(|scope| {
     ///         let receive = scope.irecv(0, 5, &mut buffer)?;
-    ///         scope.isend(0, 5, &data)?;
+    ///         let _sent = scope.isend(0, 5, &data)?; // the scope waits for it
     ///         receive.wait()
     ///     })?;
-    ///     assert_eq!(&buffer[..status.len], [1, 2, 3]);
+    ///     assert_eq!(&received[..status.len], [1, 2, 3]);
     ///     Ok::<(), newmad::Error>(())
     /// })??;
     /// # Ok::<(), newmad::Error>(())
@@ -260,9 +263,9 @@ impl Session {
     }
 }
 
-impl std::fmt::Debug for ScopedRequest<'_, '_> {
+impl std::fmt::Debug for InScope<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ScopedRequest")
+        f.write_str("InScope")
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pioman::{Completion, Hint, Waitable};
 
-use crate::api::handle::Owned;
+use crate::api::owned::Owned;
 use crate::coll::{PATIENCE, Run};
 use crate::session::Inner;
 
@@ -239,6 +239,7 @@ mod tests {
     use pioman::{Completion, Manager};
 
     use super::*;
+    use crate::SendOptions;
     use crate::Session;
     use crate::raw::{Memory, RawRequest};
 
@@ -295,15 +296,18 @@ mod tests {
         for round in 0..100u8 {
             let (mut data, mut buffer) = ([round; 3], [0; 8]);
             // SAFETY: both are over before their memory goes.
-            unsafe {
-                let into = Memory::Whole(buffer.as_mut_ptr(), 8);
-                inward.recv(&first, 1, 9, into).unwrap();
-                assert!(matches!(inward.recv(&first, 1, 9, into), Err(crate::Error::Active)));
-                out.send(&second, 0, 9, Memory::Whole(data.as_mut_ptr(), 3), round % 2 == 0)
-                    .unwrap();
-            }
-            assert_eq!(inward.wait().unwrap().len, 3);
-            out.wait().unwrap();
+            let (into, data) = unsafe {
+                let into = Memory::Whole(buffer.as_mut_ptr(), 8).trusted();
+                (into, Memory::Whole(data.as_mut_ptr(), 3).trusted())
+            };
+            inward.start_recv(&first, 1, 9, into).unwrap();
+            let again = inward.start_recv(&first, 1, 9, into);
+            assert!(matches!(again, Err(crate::Error::Active)));
+            let usual = SendOptions::new();
+            let options = if round % 2 == 0 { usual.sync() } else { usual };
+            out.start_send(&second, 0, 9, data, options).unwrap();
+            assert_eq!(inward.wait_idle().unwrap().len, 3);
+            out.wait_idle().unwrap();
             assert_eq!(buffer[..4], [round, round, round, 0]);
         }
     }

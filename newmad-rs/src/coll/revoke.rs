@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pioman::Manager;
 
-use crate::api::errand::Errand;
+use crate::api::callback::CallbackRequest;
 use crate::coll::context::{Context, LAST};
 use crate::coll::failure::Failure;
 use crate::error::Error;
@@ -42,10 +42,10 @@ fn anything(tag: u64) -> Request {
     receive.masked(!LAST)
 }
 
-/// A request without memory that is nobody's: its errand frees itself at its end, or receives anything once more.
+/// A request without memory that is nobody's: it frees itself at its end, or receives anything once more.
 #[repr(C)]
 struct Alone {
-    errand: Errand,
+    callback: CallbackRequest,
     // Not the session itself, which could not close as long as the janitor works.
     manager: Arc<Manager>,
     /// The tag of the janitor's receives.
@@ -54,13 +54,13 @@ struct Alone {
 
 fn alone(context: &Context, request: Request, sweeps: Option<u64>) {
     let Inner { engine, manager, .. } = &*context.session;
-    let errand = Errand::new(engine, Request::close());
-    let boxed = Box::into_raw(Box::new(Alone { errand, manager: manager.clone(), sweeps }));
+    let callback = CallbackRequest::new(engine, Request::close());
+    let boxed = Box::into_raw(Box::new(Alone { callback, manager: manager.clone(), sweeps }));
     // SAFETY: in a box that is freed at the end only; the request has no memory.
     unsafe {
-        let errand = NonNull::new_unchecked(boxed.cast());
-        if Errand::start(errand, &context.session.manager, request, ended) {
-            ended(errand);
+        let callback = NonNull::new_unchecked(boxed.cast());
+        if CallbackRequest::start(callback, &context.session.manager, request, ended) {
+            ended(callback);
         }
     }
 }
@@ -69,15 +69,15 @@ fn alone(context: &Context, request: Request, sweeps: Option<u64>) {
 ///
 /// # Safety
 /// It was made by [`alone`], and is over.
-unsafe fn ended(errand: NonNull<Errand>) {
-    let this: *mut Alone = errand.as_ptr().cast();
+unsafe fn ended(callback: NonNull<CallbackRequest>) {
+    let this: *mut Alone = callback.as_ptr().cast();
     // SAFETY: over, so it is ours alone; the box was leaked by `alone`.
     unsafe {
         while let (Some(tag), Ok(_) | Err(Error::Truncated { .. })) =
-            ((*this).sweeps, (*this).errand.result())
+            ((*this).sweeps, (*this).callback.result())
         {
             let manager = (*this).manager.clone();
-            if !Errand::start(errand, &manager, anything(tag), ended) {
+            if !CallbackRequest::start(callback, &manager, anything(tag), ended) {
                 return;
             }
         }

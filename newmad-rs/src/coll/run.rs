@@ -1,7 +1,7 @@
 //! A collective under way: its plan, its memory, its requests, and who pushes it forward.
 //!
 //! Whoever finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
-//! a kernel thread of the library's; see `request/errand.rs`), which leaves the step and has the plan carried on: by
+//! a kernel thread of the library's; see `api/callback.rs`), which leaves the step and has the plan carried on: by
 //! itself, or by who is at it already ([`DelegationLock`]). So the next messages go out at once, whatever the
 //! program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining and copying
 //! the rest is left to a light task, so that nobody who only came by is held up for long.
@@ -28,7 +28,7 @@ use std::time::Instant;
 use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
-use crate::api::errand::Errand;
+use crate::api::callback::CallbackRequest;
 use crate::coll::context::{Context, Member};
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::operator::Operator;
@@ -99,7 +99,7 @@ unsafe impl Send for Work {}
 /// A message of the plan.
 #[repr(C)]
 struct Slot {
-    errand: Errand,
+    callback: CallbackRequest,
     link: Link<Slot>,
     step: u32,
     /// While it is under way: a count of the run.
@@ -113,15 +113,15 @@ unsafe impl Linked for Slot {
         unsafe { &raw const (*this.as_ptr()).link }
     }
 }
-// SAFETY: the errand may be sent; the rest belongs to who carries the plan on, or to the one call of `told`.
+// SAFETY: the request may be sent; the rest belongs to who carries the plan on, or to the one call of `told`.
 unsafe impl Send for Slot {}
 
 /// A request of a run is over.
 ///
 /// # Safety
-/// The errand is a slot's that was started, and this the only call for that.
-unsafe fn told(errand: NonNull<Errand>) {
-    let slot: NonNull<Slot> = errand.cast();
+/// The request is a slot's that was started, and this the only call for that.
+unsafe fn told(callback: NonNull<CallbackRequest>) {
+    let slot: NonNull<Slot> = callback.cast();
     // SAFETY: the slot stays as long as the run, of which it has a count.
     let run = unsafe { Arc::from_raw(slot.as_ref().run.swap(null_mut(), AcqRel).cast_const()) };
     // SAFETY: it is in no list, and it is taken out before the run ends.
@@ -195,8 +195,8 @@ impl Run {
         let mut slot_of = vec![u32::MAX; plan.steps.len()].into_boxed_slice();
         let mut slots = Vec::with_capacity(messages as usize + 1);
         let mut slot = |step: u32| {
-            let errand = Errand::new(&context.session.engine, Request::close());
-            slots.push(Slot { errand, link: Link::new(), step, run: AtomicPtr::new(null_mut()) });
+            let callback = CallbackRequest::new(&context.session.engine, Request::close());
+            slots.push(Slot { callback, link: Link::new(), step, run: AtomicPtr::new(null_mut()) });
         };
         let mut next = 0;
         for (index, step) in plan.steps.iter().enumerate() {
@@ -403,7 +403,7 @@ impl Work {
     fn ended(&mut self, run: &Arc<Run>, slot: NonNull<Slot>) {
         // SAFETY: over, so it is ours alone.
         let slot = unsafe { slot.as_ref() };
-        let result = slot.errand.result();
+        let result = slot.callback.result();
         if slot.step == u32::MAX {
             if let (Ok(status), false) = (result, self.over) {
                 self.fail(run, Failure::Revoked(status.source));
@@ -450,7 +450,7 @@ impl Work {
     /// Takes a receive back.
     fn cancel(&self, run: &Run, slot: NonNull<Slot>) {
         // SAFETY: the slot's own request, which stays.
-        unsafe { run.context.session.engine.cancel(Errand::pointer(slot.cast())) };
+        unsafe { run.context.session.engine.cancel(CallbackRequest::pointer(slot.cast())) };
     }
 
     /// Begins to hear of the failures of others.
@@ -508,7 +508,7 @@ fn start(run: &Arc<Run>, slot: NonNull<Slot>, request: Request) -> bool {
     // SAFETY: the slot is not under way; it stays as long as the run, of which it gets a count; its memory was promised.
     unsafe {
         slot.as_ref().run.store(Arc::into_raw(run.clone()).cast_mut(), Relaxed);
-        let over = Errand::start(slot.cast(), &run.context.session.manager, request, told);
+        let over = CallbackRequest::start(slot.cast(), &run.context.session.manager, request, told);
         if over {
             drop(Arc::from_raw(slot.as_ref().run.swap(null_mut(), AcqRel).cast_const()));
         }

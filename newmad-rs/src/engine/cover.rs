@@ -79,7 +79,11 @@ mod tests {
         // A third thread polls in passing.
         engine.with(|core| while core.progress() {});
         assert!(first.is_finished());
-        let sent = if attended { b.issend(0, 2, vec![2]) } else { b.isend(0, 2, vec![2]) };
+        let sent = if attended {
+            b.isend_with(0, 2, vec![2], crate::SendOptions::new().sync())
+        } else {
+            b.isend(0, 2, vec![2])
+        };
         let begun = Instant::now();
         while !second.is_finished() {
             assert!(begun.elapsed() < Duration::from_secs(20), "no thread watches");

@@ -92,7 +92,7 @@ fn what_only_waits_for_its_peer_is_no_progress() {
             assert!(!core.progress());
         });
     }
-    assert!(missed.cancel().is_ok());
+    assert!(missed.cancel());
     assert_eq!(a.irecv(1, 1, vec![0; long]).unwrap().wait().unwrap().0, vec![7; long]);
     send.wait().unwrap();
     assert_eq!(
@@ -150,15 +150,16 @@ fn a_sender_that_waits_behind_a_short_message_is_answered_while_its_receiver_com
         a.inner().engine.disarm(); // forget earlier rings for everything
         b.send(0, 1, &[1]).unwrap();
         let (answered, answer) = mpsc::channel();
-        let sent = b.issend(0, 2, vec![2]).unwrap();
+        let sent = b.isend_with(0, 2, vec![2], crate::SendOptions::new().sync()).unwrap();
         sent.on_done(move |result| answered.send(result.is_ok()).unwrap());
         let (mut receive, mut word) = (RawRequest::idle(), [0]);
         // SAFETY: it is over before the memory goes: it is waited for, or dropped.
-        unsafe { receive.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 1)).unwrap() };
+        let into = unsafe { Memory::Whole(word.as_mut_ptr(), 1).trusted() };
+        receive.start_recv(&a, 1, 2, into).unwrap();
         assert!(
             answer.recv_timeout(Duration::from_secs(60)).expect("the receiver does not answer")
         );
-        assert_eq!(receive.wait().unwrap().len, 1);
+        assert_eq!(receive.wait_idle().unwrap().len, 1);
         assert_eq!(word, [2]);
         assert_eq!(a.recv(1, 1, &mut [0; 1]).unwrap().len, 1);
     }
@@ -172,7 +173,8 @@ fn what_was_left_is_begun_by_who_arms() {
     let engine = &a.inner().engine;
     let (mut before, mut word) = (RawRequest::idle(), [0]);
     // SAFETY: no memory.
-    unsafe { before.recv(&a, 1, 2, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
+    let into = unsafe { Memory::Whole(word.as_mut_ptr(), 0).trusted() };
+    before.start_recv(&a, 1, 2, into).unwrap();
     // SAFETY: the memory outlives the request, which is over at the end, as is asserted.
     let mut left = unsafe { Request::recv(1, 1, &raw mut word[..], true) }.attended();
     engine.with(|core| {
@@ -197,7 +199,8 @@ fn a_thread_that_arms_looks_at_what_another_has_collected() {
     let engine = &a.inner().engine;
     let (mut receive, mut word) = (RawRequest::idle(), [0]);
     // SAFETY: no memory.
-    unsafe { receive.recv(&a, 1, 1, Memory::Whole(word.as_mut_ptr(), 0)).unwrap() };
+    let into = unsafe { Memory::Whole(word.as_mut_ptr(), 0).trusted() };
+    receive.start_recv(&a, 1, 1, into).unwrap();
     engine.with(|core| {
         settle_quietly(engine, core);
         core.wake_oneself();
@@ -213,7 +216,7 @@ fn a_thread_that_arms_looks_at_what_another_has_collected() {
 fn no_thread_is_woken_for_a_short_message_whose_receiver_computes() {
     let (a, b, _manager) = pair();
     let rung = || b.inner().engine.doorbells.rung();
-    let mut receive = a.irecv(1, 1, vec![0; 1000]).unwrap();
+    let receive = a.irecv(1, 1, vec![0; 1000]).unwrap();
     let before = rung();
     for tag in [1, 2] {
         b.send(0, tag, &[3; 1000]).unwrap();
@@ -223,7 +226,7 @@ fn no_thread_is_woken_for_a_short_message_whose_receiver_computes() {
     assert_eq!(receive.wait().unwrap().0, [3; 1000]);
     // A sender that waits for its receiver is served while that computes.
     let receive = a.irecv(1, 3, vec![0; 1000]).unwrap();
-    b.ssend(0, 3, &[4; 1000]).unwrap();
+    b.send_with(0, 3, &[4; 1000], crate::SendOptions::new().sync()).unwrap();
     assert!(rung() > before, "for an announcement");
     assert_eq!(receive.wait().unwrap().0, [4; 1000]);
     close(a, b);

@@ -14,7 +14,6 @@
 //! descriptions of layouts on the wire (the other side would have to believe them).
 
 use core::cell::Cell;
-use std::io::{IoSlice, IoSliceMut};
 
 use crate::memory::span::Span;
 
@@ -31,8 +30,8 @@ const LONG_RUN: usize = if cfg!(test) { 16 } else { 4096 };
 ///     let mut to = [0; 9];
 ///     let column = Strided { block: 1, stride: 3, count: 3 };
 ///     session.scope(|scope| {
-///         let receive = scope.irecv_strided(0, 1, &mut to[2..], column)?;
-///         scope.isend_strided(0, 1, &from[1..], column)?;
+///         let receive = scope.irecv_with(0, 1, &mut to[2..], column)?;
+///         scope.isend_with(0, 1, &from[1..], column)?;
 ///         receive.wait()
 ///     })?;
 ///     assert_eq!(to, [0, 0, 2, 0, 0, 5, 0, 0, 8]);
@@ -90,18 +89,6 @@ impl Layout {
     /// `count` pieces that are `len` bytes together.
     pub(crate) fn list(pieces: *const libc::iovec, count: usize, len: usize) -> Layout {
         Layout { shape: Shape::List { pieces, count }, len, cursor: Cell::new((0, 0)) }
-    }
-
-    /// Pieces to send. An `IoSlice` is laid out as an `iovec`, says its documentation.
-    pub(crate) fn of_slices(slices: &[IoSlice<'_>]) -> Layout {
-        let len = total(slices.iter().map(|piece| piece.len()));
-        Layout::list(slices.as_ptr().cast(), slices.len(), len)
-    }
-
-    /// Pieces to receive into.
-    pub(crate) fn of_slices_mut(slices: &mut [IoSliceMut<'_>]) -> Layout {
-        let len = total(slices.iter().map(|piece| piece.len()));
-        Layout::list(slices.as_ptr().cast(), slices.len(), len)
     }
 
     /// Bytes of the message.
@@ -219,10 +206,6 @@ impl Layout {
 }
 
 /// Bytes of the slices together.
-fn total(mut lengths: impl Iterator<Item = usize>) -> usize {
-    lengths.try_fold(0usize, usize::checked_add).unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -189,7 +189,7 @@ impl<'a> Unpack<'a> {
                 })
                 .collect();
             for (piece, len) in pieces {
-                if piece.wait()?.len != len {
+                if piece.wait()?.1.len != len {
                     return Err(self.message.wrong("a long piece has not the announced length"));
                 }
             }
@@ -207,7 +207,7 @@ impl<'a> Unpack<'a> {
         let status = self.message.finish(self.deferred.len())?;
         let tag = wire::piece_tag(self.message.head.id);
         for piece in std::mem::take(&mut self.deferred) {
-            scope.irecv_reserved(&self.message.session, status.source, tag, piece);
+            drop(scope.irecv_reserved(&self.message.session, status.source, tag, piece));
         }
         Ok(status)
     }

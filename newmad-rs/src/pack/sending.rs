@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::wire::{self, Kind, SHORT, STREAM};
-use crate::api::handle::SendRequest;
+use crate::api::detached;
+use crate::api::request::Request;
 use crate::api::scope::Scope;
 use crate::error::Error;
 use crate::session::Session;
@@ -43,7 +44,7 @@ impl<'a> Pack<'a> {
     }
 
     /// Starts to send everything but what comes apart; the id, and the sends.
-    fn start(&mut self) -> Result<(u64, Vec<SendRequest>), Error> {
+    fn start(&mut self) -> Result<(u64, Vec<Request>), Error> {
         if self.stream.len() > STREAM {
             return Err(Error::Packing(format!(
                 "{} bytes of express and short pieces: at most {STREAM} in one message; what is long may \
@@ -62,8 +63,8 @@ impl<'a> Pack<'a> {
         Ok((id, sends))
     }
 
-    fn send(&self, tag: u64, data: Vec<u8>) -> SendRequest {
-        SendRequest::plain(self.session.inner(), self.to, tag, data)
+    fn send(&self, tag: u64, data: Vec<u8>) -> Request {
+        detached::isend(self.session.inner(), self.to, tag, data)
     }
 
     /// Sends the message and waits until every piece has left (short ones) or has been received (long ones).
@@ -79,7 +80,7 @@ impl<'a> Pack<'a> {
         let apart = std::mem::take(&mut self.apart);
         self.session.scope(|scope| {
             for piece in &apart {
-                scope.isend_reserved(&self.session, self.to, wire::piece_tag(id), piece);
+                drop(scope.isend_reserved(&self.session, self.to, wire::piece_tag(id), piece));
             }
             PackRequest { requests: along }.wait()
         })
@@ -99,7 +100,7 @@ impl<'a> Pack<'a> {
         for piece in std::mem::take(&mut self.apart) {
             match piece {
                 Cow::Borrowed(piece) => {
-                    scope.isend_reserved(&self.session, self.to, wire::piece_tag(id), piece);
+                    drop(scope.isend_reserved(&self.session, self.to, wire::piece_tag(id), piece));
                 }
                 Cow::Owned(piece) => requests.push(self.send(wire::piece_tag(id), piece)),
             }
@@ -127,7 +128,7 @@ impl Pack<'static> {
 /// A packed message that is being sent. Dropping it waits for its end.
 #[must_use = "dropping it waits for its end"]
 pub struct PackRequest {
-    requests: Vec<SendRequest>,
+    requests: Vec<Request>,
 }
 
 impl PackRequest {
@@ -145,7 +146,7 @@ impl PackRequest {
 
     /// Whether it has been sent. Looks for events if it has not.
     pub fn test(&mut self) -> bool {
-        self.requests.iter_mut().all(SendRequest::test)
+        self.requests.iter().all(Request::test)
     }
 }
 

@@ -316,15 +316,6 @@ impl Request {
         Request::new(Op::Probe { take }, from, tag, NonNull::dangling().as_ptr(), 0, true)
     }
 
-    /// Nothing, and over: a place for a request that is to come.
-    pub(crate) fn over() -> Request {
-        let request = Request::close();
-        request.outcome.set(Outcome::Done);
-        request.finished.store(true, Ordering::Relaxed);
-        request.done.complete();
-        request
-    }
-
     /// The end of the session.
     pub(crate) fn close() -> Request {
         Request::new(Op::Close, 0, 0, NonNull::dangling().as_ptr(), 0, true)

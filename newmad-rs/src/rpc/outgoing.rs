@@ -66,7 +66,7 @@ impl Outgoing {
         let room = len <= self.limit && self.wanted.load(Ordering::Relaxed);
         let buffer = vec![0; if room { len as usize } else { 0 }];
         let (peer, tag) = (self.peer, result_tag(self.id));
-        detached::receive(&session, peer, tag, buffer).on_done(move |ended| {
+        detached::irecv(&session, peer, tag, buffer).on_done(move |ended| {
             let outcome = match ended {
                 Ok((result, status)) if room && status.len as u64 == len => Ok(result),
                 Ok(_) | Err(Error::Truncated { .. }) if room => {
@@ -152,7 +152,7 @@ impl Reply {
             limit,
         });
         let step = call.clone();
-        detached::receive(session.inner(), peer, answer_tag(id), vec![0; ANSWER])
+        detached::irecv(session.inner(), peer, answer_tag(id), vec![0; ANSWER])
             .on_done(move |ended| step.answered(ended));
         Reply { call, session: session.clone() }
     }

@@ -4,7 +4,6 @@ mod extensions;
 mod locking;
 mod open;
 mod sample;
-mod scattered;
 mod settings;
 
 use std::mem::ManuallyDrop;
@@ -19,7 +18,6 @@ pub use open::{Builder, Driver};
 use self::extensions::Extensions;
 
 use crate::Status;
-use crate::api::handle::{RecvRequest, SendRequest};
 use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
 use crate::engine::Engine;
@@ -173,36 +171,6 @@ impl Session {
         Ok((from.code(), tag.checked()?))
     }
 
-    /// Sends `data` to rank `to` and waits until it has left (a short message) or has been received (a long
-    /// one).
-    ///
-    /// # Context
-    /// Green threads and kernel threads, several at once.
-    /// # Blocking
-    /// The calling thread.
-    /// # Errors
-    /// [`Error::BadRank`], [`Error::BadTag`], [`Error::PeerDied`], [`Error::Closed`].
-    #[inline]
-    pub fn send(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
-        self.check(Some(to), tag)?;
-        self.send_unchecked(to, tag, data)
-    }
-
-    /// As [`Session::send`], but waits until a receive has matched the message, however short it is.
-    ///
-    /// # Context
-    /// Green threads and kernel threads, several at once.
-    /// # Blocking
-    /// The calling thread, until rank `to` receives the message.
-    /// # Errors
-    /// As [`Session::send`].
-    pub fn ssend(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
-        self.check(Some(to), tag)?;
-        // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
-        let mut request = unsafe { Request::send(to, tag, data, true) }.synchronous();
-        self.complete(&mut request).map(drop)
-    }
-
     #[inline]
     pub(crate) fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
         if self.inner.engine.send_now(to, tag, data) {
@@ -211,27 +179,6 @@ impl Session {
         // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
         let mut request = unsafe { Request::send(to, tag, data, true) };
         self.complete(&mut request).map(drop)
-    }
-
-    /// Receives a message from `from` with `tag`, or one of several ([`Tag`]), into `buffer`.
-    ///
-    /// # Context
-    /// Green threads and kernel threads, several at once.
-    /// # Blocking
-    /// The calling thread, until the message is there.
-    /// # Errors
-    /// [`Error::BadRank`], [`Error::BadTag`], [`Error::Truncated`], [`Error::PeerDied`], [`Error::Closed`].
-    #[inline]
-    pub fn recv(
-        &self,
-        from: impl Into<Origin>,
-        tag: impl Into<Tag>,
-        buffer: &mut [u8],
-    ) -> Result<Status, Error> {
-        let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
-        // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
-        let mut request = unsafe { Request::recv(from, tag, buffer, true) }.masked(mask);
-        self.complete(&mut request)
     }
 
     #[inline]
@@ -259,51 +206,6 @@ impl Session {
         }
     }
 
-    /// Starts to send; the buffer comes back from [`SendRequest::wait`].
-    ///
-    /// # Context
-    /// Green threads and kernel threads, several at once.
-    /// # Blocking
-    /// No.
-    /// # Errors
-    /// [`Error::BadRank`], [`Error::BadTag`]; others when it is waited for.
-    pub fn isend(&self, to: u32, tag: u64, data: impl Into<Vec<u8>>) -> Result<SendRequest, Error> {
-        self.check(Some(to), tag)?;
-        Ok(SendRequest::plain(&self.inner, to, tag, data.into()))
-    }
-
-    /// As [`Session::isend`], but the request is over only when a receive has matched the message, however short
-    /// it is.
-    ///
-    /// # Context, Blocking, Errors
-    /// As [`Session::isend`].
-    pub fn issend(
-        &self,
-        to: u32,
-        tag: u64,
-        data: impl Into<Vec<u8>>,
-    ) -> Result<SendRequest, Error> {
-        self.check(Some(to), tag)?;
-        Ok(SendRequest::start(&self.inner, to, tag, data.into(), Request::synchronous))
-    }
-
-    /// As [`Session::isend`], with a hint how urgent it is: where the session's strategy is `prio`, what waits
-    /// leaves in this order (0: as usual; more is more urgent). Messages with one tag keep their order.
-    ///
-    /// # Context, Blocking, Errors
-    /// As [`Session::isend`].
-    pub fn isend_with_priority(
-        &self,
-        to: u32,
-        tag: u64,
-        data: impl Into<Vec<u8>>,
-        priority: i8,
-    ) -> Result<SendRequest, Error> {
-        self.check(Some(to), tag)?;
-        let urgent = |request: Request| request.with_priority(priority);
-        Ok(SendRequest::start(&self.inner, to, tag, data.into(), urgent))
-    }
-
     /// Changes the strategy that decides what leaves next for rank `peer`: at once, for what waits too.
     ///
     /// # Context
@@ -318,25 +220,6 @@ impl Session {
         let chosen = Selection::new(strategy);
         drop(self.inner.engine.with(|core| core.choose(peer, chosen)));
         Ok(())
-    }
-
-    /// Starts to receive into `buffer`, whose length is its capacity; it comes back from
-    /// [`RecvRequest::wait`].
-    ///
-    /// # Context
-    /// Green threads and kernel threads, several at once.
-    /// # Blocking
-    /// No.
-    /// # Errors
-    /// [`Error::BadRank`], [`Error::BadTag`]; others when it is waited for.
-    pub fn irecv(
-        &self,
-        from: impl Into<Origin>,
-        tag: impl Into<Tag>,
-        buffer: Vec<u8>,
-    ) -> Result<RecvRequest, Error> {
-        let (from, tag) = self.check_source(from.into(), tag.into())?;
-        Ok(RecvRequest::plain(&self.inner, from, tag, buffer))
     }
 
     /// Waits until every rank has come to its barrier. One thread of each rank calls it at a time.

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use newmad::raw::Awaited;
+use newmad::raw::{Awaited, RawRequest};
 use pioman::Completion;
 
 use super::matching::{Announcement, expect};
@@ -170,14 +170,16 @@ impl Round {
             let from = from.unwrap_or_default();
             // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has come;
             // the list of pieces goes with the request, the copy stays in the round.
-            let request = unsafe { partitions.comm.session.irecv_raw(from, tag, data.memory())? };
+            let into = unsafe { data.memory().trusted() };
+            let mut request = RawRequest::idle();
+            request.start_recv(&partitions.comm.session, from, tag, into)?;
             Ok((request, data))
         });
         match begun {
             Ok((request, data)) => {
                 let round = round.clone();
                 request.on_done(move |result| {
-                    if let Ok(status) = &result {
+                    if let Ok((_, status)) = &result {
                         // SAFETY: as above; so many bytes have come.
                         unsafe { data.unpack(status.len) };
                     }

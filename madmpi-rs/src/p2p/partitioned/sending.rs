@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use newmad::SendOptions;
 use newmad::raw::Awaited;
 use pioman::Completion;
 
@@ -152,7 +153,8 @@ impl Round {
         let begun = part.outgoing().and_then(|data| {
             // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the last
             // unit is sent; the list of pieces goes with the request.
-            let request = unsafe { comm.session.isend_raw(*to, tag, data.memory(), false)? };
+            let from = unsafe { data.memory().trusted() };
+            let request = comm.session.isend_with(*to, tag, from, SendOptions::new())?;
             Ok((request, data))
         });
         match begun {

@@ -1,21 +1,20 @@
-//! A request in memory that stays, and what happens at its end: a waker is called, or a function.
+//! A request with a callback: in memory that stays, it calls a waker at its end, or a function.
 //!
-//! An errand lies in the memory of whoever runs it (a handle's box, a step of a collective, an RPC in flight), so that
-//! nothing is allocated per message. It can be run again when it is over.
+//! It lies in the memory of its owner (a handle's box, a step of a collective, a request of a group's end), so that
+//! nothing is allocated per message. It can be started again when it is over.
 //!
 //! ```text
-//!          ┌─ over before anybody watched: `start` says so, the function is not called
+//!          ┌─ over before it was watched: `start` says so, the function is not called
 //!   start ─┤
 //!          └─ the waker is listed: STARTING ──start is done with it──▶ WATCHED ──woken──▶ the function is called
 //!                                  STARTING ──woken meanwhile──▶ WOKEN: `start` says that it is over
 //! ```
 //!
-//! The function is called where wakers are (`pioman`): by whoever found the end, without the engine's lock, or by a kernel
-//! thread of the library's; never in a signal handler. So it may allocate, free, and start further errands; it must not
-//! block. It may free the errand: nobody touches that any more.
+//! The function is called where wakers are (`pioman`): by the thread that found the end, without the engine's lock, or by a
+//! kernel thread of the library's; never in a signal handler. So it may allocate, free, and start further requests; it must
+//! not block. It may free the request: the caller does not touch that any more.
 //!
-//! A nudge (see [`crate::request`]) wakes too: whoever is called and finds the request not over helps the engine, and
-//! watches again.
+//! A nudge (see [`crate::request`]) wakes too: a waker that finds the request not over helps the engine, and watches again.
 
 use std::cell::{Cell, UnsafeCell};
 use std::future::{Future, IntoFuture};
@@ -36,13 +35,13 @@ const STARTING: u8 = 0;
 const WATCHED: u8 = 1;
 const WOKEN: u8 = 2;
 
-/// What is called at an errand's end, with its address.
+/// What is called at a request's end, with its address.
 ///
 /// Sound when called once per start, by any thread.
-pub(crate) type Then = unsafe fn(NonNull<Errand>);
+pub(crate) type Then = unsafe fn(NonNull<CallbackRequest>);
 
 /// See the module.
-pub(crate) struct Errand {
+pub(crate) struct CallbackRequest {
     // Before the request, of which it borrows: dropped first.
     wait: UnsafeCell<Option<Wait<'static>>>,
     request: UnsafeCell<Request>,
@@ -53,14 +52,14 @@ pub(crate) struct Errand {
 
 // SAFETY: touched by its owner while it is not under way, and then by one thread at a time: the starter, until its swap of
 // `state`, or whoever is woken, after theirs.
-unsafe impl Send for Errand {}
+unsafe impl Send for CallbackRequest {}
 // SAFETY: as above.
-unsafe impl Sync for Errand {}
+unsafe impl Sync for CallbackRequest {}
 
-impl Errand {
-    /// An errand for that request, which is not submitted yet.
-    pub(crate) fn new(engine: &Arc<Engine>, request: Request) -> Errand {
-        Errand {
+impl CallbackRequest {
+    /// For that request, which is not submitted yet.
+    pub(crate) fn new(engine: &Arc<Engine>, request: Request) -> CallbackRequest {
+        CallbackRequest {
             wait: UnsafeCell::new(None),
             request: UnsafeCell::new(request),
             engine: engine.clone(),
@@ -71,7 +70,7 @@ impl Errand {
 
     /// The address of its request.
     #[inline]
-    pub(crate) fn pointer(this: NonNull<Errand>) -> NonNull<Request> {
+    pub(crate) fn pointer(this: NonNull<CallbackRequest>) -> NonNull<Request> {
         // SAFETY: a field's address; the pointer is valid.
         unsafe { NonNull::new_unchecked((*this.as_ptr()).request.get()) }
     }
@@ -79,45 +78,49 @@ impl Errand {
     /// The request, which may be under way: what others change meanwhile is in cells that only the engine looks at.
     #[inline]
     pub(crate) fn request(&self) -> &Request {
-        // SAFETY: replaced by its owner only, while nobody borrows the errand (`start`).
+        // SAFETY: replaced by its owner only, while nothing borrows it (`start`).
         unsafe { &*self.request.get() }
     }
 
     /// Submits `request` and has `then` called at its end. True: it is over already, and `then` is not called. False:
-    /// `then` is, or was, called once; the errand may be gone when this returns.
+    /// `then` is, or was, called once; it may be gone when this returns.
     ///
     /// # Context
     /// Anywhere but the progress path.
     ///
     /// # Safety
-    /// The errand is not under way, nor borrowed. Until it is over it stays at its address, and the request's buffer keeps
+    /// The request is not under way, nor borrowed. Until it is over it stays at its address, and its buffer keeps
     /// the promise that was made when the request was built. See [`Then`].
     #[must_use = "what is over already is not told of in another way"]
     pub(crate) unsafe fn start(
-        this: NonNull<Errand>,
+        this: NonNull<CallbackRequest>,
         manager: &Manager,
         request: Request,
         then: Then,
     ) -> bool {
         // SAFETY: the caller's promise: it is ours alone until it is submitted, and stays until it is over.
         unsafe {
-            Errand::forget_waker(this);
+            CallbackRequest::forget_waker(this);
             *(*this.as_ptr()).request.get() = request;
-            this.as_ref().engine.submit(Errand::pointer(this));
-            Errand::watch(this, manager, then)
+            this.as_ref().engine.submit(CallbackRequest::pointer(this));
+            CallbackRequest::watch(this, manager, then)
         }
     }
 
-    /// Has `then` called when the request, which is submitted, is over; answers as [`Errand::start`].
+    /// Has `then` called when the request, which is submitted, is over; answers as [`CallbackRequest::start`].
     ///
     /// # Safety
-    /// As [`Errand::start`], and nobody else watches it.
-    pub(crate) unsafe fn watch(this: NonNull<Errand>, manager: &Manager, then: Then) -> bool {
+    /// As [`CallbackRequest::start`], and nobody else watches it.
+    pub(crate) unsafe fn watch(
+        this: NonNull<CallbackRequest>,
+        manager: &Manager,
+        then: Then,
+    ) -> bool {
         // SAFETY: valid until `then` is called, so until the end of this block at least.
         let listed = unsafe {
-            let errand = this.as_ref();
-            errand.then.set(Some(then));
-            errand.list()
+            let callback = this.as_ref();
+            callback.then.set(Some(then));
+            callback.list()
         };
         if listed {
             manager.ensure_watched();
@@ -125,11 +128,11 @@ impl Errand {
         !listed
     }
 
-    /// Lists the own waker; false if the request is over, or was meanwhile. The errand may be gone when it says true.
+    /// Lists the own waker; false if the request is over, or was meanwhile. The callback may be gone when it says true.
     unsafe fn list(&self) -> bool {
         loop {
             self.state.store(STARTING, Ordering::Relaxed);
-            // SAFETY: the functions of the table keep the rules of wakers; the errand stays until the `wake` that finds
+            // SAFETY: the functions of the table keep the rules of wakers; it stays until the `wake` that finds
             // it WATCHED.
             let waker =
                 unsafe { Waker::from_raw(RawWaker::new((&raw const *self).cast(), &TABLE)) };
@@ -150,7 +153,7 @@ impl Errand {
     /// Whether the request, which is submitted, is over; if not, the waker is called when it is worth another look.
     ///
     /// # Safety
-    /// The errand stays at its address until it is over or `wait` was dropped. One thread at a time.
+    /// It stays at its address until it is over or `wait` was dropped. One thread at a time.
     pub(crate) unsafe fn poll(&self, context: &mut Context<'_>) -> bool {
         let request = self.request();
         loop {
@@ -158,7 +161,7 @@ impl Errand {
                 return true;
             }
             self.engine.watched(request);
-            // SAFETY: one thread at a time. The completion stays as long as the errand, whose drop begins with this field;
+            // SAFETY: one thread at a time. The completion stays as long as this, whose drop begins with this field;
             // what is put there does not move.
             let ready = unsafe {
                 let done: *const pioman::Completion = &raw const request.done;
@@ -173,11 +176,11 @@ impl Errand {
         }
     }
 
-    /// The waker of an earlier [`Errand::poll`] is not called any more, unless it is being called.
+    /// The waker of an earlier [`CallbackRequest::poll`] is not called any more, unless it is being called.
     ///
     /// # Safety
-    /// The caller is the only one to use the errand.
-    pub(crate) unsafe fn forget_waker(this: NonNull<Errand>) {
+    /// The caller is the only one to use it.
+    pub(crate) unsafe fn forget_waker(this: NonNull<CallbackRequest>) {
         // SAFETY: the caller's promise; dropped in place, the wait leaves its list.
         unsafe { *(*this.as_ptr()).wait.get() = None }
     }
@@ -187,7 +190,7 @@ impl Errand {
         // SAFETY: whoever has been woken is the only one; the wait has been fired.
         unsafe { *self.wait.get() = None };
         if !self.request().is_finished() {
-            self.engine.nudged(Errand::pointer(NonNull::from(self)));
+            self.engine.nudged(CallbackRequest::pointer(NonNull::from(self)));
         }
     }
 
@@ -204,24 +207,24 @@ impl Errand {
 }
 
 static TABLE: RawWakerVTable = RawWakerVTable::new(
-    |errand| RawWaker::new(errand, &TABLE),
-    |errand| {
-        // SAFETY: made by `list`, for an errand that stays until this call.
-        unsafe { woken(errand) }
+    |callback| RawWaker::new(callback, &TABLE),
+    |callback| {
+        // SAFETY: made by `list`, for one that stays until this call.
+        unsafe { woken(callback) }
     },
-    |errand| {
+    |callback| {
         // SAFETY: as above.
-        unsafe { woken(errand) }
+        unsafe { woken(callback) }
     },
     |_| (),
 );
 
 /// # Safety
-/// The pointer is an errand's that was listed, and this the only call for that.
-unsafe fn woken(errand: *const ()) {
+/// The pointer is that of one that was listed, and this the only call for that.
+unsafe fn woken(callback: *const ()) {
     // SAFETY: it stays until its function is called, here, or `list` says that it is over.
     unsafe {
-        let this = NonNull::new_unchecked(errand.cast::<Errand>().cast_mut());
+        let this = NonNull::new_unchecked(callback.cast::<CallbackRequest>().cast_mut());
         if this.as_ref().state.swap(WOKEN, Ordering::AcqRel) != WATCHED {
             return;
         }
@@ -245,7 +248,7 @@ mod tests {
     /// Throws a ball back and forth with its like of the other rank, by callbacks alone.
     #[repr(C)]
     struct Player {
-        errand: Errand,
+        callback: CallbackRequest,
         session: Session,
         ball: [u8; 8],
         receives: bool,
@@ -256,7 +259,7 @@ mod tests {
     impl Player {
         fn new(session: &Session, receives: bool, over: &Arc<Completion>) -> *mut Player {
             Box::into_raw(Box::new(Player {
-                errand: Errand::new(&session.inner().engine, Request::close()),
+                callback: CallbackRequest::new(&session.inner().engine, Request::close()),
                 session: session.clone(),
                 ball: [7; 8],
                 receives,
@@ -265,12 +268,12 @@ mod tests {
             }))
         }
 
-        unsafe fn next(errand: NonNull<Errand>) {
-            let player: *mut Player = errand.as_ptr().cast();
-            // SAFETY: the player stays until it frees itself here; one errand at a time touches it.
+        unsafe fn next(callback: NonNull<CallbackRequest>) {
+            let player: *mut Player = callback.as_ptr().cast();
+            // SAFETY: the player stays until it frees itself here; one request at a time touches it.
             unsafe {
                 loop {
-                    (*player).errand.result().unwrap();
+                    (*player).callback.result().unwrap();
                     if (*player).left == 0 {
                         return drop(Box::from_raw(player));
                     }
@@ -293,8 +296,9 @@ mod tests {
                 } else {
                     Request::send(peer, TAG, ball, false)
                 };
-                let (errand, manager) = (NonNull::new_unchecked(player.cast()), session.manager());
-                Errand::start(errand, manager, request, Player::next)
+                let (callback, manager) =
+                    (NonNull::new_unchecked(player.cast()), session.manager());
+                CallbackRequest::start(callback, manager, request, Player::next)
             }
         }
     }
@@ -306,13 +310,13 @@ mod tests {
     }
 
     #[test]
-    fn errands_follow_each_other_by_callbacks_alone() {
+    fn requests_follow_each_other_by_callbacks_alone() {
         let manager = Manager::builder().build().unwrap();
         let sessions = Session::local_world(2, &manager).unwrap();
         let over: Vec<_> = (0..2).map(|_| Arc::new(Completion::new())).collect();
         for (rank, session) in sessions.iter().enumerate() {
             let player = Player::new(session, rank == 0, &over[rank]);
-            // SAFETY: boxed; `next` frees it after the last errand.
+            // SAFETY: boxed; `next` frees it after the last one.
             unsafe {
                 if Player::go(player) {
                     Player::next(NonNull::new_unchecked(player.cast()));
@@ -325,25 +329,25 @@ mod tests {
     }
 
     #[test]
-    fn an_errand_ends_with_its_session() {
+    fn a_request_with_a_callback_ends_with_its_session() {
         #[repr(C)]
-        struct Alone(Errand, Completion);
-        unsafe fn told(errand: NonNull<Errand>) {
-            // SAFETY: the errand is the first field of an `Alone`, which the test keeps.
-            let alone = unsafe { &*errand.as_ptr().cast::<Alone>() };
+        struct Alone(CallbackRequest, Completion);
+        unsafe fn told(callback: NonNull<CallbackRequest>) {
+            // SAFETY: the request is the first field of an `Alone`, which the test keeps.
+            let alone = unsafe { &*callback.as_ptr().cast::<Alone>() };
             assert!(matches!(alone.0.result(), Err(Error::Closed)));
             alone.1.complete();
         }
         let manager = Manager::builder().build().unwrap();
         let session = Session::local_world(1, &manager).unwrap().pop().unwrap();
         let mut buffer = [0u8; 8];
-        let errand = Errand::new(&session.inner().engine, Request::close());
-        let alone = Box::into_raw(Box::new(Alone(errand, Completion::new())));
-        // SAFETY: box and buffer stay until the end of the test, which waits for the errand.
+        let callback = CallbackRequest::new(&session.inner().engine, Request::close());
+        let alone = Box::into_raw(Box::new(Alone(callback, Completion::new())));
+        // SAFETY: box and buffer stay until the end of the test, which waits for it.
         unsafe {
             let request = Request::recv(0, TAG, &raw mut buffer, false);
-            let errand = NonNull::new_unchecked(alone.cast());
-            assert!(!Errand::start(errand, &manager, request, told));
+            let callback = NonNull::new_unchecked(alone.cast());
+            assert!(!CallbackRequest::start(callback, &manager, request, told));
             session.close().unwrap();
             manager.wait(&(*alone).1, Hint::Short);
             drop(Box::from_raw(alone));

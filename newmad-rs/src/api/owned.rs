@@ -1,0 +1,220 @@
+//! A request in a box of its own: what the handles of requests that do not wait are made of.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::Status;
+use crate::api::callback::CallbackRequest;
+use crate::error::Error;
+use crate::request::Request as EngineRequest;
+use crate::session::Inner;
+
+/// What a request without a handle calls at its end.
+type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
+
+/// Dropping it waits for the request (or takes back a receive that no message has matched); forgetting it leaks it with
+/// everything that it needs.
+#[repr(transparent)]
+pub(crate) struct Owned(NonNull<Boxed>);
+
+#[repr(C)]
+struct Boxed {
+    callback: CallbackRequest,
+    end: Cell<Option<End>>,
+    /// A scope's request: the program was told how it ended.
+    told: Cell<bool>,
+    /// Given up with the handle: see [`Owned::detach`].
+    session: ManuallyDrop<Arc<Inner>>,
+}
+
+// SAFETY: the handle's own accesses are atomic, or follow the end of the request.
+unsafe impl Send for Owned {}
+// SAFETY: `&Owned` only reads atomics; `told` belongs to a scope, which stays in its thread.
+unsafe impl Sync for Owned {}
+
+impl Owned {
+    /// Submits the request.
+    ///
+    /// # Safety
+    /// The memory that the request names stays valid and untouched until the request is finished, even if the
+    /// handle is forgotten.
+    pub(crate) unsafe fn submit(request: EngineRequest, session: &Arc<Inner>) -> Owned {
+        let boxed = Boxed {
+            callback: CallbackRequest::new(&session.engine, request.attended()),
+            end: Cell::new(None),
+            told: Cell::new(false),
+            session: ManuallyDrop::new(session.clone()),
+        };
+        let owned = Owned(NonNull::from(Box::leak(Box::new(boxed))));
+        // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
+        unsafe { session.engine.submit_and_leave(owned.pointer(), &session.manager) };
+        owned
+    }
+
+    /// Submits another request, in the same box. False: the last one is not over, and nothing was done.
+    ///
+    /// # Safety
+    /// As [`Owned::submit`]; and the handle is not in use elsewhere.
+    pub(crate) unsafe fn restart(&self, request: EngineRequest) -> bool {
+        if !self.is_finished() {
+            return false;
+        }
+        self.boxed().told.set(false);
+        // SAFETY: the last one is over, so the box is ours; it stays where it is until this one is over.
+        unsafe {
+            CallbackRequest::forget_waker(self.0.cast());
+            *self.pointer().as_ptr() = request.attended();
+            self.session().engine.submit_and_leave(self.pointer(), &self.session().manager);
+        }
+        true
+    }
+
+    /// Another name of the same box, which does nothing when it is dropped.
+    ///
+    /// # Safety
+    /// It is not used after `self` is dropped.
+    pub(crate) unsafe fn alias(&self) -> ManuallyDrop<Owned> {
+        ManuallyDrop::new(Owned(self.0))
+    }
+
+    /// Whether its memory is that session's.
+    pub(crate) fn is_of(&self, session: &Arc<Inner>) -> bool {
+        Arc::ptr_eq(&self.boxed().session, session)
+    }
+
+    /// Its request, which may be under way.
+    pub(crate) fn request(&self) -> &EngineRequest {
+        self.boxed().callback.request()
+    }
+
+    pub(crate) fn session(&self) -> &Inner {
+        &self.boxed().session
+    }
+
+    /// Its request and session, for a wait for several.
+    pub(crate) fn parts(&self) -> (NonNull<EngineRequest>, &Inner) {
+        (self.pointer(), self.session())
+    }
+
+    fn boxed(&self) -> &Boxed {
+        // SAFETY: freed by `drop`, or given up by `detach`, only.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn pointer(&self) -> NonNull<EngineRequest> {
+        CallbackRequest::pointer(self.0.cast())
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.request().is_finished()
+    }
+
+    /// How it ended. `None`: it has not.
+    pub(crate) fn result(&self) -> Option<Result<Status, Error>> {
+        self.is_finished().then(|| self.request().result())
+    }
+
+    /// Whether it is over, after a look for events if it is not.
+    pub(crate) fn test(&self) -> bool {
+        self.is_finished() || (self.session().look() && self.is_finished())
+    }
+
+    /// Waits for its end. One thread does so at a time.
+    pub(crate) fn wait(&self) -> Result<Status, Error> {
+        // SAFETY: we are its owner, and it lives until `drop`.
+        unsafe { self.session().engine.wait(self.pointer(), &self.session().manager) };
+        self.request().result()
+    }
+
+    /// Takes a receive back; whether that was possible.
+    pub(crate) fn cancel(&self) -> bool {
+        // SAFETY: we are its owner.
+        unsafe { self.session().engine.cancel(self.pointer()) }
+    }
+
+    /// The program knows how it ended. For a scope's, in the scope's thread.
+    pub(crate) fn tell(&self) {
+        self.boxed().told.set(true);
+    }
+
+    /// Whether the program knows how it ended. For a scope's, in the scope's thread.
+    pub(crate) fn is_told(&self) -> bool {
+        self.boxed().told.get()
+    }
+
+    /// Whether it is over; if not, the waker is called when it is worth another look.
+    ///
+    /// # Safety
+    /// No other thread waits for it, or polls it.
+    pub(crate) unsafe fn poll(&self, context: &mut Context<'_>) -> Poll<Result<Status, Error>> {
+        let attended = self.request().attended.get();
+        // SAFETY: the caller's promise, and the box stays until it is over.
+        if unsafe { self.boxed().callback.poll(context) } {
+            return Poll::Ready(self.request().result());
+        }
+        if attended {
+            // Its waker is to be called from now on, by any thread that finds its end.
+            self.session().engine.have_watched(&self.session().manager);
+        }
+        Poll::Pending
+    }
+
+    /// Gives the request up; `end` is called when it is over, at once if it is. Without a handle it does not keep its
+    /// session open.
+    pub(crate) fn detach(self, end: End) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: moved out once: neither `ended` nor `Owned::drop`, which does not run, touches it.
+        let session = unsafe { core::ptr::read(&raw const (*this.0.as_ptr()).session) };
+        let session = ManuallyDrop::into_inner(session);
+        // SAFETY: boxed in `submit`; there is no handle any more; `ended` frees it.
+        unsafe {
+            this.boxed().end.set(Some(end));
+            // What the waker of a future waited for is not asked for any more.
+            CallbackRequest::forget_waker(this.0.cast());
+            if CallbackRequest::watch(this.0.cast(), &session.manager, ended) {
+                ended(this.0.cast());
+            }
+        }
+    }
+}
+
+/// A detached request is over.
+///
+/// # Safety
+/// As [`crate::api::callback::Then`]; the request is the first field of a `Boxed` that was detached.
+unsafe fn ended(callback: NonNull<CallbackRequest>) {
+    // SAFETY: boxed in `submit`, given up by `detach`.
+    let boxed = unsafe { Box::from_raw(callback.cast::<Boxed>().as_ptr()) };
+    let (result, end) = (boxed.callback.result(), boxed.end.take());
+    drop(boxed);
+    if let Some(end) = end {
+        end(result);
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if !self.is_finished() {
+            // SAFETY: we are its owner.
+            unsafe {
+                self.session().engine.cancel(self.pointer());
+                self.session().engine.wait(self.pointer(), &self.session().manager);
+            }
+        }
+        // SAFETY: boxed in `submit`, finished, and owned by nothing else.
+        let mut boxed = unsafe { Box::from_raw(self.0.as_ptr()) };
+        // SAFETY: moved out once; the box goes first, and its field does nothing then.
+        let session = unsafe { ManuallyDrop::take(&mut boxed.session) };
+        drop(boxed);
+        drop(session);
+    }
+}
+
+impl std::fmt::Debug for Owned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Owned")
+    }
+}
