@@ -37,7 +37,7 @@ use crate::lwp::spare;
 use crate::os::alt_stack::AltStack;
 use crate::sched::load::Load;
 use crate::sched::vp::{Kind, Vp};
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker::{self, Here, Worker};
 use crate::task::park;
 use crate::topology;
 
@@ -49,8 +49,8 @@ struct Lent {
 }
 
 impl Lent {
-    fn begin(original: &'static Worker, standby: &'static Vp) -> Lent {
-        let shared = original.share_spawned();
+    fn begin(here: Here, standby: &'static Vp) -> Lent {
+        let (original, shared) = (here.worker(), here.share_spawned());
         let kind = original.kind();
         standby.lending.begin(original.shared.lent(kind), original.index());
         if original.fresh_in_sight() {
@@ -65,8 +65,13 @@ impl Drop for Lent {
         let lent = self.original.shared.lent(self.original.kind());
         let last = self.standby.lending.end(lent, self.original.index());
         // During a call that another thread has begun meanwhile it stays open, which is only slower.
-        if self.shared && last {
-            self.original.unshare_spawned();
+        // Elsewhere, after a wait within the call, it stays open as well.
+        if self.shared
+            && last
+            && let Some(here) = worker::current()
+            && std::ptr::eq(here.worker(), self.original)
+        {
+            here.unshare_spawned();
         }
     }
 }
@@ -111,7 +116,8 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHan
         if let Some(hooks) = standby.shared.hooks() {
             hooks.started(Load(standby.shared.shared().clone()), &[&standby.vp]);
         }
-        standby.run();
+        // SAFETY: its first kernel thread.
+        unsafe { standby.run() };
         drop(alt_stack);
     });
     // SAFETY: refused: nobody else has seen it.
@@ -143,7 +149,7 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHan
 /// When the closure panics.
 pub fn standby<T>(f: impl FnOnce() -> T) -> T {
     let worker = worker::current().filter(|w| w.original.is_none() && !park::is_stopping());
-    match worker.and_then(|worker| Some((worker, standby_of(worker)?))) {
+    match worker.and_then(|worker| Some((worker, standby_of(worker.worker())?))) {
         Some((worker, standby)) => {
             let _lent = Lent::begin(worker, standby);
             f()
@@ -155,6 +161,7 @@ pub fn standby<T>(f: impl FnOnce() -> T) -> T {
 /// Whether a call of the calling thread that blocks holds up nobody: its virtual processor has started nobody else,
 /// and a standby takes the rest.
 pub(super) fn holds_up_nobody() -> bool {
-    worker::current()
-        .is_some_and(|w| w.original.is_none() && !w.holds_others() && standby_of(w).is_some())
+    worker::current().is_some_and(|w| {
+        w.original.is_none() && !w.holds_others() && standby_of(w.worker()).is_some()
+    })
 }

@@ -271,6 +271,7 @@ fn carry(worker: &'static Worker) {
             spare::prefer_current_thread();
         }
     }
-    worker.run();
+    // SAFETY: its first kernel thread since it was made.
+    unsafe { worker.run() };
     drop(alt_stack);
 }

@@ -11,13 +11,14 @@ use crate::recorder::event;
 use crate::recorder::{self, Kind as Trace};
 use crate::sched::hooks::Idle;
 use crate::sched::vp::Kind;
-use crate::sched::worker::Worker;
+use crate::sched::worker::{Core, Here, Worker};
 use crate::tcb::traits::Priority;
 use crate::topology;
 
-impl Worker {
+impl Here {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
-    pub(super) fn rest(&'static self) {
+    pub(super) fn rest(self, core: &'static mut Core) -> &'static mut Core {
+        self.put(core);
         self.become_idle();
         let recorded = recorder::often(Trace::Rest, 0, 0);
         if !self.look_around() {
@@ -26,9 +27,10 @@ impl Worker {
         if recorded {
             recorder::record(Trace::RestEnd, 0, 0);
         }
+        self.take()
     }
 
-    fn sleep(&'static self) {
+    fn sleep(self) {
         self.tick.disarm();
         self.meet();
         let deadline = self.next_deadline();
@@ -48,8 +50,8 @@ impl Worker {
         recorder::record(Trace::Wake, 0, 0);
     }
 
-    /// It is about to sleep: whoever makes work visible may wake it for it.
-    pub(super) fn announce(&self) {
+    /// It is about to sleep: a publisher of work may wake it.
+    pub(super) fn announce(self) {
         match self.original {
             None => self.shared.idle(self.kind()).announce(self.index()),
             Some(original) => {
@@ -63,7 +65,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn withdraw(&self) {
+    pub(super) fn withdraw(self) {
         match self.original {
             None => self.shared.idle(self.kind()).withdraw(self.index()),
             Some(original) => self.shared.lent(self.kind()).withdraw(original.index()),
@@ -71,7 +73,7 @@ impl Worker {
     }
 
     /// Polls and looks for work, for a bounded time; true if there is some.
-    fn look_around(&'static self) -> bool {
+    fn look_around(self) -> bool {
         let hooks = self.shared.hooks();
         // Not a standby: who looks around is relied on to take what it sees.
         let spin = match self.original {
@@ -103,8 +105,7 @@ impl Worker {
         }
         if spin.is_some() {
             self.shared.end_spinning(self.kind());
-            // SAFETY: on our kernel thread, in the scheduler.
-            unsafe { self.own() }.looked_around.set(found);
+            self.with(|core| core.looked_around = found);
         }
         found
     }
@@ -112,7 +113,7 @@ impl Worker {
     /// It has looked around, and has taken something: those who saw it looking have woken nobody, so it wakes
     /// somebody for what is left.
     #[cold]
-    pub(super) fn pass_on(&self) {
+    pub(super) fn pass_on(self) {
         if self.fresh_in_sight() {
             self.shared.wake_for_work(self.kind());
         }
@@ -121,36 +122,33 @@ impl Worker {
     /// A reactive virtual processor goes to its group's core when every core computes, and is free when not. A
     /// wake-up on the same core needs no interrupt to another one (measured on a virtual machine: half a
     /// ping-pong of 4.1 µs against 13–18), and under load no core is better than another.
-    fn meet(&self) {
+    fn meet(self) {
         let Some(meeting) = &self.shared.meeting else { return };
         let loaded = self.shared.is_loaded();
-        // SAFETY: on our kernel thread, in the scheduler.
-        let own = unsafe { self.own() };
-        if self.kind() == Kind::Reactive && own.meets != loaded {
-            own.meets = loaded;
+        if self.kind() == Kind::Reactive
+            && self.with(|core| std::mem::replace(&mut core.meets, loaded) != loaded) == Some(true)
+        {
             let one = std::slice::from_ref(&meeting.core);
             // Refused: the kernel's choice is as right as ours, only slower.
             let _ = topology::restrict_current_thread(if loaded { one } else { &meeting.all });
         }
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        // SAFETY: on our kernel thread, in the scheduler.
-        unsafe { self.own() }.timers.next()
+    fn next_deadline(self) -> Option<Instant> {
+        self.with(|core| core.timers.next()).flatten()
     }
 
-    pub(super) fn timer_is_due(&self) -> bool {
+    fn timer_is_due(self) -> bool {
         self.next_deadline().is_some_and(|d| d <= Instant::now())
     }
+}
 
-    /// Whether a queue that this virtual processor serves holds a thread. On its own kernel thread.
-    pub(crate) fn has_work(&self) -> bool {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        let own = unsafe { self.own() };
+impl Worker {
+    /// Whether a queue that it serves holds a thread, its core's or another.
+    pub(crate) fn has_work_beside(&self, core: &Core) -> bool {
         self.has_mail()
-            || own.order.len() > 0
-            || !own.spawned.is_empty()
+            || core.order.len() > 0
+            || !core.spawned.is_empty()
             || self.may_take() && self.fresh_in_sight()
     }
 

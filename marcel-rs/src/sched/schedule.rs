@@ -9,7 +9,7 @@ use crate::sched::here;
 use crate::sched::policy::Why;
 use crate::sched::steal::Reachable;
 use crate::sched::tick_handler;
-use crate::sched::worker::{self, Own, Worker};
+use crate::sched::worker::{self, Core, Here, Worker};
 use crate::stack::Switch;
 use crate::tcb::block::Tcb;
 use crate::tcb::debug_info;
@@ -21,80 +21,82 @@ const TIMERS_EVERY: u32 = 8;
 
 impl Worker {
     /// Runs threads until the runtime stops.
-    pub(crate) fn run(&'static self) {
+    ///
+    /// # Safety
+    /// The worker has had no kernel thread since it was made.
+    pub(crate) unsafe fn run(&'static self) {
         // SAFETY: gettid has no arguments.
         self.tid.store(unsafe { libc::gettid() }, Relaxed);
-        worker::set_current(Some(self));
-        here::set_in_scheduler(true);
+        // SAFETY: the caller's promise.
+        let here = unsafe { worker::become_worker(self) };
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period, tick_handler::handler);
+        let mut core = here.take();
         while !self.shared.is_stopping() {
-            match self.next() {
+            match here.next(core) {
                 Some(tcb) => {
-                    // SAFETY: on our kernel thread, in the scheduler.
-                    if unsafe { self.own() }.looked_around.take() {
-                        self.pass_on();
+                    if std::mem::take(&mut core.looked_around) {
+                        here.pass_on();
                     }
-                    self.execute(tcb);
+                    core = here.execute(core, tcb);
                 }
-                None => self.rest(),
+                None => core = here.rest(core),
             }
         }
-        self.end_all();
+        core = here.end_all(core);
         self.become_idle();
-        // SAFETY: on our kernel thread; no thread is left. We are immortal, our stacks need not be.
-        let own = unsafe { self.own() };
-        own.contexts.empty(&self.shared.contexts);
-        own.tcbs.spill(0);
+        // No thread is left. The worker is immortal, its stacks need not be.
+        core.contexts.empty(&self.shared.contexts);
+        core.tcbs.spill(0);
+        here.put(core);
         self.tick.delete();
         if let Some(hooks) = self.shared.hooks() {
             hooks.ended(&self.vp);
         }
         self.sleeper.retire();
         recorder::owner(0);
-        worker::set_current(None);
-        here::set_in_scheduler(false);
+        worker::cease();
     }
+}
 
+impl Here {
     /// The thread to run next.
     #[inline(always)]
-    pub(super) fn next(&self) -> Option<&'static Tcb> {
-        // SAFETY: on our kernel thread, in the scheduler.
-        let own = unsafe { self.own() };
-        self.inbox.drain(|tcb| own.order.put(tcb, Why::Woken));
+    pub(super) fn next(self, core: &mut Core) -> Option<&'static Tcb> {
+        self.inbox.drain(|tcb| core.order.put(tcb, Why::Woken));
         if self.shared.migrating() {
-            self.movable.drain(|tcb| own.order.put(tcb, Why::Woken));
+            self.movable.drain(|tcb| core.order.put(tcb, Why::Woken));
         }
-        let pick = own.picks.get().wrapping_add(1);
-        own.picks.set(pick);
-        if !own.timers.is_empty() && (pick.is_multiple_of(TIMERS_EVERY) || own.order.len() == 0) {
-            self.fire_timers(own);
+        let pick = core.picks.wrapping_add(1);
+        core.picks = pick;
+        if !core.timers.is_empty() && (pick.is_multiple_of(TIMERS_EVERY) || core.order.len() == 0) {
+            self.fire_timers(core);
         }
-        if let Some(favourite) = own.favourite.take()
-            && let Some(tcb) = own.order.take(favourite)
+        if let Some(next) = core.run_next.take()
+            && let Some(tcb) = core.order.take(next)
         {
             return Some(tcb);
         }
         if self.shared.migrating() && self.original.is_none() {
-            self.share_surplus(own);
+            self.share_surplus(core);
         }
-        let Own { order, spawned, .. } = own;
-        let found = order.next(&mut Reachable { worker: self, spawned });
-        if found.is_none() && self.shared.migrating() && self.rob_inboxes(own) {
-            return own.order.next(&mut Reachable { worker: self, spawned: &mut own.spawned });
+        let Core { order, spawned, .. } = core;
+        let found = order.next(&mut Reachable { worker: &self, spawned });
+        if found.is_none() && self.shared.migrating() && self.rob_inboxes(core) {
+            return core.order.next(&mut Reachable { worker: &self, spawned: &mut core.spawned });
         }
         found
     }
 
     #[cold]
-    fn fire_timers(&self, own: &mut Own) {
+    fn fire_timers(self, core: &mut Core) {
         let now = Instant::now();
-        while let Some(tcb) = own.timers.due(now) {
+        while let Some(tcb) = core.timers.due(now) {
             if !self.is_home_of(tcb) {
                 worker::unpark(tcb); // it has migrated
             } else if tcb.notify() {
-                own.order.put(tcb, Why::Woken);
+                core.order.put(tcb, Why::Woken);
             }
         }
     }
@@ -105,144 +107,151 @@ impl Worker {
     /// next there must be no return. The processor pairs returns with calls; one that belongs to the loop would be
     /// paired with the thread's call, and then the thread's return with the loop's (two misses a switch, 8 ns).
     #[inline(always)]
-    pub(super) fn execute(&'static self, tcb: &'static Tcb) {
+    pub(super) fn execute(
+        self,
+        mut core: &'static mut Core,
+        tcb: &'static Tcb,
+    ) -> &'static mut Core {
         if !self.busy.load(Relaxed) {
+            self.put(core);
             self.become_busy();
+            core = self.take();
         }
         // SAFETY: the thread was taken from a queue, so its context is ours.
-        if unsafe { (*tcb.own.context.get()).is_none() } && !self.start(tcb) {
-            return;
+        if unsafe { (*tcb.own.context.get()).is_none() }
+            && let Err(error) = self.start(core, tcb)
+        {
+            return self.give_up(core, tcb, error);
         }
         if self.shared.migrating() {
-            self.take_home(tcb);
+            self.worker().take_home(tcb);
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
         here::set_tcb(Some(tcb));
-        here::set_in_scheduler(false);
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
         // SAFETY: as above; it is there by now, and the thread does not replace it.
         let resume =
             || unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
         // The same twice, so that whoever is not recorded carries nothing across the switch: 1.5 ns of 10.
-        let how = if recorder::is_on() && self.record_resume(tcb) {
+        let how = if recorder::is_on() && core.record_resume(tcb) {
+            self.put(core);
             let how = resume();
             record_left(tcb, how);
             how
         } else {
+            self.put(core);
             resume()
         };
+        let core = self.take();
         if how != Some(Switch::Ended) {
             tcb.info.suspended();
             if std::thread::panicking() || tcb.own.panics.get() != Panics::No {
-                self.note_panics(tcb);
+                core.note_panics(tcb);
             }
         }
-        here::set_in_scheduler(true);
         here::set_tcb(None);
         match how {
-            // SAFETY: on our kernel thread, in the scheduler.
-            Some(Switch::Yield) => unsafe { self.own() }.order.put(tcb, Why::Yielded),
+            Some(Switch::Yield) => core.order.put(tcb, Why::Yielded),
             Some(Switch::Park) => {
                 if !tcb.settle() {
-                    // SAFETY: as above.
-                    unsafe { self.own() }.order.put(tcb, Why::Woken);
+                    core.order.put(tcb, Why::Woken);
                 }
             }
-            Some(Switch::Ended) | None => self.retire(tcb),
+            Some(Switch::Ended) | None => self.retire(core, tcb),
         }
         if let Some(hooks) = self.shared.hooks() {
+            self.put(core);
             hooks.switch(&self.vp);
+            return self.take();
         }
+        core
     }
 
-    /// For the trace; true if it shall be told as well when the thread leaves.
-    #[inline(always)]
-    fn record_resume(&self, tcb: &'static Tcb) -> bool {
-        // SAFETY: on our kernel thread, in the scheduler.
-        let switches = unsafe { &self.own().switches };
-        let (number, name) = (tcb.info.number(), tcb.own.traced.get());
-        !switches.holds() && recorder::let_through(switches, Trace::Resume, number, name)
-    }
-
-    /// Gives a thread that never ran a stack and a home; false if there is no memory for it (its handle
-    /// reports it).
+    /// Gives a thread that never ran a stack and a home.
     #[inline]
-    fn start(&'static self, tcb: &'static Tcb) -> bool {
-        // SAFETY: on our kernel thread, in the scheduler.
-        let own = unsafe { self.own() };
-        match own.contexts.take(&self.shared.contexts, tcb.own.stack_size.get()) {
-            Ok(context) => {
-                self.take_home(tcb);
-                let usable = context.stack().usable();
-                tcb.info.started(usable, self.number(), self.tid.load(Relaxed) as u32);
-                // SAFETY: the thread was taken from a queue, so its block is ours.
-                unsafe { *tcb.own.context.get() = Some(context) };
-                self.shared.with_living(&mut own.live, |live| {
-                    tcb.own.place.set(live.len());
-                    live.push(tcb);
-                });
-                event!("start", thread = tcb.info.number(), vp = self.number());
-                true
-            }
-            Err(error) => {
-                tcb.own.no_stack.set(Some(error));
-                // The closure is somebody's, and its destructors run here: they see a thread that must not wait.
-                tcb.own.unwinding.set(true);
-                here::set_tcb(Some(tcb));
-                // Else what they start would ask the one before, whose block may be another's by now.
-                self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
-                tcb.discard_payload();
-                tcb.own.locals.finish();
-                here::set_tcb(None);
-                tcb.own.unwinding.set(false);
-                self.end(tcb);
-                false
-            }
-        }
+    fn start(self, core: &mut Core, tcb: &'static Tcb) -> std::io::Result<()> {
+        let context = core.contexts.take(&self.shared.contexts, tcb.own.stack_size.get())?;
+        self.worker().take_home(tcb);
+        let usable = context.stack().usable();
+        tcb.info.started(usable, self.number(), self.tid.load(Relaxed) as u32);
+        // SAFETY: the thread was taken from a queue, so its block is ours.
+        unsafe { *tcb.own.context.get() = Some(context) };
+        self.shared.with_living(&mut core.live, |live| {
+            tcb.own.place.set(live.len());
+            live.push(tcb);
+        });
+        event!("start", thread = tcb.info.number(), vp = self.number());
+        Ok(())
     }
 
-    fn retire(&'static self, tcb: &'static Tcb) {
-        // SAFETY: on our kernel thread, in the scheduler; the thread has ended.
-        let (own, context) = unsafe { (self.own(), (*tcb.own.context.get()).take()) };
+    /// There is no memory for the thread's stack: its handle reports it.
+    #[cold]
+    fn give_up(
+        self,
+        core: &'static mut Core,
+        tcb: &'static Tcb,
+        error: std::io::Error,
+    ) -> &'static mut Core {
+        tcb.own.no_stack.set(Some(error));
+        // The closure's destructors are the program's, and run here: they see a thread that must not wait.
+        tcb.own.unwinding.set(true);
+        here::set_tcb(Some(tcb));
+        // Else what they start would ask the one before, whose block may be another's by now.
+        self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
+        self.put(core);
+        tcb.discard_payload();
+        tcb.own.locals.finish();
+        let core = self.take();
+        here::set_tcb(None);
+        tcb.own.unwinding.set(false);
+        self.end(core, tcb);
+        core
+    }
+
+    fn retire(self, core: &mut Core, tcb: &'static Tcb) {
+        // SAFETY: the thread has ended, in the scheduler's hands.
+        let context = unsafe { (*tcb.own.context.get()).take() };
         tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);
         tcb.own.unwinding.set(false);
         if tcb.own.panics.get() != Panics::No {
-            self.forget_panics(tcb);
+            core.forget_panics(tcb);
         }
         if let Some(context) = context {
-            own.contexts.put(&self.shared.contexts, context);
+            core.contexts.put(&self.shared.contexts, context);
         }
-        self.shared.with_living(&mut own.live, |live| {
+        self.shared.with_living(&mut core.live, |live| {
             let place = tcb.own.place.get();
             live.swap_remove(place);
             if let Some(moved) = live.get(place) {
                 moved.own.place.set(place);
             }
         });
-        self.end(tcb);
+        self.end(core, tcb);
     }
 
-    /// Whoever owns the handle may have the block now.
-    fn end(&'static self, tcb: &'static Tcb) {
+    /// The owner of the handle may have the block now.
+    fn end(self, core: &mut Core, tcb: &'static Tcb) {
         event!("end", thread = tcb.info.number());
         tcb.info.leave();
         match tcb.join.end() {
             End::Owned => {}
-            End::Awaited(waiter) => self.unpark(waiter),
-            End::Detached if tcb.own.payload.is_empty() => tcb.recycle(Some(self.tcbs())),
+            End::Awaited(waiter) => self.worker().unpark(core, waiter),
+            End::Detached if tcb.own.payload.is_empty() => tcb.recycle(Some(&mut core.tcbs)),
             // Detached between the thread's last look and its end: a thread drops the result, not the scheduler.
             End::Detached => {
                 tcb.join.reset();
                 tcb.join.detach();
                 tcb.info.enter();
                 tcb.home.store(std::ptr::null_mut(), Relaxed);
-                self.spawn(tcb);
+                self.spawn_from(core, tcb);
             }
         }
     }
+}
 
-    pub(super) fn become_busy(&self) {
+impl Worker {
+    fn become_busy(&self) {
         self.busy.store(true, Relaxed);
         self.busy_since.store(debug_info::now(), Relaxed);
         self.count_busy(1);
@@ -265,6 +274,16 @@ impl Worker {
         if self.original.is_none() {
             self.shared.count_busy(self.kind(), change);
         }
+    }
+}
+
+impl Core {
+    /// For the trace; true if it shall be told as well when the thread leaves.
+    #[inline(always)]
+    fn record_resume(&self, tcb: &'static Tcb) -> bool {
+        let switches = &self.switches;
+        let (number, name) = (tcb.info.number(), tcb.own.traced.get());
+        !switches.holds() && recorder::let_through(switches, Trace::Resume, number, name)
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::sched::policy::Order;
 use crate::sched::spawned::Spawned;
 use crate::sched::vp::{Kind, Place};
-use crate::sched::worker::{Link, Own, RuntimeParts, Worker};
+use crate::sched::worker::{Core, Link, RuntimeParts, Worker};
 
 static SHELLS: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
@@ -33,13 +33,11 @@ impl Worker {
         alone: bool,
     ) -> &'static Worker {
         let fifo = shared.migrating();
-        let fits = |vp: &&Worker| {
-            // SAFETY: those in the list have neither kernel thread nor runtime, and we have its lock.
-            let own = || unsafe { vp.own() };
-            vp.kind() == kind
-                && vp.index() == index
-                && vp.place == place
-                && own().spawned.is_fifo() == fifo
+        let fits = |worker: &&Worker| {
+            worker.kind() == kind
+                && worker.index() == index
+                && worker.place == place
+                && worker.fifo == fifo
         };
         let mut shells = shells();
         let Some(at) = shells.iter().position(fits) else {
@@ -50,16 +48,17 @@ impl Worker {
                 Box::leak(Box::new(Worker::new(link, (kind, index), place, order, spawned)))
             };
         };
-        let vp = shells.swap_remove(at);
+        let worker = shells.swap_remove(at);
         drop(shells);
         // SAFETY: it is in the list no more, and it has neither kernel thread nor runtime.
-        let own = unsafe {
-            vp.shared.attach((shared, hooks));
-            vp.own()
-        };
-        own.order = order;
-        own.spawned.reset(alone);
-        vp
+        unsafe {
+            worker.shared.attach((shared, hooks));
+            worker.idle_core(|core| {
+                core.order = order;
+                core.spawned.reset(alone);
+            });
+        }
+        worker
     }
 
     /// The kernel thread has ended, or was never started, and the runtime goes.
@@ -68,9 +67,12 @@ impl Worker {
     /// That is so, and nobody uses its [`Link`] any more.
     pub(crate) unsafe fn abandon(&'static self) {
         // SAFETY: the caller's promise.
-        let own = unsafe { self.own() };
-        debug_assert!(own.live.is_empty() && own.spawned.is_empty());
-        own.empty();
+        unsafe {
+            self.idle_core(|core| {
+                debug_assert!(core.live.is_empty() && core.spawned.is_empty());
+                core.empty();
+            });
+        }
         self.busy.store(false, Relaxed);
         self.running.store(std::ptr::null_mut(), Relaxed);
         self.tid.store(0, Relaxed);
@@ -91,14 +93,14 @@ impl Worker {
 /// Shells that are not used again; kept reachable for whoever looks for leaks.
 static RETIRED: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
 
-impl Own {
+impl Core {
     /// Gives back what costs memory.
     fn empty(&mut self) {
         self.order = Order::default();
         self.timers = Default::default();
         self.live = Vec::new();
         self.panicking = 0;
-        self.favourite.set(None);
+        self.run_next = None;
         self.meets = false;
     }
 }

@@ -12,7 +12,7 @@ use crate::recorder;
 use crate::recorder::event;
 use crate::sched::policy::{Fresh, From, Ready, Why};
 use crate::sched::spawned::Spawned;
-use crate::sched::worker::{Own, Worker};
+use crate::sched::worker::{Core, Worker};
 use crate::tcb::block::Tcb;
 use crate::tcb::traits::Priority;
 
@@ -122,15 +122,15 @@ fn steal(injector: &Injector<&'static Tcb>) -> Option<&'static Tcb> {
 
 impl Worker {
     /// Where threads migrate: others may have what we do not run next, now or when they have nothing to do.
-    pub(super) fn share_surplus(&self, own: &mut Own) {
-        while let Some(tcb) = own.order.spare(Tcb::may_migrate) {
-            own.spawned.push(tcb);
+    pub(super) fn share_surplus(&self, core: &mut Core) {
+        while let Some(tcb) = core.order.spare(Tcb::may_migrate) {
+            core.spawned.push(tcb);
             self.shared.wake_for_work(self.kind());
         }
     }
 
     /// Where threads migrate: what was woken for a neighbour that is busy.
-    pub(super) fn rob_inboxes(&self, own: &mut Own) -> bool {
+    pub(super) fn rob_inboxes(&self, core: &mut Core) -> bool {
         if !self.may_take() {
             return false;
         }
@@ -138,9 +138,9 @@ impl Worker {
         for &index in &self.place.steal_order {
             let victim = vps[index];
             if victim.is_busy() {
-                victim.movable.drain(|tcb| own.order.put(tcb, Why::Woken));
+                victim.movable.drain(|tcb| core.order.put(tcb, Why::Woken));
             }
-            if own.order.len() > 0 {
+            if core.order.len() > 0 {
                 return true;
             }
         }

@@ -24,7 +24,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sched::ending::Outlook;
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker::{self, Core, Here};
 use crate::tcb::block::Tcb;
 use crate::tcb::traits::Panics;
 
@@ -34,17 +34,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a virtual processor sleeps when all that its threads do is wait.
 const NAP: Duration = Duration::from_micros(200);
 
-impl Worker {
+impl Core {
     /// `tcb` has switched out, and this virtual processor has a thread in a panic, or had: that one or another.
     #[cold]
-    pub(super) fn note_panics(&self, tcb: &Tcb) {
+    pub(super) fn note_panics(&mut self, tcb: &Tcb) {
         if tcb.own.unwinding.get() {
             return; // it has been decided already, see `unwind`
         }
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.own() };
         let before = tcb.own.panics.get();
-        let others = own.panicking - (before == Panics::Yes) as usize;
+        let others = self.panicking - (before == Panics::Yes) as usize;
         let now = match (std::thread::panicking(), others, before) {
             (false, ..) => Panics::No,
             (true, 0, _) => Panics::Yes,
@@ -52,37 +50,38 @@ impl Worker {
             (true, _, before) => before,
         };
         tcb.own.panics.set(now);
-        own.panicking = others + (now == Panics::Yes) as usize;
+        self.panicking = others + (now == Panics::Yes) as usize;
     }
 
     /// `tcb`, which was noted to be in a panic, has ended.
     #[cold]
-    pub(super) fn forget_panics(&self, tcb: &Tcb) {
+    pub(super) fn forget_panics(&mut self, tcb: &Tcb) {
         if tcb.own.panics.take() == Panics::Yes {
-            // SAFETY: in the scheduler, on our kernel thread.
-            unsafe { self.own() }.panicking -= 1;
+            self.panicking -= 1;
         }
     }
+}
 
+impl Here {
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
-    pub(super) fn end_all(&'static self) {
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = unsafe { self.own() };
-        own.order.dismiss();
+    pub(super) fn end_all(self, mut core: &'static mut Core) -> &'static mut Core {
+        core.order.dismiss();
         // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
         // parks again only where the runtime has not stopped yet, and is unparked from there.
-        let living = self.shared.with_living(&mut own.live, |live| live.clone());
+        let living = self.shared.with_living(&mut core.live, |live| live.clone());
+        self.put(core);
         living.into_iter().for_each(worker::unpark);
+        core = self.take();
         loop {
-            self.run_out();
-            if self.leave() {
-                return;
+            core = self.run_out(core);
+            if self.leave(core) {
+                return core;
             }
         }
     }
 
     /// The thread, which was taken from a queue, has another turn: it is unwound, if it is not yet and may be.
-    fn unwind(&self, tcb: &'static Tcb, patient: bool) {
+    fn unwind(tcb: &'static Tcb, patient: bool) {
         let first = !tcb.own.unwinding.replace(true);
         let now = match tcb.own.panics.get() {
             Panics::No => first,
@@ -100,21 +99,19 @@ impl Worker {
     }
 
     /// Runs until no thread is left.
-    fn run_out(&'static self) {
-        // SAFETY: in the scheduler, on our kernel thread.
-        let own = || unsafe { self.own() };
-        let living = || self.shared.with_living(&mut own().live, |live| live.len());
+    fn run_out(self, mut core: &'static mut Core) -> &'static mut Core {
+        let living = |core: &mut Core| self.shared.with_living(&mut core.live, |live| live.len());
         let (mut in_vain, mut moved) = (0, Instant::now());
         loop {
-            let before = living();
-            match self.next() {
+            let before = living(core);
+            match self.next(core) {
                 Some(tcb) => {
                     let first = !tcb.own.unwinding.get();
-                    self.unwind(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
-                    self.execute(tcb);
-                    in_vain = if first || living() < before { 0 } else { in_vain + 1 };
+                    Self::unwind(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
+                    core = self.execute(core, tcb);
+                    in_vain = if first || living(core) < before { 0 } else { in_vain + 1 };
                 }
-                None if before == 0 => return,
+                None if before == 0 => return core,
                 None => in_vain = 2 * before + 1,
             }
             if in_vain == 0 {
@@ -127,11 +124,11 @@ impl Worker {
     }
 
     /// Waits until all virtual processors have come here; false when there is work again.
-    fn leave(&self) -> bool {
+    fn leave(self, core: &Core) -> bool {
         let ending = &self.shared.ending;
         ending.be_quiet();
         loop {
-            match ending.look(|| self.has_work(), || self.shared.has_work()) {
+            match ending.look(|| self.has_work_beside(core), || self.shared.has_work()) {
                 Outlook::Work => return false,
                 Outlook::Over => self.shared.all_vps().for_each(|vp| vp.sleeper.notify()),
                 Outlook::Wait => {}
@@ -140,7 +137,7 @@ impl Worker {
                 return true;
             }
             self.announce();
-            self.sleeper.sleep(None, || ending.is_over() || self.has_work());
+            self.sleeper.sleep(None, || ending.is_over() || self.has_work_beside(core));
             self.withdraw();
         }
     }

@@ -31,6 +31,7 @@
 //! responsibility: see [`crate::RuntimeBuilder::migrate_started_threads`] and `steal`.
 
 use std::cell::{Cell, UnsafeCell};
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::*, fence};
@@ -54,7 +55,10 @@ pub(crate) struct Worker {
     pub(crate) shared: Link,
     /// Of a standby: the virtual processor for which it stands by.
     pub(crate) original: Option<&'static Vp>,
-    own: UnsafeCell<Own>,
+    /// Whether it keeps what it has spawned first in, first out.
+    pub(crate) fifo: bool,
+    /// Empty while its scheduler has the core, or its running thread uses it.
+    core: Cell<Option<&'static mut Core>>,
 }
 
 impl Deref for Worker {
@@ -66,8 +70,11 @@ impl Deref for Worker {
     }
 }
 
-/// What only the virtual processor's kernel thread touches, and never a signal handler.
-pub(crate) struct Own {
+/// What only the worker's kernel thread touches, and never a signal handler.
+///
+/// The scheduler's loop has it by value and passes it down. While a thread or the I/O manager runs it is in the worker,
+/// where [`Here::with`] finds it.
+pub(crate) struct Core {
     pub(crate) order: Order,
     pub(crate) spawned: Spawned,
     pub(crate) tcbs: TcbCache,
@@ -75,13 +82,13 @@ pub(crate) struct Own {
     pub(crate) timers: Timers,
     /// Started, unfinished threads, to unwind at shutdown; each knows its place.
     pub(crate) live: Vec<&'static Tcb>,
-    /// How many of them are suspended in a panic; see `ending`.
+    /// How many of them are suspended in a panic; see `unwinding`.
     pub(crate) panicking: usize,
-    pub(crate) picks: Cell<u32>,
-    /// To be run next, if it can: somebody yields to it.
-    pub(crate) favourite: Cell<Option<&'static Tcb>>,
+    pub(crate) picks: u32,
+    /// To be run next, if it can: a thread yields to it.
+    pub(crate) run_next: Option<&'static Tcb>,
     /// It has just found something by looking around.
-    pub(crate) looked_around: Cell<bool>,
+    pub(crate) looked_around: bool,
     /// It is bound to its group's core.
     pub(crate) meets: bool,
     /// Which resumptions are recorded, and which of the other events of its threads.
@@ -89,8 +96,8 @@ pub(crate) struct Own {
     pub(crate) events: Limiter,
 }
 
-// SAFETY: `own` is touched by the virtual processor's kernel thread only (the `own()` accessor says so);
-// the rest is atomics and `Sync` parts.
+// SAFETY: `core` is touched through a `Here` only, which one kernel thread has, or by the owner of a worker without a
+// kernel thread (`idle_core`). The rest is atomics and `Sync` parts.
 unsafe impl Sync for Worker {}
 // SAFETY: built on one kernel thread, given to the one that will run it.
 unsafe impl Send for Worker {}
@@ -173,17 +180,94 @@ thread_local! {
     static WORKER: Cell<Option<&'static Worker>> = const { Cell::new(None) };
 }
 
-/// The worker that the calling kernel thread is. Not inlined: see `here`.
-#[inline(never)]
-pub(crate) fn current() -> Option<&'static Worker> {
-    this_thread::anew();
-    WORKER.with(Cell::get)
+/// The worker that the calling kernel thread is: the right to its core.
+#[derive(Clone, Copy)]
+pub(crate) struct Here {
+    worker: &'static Worker,
+    _not_send: PhantomData<*const ()>,
 }
 
-/// The calling kernel thread is this worker from now on, or none.
-pub(crate) fn set_current(worker: Option<&'static Worker>) {
-    WORKER.with(|own| own.set(worker));
-    here::set_vp(worker.map(|worker| &worker.vp));
+impl Deref for Here {
+    type Target = Worker;
+
+    #[inline(always)]
+    fn deref(&self) -> &Worker {
+        self.worker
+    }
+}
+
+/// Puts the core back when its use ends, by a panic too.
+struct Use {
+    here: Here,
+    core: Option<&'static mut Core>,
+}
+
+impl Drop for Use {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.here.worker.core.set(self.core.take());
+    }
+}
+
+impl Here {
+    /// Calls `f` with the core. `None` if the scheduler has it, or a caller of the caller uses it: a policy of the
+    /// program's own, for one, may call anything.
+    ///
+    /// # Context
+    /// Not a signal handler.
+    #[inline(always)]
+    pub(crate) fn with<R>(self, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        debug_assert!(!this_thread::in_tick());
+        let mut usage = Use { here: self, core: Some(self.worker.core.take()?) };
+        usage.core.as_mut().map(|core| f(core))
+    }
+
+    /// The scheduler takes the core.
+    #[inline(always)]
+    pub(crate) fn take(self) -> &'static mut Core {
+        self.worker.core.take().expect("a worker has its core while a thread runs")
+    }
+
+    /// The scheduler gives the core back: a thread is about to run, or the I/O manager.
+    #[inline(always)]
+    pub(crate) fn put(self, core: &'static mut Core) {
+        self.worker.core.set(Some(core));
+    }
+
+    pub(crate) fn worker(self) -> &'static Worker {
+        self.worker
+    }
+}
+
+/// The worker that the calling kernel thread is. Not inlined: see `here`.
+#[inline(never)]
+pub(crate) fn current() -> Option<Here> {
+    this_thread::anew();
+    WORKER.with(Cell::get).map(|worker| Here { worker, _not_send: PhantomData })
+}
+
+/// Whether the calling kernel thread, a worker's, is in the scheduler. In signal handlers too.
+pub(crate) fn is_scheduling() -> bool {
+    this_thread::anew();
+    // SAFETY: a look at whether the cell, which belongs to this kernel thread, is empty.
+    here::tcb().is_none()
+        || WORKER.with(Cell::get).is_some_and(|w| unsafe { (*w.core.as_ptr()).is_none() })
+}
+
+/// The calling kernel thread is this worker from now on.
+///
+/// # Safety
+/// No other kernel thread is, or will be before [`cease`].
+pub(crate) unsafe fn become_worker(worker: &'static Worker) -> Here {
+    WORKER.with(|own| own.set(Some(worker)));
+    here::set_vp(Some(&worker.vp));
+    Here { worker, _not_send: PhantomData }
+}
+
+/// The calling kernel thread is no worker any more.
+pub(crate) fn cease() {
+    WORKER.with(|own| own.set(None));
+    here::set_vp(None);
 }
 
 /// The worker of a started green thread; `None` for a kernel thread and before the first run.
@@ -195,9 +279,26 @@ fn home_of(tcb: &Tcb, order: std::sync::atomic::Ordering) -> Option<&'static Wor
 
 /// The worker of the running thread `tcb`, which asks; none for a kernel thread outside a runtime, nor for a thread that
 /// got no stack and drops its closure in the scheduler.
+///
+/// # Safety
+/// The caller is that thread.
 #[inline]
-pub(crate) fn own_worker(tcb: &Tcb) -> Option<&'static Worker> {
-    home_of(tcb, Relaxed)
+pub(crate) unsafe fn here_of(tcb: &Tcb) -> Option<Here> {
+    home_of(tcb, Relaxed).map(|worker| Here { worker, _not_send: PhantomData })
+}
+
+/// A control block for a new thread.
+#[inline]
+pub(crate) fn allocate(here: Option<Here>) -> &'static Tcb {
+    let kept = here.and_then(|here| here.with(|core| Tcb::allocate(Some(&mut core.tcbs))));
+    kept.unwrap_or_else(|| Tcb::allocate(None))
+}
+
+/// Gives the block of an ended thread back.
+#[inline]
+pub(crate) fn recycle(tcb: &'static Tcb, here: Option<Here>) {
+    let kept = here.and_then(|here| here.with(|core| tcb.recycle(Some(&mut core.tcbs))));
+    kept.unwrap_or_else(|| tcb.recycle(None));
 }
 
 /// Makes the token available, and the thread runnable if it is parked.
@@ -224,26 +325,24 @@ impl Worker {
         order: Order,
         spawned: Spawned,
     ) -> Worker {
-        Worker {
-            vp: Vp::new(number, place, spawned.stealer()),
-            shared: link,
-            original: None,
-            own: UnsafeCell::new(Own {
-                order,
-                spawned,
-                tcbs: TcbCache::default(),
-                contexts: ContextCache::default(),
-                timers: Timers::default(),
-                live: Vec::new(),
-                panicking: 0,
-                picks: Cell::new(0),
-                favourite: Cell::new(None),
-                looked_around: Cell::new(false),
-                meets: false,
-                switches: Limiter::default(),
-                events: Limiter::default(),
-            }),
-        }
+        let (vp, fifo) = (Vp::new(number, place, spawned.stealer()), spawned.is_fifo());
+        let core = Core {
+            order,
+            spawned,
+            tcbs: TcbCache::default(),
+            contexts: ContextCache::default(),
+            timers: Timers::default(),
+            live: Vec::new(),
+            panicking: 0,
+            picks: 0,
+            run_next: None,
+            looked_around: false,
+            meets: false,
+            switches: Limiter::default(),
+            events: Limiter::default(),
+        };
+        let core = Cell::new(Some(Box::leak(Box::new(core))));
+        Worker { vp, shared: link, original: None, fifo, core }
     }
 
     /// A standby for `original`: numbered after those of its kind; it steals from its original first.
@@ -272,55 +371,15 @@ impl Worker {
         std::ptr::eq(tcb.home.load(Relaxed).cast(), self)
     }
 
-    /// As [`unpark`], by the scheduler of this worker.
-    #[inline]
-    pub(crate) fn unpark(&'static self, tcb: &'static Tcb) {
-        event!("unpark", thread = tcb.info.number());
-        self.record_often(recorder::Kind::Unpark, tcb.info.number(), 0);
-        let parked = tcb.park.notify();
-        match home_of(tcb, Acquire) {
-            Some(home) if parked && std::ptr::eq(home, self) => self.wake_here(tcb),
-            Some(home) if parked => home.wake_from_elsewhere(tcb),
-            Some(_) => {}
-            None => tcb.sleeper.notify(),
-        }
-    }
-
+    /// The core of a worker without a kernel thread.
+    ///
     /// # Safety
-    /// On the virtual processor's kernel thread, not in a signal handler, and no other reference alive.
-    #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) unsafe fn own(&self) -> &mut Own {
-        // SAFETY: the caller's promise.
-        unsafe { &mut *self.own.get() }
-    }
-
-    /// Whether woken or yielding threads wait in its queues; asked by its own running thread.
-    pub(crate) fn has_runnable(&self) -> bool {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        self.has_mail() || unsafe { self.own() }.order.len() > 0
-    }
-
-    /// Whether it has started threads other than the running one, which asks, or others are on their way to it.
-    pub(crate) fn holds_others(&self) -> bool {
-        // SAFETY: on our kernel thread; see `wake`.
-        self.has_runnable() || unsafe { self.own() }.live.len() > 1
-    }
-
-    /// Opens the threads that never ran to a thief, and closes them again: see [`Spawned`]. By its running thread.
-    pub(crate) fn share_spawned(&self) -> bool {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        unsafe { self.own() }.spawned.share()
-    }
-
-    pub(crate) fn unshare_spawned(&self) {
-        // Elsewhere, after a wait within the call: it stays open, which is only slower.
-        if self.is_here() {
-            // SAFETY: on our kernel thread; see `wake`.
-            unsafe { self.own() }.spawned.unshare();
-        }
+    /// It has none, and no other thread calls this.
+    pub(crate) unsafe fn idle_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        let core = self.core.take().expect("a worker at rest has its core");
+        let result = f(core);
+        self.core.set(Some(core));
+        result
     }
 
     /// Whether it may take threads that never ran from others.
@@ -329,37 +388,24 @@ impl Worker {
         self.original.is_none() || self.lending.is_on()
     }
 
-    #[inline]
-    pub(crate) fn is_current(&self) -> bool {
-        here::vp().is_some_and(|vp| std::ptr::eq(vp, &self.vp))
-    }
-
-    /// As `is_current`, by a thread that may have migrated since it last looked.
+    /// Whether the caller runs on this worker. A thread that may have migrated since it last looked may ask.
     #[inline(never)]
     pub(crate) fn is_here(&self) -> bool {
-        self.is_current()
+        current().is_some_and(|here| std::ptr::eq(here.worker, self))
     }
 
-    /// Makes a parked thread of this virtual processor runnable. Anywhere, signal handlers included.
+    /// Makes a parked thread of this worker runnable. Anywhere, signal handlers included.
     #[inline]
-    pub(crate) fn wake(&self, tcb: &'static Tcb) {
-        if self.is_current() && !this_thread::in_tick() {
-            self.wake_here(tcb);
-        } else {
-            self.wake_from_elsewhere(tcb);
+    fn wake(&'static self, tcb: &'static Tcb) {
+        let here = current().filter(|here| std::ptr::eq(here.worker, self));
+        match here {
+            Some(here) if !this_thread::in_tick() && here.wake(tcb) => {}
+            _ => self.wake_from_elsewhere(tcb),
         }
     }
 
-    /// As [`Vp::wake`], on its own kernel thread, not in a signal handler.
-    #[inline]
-    pub(crate) fn wake_here(&self, tcb: &'static Tcb) {
-        debug_assert!(self.is_current() && !this_thread::in_tick());
-        // SAFETY: on our kernel thread, not in a handler; nobody holds `own` across a call to here.
-        unsafe { self.own() }.order.put(tcb, Why::Woken);
-    }
-
-    /// Once it is pushed the thread may come to its end, and its runtime with it: from there on only what is immortal
-    /// is touched, or what those are waited for who still touch it.
+    /// After the push the thread may come to its end, and its runtime with it: from there on this touches only what is
+    /// immortal, or what `abandon` protects by waiting for `wakers`.
     pub(crate) fn wake_from_elsewhere(&self, tcb: &'static Tcb) {
         if !self.shared.migrating() || !tcb.may_migrate() {
             self.inbox.push(tcb);
@@ -377,61 +423,104 @@ impl Worker {
         self.wakers.fetch_sub(1, Release);
     }
 
-    /// Queues a thread that never ran, spawned by the running thread of this virtual processor.
+    /// As [`unpark`], by the scheduler of this worker.
     #[inline]
-    pub(crate) fn spawn(&self, tcb: &'static Tcb) {
-        debug_assert!(self.is_current());
+    pub(crate) fn unpark(&'static self, core: &mut Core, tcb: &'static Tcb) {
+        event!("unpark", thread = tcb.info.number());
+        core.record_often(recorder::Kind::Unpark, tcb.info.number(), 0);
+        let parked = tcb.park.notify();
+        match home_of(tcb, Acquire) {
+            Some(home) if parked && std::ptr::eq(home, self) => core.order.put(tcb, Why::Woken),
+            Some(home) if parked => home.wake_from_elsewhere(tcb),
+            Some(_) => {}
+            None => tcb.sleeper.notify(),
+        }
+    }
+}
+
+/// What the running thread, or the I/O manager, asks of its worker.
+impl Here {
+    /// Makes a parked thread of this worker runnable; false if it is not to be done at once.
+    #[inline]
+    fn wake(self, tcb: &'static Tcb) -> bool {
+        self.with(|core| core.order.put(tcb, Why::Woken)).is_some()
+    }
+
+    /// Whether woken or yielding threads wait in its queues.
+    pub(crate) fn has_runnable(self) -> bool {
+        self.has_mail() || self.with(|core| core.order.len() > 0) == Some(true)
+    }
+
+    /// Whether it has started threads other than the running one, or others are on their way to it.
+    pub(crate) fn holds_others(self) -> bool {
+        self.has_runnable() || self.with(|core| core.live.len() > 1) == Some(true)
+    }
+
+    /// Whether a queue that it serves holds a thread.
+    pub(crate) fn has_work(self) -> bool {
+        self.with(|core| self.has_work_beside(core)) == Some(true)
+    }
+
+    /// Opens the threads that never ran to a thief: see [`Spawned`].
+    pub(crate) fn share_spawned(self) -> bool {
+        self.with(|core| core.spawned.share()) == Some(true)
+    }
+
+    /// Closes them again.
+    pub(crate) fn unshare_spawned(self) {
+        self.with(|core| core.spawned.unshare());
+    }
+
+    /// Queues a thread that never ran.
+    #[inline]
+    pub(crate) fn spawn(self, tcb: &'static Tcb) {
+        let pushed = self.with(|core| self.spawn_from(core, tcb));
+        pushed.unwrap_or_else(|| self.shared.inject(self.kind(), tcb));
+    }
+
+    /// As [`Here::spawn`], by the holder of the core.
+    #[inline]
+    pub(crate) fn spawn_from(self, core: &mut Core, tcb: &'static Tcb) {
         if self.original.is_some() {
             return self.shared.inject(self.kind(), tcb); // it may not be there to run it
         }
-        // SAFETY: on our kernel thread; see `wake`.
-        let own = unsafe { self.own() };
-        own.spawned.push(tcb);
-        if own.spawned.is_shared() {
+        core.spawned.push(tcb);
+        if core.spawned.is_shared() {
             self.shared.wake_for_work(self.kind());
         }
     }
 
-    /// For the trace, what its running thread or its scheduler does: see [`trace::often`].
+    /// For the trace, what its running thread does: see [`recorder::often`].
     #[inline(always)]
-    pub(crate) fn record_often(&self, kind: recorder::Kind, a: u32, b: u32) {
+    pub(crate) fn record_often(self, kind: recorder::Kind, a: u32, b: u32) {
         if recorder::is_on() {
-            debug_assert!(self.is_current());
-            // SAFETY: on our kernel thread; see `wake`.
-            let events = unsafe { &self.own().events };
-            if !events.holds() {
-                recorder::let_through(events, kind, a, b);
-            }
+            self.with(|core| core.record_often(kind, a, b));
         }
     }
 
     /// The running thread yields to `tcb`.
-    pub(crate) fn favour(&self, tcb: &'static Tcb) {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        unsafe { self.own() }.favourite.set(Some(tcb));
-    }
-
-    /// Free control blocks. On its kernel thread, not in a signal handler.
-    #[inline]
-    #[allow(clippy::mut_from_ref)]
-    pub(crate) fn tcbs(&self) -> &mut TcbCache {
-        debug_assert!(self.is_current() && !this_thread::in_tick());
-        // SAFETY: on our kernel thread; the borrow ends in the caller, which calls nothing of ours meanwhile.
-        unsafe { &mut self.own().tcbs }
+    pub(crate) fn run_next(self, tcb: &'static Tcb) {
+        self.with(|core| core.run_next = Some(tcb));
     }
 
     /// Wakes `tcb`, which parks right after this, at `deadline`.
-    pub(crate) fn add_timer(&self, deadline: Instant, tcb: &'static Tcb) {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        unsafe { self.own() }.timers.add(deadline, tcb);
+    pub(crate) fn add_timer(self, deadline: Instant, tcb: &'static Tcb) {
+        let added = self.with(|core| core.timers.add(deadline, tcb));
+        added.expect("a thread that parks does not run inside the scheduler");
     }
 
     /// A timer that the running thread has set is not needed any more.
-    pub(crate) fn forget_timer(&self) {
-        debug_assert!(self.is_current());
-        // SAFETY: on our kernel thread; see `wake`.
-        unsafe { self.own() }.timers.forget_one();
+    pub(crate) fn forget_timer(self) {
+        self.with(|core| core.timers.forget_one());
+    }
+}
+
+impl Core {
+    /// For the trace: see [`recorder::often`].
+    #[inline(always)]
+    pub(crate) fn record_often(&self, kind: recorder::Kind, a: u32, b: u32) {
+        if recorder::is_on() && !self.events.holds() {
+            recorder::let_through(&self.events, kind, a, b);
+        }
     }
 }

@@ -8,7 +8,7 @@ use crate::os::sleeper::Sleeper;
 use crate::sched::here;
 use crate::sched::hooks::Hooks;
 use crate::sched::vp::Vp;
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker::{self, Here};
 use crate::stack::Switch;
 use crate::task::park::{self, is_stopping, unpark};
 use crate::tcb::block::{Tcb, ThreadId};
@@ -97,7 +97,7 @@ pub fn current_sleeper() -> Option<&'static Sleeper> {
 
 /// Whether other green threads wait for the caller's virtual processor to run them.
 pub fn others_runnable() -> bool {
-    worker::current().is_some_and(Worker::has_runnable)
+    worker::current().is_some_and(Here::has_runnable)
 }
 
 /// The caller's virtual processor.
@@ -107,7 +107,7 @@ pub fn current_vp() -> Option<&'static Vp> {
 
 /// Whether a queue that the calling kernel thread, a virtual processor, serves holds a thread.
 pub fn has_work() -> bool {
-    worker::current().is_some_and(Worker::has_work)
+    worker::current().is_some_and(Here::has_work)
 }
 
 /// The hooks of the calling green thread's runtime, if it has any.
@@ -189,7 +189,7 @@ fn running() -> Option<&'static Tcb> {
 #[inline(never)]
 pub fn yield_to(thread: &Thread) {
     if let Some(worker) = worker::current() {
-        worker.favour(thread.tcb);
+        worker.run_next(thread.tcb);
     }
     yield_now();
 }

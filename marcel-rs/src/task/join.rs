@@ -130,7 +130,8 @@ impl<T> JoinHandle<T> {
             Some(error) => Err(Box::new(NoStack(error))),
             None => Err(Box::new(Stopped)),
         });
-        tcb.recycle(worker::own_worker(me).map(|worker| worker.tcbs()));
+        // SAFETY: `me` is the calling thread.
+        worker::recycle(tcb, unsafe { worker::here_of(me) });
         result
     }
 
@@ -150,7 +151,7 @@ impl<T> Drop for JoinHandle<T> {
         let tcb = self.tcb();
         if !tcb.join.detach() {
             tcb.discard_payload();
-            tcb.recycle(worker::current().map(|worker| worker.tcbs()));
+            worker::recycle(tcb, worker::current());
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use crate::recorder::event;
 use crate::sched::here;
-use crate::sched::worker::own_worker;
+use crate::sched::worker;
 pub(crate) use crate::sched::worker::unpark;
 use crate::stack::Switch;
 use crate::tcb::block::Tcb;
@@ -42,7 +42,10 @@ fn kernel_thread() -> &'static Tcb {
         tcb
     });
     tcb.info.kernel_thread();
-    here::set_tcb(Some(tcb));
+    // Between two threads a virtual processor is asked again: `here` says which thread it runs.
+    if worker::current().is_none() {
+        here::set_tcb(Some(tcb));
+    }
     tcb
 }
 
@@ -62,7 +65,8 @@ pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<
         return;
     }
     event!("park", thread = tcb.info.number(), reason = reason);
-    match own_worker(tcb) {
+    // SAFETY: `tcb` is the calling thread.
+    match unsafe { worker::here_of(tcb) } {
         Some(worker) => {
             tcb.info.waits(reason);
             if tcb.own.unwinding.get() {

@@ -7,7 +7,7 @@ use crate::recorder::event;
 use crate::sched::here;
 use crate::sched::shared::Shared;
 use crate::sched::vp::Kind;
-use crate::sched::worker::{self, Worker};
+use crate::sched::worker::{self, Here};
 use crate::stack::memory::MIN_SIZE;
 use crate::task::current::Thread;
 use crate::task::join::JoinHandle;
@@ -189,15 +189,15 @@ fn node_of(shared: &Shared, place: Object, reactive: bool) -> io::Result<u32> {
 /// What `f` borrows must outlive the thread.
 #[inline]
 unsafe fn load<T: Send>(
-    worker: Option<&'static Worker>,
+    here: Option<Here>,
     f: impl FnOnce() -> T + Send,
 ) -> io::Result<&'static Tcb> {
-    let tcb = Tcb::allocate(worker.map(|worker| worker.tcbs()));
+    let tcb = worker::allocate(here);
     // SAFETY: a block from the pool is ours, and empty.
     match unsafe { tcb.own.payload.load(f) } {
         Ok(()) => Ok(tcb),
         Err(f) => {
-            tcb.recycle(worker.map(|worker| worker.tcbs()));
+            worker::recycle(tcb, here);
             drop(f);
             Err(io::Error::new(
                 io::ErrorKind::OutOfMemory,
