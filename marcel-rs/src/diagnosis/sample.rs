@@ -28,7 +28,7 @@ use super::frames::{Registers, registers};
 use super::peek;
 use crate::os::Futex;
 use crate::os::this_thread;
-use crate::sched::{here, worker};
+use crate::sched::here;
 use crate::tcb::block::Tcb;
 
 const IDLE: u32 = 0;
@@ -194,7 +194,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     // SAFETY: errno of this thread.
     let errno = unsafe { *libc::__errno_location() };
     let answer = match here::tcb() {
-        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) && !worker::is_scheduling() => {
+        Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) => {
             if this_thread::in_tick() {
                 BUSY
             } else {

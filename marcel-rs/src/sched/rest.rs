@@ -17,8 +17,7 @@ use crate::topology;
 
 impl Here {
     /// Nothing to run: poll as long as the I/O manager finds it worth while, look around, then sleep.
-    pub(super) fn rest(self, core: &'static mut Core) -> &'static mut Core {
-        self.put(core);
+    pub(super) fn rest(self) {
         self.become_idle();
         let recorded = recorder::often(Trace::Rest, 0, 0);
         if !self.look_around() {
@@ -27,7 +26,6 @@ impl Here {
         if recorded {
             recorder::record(Trace::RestEnd, 0, 0);
         }
-        self.take()
     }
 
     fn sleep(self) {

@@ -32,24 +32,27 @@ impl Worker {
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period, tick_handler::handler);
-        let mut core = here.take();
         while !self.shared.is_stopping() {
-            match here.next(core) {
-                Some(tcb) => {
-                    if std::mem::take(&mut core.looked_around) {
-                        here.pass_on();
-                    }
-                    core = here.execute(core, tcb);
-                }
-                None => core = here.rest(core),
+            let mut core = here.own_core();
+            let Some(tcb) = here.next(&mut core) else {
+                drop(core);
+                here.rest();
+                continue;
+            };
+            let looked_around = std::mem::take(&mut core.looked_around);
+            drop(core);
+            if looked_around {
+                here.pass_on();
             }
+            here.execute(tcb);
         }
-        core = here.end_all(core);
+        here.end_all();
         self.become_idle();
         // No thread is left. The worker is immortal, its stacks need not be.
+        let mut core = here.own_core();
         core.contexts.empty(&self.shared.contexts);
         core.tcbs.spill(0);
-        here.put(core);
+        drop(core);
         self.tick.delete();
         if let Some(hooks) = self.shared.hooks() {
             hooks.ended(&self.vp);
@@ -107,50 +110,45 @@ impl Here {
     /// next there must be no return. The processor pairs returns with calls; one that belongs to the loop would be
     /// paired with the thread's call, and then the thread's return with the loop's (two misses a switch, 8 ns).
     #[inline(always)]
-    pub(super) fn execute(
-        self,
-        mut core: &'static mut Core,
-        tcb: &'static Tcb,
-    ) -> &'static mut Core {
+    pub(super) fn execute(self, tcb: &'static Tcb) {
         if !self.busy.load(Relaxed) {
-            self.put(core);
             self.become_busy();
-            core = self.take();
         }
         // SAFETY: the thread was taken from a queue, so its context is ours.
         if unsafe { (*tcb.own.context.get()).is_none() }
-            && let Err(error) = self.start(core, tcb)
+            && let Err(error) = self.start(&mut self.own_core(), tcb)
         {
-            return self.give_up(core, tcb, error);
+            return self.give_up(tcb, error);
         }
         if self.shared.migrating() {
             self.worker().take_home(tcb);
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
+        let recorded = recorder::is_on() && self.own_core().record_resume(tcb);
         here::set_tcb(Some(tcb));
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
         // SAFETY: as above; it is there by now, and the thread does not replace it.
         let resume =
             || unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
-        // The same twice, so that whoever is not recorded carries nothing across the switch: 1.5 ns of 10.
-        let how = if recorder::is_on() && core.record_resume(tcb) {
-            self.put(core);
+        // The same twice, so that a switch that is not recorded carries nothing across: 1.5 ns of 10.
+        let how = if recorded {
             let how = resume();
             record_left(tcb, how);
             how
         } else {
-            self.put(core);
             resume()
         };
-        let core = self.take();
+        here::set_tcb(None);
         if how != Some(Switch::Ended) {
             tcb.info.suspended();
-            if std::thread::panicking() || tcb.own.panics.get() != Panics::No {
-                core.note_panics(tcb);
-            }
         }
-        here::set_tcb(None);
+        let mut core = self.own_core();
+        if how != Some(Switch::Ended)
+            && (std::thread::panicking() || tcb.own.panics.get() != Panics::No)
+        {
+            core.note_panics(tcb);
+        }
         match how {
             Some(Switch::Yield) => core.order.put(tcb, Why::Yielded),
             Some(Switch::Park) => {
@@ -158,14 +156,12 @@ impl Here {
                     core.order.put(tcb, Why::Woken);
                 }
             }
-            Some(Switch::Ended) | None => self.retire(core, tcb),
+            Some(Switch::Ended) | None => self.retire(&mut core, tcb),
         }
+        drop(core);
         if let Some(hooks) = self.shared.hooks() {
-            self.put(core);
             hooks.switch(&self.vp);
-            return self.take();
         }
-        core
     }
 
     /// Gives a thread that never ran a stack and a home.
@@ -187,26 +183,18 @@ impl Here {
 
     /// There is no memory for the thread's stack: its handle reports it.
     #[cold]
-    fn give_up(
-        self,
-        core: &'static mut Core,
-        tcb: &'static Tcb,
-        error: std::io::Error,
-    ) -> &'static mut Core {
+    fn give_up(self, tcb: &'static Tcb, error: std::io::Error) {
         tcb.own.no_stack.set(Some(error));
         // The closure's destructors are the program's, and run here: they see a thread that must not wait.
         tcb.own.unwinding.set(true);
         here::set_tcb(Some(tcb));
         // Else what they start would ask the one before, whose block may be another's by now.
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
-        self.put(core);
         tcb.discard_payload();
         tcb.own.locals.finish();
-        let core = self.take();
         here::set_tcb(None);
         tcb.own.unwinding.set(false);
-        self.end(core, tcb);
-        core
+        self.end(&mut self.own_core(), tcb);
     }
 
     fn retire(self, core: &mut Core, tcb: &'static Tcb) {

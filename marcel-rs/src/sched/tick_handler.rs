@@ -2,11 +2,11 @@
 
 use crate::os::this_thread;
 use crate::recorder;
-use crate::sched::worker;
+use crate::sched::{here, worker};
 
 pub(crate) extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let Some(worker) = worker::current() else { return };
-    if worker::is_scheduling() || this_thread::in_tick() {
+    if here::tcb().is_none() || this_thread::in_tick() {
         return;
     }
     // SAFETY: errno of this thread.

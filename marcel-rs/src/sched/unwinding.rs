@@ -64,18 +64,18 @@ impl Core {
 
 impl Here {
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
-    pub(super) fn end_all(self, mut core: &'static mut Core) -> &'static mut Core {
+    pub(super) fn end_all(self) {
+        // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by the worker that has
+        // it; it parks again only where the runtime has not stopped yet, and is unparked from there.
+        let mut core = self.own_core();
         core.order.dismiss();
-        // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by whoever has it; it
-        // parks again only where the runtime has not stopped yet, and is unparked from there.
         let living = self.shared.with_living(&mut core.live, |live| live.clone());
-        self.put(core);
+        drop(core);
         living.into_iter().for_each(worker::unpark);
-        core = self.take();
         loop {
-            core = self.run_out(core);
-            if self.leave(core) {
-                return core;
+            self.run_out();
+            if self.leave() {
+                return;
             }
         }
     }
@@ -99,19 +99,20 @@ impl Here {
     }
 
     /// Runs until no thread is left.
-    fn run_out(self, mut core: &'static mut Core) -> &'static mut Core {
-        let living = |core: &mut Core| self.shared.with_living(&mut core.live, |live| live.len());
+    fn run_out(self) {
+        let living = || self.shared.with_living(&mut self.own_core().live, |live| live.len());
         let (mut in_vain, mut moved) = (0, Instant::now());
         loop {
-            let before = living(core);
-            match self.next(core) {
+            let before = living();
+            let next = self.next(&mut self.own_core());
+            match next {
                 Some(tcb) => {
                     let first = !tcb.own.unwinding.get();
                     Self::unwind(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
-                    core = self.execute(core, tcb);
-                    in_vain = if first || living(core) < before { 0 } else { in_vain + 1 };
+                    self.execute(tcb);
+                    in_vain = if first || living() < before { 0 } else { in_vain + 1 };
                 }
-                None if before == 0 => return core,
+                None if before == 0 => return,
                 None => in_vain = 2 * before + 1,
             }
             if in_vain == 0 {
@@ -124,11 +125,11 @@ impl Here {
     }
 
     /// Waits until all virtual processors have come here; false when there is work again.
-    fn leave(self, core: &Core) -> bool {
+    fn leave(self) -> bool {
         let ending = &self.shared.ending;
         ending.be_quiet();
         loop {
-            match ending.look(|| self.has_work_beside(core), || self.shared.has_work()) {
+            match ending.look(|| self.has_work(), || self.shared.has_work()) {
                 Outlook::Work => return false,
                 Outlook::Over => self.shared.all_vps().for_each(|vp| vp.sleeper.notify()),
                 Outlook::Wait => {}
@@ -137,7 +138,7 @@ impl Here {
                 return true;
             }
             self.announce();
-            self.sleeper.sleep(None, || ending.is_over() || self.has_work_beside(core));
+            self.sleeper.sleep(None, || ending.is_over() || self.has_work());
             self.withdraw();
         }
     }

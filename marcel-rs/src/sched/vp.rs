@@ -59,6 +59,8 @@ pub struct Vp {
     pub(crate) standby: OnceLock<&'static Vp>,
     /// Of a standby: whether it may take the threads that its original would.
     pub(crate) lending: Lending,
+    /// A policy of the program's own runs, which its worker's core is kept from. By its own kernel thread.
+    pub(crate) fenced: AtomicBool,
 }
 
 impl Vp {
@@ -83,6 +85,7 @@ impl Vp {
             tid: AtomicI32::new(0),
             standby: OnceLock::new(),
             lending: Lending::default(),
+            fenced: AtomicBool::new(false),
         }
     }
 

@@ -32,7 +32,7 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::*, fence};
 use std::time::Instant;
@@ -57,8 +57,10 @@ pub(crate) struct Worker {
     pub(crate) original: Option<&'static Vp>,
     /// Whether it keeps what it has spawned first in, first out.
     pub(crate) fifo: bool,
-    /// Empty while its scheduler has the core, or its running thread uses it.
-    core: Cell<Option<&'static mut Core>>,
+    core: UnsafeCell<Core>,
+    /// There is a [`CoreGuard`].
+    #[cfg(debug_assertions)]
+    taken: Cell<bool>,
 }
 
 impl Deref for Worker {
@@ -72,8 +74,10 @@ impl Deref for Worker {
 
 /// What only the worker's kernel thread touches, and never a signal handler.
 ///
-/// The scheduler's loop has it by value and passes it down. While a thread or the I/O manager runs it is in the worker,
-/// where [`Here::with`] finds it.
+/// [`Here::core`] reaches it, for the scheduler, for the running thread and for the I/O manager.
+///
+/// Invariant: while there is a guard nothing runs that could ask for another, but policies of the program's own. These are
+/// fenced off (`Vp::fenced`): for them there is no core. Debug builds check the invariant.
 pub(crate) struct Core {
     pub(crate) order: Order,
     pub(crate) spawned: Spawned,
@@ -180,6 +184,34 @@ thread_local! {
     static WORKER: Cell<Option<&'static Worker>> = const { Cell::new(None) };
 }
 
+/// The right to a worker's core, for a moment.
+pub(crate) struct CoreGuard(Here);
+
+impl Deref for CoreGuard {
+    type Target = Core;
+
+    #[inline(always)]
+    fn deref(&self) -> &Core {
+        // SAFETY: on the worker's kernel thread, as a `Here` says, and there is one guard: the core's invariant.
+        unsafe { &*self.0.worker.core.get() }
+    }
+}
+
+impl DerefMut for CoreGuard {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Core {
+        // SAFETY: as above.
+        unsafe { &mut *self.0.worker.core.get() }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for CoreGuard {
+    fn drop(&mut self) {
+        self.0.note_taken(false);
+    }
+}
+
 /// The worker that the calling kernel thread is: the right to its core.
 #[derive(Clone, Copy)]
 pub(crate) struct Here {
@@ -196,42 +228,38 @@ impl Deref for Here {
     }
 }
 
-/// Puts the core back when its use ends, by a panic too.
-struct Use {
-    here: Here,
-    core: Option<&'static mut Core>,
-}
-
-impl Drop for Use {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.here.worker.core.set(self.core.take());
-    }
-}
-
 impl Here {
-    /// Calls `f` with the core. `None` if the scheduler has it, or a caller of the caller uses it: a policy of the
-    /// program's own, for one, may call anything.
+    /// The core, until the guard is dropped: before anything that may wait or wake. `None` in a policy of the program's
+    /// own, which may call anything.
     ///
     /// # Context
-    /// Not a signal handler.
+    /// Not a signal handler, and not a holder of the core.
+    #[inline(always)]
+    pub(crate) fn core(self) -> Option<CoreGuard> {
+        debug_assert!(!this_thread::in_tick());
+        if self.vp.fenced.load(Relaxed) {
+            return None;
+        }
+        self.note_taken(true);
+        Some(CoreGuard(self))
+    }
+
+    /// As [`Here::core`], for the scheduler's loop.
+    #[inline(always)]
+    pub(crate) fn own_core(self) -> CoreGuard {
+        self.core().expect("the scheduler's loop runs inside no policy")
+    }
+
+    /// Calls `f` with the core: see [`Here::core`].
     #[inline(always)]
     pub(crate) fn with<R>(self, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
-        debug_assert!(!this_thread::in_tick());
-        let mut usage = Use { here: self, core: Some(self.worker.core.take()?) };
-        usage.core.as_mut().map(|core| f(core))
+        self.core().map(|mut core| f(&mut core))
     }
 
-    /// The scheduler takes the core.
     #[inline(always)]
-    pub(crate) fn take(self) -> &'static mut Core {
-        self.worker.core.take().expect("a worker has its core while a thread runs")
-    }
-
-    /// The scheduler gives the core back: a thread is about to run, or the I/O manager.
-    #[inline(always)]
-    pub(crate) fn put(self, core: &'static mut Core) {
-        self.worker.core.set(Some(core));
+    fn note_taken(self, _now: bool) {
+        #[cfg(debug_assertions)]
+        assert!(self.worker.taken.replace(_now) != _now, "one at a time has a worker's core");
     }
 
     pub(crate) fn worker(self) -> &'static Worker {
@@ -244,14 +272,6 @@ impl Here {
 pub(crate) fn current() -> Option<Here> {
     this_thread::anew();
     WORKER.with(Cell::get).map(|worker| Here { worker, _not_send: PhantomData })
-}
-
-/// Whether the calling kernel thread, a worker's, is in the scheduler. In signal handlers too.
-pub(crate) fn is_scheduling() -> bool {
-    this_thread::anew();
-    // SAFETY: a look at whether the cell, which belongs to this kernel thread, is empty.
-    here::tcb().is_none()
-        || WORKER.with(Cell::get).is_some_and(|w| unsafe { (*w.core.as_ptr()).is_none() })
 }
 
 /// The calling kernel thread is this worker from now on.
@@ -309,11 +329,12 @@ pub(crate) fn unpark(tcb: &'static Tcb) {
     // Before the wake-up: afterwards the thread may be another one.
     recorder::often(recorder::Kind::Unpark, tcb.info.number().into(), 0);
     let parked = tcb.park.notify();
-    // A parked thread has a home. It stays parked, and so at home there, until we have pushed it.
-    match home_of(tcb, Acquire) {
-        Some(home) if parked => home.wake(tcb),
-        Some(_) => {}
-        None => tcb.sleeper.notify(),
+    let home = home_of(tcb, Acquire);
+    if parked {
+        // It stays parked, and so at home there, until we have pushed it.
+        home.expect("a parked thread has a home").wake(tcb);
+    } else if home.is_none() {
+        tcb.sleeper.notify();
     }
 }
 
@@ -341,8 +362,15 @@ impl Worker {
             switches: Limiter::default(),
             events: Limiter::default(),
         };
-        let core = Cell::new(Some(Box::leak(Box::new(core))));
-        Worker { vp, shared: link, original: None, fifo, core }
+        Worker {
+            vp,
+            shared: link,
+            original: None,
+            fifo,
+            core: UnsafeCell::new(core),
+            #[cfg(debug_assertions)]
+            taken: Cell::new(false),
+        }
     }
 
     /// A standby for `original`: numbered after those of its kind; it steals from its original first.
@@ -376,10 +404,8 @@ impl Worker {
     /// # Safety
     /// It has none, and no other thread calls this.
     pub(crate) unsafe fn idle_core<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
-        let core = self.core.take().expect("a worker at rest has its core");
-        let result = f(core);
-        self.core.set(Some(core));
-        result
+        // SAFETY: the caller's promise.
+        f(unsafe { &mut *self.core.get() })
     }
 
     /// Whether it may take threads that never ran from others.
@@ -397,10 +423,14 @@ impl Worker {
     /// Makes a parked thread of this worker runnable. Anywhere, signal handlers included.
     #[inline]
     fn wake(&'static self, tcb: &'static Tcb) {
-        let here = current().filter(|here| std::ptr::eq(here.worker, self));
-        match here {
-            Some(here) if !this_thread::in_tick() && here.wake(tcb) => {}
-            _ => self.wake_from_elsewhere(tcb),
+        if let Some(here) = current()
+            && std::ptr::eq(here.worker, self)
+            && !this_thread::in_tick()
+            && let Some(mut core) = here.core()
+        {
+            core.order.put(tcb, Why::Woken);
+        } else {
+            self.wake_from_elsewhere(tcb);
         }
     }
 
@@ -440,12 +470,6 @@ impl Worker {
 
 /// What the running thread, or the I/O manager, asks of its worker.
 impl Here {
-    /// Makes a parked thread of this worker runnable; false if it is not to be done at once.
-    #[inline]
-    fn wake(self, tcb: &'static Tcb) -> bool {
-        self.with(|core| core.order.put(tcb, Why::Woken)).is_some()
-    }
-
     /// Whether woken or yielding threads wait in its queues.
     pub(crate) fn has_runnable(self) -> bool {
         self.has_mail() || self.with(|core| core.order.len() > 0) == Some(true)

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::fair::Fair;
 use super::{Fresh, From, Policy, Ready, Why};
 use crate::sched::here;
+use crate::sched::vp::Vp;
 use crate::tcb::block::{self, Tcb};
 use crate::tcb::traits::Priority;
 
@@ -12,6 +13,22 @@ use crate::tcb::traits::Priority;
 pub(crate) enum Order {
     Fair(Fair),
     Other(Box<dyn Policy>),
+}
+
+/// Calls a policy of the program's own, which may call anything: the core of the worker, which has the policy, is nobody's
+/// meanwhile.
+fn fenced<R>(f: impl FnOnce() -> R) -> R {
+    /// Takes the fence away, when the policy panics too.
+    struct Fence(Option<(&'static Vp, bool)>);
+    impl Drop for Fence {
+        fn drop(&mut self) {
+            if let Some((vp, before)) = self.0 {
+                vp.fenced.store(before, Relaxed);
+            }
+        }
+    }
+    let _fence = Fence(here::vp().map(|vp| (vp, vp.fenced.swap(true, Relaxed))));
+    f()
 }
 
 /// A policy of the program's own gets it.
@@ -37,6 +54,19 @@ fn returned(ready: Option<Ready>) -> Option<&'static Tcb> {
     Some(tcb)
 }
 
+/// [`Policy::put`] of the program's own. Apart, so that the usual policy's callers save no registers for it.
+#[inline(never)]
+fn put(policy: &mut dyn Policy, tcb: &'static Tcb, why: Why) {
+    let ready = kept(Ready::new(tcb));
+    fenced(|| policy.put(ready, why));
+}
+
+/// [`Policy::next`] of the program's own.
+#[inline(never)]
+fn next(policy: &mut dyn Policy, fresh: &mut dyn Fresh) -> Option<&'static Tcb> {
+    returned(fenced(|| policy.next(&mut Kept(fresh))))
+}
+
 impl Default for Order {
     fn default() -> Order {
         Order::Fair(Fair::new())
@@ -48,7 +78,7 @@ impl Order {
     pub(crate) fn put(&mut self, tcb: &'static Tcb, why: Why) {
         match self {
             Order::Fair(fair) => fair.put(Ready::new(tcb), why),
-            Order::Other(policy) => policy.put(kept(Ready::new(tcb)), why),
+            Order::Other(policy) => put(policy.as_mut(), tcb, why),
         }
     }
 
@@ -56,14 +86,14 @@ impl Order {
     pub(crate) fn next<F: Fresh>(&mut self, fresh: &mut F) -> Option<&'static Tcb> {
         match self {
             Order::Fair(fair) => fair.next(fresh).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.next(&mut Kept(fresh))),
+            Order::Other(policy) => next(policy.as_mut(), fresh),
         }
     }
 
     pub(crate) fn take(&mut self, tcb: &'static Tcb) -> Option<&'static Tcb> {
         match self {
             Order::Fair(fair) => fair.take(tcb.id()).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.take(tcb.id())),
+            Order::Other(policy) => returned(fenced(|| policy.take(tcb.id()))),
         }
     }
 
@@ -71,7 +101,7 @@ impl Order {
         let mut movable = |ready: &Ready| movable(ready.tcb());
         match self {
             Order::Fair(fair) => fair.spare(&mut movable).map(Ready::into_tcb),
-            Order::Other(policy) => returned(policy.spare(&mut movable)),
+            Order::Other(policy) => returned(fenced(|| policy.spare(&mut movable))),
         }
     }
 
@@ -89,7 +119,7 @@ impl Order {
             while let Some(tcb) = dismissed.next(&mut Nobody) {
                 self.put(tcb, Why::Woken);
             }
-            drop(dismissed);
+            fenced(|| drop(dismissed));
             let Some(here) = here::vp() else { return };
             let forgotten = |tcb: &&Tcb| std::ptr::eq(tcb.own.kept.load(Relaxed).cast(), here);
             for tcb in block::all().filter(forgotten) {
@@ -103,7 +133,7 @@ impl Order {
     pub(crate) fn len(&self) -> usize {
         match self {
             Order::Fair(fair) => fair.len(),
-            Order::Other(policy) => policy.len(),
+            Order::Other(policy) => fenced(|| policy.len()),
         }
     }
 }
