@@ -115,10 +115,11 @@ impl Here {
             self.become_busy();
         }
         // SAFETY: the thread was taken from a queue, so its context is ours.
-        if unsafe { (*tcb.own.context.get()).is_none() }
-            && let Err(error) = self.start(&mut self.own_core(), tcb)
-        {
-            return self.give_up(tcb, error);
+        if unsafe { (*tcb.own.context.get()).is_none() } {
+            let started = self.start(&mut self.own_core(), tcb);
+            if let Err(error) = started {
+                return self.give_up(tcb, error);
+            }
         }
         if self.shared.migrating() {
             self.worker().take_home(tcb);
