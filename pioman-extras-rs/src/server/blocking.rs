@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
+use super::job::{Job, whoami};
 use super::kinds::{Kind, SLICE, Scope};
-use super::request::Pending;
-use super::shared::{Shared, State, whoami};
+use super::pending::Pending;
+use super::shared::{Shared, State};
 use super::spare;
 use super::word::Outcome;
 use pioman::policy::{Asker, Method};
@@ -32,24 +33,6 @@ const LONG_SLICE: Duration = Duration::from_millis(100);
 const FRUITLESS: u32 = 16;
 /// …and the thread rests before the next.
 const REST: Duration = Duration::from_millis(1);
-
-/// Work of one spare kernel thread.
-pub(super) struct Job<R> {
-    id: u64,
-    pub(super) kind: Kind,
-    interface: usize,
-    requests: Arc<[Pending<R>]>,
-    /// Whoever makes the call, as [`whoami`] has it; 0: it is between two calls.
-    pub(super) in_call: usize,
-    /// The interrupt callback was called for this call.
-    interrupted: bool,
-}
-
-impl<R> Job<R> {
-    pub(super) fn is_about(&self, request: &Pending<R>) -> bool {
-        self.requests.iter().any(|other| Arc::ptr_eq(&other.0, &request.0))
-    }
-}
 
 impl<R> State<R> {
     fn job(&mut self, id: u64) -> Option<&mut Job<R>> {
@@ -66,17 +49,6 @@ impl<R> State<R> {
             return Vec::new();
         }
         self.job(id).and_then(Job::interrupt_once).into_iter().collect()
-    }
-}
-
-impl<R> Job<R> {
-    /// What to interrupt, if there is somebody else in a call, and it was not done yet.
-    fn interrupt_once(&mut self) -> Option<Arc<[Pending<R>]>> {
-        let yes = self.in_call != 0 && self.in_call != whoami() && !self.interrupted;
-        yes.then(|| {
-            self.interrupted = true;
-            self.requests.clone()
-        })
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::Server;
 use super::callbacks::Callbacks;
 use super::counters::Common;
+use super::handle::Server;
 use super::hub::Hub;
+use super::pass::Pass;
+use super::pending::{Group, Pending};
 use super::poller::Role;
-use super::polling::Pass;
-use super::request::{Group, Pending};
 use super::shared::{Shared, State};
 use pioman::Manager;
 use pioman::Policy;
@@ -34,6 +34,13 @@ pub struct Builder<R> {
     name: Box<str>,
     callbacks: Callbacks<R>,
     policy: Option<Arc<dyn Policy>>,
+}
+
+impl<R: Send + Sync + 'static> Server<R> {
+    /// Configures a server of this name. `R` is what one request is to the library.
+    pub fn builder(manager: &Arc<Manager>, name: &str) -> Builder<R> {
+        Builder::new(manager, name)
+    }
 }
 
 impl<R: Send + Sync + 'static> Builder<R> {

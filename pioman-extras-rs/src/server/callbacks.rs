@@ -8,7 +8,7 @@ use marcel::trace::Stamp;
 
 use super::counters::Common;
 use super::kinds::{Kind, Kinds};
-use super::request::{Group, Pending};
+use super::pending::{Group, Pending};
 use super::trace;
 use super::word::Outcome;
 use pioman::plumbing;

@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::builder::Builder;
 use super::counters::Counters;
 use super::hub::Served;
 use super::options::Options;
-use super::request::{Pending, Request};
+use super::pending::Pending;
+use super::request::Request;
 use super::shared::{NotTaken, Refused, Shared};
 use pioman::Hint;
 use pioman::Manager;
@@ -29,11 +29,6 @@ impl<R: Send + Sync + 'static> Clone for Server<R> {
 }
 
 impl<R: Send + Sync + 'static> Server<R> {
-    /// Configures a server of this name. `R` is what one request is to the library.
-    pub fn builder(manager: &Arc<Manager>, name: &str) -> Builder<R> {
-        Builder::new(manager, name)
-    }
-
     pub(super) fn new(shared: Arc<Shared<R>>, manager: Arc<Manager>) -> Server<R> {
         shared.hub.add(shared.clone());
         Server(Arc::new(Owner { shared, manager }))
@@ -139,7 +134,7 @@ impl<R: Send + Sync + 'static> Server<R> {
     }
 
     /// Stops it: everything pending ends ([`super::Outcome::Stopped`]), and nothing is taken any more. When this returns
-    /// no callback runs, but blocking ones that nothing gets out of their call (see [`Builder::interrupt`]), and those that
+    /// no callback runs, but blocking ones that nothing gets out of their call (see [`super::Builder::interrupt`]), and those that
     /// the caller itself is in.
     ///
     /// # Wakes

@@ -69,9 +69,15 @@ mod handle;
 #[cfg(not(loom))]
 mod hub;
 #[cfg(not(loom))]
+mod job;
+#[cfg(not(loom))]
 mod kinds;
 #[cfg(not(loom))]
 mod options;
+#[cfg(not(loom))]
+mod pass;
+#[cfg(not(loom))]
+mod pending;
 mod poller;
 #[cfg(not(loom))]
 mod polling;
@@ -92,7 +98,8 @@ pub use self::{
     counters::Counters,
     handle::Server,
     options::{Only, Options},
-    request::{DROPPED, Group, Pending, Request},
+    pending::{Group, Pending},
+    request::{DROPPED, Request},
     shared::{NotTaken, Refused},
 };
 pub use word::Outcome;

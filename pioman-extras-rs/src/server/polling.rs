@@ -10,14 +10,12 @@
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
 
+use super::job::whoami;
 use super::kinds::{Kind, Scope};
-use super::request::Pending;
-use super::shared::{Shared, whoami};
-use pioman::plumbing::Delegated;
+use super::pass::Pass;
+use super::pending::Pending;
+use super::shared::Shared;
 use pioman::policy::{Asker, Method};
-
-/// Left with the lock of a [`Pass`]: the list has changed, so let go of what it holds.
-pub(super) const FORGET: u64 = 1;
 
 /// Requests that are polled one by one in a round.
 const BATCH: usize = 64;
@@ -28,31 +26,6 @@ const ASK_EACH: u64 = 2_000;
 /// Polled for so long without a pause, requests are not blocked on any more if the policy agrees. Shorter, and a thread
 /// that polls before it sleeps would call the spare one back each time.
 const BACK_AFTER: u64 = 500_000;
-
-/// What a round looks at, grouped.
-pub(super) struct Pass<R> {
-    generation: u64,
-    by: Option<Kind>,
-    requests: Vec<Pending<R>>,
-    /// Ends of the groups in `requests`, where groups are polled.
-    ends: Vec<usize>,
-    /// Where polling one by one goes on.
-    next: usize,
-}
-
-impl<R> Pass<R> {
-    pub(super) fn new() -> Pass<R> {
-        Pass { generation: u64::MAX, by: None, requests: Vec::new(), ends: Vec::new(), next: 0 }
-    }
-}
-
-impl<R> Delegated for Pass<R> {
-    /// Nobody's destructor is to wait for the next round.
-    fn run_delegated(&mut self, _: u64) {
-        self.generation = u64::MAX;
-        self.requests.clear();
-    }
-}
 
 /// Says who polls, as long as it lives.
 struct Polling<'a, R: Send + Sync + 'static>(&'a Shared<R>);

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use marcel::plumbing::lwp::LwpPool;
 
-use super::blocking::Job;
 use super::callbacks::{Callbacks, Whose};
 use super::counters::Common;
 use super::hub::Hub;
+use super::job::{Job, whoami};
 use super::options::{Only, Options};
+use super::pass::{FORGET, Pass};
+use super::pending::{Node, Pending, Settles};
 use super::poller::{Entry, Poller, Role};
-use super::polling::Pass;
-use super::request::{Node, Pending};
 use super::waiters::{Waiter, Waiters};
 use super::word::{Outcome, Word};
 use pioman::Hints;
@@ -158,9 +158,32 @@ pub(super) struct Shared<R> {
     pub(super) fresh: AtomicBool,
 }
 
-/// The calling thread, green or not, or the scheduler itself.
-pub(super) fn whoami() -> usize {
-    marcel::plumbing::into_raw(marcel::current()) as usize
+impl<R: Send + Sync + 'static> Settles<R> for Shared<R> {
+    /// Takes a request that has ended out of the list; those of the library's go to whoever waits for any. Done by whoever
+    /// ends it, or by the next one who comes by if that was a signal handler. May be repeated.
+    fn settle(&self, request: &Pending<R>) {
+        let mut idle = Vec::new();
+        {
+            let mut state = self.lock();
+            let slot = request.0.slot.swap(usize::MAX, Relaxed);
+            if slot == usize::MAX {
+                return;
+            }
+            let entry = state.entries.swap_remove(slot);
+            if let Some(moved) = state.entries.get(slot) {
+                moved.request.0.slot.store(slot, Relaxed);
+            }
+            if request.0.of_library {
+                state.ended.push_back(request.clone());
+            }
+            if entry.job != 0 {
+                idle = state.jobs_without_work(entry.job);
+            }
+            self.changed();
+        }
+        self.pass.delegate(FORGET);
+        idle.iter().for_each(|requests| self.callbacks.interrupt(self.whose(), requests));
+    }
 }
 
 impl<R: Send + Sync + 'static> Shared<R> {
@@ -262,32 +285,6 @@ impl<R: Send + Sync + 'static> Shared<R> {
     /// As [`Shared::choose`], of a request that was submitted.
     pub(super) fn choose_for(&self, request: &Pending<R>, asker: Asker) -> Method {
         self.choose(request.options(), request.0.submitted, asker)
-    }
-
-    /// Takes a request that has ended out of the list; those of the library's go to whoever waits for any. Done by whoever
-    /// ends it, or by the next one who comes by if that was a signal handler. May be repeated.
-    pub(super) fn settle(&self, request: &Pending<R>) {
-        let mut idle = Vec::new();
-        {
-            let mut state = self.lock();
-            let slot = request.0.slot.swap(usize::MAX, Relaxed);
-            if slot == usize::MAX {
-                return;
-            }
-            let entry = state.entries.swap_remove(slot);
-            if let Some(moved) = state.entries.get(slot) {
-                moved.request.0.slot.store(slot, Relaxed);
-            }
-            if request.0.of_library {
-                state.ended.push_back(request.clone());
-            }
-            if entry.job != 0 {
-                idle = state.jobs_without_work(entry.job);
-            }
-            self.changed();
-        }
-        self.pass.delegate(super::polling::FORGET);
-        idle.iter().for_each(|requests| self.callbacks.interrupt(self.whose(), requests));
     }
 
     /// Settles what has ended in signal handlers.
