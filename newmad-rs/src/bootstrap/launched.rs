@@ -1,7 +1,7 @@
-//! What a process manager tells a program that opens no session with it: who it is, and a short text of each other.
+//! What a process manager tells a program that opens no session with it: its rank, and a short text of each other process.
 //!
 //! For programs that only want to find each other (launchers, services, the `mad` command across machines). The texts go
-//! through the process manager alone, so what is in them (an address, a key) is known to the job and to nobody
+//! through the process manager alone, so what is in them (an address, a key) is known to the job alone, not to listeners
 //! on the network of the messages.
 //!
 //! The texts of others are fetched where they are kept, which with PMIx is the machine of their owner, so an owner takes its
@@ -95,7 +95,7 @@ impl Launched {
     }
 }
 
-/// Whether PMI's variables leave no doubt that nobody else is there.
+/// Whether PMI's variables leave no doubt that there is no other process.
 fn alone_by_pmi(asked: Option<&str>) -> Result<bool, Error> {
     let Some(fd) = wire::descriptor()? else { return Ok(false) };
     Ok(match wire::is_open(fd) {

@@ -13,7 +13,7 @@
 //! another). So a card is percent-encoded, cut into pieces, and each piece says by its first byte whether one more
 //! follows (`+`) or not (`.`).
 //!
-//! Rejected: an exchange of everybody's cards when the session opens (n² look-ups for n processes, most of them
+//! Rejected: an exchange of all cards when the session opens (n² look-ups for n processes, most of them
 //! for nothing).
 
 mod launched;

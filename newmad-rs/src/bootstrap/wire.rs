@@ -159,7 +159,7 @@ fn survive_notices() {
     }
 }
 
-/// What a failure of the connection means to somebody who waits for `answer`.
+/// What a failure of the connection means to a caller that waits for `answer`.
 pub(super) fn lost(source: &io::Error, answer: &str) -> Error {
     match source.kind() {
         io::ErrorKind::TimedOut => failed(format_args!(

@@ -191,7 +191,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         if self.failure.get().is_some() {
-            return; // the janitor goes on: nobody else may have the id
+            return; // the janitor goes on: no other group may have the id
         }
         Groups::of(&self.session).known().ids.remove(&self.id);
     }

@@ -11,7 +11,7 @@
 //! members in the same order. For a part or a duplicate of a group: the id of that group, how many were made of it
 //! before, and the colour. 39 bits make a collision of two of a thousand groups a matter of one in a million runs; it is
 //! checked, at every member of both groups, and is an error. A key of one's own ([`Session::group_with_key`]) is the way out; and
-//! who gives out numbers already, none twice, makes groups of these ([`Session::group_with_id`]): the other half of all ids.
+//! a layer that gives out numbers already, none twice, makes groups of these ([`Session::group_with_id`]): the other half of all ids.
 //!
 //! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
 

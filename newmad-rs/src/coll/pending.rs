@@ -28,7 +28,7 @@ impl Group {
     ///
     /// # Safety
     /// The memory is what the task takes it to be ([`Task`], checked by the caller). Until the run is over it stays, is not
-    /// written to by anybody else, and the output is not read.
+    /// written to by others, and the output is not read.
     pub(super) unsafe fn start(
         &self,
         task: &Task,
@@ -88,7 +88,7 @@ impl Group {
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
         context.add(run.clone());
         if context.failure.get().is_some() {
-            run.fail(); // it came too late to be found by who revoked the group
+            run.fail(); // it came too late for the thread that revoked the group
         } else {
             run.go();
             if listens {
@@ -191,7 +191,7 @@ impl<R> Pending<R> {
     /// The calling thread.
     /// # Errors
     /// [`Error::PeerDied`], [`Error::Revoked`], [`Error::Mismatch`], [`Error::Closed`]. Then the memory is freed as soon
-    /// as nobody uses it any more.
+    /// as it is used no more.
     /// # Panics
     /// When an operator did.
     pub fn wait(self) -> Result<R, Error> {

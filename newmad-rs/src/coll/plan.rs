@@ -68,7 +68,7 @@ pub(crate) enum Side {
     Right,
 }
 
-/// A step, and who waits for it.
+/// A step, and the steps that wait for it.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) action: Action,
@@ -104,7 +104,7 @@ impl Plan {
     }
 }
 
-/// How far a plan has been carried out. Whoever does that takes a step, starts it, and tells its end.
+/// How far a plan has been carried out. The thread that does that takes a step, starts it, and tells its end.
 #[derive(Debug)]
 pub(crate) struct Progress {
     waits: Box<[u32]>,

@@ -221,7 +221,7 @@ pub(crate) fn slices(len: usize, element: usize) -> impl Iterator<Item = (usize,
     (0..len.div_ceil(most)).map(move |index| (index * most, most.min(len - index * most)))
 }
 
-/// Who has read and written which bytes of a buffer: disjoint ranges in order.
+/// Which steps have read and written which bytes of a buffer: disjoint ranges in order.
 #[derive(Default)]
 struct Track(Vec<Range>);
 
@@ -248,7 +248,7 @@ impl Track {
             match self.0.get(index).map(|range| range.start) {
                 Some(at) if at == covered => {}
                 next => {
-                    // A gap: nobody was here.
+                    // A gap: no step was here.
                     let end = next.map_or(end, |next| next.min(end));
                     let fresh = Range { start: covered, end, writer: None, readers: Vec::new() };
                     self.0.insert(index, fresh);

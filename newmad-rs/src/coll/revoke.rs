@@ -29,7 +29,7 @@ impl Context {
             let notice = unsafe { Request::send(member, self.notice_tag(), &[], false) };
             alone(self, notice, None);
         }
-        // The janitor. It ends with the session, or when nobody else is left.
+        // The janitor. It ends with the session, or when no peer is left.
         alone(self, anything(self.tag(0)), Some(self.tag(0)));
     }
 }
@@ -42,7 +42,7 @@ fn anything(tag: u64) -> Request {
     receive.masked(!LAST)
 }
 
-/// A request without memory that is nobody's: it frees itself at its end, or receives anything once more.
+/// A request without memory and without an owner: it frees itself at its end, or receives anything once more.
 #[repr(C)]
 struct Alone {
     callback: CallbackRequest,

@@ -1,12 +1,12 @@
-//! A collective under way: its plan, its memory, its requests, and who pushes it forward.
+//! A collective under way: its plan, its memory, its requests, and the threads that push it forward.
 //!
-//! Whoever finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
+//! The thread that finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
 //! a kernel thread of the library's; see `api/callback.rs`), which leaves the step and has the plan carried on: by
-//! itself, or by who is at it already ([`DelegationLock`]). So the next messages go out at once, whatever the
+//! itself, or by the thread that is at it already ([`DelegationLock`]). So the next messages go out at once, whatever the
 //! program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining and copying
-//! the rest is left to a light task, so that nobody who only came by is held up for long.
+//! the rest is left to a light task, so that a passing thread is not held up for long.
 //!
-//! # Who owns it
+//! # Ownership
 //! Handles, and every request under way, have a count of the [`Run`]. So its memory stays until the engine has done with it,
 //! even if the handle is dropped or forgotten; then the collective goes on by itself.
 //!
@@ -41,7 +41,7 @@ use crate::session::Inner;
 const GO: u64 = 1;
 /// The group is over.
 const FAIL: u64 = 2;
-/// Somebody has waited for long: listen for notices of others' failures.
+/// A thread has waited for long: listen for notices of others' failures.
 const LISTEN: u64 = 4;
 
 /// Bytes that are combined or copied in one go.
@@ -71,7 +71,7 @@ pub(crate) struct Run {
     work: DelegationLock<Work>,
 }
 
-/// What whoever carries the plan on works with.
+/// What the thread that carries the plan on works with.
 struct Work {
     run: Weak<Run>,
     plan: Arc<Plan>,
@@ -93,7 +93,7 @@ struct Work {
     task: Option<Task>,
 }
 
-// SAFETY: the buffers are memory that whoever made the run promised to it until it is over; the slots are its own.
+// SAFETY: the buffers are memory that the maker of the run promised to it until it is over; the slots are its own.
 unsafe impl Send for Work {}
 
 /// A message of the plan.
@@ -113,7 +113,7 @@ unsafe impl Linked for Slot {
         unsafe { &raw const (*this.as_ptr()).link }
     }
 }
-// SAFETY: the request may be sent; the rest belongs to who carries the plan on, or to the one call of `told`.
+// SAFETY: the request may be sent; the rest belongs to the thread that carries the plan on, or to the one call of `told`.
 unsafe impl Send for Slot {}
 
 /// A request of a run is over.
@@ -178,7 +178,7 @@ impl Run {
     /// A run that has not begun; [`Run::go`] begins it. So many steps of the plan are done already, with this scratch memory.
     ///
     /// # Safety
-    /// The memory is as long as the plan takes it to be. Until the run is over it stays, is not written to by anybody else,
+    /// The memory is as long as the plan takes it to be. Until the run is over it stays, is not written to by others,
     /// and the output is not read.
     pub(super) unsafe fn new(
         context: &Arc<Context>,
@@ -287,7 +287,7 @@ impl Run {
             self.told.complete();
             let waker = self.waker().take();
             if let Some(waker) = waker {
-                // Its panic is told of, and nobody's whom the run holds up.
+                // Its panic is reported, and unwinds no thread that carries the run on.
                 let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
             }
         }
@@ -296,7 +296,7 @@ impl Run {
 
 impl Delegated for Work {
     fn run_delegated(&mut self, bits: u64) {
-        // Whoever is here has a count of it.
+        // The caller has a count of it.
         let Some(run) = self.run.upgrade() else { return };
         if bits & FAIL != 0
             && let Some(&failure) = run.context.failure.get()
@@ -331,14 +331,14 @@ impl Work {
         match self.plan.action(step) {
             Action::Send { to, from } => {
                 let data = std::ptr::slice_from_raw_parts(self.at(from).cast_const(), from.len);
-                // SAFETY: the recorder has nobody write there before this step is over.
+                // SAFETY: the recorder lets no step write there before this step is over.
                 let request = unsafe { Request::send(members[to as usize], self.tag, data, false) };
                 self.submit(run, step, request);
                 0
             }
             Action::Recv { from, into } => {
                 let data = std::ptr::slice_from_raw_parts_mut(self.at(into), into.len);
-                // SAFETY: the recorder has nobody else touch it before this step is over.
+                // SAFETY: the recorder lets no other step touch it before this step is over.
                 let request =
                     unsafe { Request::recv(members[from as usize], self.tag, data, false) };
                 self.submit(run, step, request);
@@ -469,10 +469,10 @@ impl Work {
         }
     }
 
-    /// Leaves the rest to a light task; false if nobody would take it.
+    /// Leaves the rest to a light task; false if no thread would take it.
     fn hand_on(&mut self, run: &Arc<Run>) -> bool {
         let manager = &run.context.session.manager;
-        // Elsewhere tasks are run in waits only, and who waits may sleep.
+        // Elsewhere tasks are run in waits only, and a waiting thread may sleep.
         if manager.mode() != marcel::Mode::Smp || !manager.points().block {
             return false;
         }

@@ -189,7 +189,7 @@ fn end<D: Driver>(mut core: Core<D>, asked: Vec<Asked>) {
         // SAFETY: freed below.
         let request = unsafe { asked.request.as_ref() };
         if !request.is_finished() {
-            // A receive from anybody: this rank itself could still send.
+            // A receive from any rank: this rank itself could still send.
             // SAFETY: not finished, and alive.
             assert!(core.cancel(unsafe { Ref::new(asked.request) }), "a request that never ends");
         }
@@ -278,7 +278,7 @@ pub(super) fn over_tcp(input: &[u8]) {
     let Some((link, mut theirs)) = connection() else { return };
     let Ok(driver) = Tcp::new((0..2).map(|_| None).collect()) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
-    // With somebody who repairs links, what is sent is kept, and the peer's words count.
+    // With repairs of links, what is sent is kept, and the peer's words count.
     let choice = input.byte();
     let config = Config {
         repairs: choice & 1 != 0,

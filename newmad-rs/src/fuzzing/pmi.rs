@@ -58,7 +58,7 @@ fn said(input: &mut Input<'_>) -> (bool, Vec<u8>) {
     (two, bytes)
 }
 
-/// A client that hears what nobody should say.
+/// A client that hears what no server should say.
 pub(super) fn answers(input: &[u8]) {
     let (two, said) = said(&mut Input(input));
     let Ok((ours, mut theirs)) = UnixStream::pair() else { return };

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | 0 | urgent | one after the other by the lane's thread, which has a high priority |
 //! | 1 | background | each on a thread of low priority: when its virtual processor has nothing else |
-//! | 2 + d | normal ones that a handler of depth d - 1 makes (d = 0: nobody's handler) | each on a thread |
+//! | 2 + d | normal ones that a handler of depth d - 1 makes (d = 0: no handler) | each on a thread |
 //!
 //! A call has a *place* in its lane from before it is received until its answer has been sent, and a lane that has none
-//! left does not receive: calls then stay where messages wait that nobody has asked for, and, when that is full, with
+//! left does not receive: calls then stay where unexpected messages wait, and, when that is full, with
 //! their callers. Long arguments take their length from the lane's *memory* before they are received.
 //!
 //! Why nothing waits in a circle: what a handler of depth d calls is of depth d + 1 and finds places and memory of its
@@ -51,7 +51,7 @@ pub(super) fn depth_of(lane: usize) -> u32 {
     lane.saturating_sub(NORMAL) as u32
 }
 
-/// Bounds of the lanes. Holds nothing of the session's, so that whoever has a place may drop it anywhere.
+/// Bounds of the lanes. Holds nothing of the session's, so that the owner of a place may drop it anywhere.
 pub(super) struct Bounds {
     places: [Semaphore; LANES],
     memory: [Semaphore; LANES],

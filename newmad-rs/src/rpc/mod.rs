@@ -4,7 +4,7 @@
 //! newmad::run(|session| {
 //!     let rpc = session.rpc()?;
 //!     rpc.service("shout").bytes(|_, text| Ok::<_, String>(text.to_ascii_uppercase()))?;
-//!     session.barrier()?; // everybody offers it now
+//!     session.barrier()?; // all ranks offer it now
 //!     let next = (session.rank() + 1) % session.size();
 //!     let reply = rpc.call_bytes(next, "shout", b"hello")?;
 //!     assert_eq!(reply.wait()?, b"HELLO");
@@ -17,7 +17,7 @@
 //! With the feature `typed` (on by default) arguments and results are any types that serde knows: [`Client::call`],
 //! [`Rpc::serve`].
 //!
-//! # Who runs what
+//! # What runs where
 //! A call runs on a green thread of its own, on the reactive virtual processors of the target, so it is served while every
 //! core computes; without a runtime it is a kernel thread. Handlers may block, wait, and call services themselves,
 //! their callers' too. Services that answer at once may run [`inline`](ServiceBuilder::inline), where the call is found.
@@ -36,7 +36,7 @@
 //! or leaves.
 //!
 //! Rejected: a thread that receives all answers and hands them out (each call has a tag of its own, so matching does it);
-//! a thread for each reply that nobody wants (callbacks take it); suspending a call that waits for memory (the thread is
+//! a thread for each reply that is not wanted (callbacks take it); suspending a call that waits for memory (the thread is
 //! that already).
 
 mod client;

@@ -6,8 +6,8 @@
 //!        ├─ result is in it, or an error ──────────────────────────▶ outcome, `done`
 //!        └─ result comes apart ─▶ receive of it posted ─ result ──▶ outcome, `done`
 //! ```
-//! Every step is done by whoever finds the end of the one before, not by who waits: results arrive while the caller
-//! computes, and a reply that nobody wants any more still takes what it is sent, with no room for it, so that the target
+//! The thread that finds the end of a step does the next one, not the waiting thread: results arrive while the caller
+//! computes, and a reply that is not wanted any more still takes what it is sent, with no room for it, so that the target
 //! is free of it. The call's memory belongs to the reply and to the step under way, by reference count.
 
 use std::future::{Future, IntoFuture};
@@ -123,10 +123,10 @@ impl Outgoing {
 
 const FOREIGN: &str = "its answer is not of this protocol";
 
-/// The reply to a call, which will come. Dropped, it says that nobody is interested; the call is made all the same.
+/// The reply to a call, which will come. Dropped, it says that the result is not wanted; the call is made all the same.
 ///
 /// It ends by itself: waiting, testing or awaiting only looks. `reply.await` works in any executor.
-#[must_use = "a reply that is dropped tells nobody how the call ended; `cast` is for calls without one"]
+#[must_use = "a reply that is dropped does not tell how the call ended; `cast` is for calls without one"]
 pub struct Reply {
     call: Arc<Outgoing>,
     session: Session,

@@ -1,7 +1,7 @@
 //! The target's side: the lanes' threads receive calls, and each call runs.
 //!
 //! A lane's thread never waits for a peer but in its receive: what has to be received or sent for a single call is
-//! waited for by that call's thread, or by nobody (`detached`). It is reactive, as the threads of calls are unless the
+//! waited for by that call's thread, or not at all (`detached`). It is reactive, as the threads of calls are unless the
 //! service says otherwise: when every compute virtual processor computes, the kernel lets it preempt one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -96,7 +96,7 @@ fn receive(shared: &Arc<Shared>, lane: usize) {
                 }
                 // Looked at above.
                 Some(Incoming::Stop) => {}
-                // No caller of this library's sends it, and there is nobody to tell.
+                // No caller of this library's sends it, and there is no caller to tell.
                 None => {}
             },
             // As above.
@@ -140,7 +140,7 @@ impl Job {
         }
     }
 
-    /// Ends a call whose long arguments nobody takes.
+    /// Ends a call whose long arguments are not taken.
     fn discard(mut self, status: Status, content: Vec<u8>) {
         let place = self.place.take();
         self.tell(status, content);
@@ -158,7 +158,7 @@ impl Drop for Job {
     }
 }
 
-/// Finds the service, and who runs it.
+/// Finds the service, and the thread that runs it.
 fn admit(job: Job, service: &super::Service<'_>, arguments: Content<'_>) {
     let entry = job.shared.registry.find(service);
     let lane = job.place.as_ref().map_or(0, Place::lane);

@@ -130,8 +130,8 @@ impl Client {
     }
 }
 
-/// The result of a call, which will come: a [`Reply`] of a type. Dropped, it says that nobody is interested.
-#[must_use = "an answer that is dropped tells nobody how the call ended; `cast` is for calls without one"]
+/// The result of a call, which will come: a [`Reply`] of a type. Dropped, it says that the result is not wanted.
+#[must_use = "an answer that is dropped does not tell how the call ended; `cast` is for calls without one"]
 pub struct Answer<R> {
     reply: Reply,
     _result: PhantomData<fn() -> R>,

@@ -133,7 +133,7 @@ pub(super) struct Call<'a> {
 pub(super) enum Incoming<'a> {
     /// A call.
     Call(Call<'a>),
-    /// Nobody serves any more; counts only from one's own rank.
+    /// The services have ended; counts only from one's own rank.
     Stop,
 }
 

@@ -21,7 +21,7 @@ pub(super) const SUCCESS: c_int = 0;
 pub(super) const DONE: c_int = -157;
 /// `PMIX_RANK_WILDCARD`: what concerns all ranks.
 pub(super) const EVERYBODY: u32 = u32::MAX - 1;
-/// `PMIX_GLOBAL`: for everybody on every machine.
+/// `PMIX_GLOBAL`: for all processes on every machine.
 pub(super) const GLOBAL: u8 = 3;
 /// `PMIX_JOB_SIZE`.
 pub(super) const JOB_SIZE: &str = "pmix.job.size";

@@ -63,7 +63,7 @@ impl Reply {
         Arc::new(Reply { proc, key, come: Mutex::new(None), changed: Condvar::new() })
     }
 
-    /// The callback's half, as the pointer that the library keeps for it. If the library calls nobody back it is lost:
+    /// The callback's half, as the pointer that the library keeps for it. If the library never calls back it is lost:
     /// some bytes.
     fn theirs(self: &Arc<Reply>) -> *mut c_void {
         Arc::into_raw(self.clone()).cast_mut().cast()

@@ -1,4 +1,4 @@
-//! From all to all, side by side. Everybody knows the lengths of all blocks, which need not be equal.
+//! From all to all, side by side. Each rank knows the lengths of all blocks, which need not be equal.
 
 use crate::coll::algo::tree::from_root;
 use crate::coll::plan::Place;
@@ -13,7 +13,7 @@ pub(super) fn contribute(rec: &mut Recorder, blocks: &Blocks, all: Place) {
     }
 }
 
-/// Everybody sends to everybody at once. One round: for a few ranks.
+/// Each rank sends to each other at once. One round: for a few ranks.
 pub(super) fn linear(rec: &mut Recorder, blocks: &Blocks) {
     let all = rec.output(0, blocks.end(rec.size));
     contribute(rec, blocks, all);
@@ -26,7 +26,7 @@ pub(super) fn linear(rec: &mut Recorder, blocks: &Blocks) {
 
 /// Blocks go around in a ring: one always sends to the same neighbour, and each byte once. For long blocks.
 ///
-/// Everybody has the block of its number, which is its rank counted from `root`.
+/// Each rank has the block of its number, which is its rank counted from `root`.
 pub(super) fn ring(rec: &mut Recorder, blocks: &Blocks, all: Place, root: u32) {
     let me = from_root(rec, root);
     let (next, previous) = (rec.after(1), rec.before(1));

@@ -8,7 +8,7 @@ use crate::coll::task::Blocks;
 
 /// A part of the ranks whose number is a power of two. The others have given what they had to a neighbour.
 struct Folded {
-    /// The own number among them; `None` for who is not one of them.
+    /// The own number among them; `None`: this rank is not one of them.
     me: Option<u32>,
     count: u32,
     /// Ranks below this number are pairs, of which the odd one goes on.
@@ -38,7 +38,7 @@ fn fold(rec: &mut Recorder, sum: Place, buffer: Place) -> Folded {
     Folded { me: Some(rank / 2), count, pairs }
 }
 
-/// Those who were left out are told.
+/// The ranks that were left out are told.
 fn unfold(rec: &mut Recorder, folded: &Folded, sum: Place) {
     if rec.rank < folded.pairs {
         if rec.rank.is_multiple_of(2) {

@@ -15,7 +15,7 @@ fn contribution(rec: &mut Recorder, len: usize) -> Place {
     copy
 }
 
-/// All messages at once; everybody begins with another rank.
+/// All messages at once; each rank begins with another peer.
 pub(super) fn linear(rec: &mut Recorder, send: &Blocks, recv: &Blocks) {
     exchange(rec, send, recv, false);
 }
@@ -45,7 +45,7 @@ fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
 pub(super) fn bruck(rec: &mut Recorder, len: usize) {
     let size = rec.size as usize;
     let from = rec.input(0, size * len);
-    // Block i is the one for who is i ranks further on.
+    // Block i is the one for the rank i ranks further on.
     let blocks = rec.scratch(size * len);
     let until_end = size - rec.rank as usize;
     rec.copy(from.part((size - until_end) * len, until_end * len), blocks.part(0, until_end * len));
@@ -72,7 +72,7 @@ pub(super) fn bruck(rec: &mut Recorder, len: usize) {
         }
         bit *= 2;
     }
-    // Block i has come from who is i ranks before.
+    // Block i has come from the rank i ranks before.
     let into = rec.output(0, size * len);
     for distance in 0..rec.size {
         let source = rec.before(distance) as usize;

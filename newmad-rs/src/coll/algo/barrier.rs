@@ -1,4 +1,4 @@
-//! Dissemination: in round k everybody tells who is 2^k further on; after log2(size) rounds all have heard of all.
+//! Dissemination: in round k each rank tells the one 2^k further on; after log2(size) rounds all have heard of all.
 
 use crate::coll::recorder::Recorder;
 

@@ -5,7 +5,7 @@ use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
 use crate::coll::task::Blocks;
 
-/// Everybody sends to the root, who receives from all at once.
+/// Each rank sends to the root, which receives from all at once.
 pub(super) fn linear(rec: &mut Recorder, root: u32, own: usize, blocks: Option<&Blocks>) {
     if rec.rank != root {
         return rec.send(root, rec.input(0, own));

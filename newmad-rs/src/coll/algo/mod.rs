@@ -1,4 +1,4 @@
-//! The algorithms: each records the plan of one rank. What a collective is to do is a [`Task`]; who does it how is chosen
+//! The algorithms: each records the plan of one rank. What a collective is to do is a [`Task`]; the algorithm is chosen
 //! in `choose.rs`.
 //!
 //! | operation | algorithms |

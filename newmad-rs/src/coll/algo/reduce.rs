@@ -7,7 +7,7 @@ use crate::coll::recorder::Recorder;
 use crate::coll::task::Blocks;
 
 /// Up a binomial tree. `ordered`: the tree's root is rank 0, so that neighbours are combined and the order of ranks
-/// is kept; who is to have the result gets it from there.
+/// is kept; the rank that is to have the result gets it from there.
 pub(super) fn binomial(rec: &mut Recorder, root: u32, len: usize, ordered: bool) {
     let head = if ordered { 0 } else { root };
     let at_end = rec.rank == head && rec.rank == root;
@@ -50,7 +50,7 @@ pub(super) fn up(rec: &mut Recorder, head: u32, len: usize, at_end: bool) -> Pla
     sum
 }
 
-/// In a ring everybody comes to have a combined piece; the root collects the pieces. Each byte is combined once on its
+/// In a ring each rank comes to have a combined piece; the root collects the pieces. Each byte is combined once on its
 /// way: for long vectors. The order of ranks is not kept.
 pub(super) fn scatter_gather(rec: &mut Recorder, root: u32, len: usize) {
     let pieces = Blocks::split(len, rec.element, rec.size);

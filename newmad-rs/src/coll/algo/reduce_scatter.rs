@@ -17,7 +17,7 @@ fn finish(rec: &mut Recorder, blocks: &Blocks, all: Place) {
     rec.copy(own, rec.output(0, own.len));
 }
 
-/// Everybody sends each block to whom it belongs, who combines them in the order of ranks. One round, and the order is kept;
+/// Each rank sends each block to its owner, which combines them in the order of ranks. One round, and the order is kept;
 /// each rank combines all that it gets.
 pub(super) fn pairwise(rec: &mut Recorder, blocks: &Blocks) {
     let input = rec.input(0, blocks.end(rec.size));
@@ -40,7 +40,7 @@ pub(super) fn pairwise(rec: &mut Recorder, blocks: &Blocks) {
     rec.copy(sum, rec.output(0, mine));
 }
 
-/// Each block goes once around, and takes up what everybody has. The order of ranks is not kept.
+/// Each block goes once around, and takes up what each rank has. The order of ranks is not kept.
 pub(super) fn ring(rec: &mut Recorder, blocks: &Blocks) {
     let all = working_copy(rec, blocks);
     around(rec, blocks, all);
@@ -78,8 +78,8 @@ pub(super) fn halving(rec: &mut Recorder, blocks: &Blocks) {
     finish(rec, blocks, all);
 }
 
-/// Recursive halving: `(me, count)` of those who take part keep a smaller and smaller range of the pieces, at last their
-/// own. `part` tells where a range of pieces lies, `rank` who a number is.
+/// Recursive halving: the ranks that take part, `(me, count)`, keep a smaller and smaller range of the pieces, at last their
+/// own. `part` tells where a range of pieces lies, `rank` which rank has a number.
 pub(super) fn halve(
     rec: &mut Recorder,
     (me, count): (u32, u32),

@@ -1,4 +1,4 @@
-//! Everybody gets what it and those before it have, combined; or those before it alone.
+//! Each rank gets what it and those before it have, combined; or those before it alone.
 
 use crate::coll::plan::Side;
 use crate::coll::recorder::Recorder;

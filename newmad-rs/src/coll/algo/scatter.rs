@@ -5,7 +5,7 @@ use crate::coll::algo::tree::{children, from_root, subtree, to_rank};
 use crate::coll::recorder::Recorder;
 use crate::coll::task::Blocks;
 
-/// The root sends to everybody, at once.
+/// The root sends to all, at once.
 pub(super) fn linear(rec: &mut Recorder, root: u32, own: usize, blocks: Option<&Blocks>) {
     if rec.rank != root {
         return rec.recv(root, rec.output(0, own));
