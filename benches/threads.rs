@@ -29,7 +29,7 @@ fn switch(n: u64) -> Duration {
     start.elapsed()
 }
 
-/// With nobody else to run.
+/// With no other thread to run.
 fn yield_alone(n: u64) -> Duration {
     let start = Instant::now();
     (0..n).for_each(|_| marcel::yield_now());

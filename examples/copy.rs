@@ -56,7 +56,7 @@ struct Job {
     to: File,
     size: u64,
     block: u64,
-    /// The next block that nobody copies yet.
+    /// The next block that no thread copies yet.
     next: AtomicU64,
     /// One has failed: the others stop.
     failed: AtomicBool,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use pioman_extras::server::{Group, NotTaken, Outcome, Pending, Server};
 
-/// What one request is to this library: somebody waits for the next message of a port.
+/// What one request is to this library: a thread waits for the next message of a port.
 struct Receive {
     port: Arc<Mutex<PipeReader>>,
     message: OnceLock<u32>,

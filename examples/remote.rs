@@ -36,7 +36,7 @@ fn offer(rpc: &Rpc) -> Result<(), CallError> {
 fn remote(session: &Session) -> Result<(), CallError> {
     let rpc = session.rpc()?;
     offer(&rpc)?;
-    session.barrier()?; // from here on everybody offers it
+    session.barrier()?; // from here on every rank offers it
     if session.rank() == 0 {
         let last = session.size() - 1;
         let greeting = rpc.call::<_, String>(last, "greet", "world")?;
@@ -63,7 +63,7 @@ fn remote(session: &Session) -> Result<(), CallError> {
             Ok(()) => println!("there is a service called nothing"),
         }
     }
-    session.barrier()?; // until then everybody is served
+    session.barrier()?; // until then every rank is served
     Ok(())
 }
 

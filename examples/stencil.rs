@@ -100,7 +100,7 @@ impl Mailbox {
         Ok(row)
     }
 
-    /// Nothing more is put or taken: whoever waits gets an error, but a row that is there can be taken.
+    /// Nothing more is put or taken: a waiter gets an error, but a row that is there can be taken.
     fn close(&self) {
         self.row.lock().1 = true;
         self.changed.notify_all();
@@ -324,7 +324,7 @@ fn solve(session: &Session, options: &Options) -> Solved<()> {
     Ok(())
 }
 
-/// Prints a line; nobody has to read it.
+/// Prints a line, which need not have a reader.
 fn say(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -5,7 +5,7 @@
 //! Each worker is a green thread that runs what is in its mailbox, urgent tasks first. A node that is split sends its
 //! halves as normal tasks to two workers; results are urgent, so that what is half done ends before more is begun. Room
 //! in a mailbox is bounded: a worker that finds another's full takes in what is in its own between two tries, so no two
-//! ever wait for each other. Nobody is woken who is awake.
+//! ever wait for each other. A worker that is awake is not woken.
 
 use std::collections::{HashMap, VecDeque};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use pioman_extras::channel::{Mailbox, Sender, Urgency, mailbox};
 /// Room for messages of each urgency in a mailbox.
 const ROOM: usize = 16;
 
-/// Who waits for a sum: a worker, and a number of its own. The root's is nobody's.
+/// The waiter for a sum: a worker, and a number of its own. The root has none.
 type Parent = Option<(usize, u64)>;
 
 enum Task {
@@ -34,7 +34,7 @@ struct Worker {
     others: Vec<Sender<Task>>,
     /// Taken in while there was no room elsewhere.
     taken: VecDeque<Task>,
-    /// What was split here: the half that has come, and who waits.
+    /// What was split here: the half that has come, and the waiter.
     open: HashMap<u64, (Option<u64>, Parent)>,
     ran: u64,
 }

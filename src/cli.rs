@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
 use crate::{doctor, knobs, run, topo, trace};
-use mad_bench::across::{keeper, stand_in};
+use mad_bench::across::{proxy, supervisor};
 use mad_bench::command::{self as bench, BenchArgs, work};
 use mad_bench::{demo, report, sample};
 
@@ -18,7 +18,7 @@ use mad_bench::{demo, report, sample};
 Examples:
   mad run -n 2 ./stencil --size 512   start two processes that can reach each other
   mad demo                            the main result, in under a minute
-  mad bench overlap --driver shm      measure: who waits while the other side computes
+  mad bench overlap --driver shm      measure: which side waits while the other computes
   mad sample                          measure the rails of this machine, for sessions to choose by
   mad report -o report.html           all experiments, in one page
   mad trace DIR -o out.json           a picture of what a run did, for Perfetto
@@ -63,14 +63,14 @@ enum Command {
     },
     /// What `mad bench` starts in place of a process on another machine
     #[command(hide = true)]
-    StandIn {
+    Proxy {
         /// The arguments of that process
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
     /// The process beside one that measures for a `mad bench` on another machine
     #[command(hide = true)]
-    Keeper,
+    Supervisor,
 }
 
 /// The options of the subcommand that was asked for, in a sentence.
@@ -90,7 +90,7 @@ fn options() -> String {
 pub(crate) fn main() -> ExitCode {
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         let unknown = error.kind() == ErrorKind::UnknownArgument;
-        let _ = error.print(); // nobody to tell
+        let _ = error.print(); // there is no reader to tell
         if unknown {
             mad_bench::out::complain(&options());
         }
@@ -108,8 +108,8 @@ pub(crate) fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Probe(probe) => probe::run(&probe),
         Command::Worker { spec } => work::run(&spec),
-        Command::StandIn { args } => stand_in::run(args),
-        Command::Keeper => keeper::run(),
+        Command::Proxy { args } => proxy::run(args),
+        Command::Supervisor => supervisor::run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

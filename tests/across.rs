@@ -1,4 +1,4 @@
-//! `mad bench` that a process manager has started with several ranks: the same figures, and nothing remains whoever dies.
+//! `mad bench` that a process manager has started with several ranks: the same figures, and nothing remains whichever rank dies.
 
 mod common;
 #[path = "../newmad-rs/tests/common/managers.rs"]
@@ -162,7 +162,7 @@ impl Waiting {
         waiting
     }
 
-    /// The process that was started with this subcommand, as that rank of whoever started it.
+    /// The process that was started with this subcommand, as that rank of its launcher.
     fn find(&self, subcommand: &str, rank: Option<u32>) -> Option<u32> {
         let fits = |pid: &u32| {
             let read = |name| std::fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
@@ -178,7 +178,7 @@ impl Waiting {
 
     fn signal(&self, subcommand: &str, rank: u32, signal: i32) {
         let pid = self.find(subcommand, Some(rank)).expect("it is there");
-        // SAFETY: takes no pointers; whoever has started it has not waited for it, since it still runs.
+        // SAFETY: takes no pointers; its parent has not waited for it, since it still runs.
         unsafe { libc::kill(pid as i32, signal) };
     }
 

@@ -124,7 +124,7 @@ fn without_progression_the_sender_waits_for_the_computation() {
         if object["metric"] == "send_time" && config["compute_us"] == 20000 {
             seen += 1;
             // The receiver computes for 20 ms, less the head start that it gets: at least 15 on any machine,
-            // since the computation can only become longer. This is what figure 3 of 2007 is about.
+            // since the computation can only become longer. This is what figure 3 of [Trahay07] is about.
             // One sample is enough, and each is one only if the receiver computes when the message comes: on a
             // machine that is busy with other things it may still be on its way there.
             assert!(object["max"].as_f64().unwrap() > 15_000.0, "{object}");
@@ -320,7 +320,7 @@ fn the_list_names_everything() {
         "idle:",
         "--compute-us",
         "half_round_trip",
-        "2007",
+        "[Trahay07]",
         "waiting:",
         "concurrent:",
     ] {

@@ -13,7 +13,7 @@ struct Server(Child, String);
 
 impl Server {
     fn start(mode: &str) -> Server {
-        // It says a line for each client that is killed, which nobody reads.
+        // It says a line for each client that is killed, which has no reader.
         let mut server = echo(mode, &["serve", "127.0.0.1:0"]);
         let mut server = server.stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
@@ -143,7 +143,7 @@ fn a_server_without_descriptors_says_so_and_goes_on() {
     let mut said = String::new();
     BufReader::new(server.0.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
     assert!(said.contains("RLIMIT_NOFILE") && said.contains("ulimit -n"), "{said}");
-    // Nobody reads what else it says: it must not wait for that.
+    // What else it says has no reader: it must not wait for one.
     let mut errors = server.0.stderr.take().unwrap();
     std::thread::spawn(move || errors.read_to_end(&mut Vec::new()));
     drop(streams);

@@ -1,4 +1,4 @@
-//! A peer that is killed: the others get an error that names it, the launcher says who died, nothing remains.
+//! A peer that is killed: the others get an error that names it, the launcher names the dead process, nothing remains.
 
 mod common;
 

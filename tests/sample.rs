@@ -40,7 +40,7 @@ fn what_is_sampled_is_printed_written_and_read_by_sessions() {
     assert!(!output.status.success());
     let said = err(&output) + &out(&output);
     assert!(said.contains("NMAD_SAMPLING") && said.contains("mad sample"), "{said}");
-    // One that nobody asked for does not stop a program.
+    // A file that was not asked for does not stop a program.
     let cache = folder.join("cache");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim().replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");

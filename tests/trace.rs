@@ -80,7 +80,7 @@ fn a_run_of_two_is_one_picture() {
     assert_eq!(processes.len(), 2);
     assert_eq!(count(&events, "M", |name| name == "process_name"), 2);
     assert!(count(&events, "B", |name| name.starts_with("main (")) >= 2, "each has a main thread");
-    assert!(count(&events, "s", |_| true) >= 2, "somebody was woken");
+    assert!(count(&events, "s", |_| true) >= 2, "a thread was woken");
     let output = run(&["trace", "--summary", text(&dir)]);
     let summary = out(&output);
     for wanted in ["rank 0", "rank 1", "vp0", "reactive vp0", "from wake-up to run"] {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::across::Company;
+use crate::across::Hosts;
 use crate::config::Config;
 use crate::experiments::{BENCHES, find};
 use crate::harness::drive::Campaign;
@@ -25,9 +25,9 @@ pub(crate) fn ready<'a>(
     mut points: Vec<Config>,
     effort: Effort,
     peers: bool,
-    company: Option<&'a Company>,
+    hosts: Option<&'a Hosts>,
 ) -> Result<Ready<'a>, Exit> {
-    let absent = absent(bench, peers, effort.peers_dir.as_deref(), &mut points, company)?;
+    let absent = absent(bench, peers, effort.peers_dir.as_deref(), &mut points, hosts)?;
     let cannot = |why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name));
     let (env, held) = match &bench.staged {
         None => (Vec::new(), None),
@@ -37,7 +37,7 @@ pub(crate) fn ready<'a>(
             (stage.env, Some(stage.holds))
         }
     };
-    let campaign = Campaign::new(bench, points, effort, env).among(company);
+    let campaign = Campaign::new(bench, points, effort, env).among(hosts);
     Ok(Ready { campaign, absent, _held: held })
 }
 
@@ -54,14 +54,14 @@ pub(crate) fn ready_for_report(
 }
 
 /// What several ranks of a process manager cannot measure.
-fn elsewhere(bench: &Bench, company: &Company, points: &[Config]) -> Vec<Absent> {
+fn elsewhere(bench: &Bench, hosts: &Hosts, points: &[Config]) -> Vec<Absent> {
     let refused = |point: &Config| {
         match mpi::is(point) {
         true => Some(
             "MPI libraries: they have launchers of their own; `mad bench` without a process manager measures them, on one machine"
                 .to_owned(),
         ),
-        false => company.refuses(point, bench.ranks),
+        false => hosts.refuses(point, bench.ranks),
     }
     };
     let points = points.iter().enumerate();
@@ -74,7 +74,7 @@ fn absent(
     peers: bool,
     peers_dir: Option<&Path>,
     points: &mut Vec<Config>,
-    company: Option<&Company>,
+    hosts: Option<&Hosts>,
 ) -> Result<bool, Exit> {
     for (given, option, has) in [
         (peers, "--peers", bench.apart.is_some_and(|apart| apart.builds)),
@@ -91,8 +91,8 @@ fn absent(
             )));
         }
     }
-    let absent = match (company, bench.apart, bench.mpi) {
-        (Some(company), ..) => elsewhere(bench, company, points),
+    let absent = match (hosts, bench.apart, bench.mpi) {
+        (Some(hosts), ..) => elsewhere(bench, hosts, points),
         (None, Some(apart), _) => (apart.prepare)(points, peers),
         (None, None, Some(with)) => mpi::prepare(points, with, peers_dir),
         (None, None, None) => return Ok(false),

@@ -1,6 +1,6 @@
 //! `mad demo`: the main result in under a minute.
 //!
-//! Figure 3 of 2007 over shared memory and over TCP (how long the sender's call takes while the receiver
+//! Figure 3 of \[Trahay07\] over shared memory and over TCP (how long the sender's call takes while the receiver
 //! computes 20 ms, without progress outside calls, with ticks, with idle cores), then reactivity on a full
 //! machine, then the price of waiting, how soon an event is noticed, and what that costs by policy. The sentences below the tables are made from the figures, whatever
 //! they say.
@@ -33,7 +33,7 @@ pub struct DemoArgs {}
 const COMPUTE_US: u64 = 20_000;
 const SIZES: [u64; 4] = [4, 65_536, 1 << 20, 4 << 20];
 const DRIVERS: [&str; 2] = ["shm", "tcp"];
-/// What the issue of 2007 compares: label, mode, progression.
+/// What [Trahay07] compares: label, mode, progression.
 const WAYS: [(&str, &str, u64); 3] =
     [("no progression", "smp", 0), ("mono (ticks)", "mono", 1), ("smp (idle cores)", "smp", 1)];
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -167,7 +167,7 @@ impl Figure3<'_> {
             column.set_cell_alignment(comfy_table::CellAlignment::Right);
         }
         format!(
-            "\nFigure 3 of 2007 over {driver}: duration of the sender's call while the receiver computes \
+            "\nFigure 3 of [Trahay07] over {driver}: duration of the sender's call while the receiver computes \
              {} ms between irecv and wait (medians)\n{}\n",
             COMPUTE_US / 1000,
             table.trim_fmt()

@@ -1,6 +1,6 @@
 //! Where the command writes, and how a command ends.
 //!
-//! `println!` panics when nobody reads: everything goes through [`print()`], which turns that into
+//! `println!` panics when the reader is gone: everything goes through [`print()`], which turns that into
 //! [`Exit::BrokenPipe`].
 
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ pub enum Exit {
     Failed(String),
     /// It failed and has said why.
     Code(u8),
-    /// Nobody reads the output: not an error, and nobody to tell.
+    /// The reader of the output is gone: not an error, and no reader to tell.
     BrokenPipe,
 }
 
@@ -55,7 +55,7 @@ impl From<io::Error> for Exit {
 /// Writes to standard output, at once.
 ///
 /// # Errors
-/// [`Exit::BrokenPipe`] when nobody reads.
+/// [`Exit::BrokenPipe`] when the reader is gone.
 pub fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -66,7 +66,7 @@ pub fn print(text: &str) -> Outcome {
     Ok(())
 }
 
-/// Writes a line to standard error; when that fails there is nobody to tell.
+/// Writes a line to standard error; a failure has no reader to be told to.
 pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -18,7 +18,7 @@ fn children() -> Vec<i32> {
 /// Removes what a job can leave behind.
 pub struct Cleanup {
     name: String,
-    /// Children that were there before: whoever started them, the job did not (`exec mad run` in a script
+    /// Children that were there before the job: another program started them (`exec mad run` in a script
     /// that has background processes).
     foreign: Vec<i32>,
 }

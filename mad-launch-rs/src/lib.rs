@@ -10,7 +10,7 @@
 //!   Grace (others notice by themselves) ─▶ Term (SIGTERM was sent) ─▶ Kill (SIGKILL was sent)
 //! ```
 //!
-//! A rank that is on another machine has a [stand-in](StandIn) here, which this crate takes for the rank itself.
+//! A rank that is on another machine has a [proxy](Proxy) here, which this crate takes for the rank itself.
 //!
 //! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
 //! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, and files in `/dev/shm` that carry the job's name are
@@ -42,7 +42,7 @@ const CLOSED: Duration = Duration::from_millis(200);
 /// How long processes may take to write what their threads do, where that cannot be seen.
 const DUMP: Duration = Duration::from_secs(5);
 /// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a debug
-/// build, and whoever hangs may do so on a busy machine.
+/// build, and a process that hangs may do so on a busy machine.
 const DUMP_SEEN: Duration = Duration::from_secs(30);
 /// What they write last.
 pub const DUMP_END: &[u8] = b"== marcel: end";
@@ -67,21 +67,21 @@ pub struct Job {
     pub dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed.
     pub grace: Duration,
-    /// Who complains: the prefix of the launcher's own messages.
+    /// The prefix of the launcher's own messages.
     pub who: &'static str,
 }
 
 /// Where a rank is.
 pub struct Place {
     /// What is started here when its process runs on another machine.
-    pub stand_in: Option<StandIn>,
+    pub proxy: Option<Proxy>,
     /// Which it is of those that share the cores of its machine, and how many do.
     pub local: (u32, u32),
 }
 
 /// A process that behaves as the one elsewhere does for which it stands: its PMI connection, its output, its end; signals for it
 /// reach the other.
-pub struct StandIn {
+pub struct Proxy {
     /// Words before the program's arguments.
     pub words: Vec<OsString>,
     /// Variables for it alone.
@@ -107,7 +107,7 @@ pub enum Failure {
         /// The user's signal ended it.
         interrupted: bool,
     },
-    /// Nobody reads the output.
+    /// The reader of the output is gone.
     BrokenPipe,
 }
 
@@ -187,9 +187,9 @@ pub fn run(
     for rank in 0..job.ranks {
         let place = job.places.get(rank as usize);
         let (mut args, mut env) = (job.args.clone(), env.clone());
-        if let Some(stand_in) = place.and_then(|place| place.stand_in.as_ref()) {
-            args.splice(..0, stand_in.words.iter().cloned());
-            env.extend(stand_in.env.iter().cloned());
+        if let Some(proxy) = place.and_then(|place| place.proxy.as_ref()) {
+            args.splice(..0, proxy.words.iter().cloned());
+            env.extend(proxy.env.iter().cloned());
         }
         let start = Start {
             program: &program,

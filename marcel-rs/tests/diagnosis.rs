@@ -340,6 +340,14 @@ fn child(name: &str, settings: &[(&str, &str)]) -> Command {
     command.args([name, "--exact", "--nocapture", "--test-threads=1"]);
     command.env("MARCEL_TEST_CHILD", "1").envs(settings.iter().copied());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // A shell that starts the tests in the background may have them ignore SIGQUIT, and children inherit that.
+    // SAFETY: `signal` is async-signal-safe, and the closure touches no memory.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command
 }
 

@@ -20,7 +20,8 @@ fn child() {
         "truncation" => truncation,
         "threads" => threads,
         "flood" => flood,
-        "stress" => stress,
+        "stress" => |session: &Session| stress(session, 20_000),
+        "long stress" => |session: &Session| stress(session, 1_000_000),
         "barrier" => barrier,
         "overlap" => overlap,
         "idle" => idle,
@@ -396,11 +397,9 @@ fn forgotten_requests_leak_and_do_not_hang_the_end() {
 }
 
 /// Mixed messages: several tags, sizes on both sides of the thresholds, posting orders that differ from the
-/// sending order, any source. `NEWMAD_STRESS` messages, 20 000 by default.
-fn stress(session: &Session) -> Result<(), Error> {
+/// sending order, any source. `total` messages.
+fn stress(session: &Session, total: u64) -> Result<(), Error> {
     const WINDOW: usize = 32;
-    let total: u64 =
-        std::env::var("NEWMAD_STRESS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
     let each = total / 2;
     let peer = 1 - session.rank();
     let mut state = 0x1234_5678_9abc_def0u64;
@@ -471,4 +470,10 @@ fn stress(session: &Session) -> Result<(), Error> {
 #[test]
 fn stress_of_mixed_messages() {
     everywhere("stress", 2, &[]);
+}
+
+#[test]
+#[ignore = "minutes: cargo test --release -p newmad --test processes -- --ignored a_million"]
+fn stress_of_a_million_mixed_messages() {
+    everywhere("long stress", 2, &[]);
 }

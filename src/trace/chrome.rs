@@ -17,7 +17,7 @@ use super::message::Message;
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
-/// Numbers from here on are nobody's: the kernel's are smaller.
+/// Numbers from here on are free: the kernel's are smaller.
 const NO_TID: u32 = 1 << 22;
 
 #[derive(Serialize)]

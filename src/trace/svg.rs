@@ -290,7 +290,7 @@ fn draw(out: &mut String, window: Window, y: f64, bar: &Bar) {
     let class =
         KINDS.iter().find(|(kind, ..)| *kind == bar.kind).map_or("r", |(_, class, _)| class);
     let (x, end) = (window.x(bar.from), window.x(bar.to));
-    // Who sleeps is a thin line.
+    // A sleeping thread is a thin line.
     let (y, height) = match bar.kind {
         Kind::Sleeps => (y + BAR / 2.0 - 1.0, 2.0),
         _ => (y, BAR),

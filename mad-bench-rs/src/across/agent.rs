@@ -1,18 +1,18 @@
 //! A rank above 0: it keeps a door open through which rank 0 has workers started on this machine.
 //!
-//! One thread, one `poll` over signals, the door, those who have not proved yet that they may come in ([`Guest`]), and rank 0's
-//! own connection. For each worker a process of its own, a [keeper](super::keeper), takes the connection: what a worker
-//! leaves behind is then the keeper's to clean up, and no worker's output holds another one's up. Keepers die with the agent.
+//! One thread, one `poll` over signals, the door, callers that are not authenticated yet ([`PendingPeer`]), and rank 0's
+//! own connection. For each worker a process of its own, a [supervisor](super::supervisor), takes the connection: what a worker
+//! leaves behind is then the supervisor's to clean up, and no worker's output holds another one's up. Supervisors die with the agent.
 //!
 //! ```text
 //!   Waiting ── rank 0 connects ──▶ Serving ── it says that it is over ──▶ exit 0
 //!      │ it does not come in time     │ its connection breaks: exit 1    │ a signal, and no word of rank 0 for a while: exit 130
 //!      ▼ exit 1                       ▼                                  ▼
 //! ```
-//! Strangers at the door cost a descriptor each, [`GUESTS`] at the most, the one that came first goes when one more comes; and none
+//! Strangers at the door cost a descriptor each, [`PENDING_MAX`] at the most, the one that came first goes when one more comes; and none
 //! stays longer than a greeting takes.
 //!
-//! Rejected: threads instead of keepers (the death signal is tied to the thread that starts a process, and orphans go to the
+//! Rejected: threads instead of supervisors (the death signal is tied to the thread that starts a process, and orphans go to the
 //! whole process); `ssh` (asks for a set-up that the process manager has already done in its way).
 
 use std::io::{ErrorKind, Read};
@@ -25,21 +25,21 @@ use std::time::{Duration, Instant};
 use crate::across::card;
 use crate::across::card::random;
 use crate::across::greeting::{KEY, Purpose};
-use crate::across::guest::{Guest, Step};
 use crate::across::link;
 use crate::across::link::GREETING;
+use crate::across::pending_peer::{PendingPeer, Step};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain};
 use mad_launch::signals::STOP;
 use mad_launch::{Signals, die_with, wait};
 
-/// Most callers that have not proved who they are.
-const GUESTS: usize = 64;
+/// Most callers that are not authenticated.
+const PENDING_MAX: usize = 64;
 /// How long rank 0 may take to come, after all have met.
 const COMES: Duration = Duration::from_secs(30);
 /// How long rank 0 may take to end the bench, after a signal that is to end it: it prints what was measured.
 const WINDS_UP: Duration = Duration::from_secs(10);
-/// How long keepers may take to see that it is over.
-const KEEPERS: Duration = Duration::from_secs(5);
+/// How long supervisors may take to see that it is over.
+const SUPERVISORS: Duration = Duration::from_secs(5);
 /// What rank 0 says at the end.
 pub(super) const OVER: u8 = 1;
 
@@ -75,9 +75,9 @@ impl Door {
             .map_err(|e| Exit::Failed(format!("bench: signals cannot be caught: {e}")))?;
         let mut agent = Agent {
             door: self,
-            guests: Vec::new(),
+            pending_peers: Vec::new(),
             control: None,
-            keepers: Vec::new(),
+            supervisors: Vec::new(),
             until: Some(Instant::now() + COMES),
             stops: 0,
         };
@@ -86,8 +86,8 @@ impl Door {
                 break outcome;
             }
         };
-        let until = Instant::now() + KEEPERS;
-        while agent.keepers_left() && Instant::now() < until {
+        let until = Instant::now() + SUPERVISORS;
+        while agent.supervisors_left() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         outcome
@@ -96,9 +96,9 @@ impl Door {
 
 struct Agent {
     door: Door,
-    guests: Vec<Guest>,
+    pending_peers: Vec<PendingPeer>,
     control: Option<TcpStream>,
-    keepers: Vec<Child>,
+    supervisors: Vec<Child>,
     /// When rank 0 is given up.
     until: Option<Instant>,
     stops: u32,
@@ -111,9 +111,14 @@ impl Agent {
         let control = self.control.as_ref().map_or(-1, |control| control.as_raw_fd());
         let listener = self.door.listener.as_raw_fd();
         let mut fds = vec![readable(signals.fd()), readable(control), readable(listener)];
-        fds.extend(self.guests.iter().map(|guest| readable(guest.fd())));
+        fds.extend(self.pending_peers.iter().map(|pending_peer| readable(pending_peer.fd())));
         let now = Instant::now();
-        let next = self.guests.iter().map(|guest| guest.until).chain(self.until).min();
+        let next = self
+            .pending_peers
+            .iter()
+            .map(|pending_peer| pending_peer.until)
+            .chain(self.until)
+            .min();
         wait(&mut fds, next.map(|at| at.saturating_duration_since(now)));
         let ready = |at: usize| fds[at].revents != 0;
         if ready(0)
@@ -126,8 +131,9 @@ impl Agent {
         {
             return Some(end);
         }
-        let speaking: Vec<bool> = (0..self.guests.len()).map(|index| ready(3 + index)).collect();
-        self.guests(&speaking);
+        let speaking: Vec<bool> =
+            (0..self.pending_peers.len()).map(|index| ready(3 + index)).collect();
+        self.pending_peers(&speaking);
         if ready(2) {
             self.admit();
         }
@@ -143,7 +149,7 @@ impl Agent {
     fn signals(&mut self, signals: &Signals) -> Option<Outcome> {
         while let Some(signal) = signals.next() {
             match signal.number {
-                libc::SIGCHLD => drop(self.keepers_left()),
+                libc::SIGCHLD => drop(self.supervisors_left()),
                 number if STOP.contains(&number) => {
                     self.stops += 1;
                     self.until.get_or_insert(Instant::now() + WINDS_UP);
@@ -178,52 +184,54 @@ impl Agent {
         if stream.set_nonblocking(true).is_err() || link::tune(&stream).is_err() {
             return;
         }
-        if self.guests.len() == GUESTS {
-            self.guests.remove(0);
+        if self.pending_peers.len() == PENDING_MAX {
+            self.pending_peers.remove(0);
         }
-        self.guests.push(Guest::new(stream, Instant::now() + GREETING));
+        self.pending_peers.push(PendingPeer::new(stream, Instant::now() + GREETING));
     }
 
-    fn guests(&mut self, speaking: &[bool]) {
+    fn pending_peers(&mut self, speaking: &[bool]) {
         let now = Instant::now();
-        let mut waiting = Vec::with_capacity(self.guests.len());
-        for (mut guest, &speaks) in std::mem::take(&mut self.guests).into_iter().zip(speaking) {
-            let step = if speaks { guest.step(&self.door.key) } else { Step::Waits };
+        let mut waiting = Vec::with_capacity(self.pending_peers.len());
+        for (mut pending_peer, &speaks) in
+            std::mem::take(&mut self.pending_peers).into_iter().zip(speaking)
+        {
+            let step = if speaks { pending_peer.step(&self.door.key) } else { Step::Waits };
             match step {
-                Step::Waits if guest.until > now => waiting.push(guest),
+                Step::Waits if pending_peer.until > now => waiting.push(pending_peer),
                 Step::Waits | Step::Refused => {}
-                Step::Admitted(purpose) => self.serve(guest, purpose),
+                Step::Admitted(purpose) => self.serve(pending_peer, purpose),
             }
         }
-        self.guests = waiting;
+        self.pending_peers = waiting;
     }
 
-    fn serve(&mut self, guest: Guest, purpose: Purpose) {
-        let Ok(stream) = guest.welcome() else { return };
+    fn serve(&mut self, pending_peer: PendingPeer, purpose: Purpose) {
+        let Ok(stream) = pending_peer.welcome() else { return };
         match purpose {
             Purpose::Control if self.control.is_none() => {
                 self.control = Some(stream);
                 self.until = None;
             }
             Purpose::Control => {}
-            Purpose::Worker => match keeper(stream) {
-                Ok(child) => self.keepers.push(child),
+            Purpose::Worker => match supervisor(stream) {
+                Ok(child) => self.supervisors.push(child),
                 Err(e) => complain(&format!("mad bench: no process can be started here: {e}")),
             },
         }
     }
 
     /// Whether one still runs.
-    fn keepers_left(&mut self) -> bool {
-        self.keepers.retain_mut(|keeper| matches!(keeper.try_wait(), Ok(None)));
-        !self.keepers.is_empty()
+    fn supervisors_left(&mut self) -> bool {
+        self.supervisors.retain_mut(|supervisor| matches!(supervisor.try_wait(), Ok(None)));
+        !self.supervisors.is_empty()
     }
 }
 
 /// Starts the process that keeps a worker; the connection is its standard input.
-fn keeper(stream: TcpStream) -> std::io::Result<Child> {
+fn supervisor(stream: TcpStream) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("keeper").stdin(OwnedFd::from(stream)).stdout(Stdio::null());
+    command.arg("supervisor").stdin(OwnedFd::from(stream)).stdout(Stdio::null());
     let parent = std::process::id() as i32;
     // SAFETY: async-signal-safe calls on a copied number.
     unsafe {

@@ -17,7 +17,7 @@ pub(super) struct Card {
     pub(super) host: String,
     /// Whose cores these are: one start of one kernel.
     pub(super) machine: String,
-    /// Who has the same reaches its memory: the machine, and the namespaces on which shared memory depends.
+    /// Processes with the same value reach each other's memory: the machine, and the namespaces on which shared memory depends.
     pub(super) reach: String,
     /// The cores that it may use.
     pub(super) cpus: Vec<usize>,
@@ -62,7 +62,7 @@ pub(super) fn version() -> String {
     format!("mad {}, {build}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 pub(super) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0; N];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -83,7 +83,7 @@ pub(crate) fn address() -> Result<IpAddr, String> {
 }
 
 impl Card {
-    /// The version in what somebody has published, of this version or another.
+    /// The version in a published card, of this version or another.
     pub(super) fn version_in(text: &str) -> Option<String> {
         let value: serde_json::Value = serde_json::from_str(text).ok()?;
         Some(value.get("version")?.as_str()?.to_owned())

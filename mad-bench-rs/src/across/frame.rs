@@ -1,4 +1,4 @@
-//! What a stand-in and a keeper say to each other: frames, each a byte of kind, four bytes of length, and as many bytes.
+//! What a proxy and a supervisor say to each other: frames, each a byte of kind, four bytes of length, and as many bytes.
 //!
 //! Pure: bytes in, frames out. A frame has [`LONGEST`] bytes at the most, and nothing is reserved for one before its bytes have
 //! come, so what a length claims costs nothing. Unknown kinds and impossible contents are an error, which ends the connection.
@@ -13,21 +13,21 @@ const HEAD: usize = 5;
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// To the keeper: the worker to start (an [`Errand`](super::keeper::Errand)).
+    /// To the supervisor: the worker to start (an [`Assignment`](super::supervisor::Assignment)).
     Start(Vec<u8>),
     /// Both ways: bytes of the worker's PMI connection.
     Pmi(Vec<u8>),
-    /// To the stand-in: the worker has closed that.
+    /// To the proxy: the worker has closed that.
     PmiClosed,
-    /// To the keeper: a signal for the worker.
+    /// To the supervisor: a signal for the worker.
     Signal(i32),
-    /// To the stand-in: what the worker has written to its standard output.
+    /// To the proxy: what the worker has written to its standard output.
     Out(Vec<u8>),
-    /// To the stand-in: the same of its standard error.
+    /// To the proxy: the same of its standard error.
     Err(Vec<u8>),
-    /// To the stand-in, the last one: how the worker has ended, and its process id.
+    /// To the proxy, the last one: how the worker has ended, and its process id.
     Ended(End, u32),
-    /// To the stand-in, the last one: why there is no worker.
+    /// To the proxy, the last one: why there is no worker.
     Failed(String),
 }
 
@@ -42,10 +42,10 @@ impl std::fmt::Display for Broken {
 }
 
 impl Frame {
-    /// Its bytes. Contents that are longer than [`LONGEST`] nobody would read: they are cut.
+    /// Its bytes. Contents that are longer than [`LONGEST`] are cut.
     pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, content) = match self {
-            Frame::Start(errand) => (1, errand.clone()),
+            Frame::Start(assignment) => (1, assignment.clone()),
             Frame::Pmi(bytes) => (2, bytes.clone()),
             Frame::PmiClosed => (3, Vec::new()),
             Frame::Signal(number) => (4, number.to_le_bytes().to_vec()),

@@ -1,7 +1,7 @@
-//! What an agent and who calls it say before they trust each other: the bytes, and the proof of the key.
+//! What an agent and its caller say before they trust each other: the bytes, and the proof of the key.
 //!
 //! ```text
-//!  caller (rank 0, a stand-in)                     agent
+//!  caller (rank 0, a proxy)                     agent
 //!    Hello (what for, nonce a)            ──▶
 //!                                         ◀──  Challenge (nonce b, proof of the agent)
 //!    Proof (of the caller)                ──▶
@@ -29,7 +29,7 @@ const MAGIC: [u8; 8] = *b"mad1agnt";
 pub(super) enum Purpose {
     /// Rank 0, as long as the bench goes on.
     Control,
-    /// A worker's stand-in.
+    /// A worker's proxy.
     Worker,
 }
 

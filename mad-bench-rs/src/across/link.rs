@@ -17,14 +17,14 @@ pub(super) const GREETING: Duration = Duration::from_secs(10);
 /// After so long without a sign of life from its machine, a peer is taken for dead: a machine that loses its power says nothing.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Before who was sent away from a door comes again.
+/// Before a caller that was refused at a door calls again.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Connects with an agent, each side proving to the other that it knows the key. In a crowd of strangers an agent may send
 /// anybody away who has not done so yet: then it is tried again.
 ///
 /// # Errors
-/// It is not reached in time, or somebody else is there.
+/// It is not reached in time, or another program listens there.
 pub(super) fn call(agent: &Agent, purpose: Purpose) -> io::Result<TcpStream> {
     let sent_away = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
     let until = Instant::now() + GREETING;
@@ -48,7 +48,7 @@ fn greet(agent: &Agent, purpose: Purpose) -> io::Result<TcpStream> {
     let mut challenge = [0; CHALLENGE];
     stream.read_exact(&mut challenge)?;
     let proof = greeting::answer(&agent.key, &hello, &challenge)
-        .ok_or_else(|| io::Error::other("somebody else listens there"))?;
+        .ok_or_else(|| io::Error::other("another program listens there"))?;
     stream.write_all(&proof)?;
     stream.read_exact(&mut [0])?; // that it is admitted
     stream.set_read_timeout(None)?;
@@ -67,7 +67,7 @@ pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
 
 /// A connection that carries frames; it blocks.
 ///
-/// Both ends write without looking whether the other reads. They cannot wait for each other in a circle: what goes to a keeper is
+/// Both ends write without looking whether the other reads. They cannot wait for each other in a circle: what goes to a supervisor is
 /// one answer of PMI for each question, and signals, far less than the sockets hold.
 pub(super) struct Link {
     stream: TcpStream,

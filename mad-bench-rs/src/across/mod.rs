@@ -4,22 +4,22 @@
 //! ```text
 //!  machine of rank 0                                      machine of rank k
 //!   mad bench: interprets, prints ═══ control ══════════▶  mad bench: an agent, serves until that ends
-//!     │ launch (PMI, time limits, dumps, signals)             │ one keeper for each worker
+//!     │ launch (PMI, time limits, dumps, signals)             │ one supervisor for each worker
 //!     ├─▶ worker                                              ▼
-//!     └─▶ stand-in ═══ PMI, output, signals, end ════════▶  keeper ─▶ worker
+//!     └─▶ proxy ═══ PMI, output, signals, end ════════▶  supervisor ─▶ worker
 //! ```
 //! All find each other through the process manager ([`newmad::Launched`]): each rank puts a [card], an agent's with the address
 //! of its door and a key; then the process manager is left. Rank 0 connects with every agent: as long as that connection is
 //! there the agent serves, and it ends well only when rank 0 has said that it is over. The bench itself is [`mad_launch`]'s
-//! as on one machine; for a rank that is elsewhere it starts a [stand-in](stand_in). So how jobs are launched, limited, asked
+//! as on one machine; for a rank that is elsewhere it starts a [proxy](proxy). So how jobs are launched, limited, asked
 //! what they do, interrupted and cleaned up exists once. While workers measure, all the others sleep in a `poll`.
 //!
 //! | file | what |
 //! |---|---|
 //! | `card` | what a rank publishes; which ranks are on one machine |
-//! | `company` | rank 0: who is where, which process of a bench goes where |
-//! | `agent`, `guest` | a rank above 0: its loop; callers that have not proved that they may come in |
-//! | `stand_in`, `keeper` | both ends of a worker that is elsewhere |
+//! | `hosts` | rank 0: which rank is where, which process of a bench goes where |
+//! | `agent`, `pending_peer` | a rank above 0: its loop; callers that have not proved that they may come in |
+//! | `proxy`, `supervisor` | both ends of a worker that is elsewhere |
 //! | `greeting`, `frame`, `link` | the bytes between them |
 //!
 //! Rejected: a newmad session between the ranks (its threads would look for events on the cores that are measured; and keys
@@ -29,13 +29,13 @@
 
 mod agent;
 mod card;
-mod company;
 mod frame;
 mod greeting;
-mod guest;
-pub mod keeper;
+mod hosts;
 mod link;
-pub mod stand_in;
+mod pending_peer;
+pub mod proxy;
+pub mod supervisor;
 
 use newmad::Launched;
 
@@ -43,14 +43,14 @@ use crate::out::{Exit, Outcome};
 use agent::Door;
 use card::Card;
 pub(crate) use card::address;
-pub(crate) use company::Company;
+pub(crate) use hosts::Hosts;
 
-/// Calls `first` in a process that nobody has started with others, with `None`, and in rank 0, with the others. They serve it
+/// Calls `first` in a process that was started alone, with `None`, and in rank 0, with the others. They serve it
 /// meanwhile.
 ///
 /// # Errors
 /// Those of `first`; and when the others cannot be found or reached.
-pub(crate) fn join(first: impl FnOnce(Option<&Company>) -> Outcome) -> Outcome {
+pub(crate) fn join(first: impl FnOnce(Option<&Hosts>) -> Outcome) -> Outcome {
     let me = Launched::find().map_err(failed)?;
     if me.size() == 1 {
         me.gather("").map_err(failed)?;
@@ -61,8 +61,8 @@ pub(crate) fn join(first: impl FnOnce(Option<&Company>) -> Outcome) -> Outcome {
     }
     let card = text(&Card::own(None))?;
     let texts = me.gather(&card).map_err(failed)?;
-    let company = Company::assemble(&texts).map_err(|why| Exit::Failed(format!("bench: {why}")))?;
-    first(Some(&company))
+    let hosts = Hosts::assemble(&texts).map_err(|why| Exit::Failed(format!("bench: {why}")))?;
+    first(Some(&hosts))
 }
 
 fn failed(e: newmad::Error) -> Exit {

@@ -21,14 +21,14 @@ pub(crate) static ALIASES: [Alias; 2] = [
         bench: "mt_latency",
         given: &[("workload", "together"), ("size", "8")],
         about: "as many threads on each side, which all play ping-pong at once",
-        source: "thesis 2009, 7.2.2.1, figures 7.13 and 7.14",
+        source: "[Trahay09] 7.2.2.1, figures 7.13 and 7.14",
     },
     Alias {
         name: "waiting",
         bench: "mt_latency",
         given: &[("workload", "turns"), ("size", "4")],
         about: "threads that wait for messages, to which one thread sends in turn (osu_latency_mt)",
-        source: "thesis 2009, 7.2.2.2, figures 7.15 and 7.16",
+        source: "[Trahay09] 7.2.2.2, figures 7.15 and 7.16",
     },
 ];
 

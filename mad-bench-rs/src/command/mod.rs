@@ -9,7 +9,7 @@ pub mod work;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::across::{self, Company};
+use crate::across::{self, Hosts};
 use crate::campaign::ready;
 use crate::experiments::{BENCHES, find};
 use crate::harness::experiment::{Bench, Effort, Stage};
@@ -28,12 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub fn run(args: &BenchArgs) -> Outcome {
     match args.list {
         true => out::print(&options::list()),
-        false => across::join(|company| run_in(args, company)),
+        false => across::join(|hosts| run_in(args, hosts)),
     }
 }
 
 /// Runs a bench, with others if a process manager has started several.
-fn run_in(args: &BenchArgs, company: Option<&Company>) -> Outcome {
+fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     let name = args.name.as_deref().unwrap_or_default();
     let alias = alias::find(name);
     let bench = find(alias.map_or(name, |alias| alias.bench)).ok_or_else(|| {
@@ -70,9 +70,9 @@ fn run_in(args: &BenchArgs, company: Option<&Company>) -> Outcome {
     };
     // Known to be there and understood before anything is measured.
     args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
-    let company = company.filter(|company| shares(bench, company));
-    let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), company)?;
-    let noise = present::Noise::start(company.map_or("", Company::beside));
+    let hosts = hosts.filter(|hosts| shares(bench, hosts));
+    let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), hosts)?;
+    let noise = present::Noise::start(hosts.map_or("", Hosts::beside));
     let bar = drive::bar(ready.campaign.steps());
     let results = drive::measure(&mut ready.campaign, &bar);
     bar.finish_and_clear();
@@ -102,16 +102,16 @@ fn run_in(args: &BenchArgs, company: Option<&Company>) -> Outcome {
 }
 
 /// Says where the processes are; whether they are all here, since only that makes sense.
-fn shares(bench: &Bench, company: &Company) -> bool {
+fn shares(bench: &Bench, hosts: &Hosts) -> bool {
     let why = match (bench.ranks, &bench.staged) {
         (_, Some(Stage::Machine(_))) => "sets up its own networks on one machine",
         (1, _) => "has one process",
         _ => {
-            out::complain(&format!("mad bench: {}", company.words(bench.ranks)));
+            out::complain(&format!("mad bench: {}", hosts.words(bench.ranks)));
             return true;
         }
     };
-    let host = company.host();
+    let host = hosts.host();
     out::complain(&format!("mad bench: {} {why}: it is measured on {host}, by rank 0", bench.name));
     false
 }

@@ -22,7 +22,7 @@ use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "bandwidth",
     about: "bytes in a second between two processes, there and back or one way, beside MPI libraries",
-    source: "osu_latency and osu_bw of the OSU benchmarks; thesis 2009, 7.2.1",
+    source: "osu_latency and osu_bw of the OSU benchmarks; [Trahay09] 7.2.1",
     keys: &[DRIVER, MODE, POLICY, PROGRESSION, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
     ranks: 2,
@@ -43,12 +43,12 @@ const WINDOW: u64 = 16;
 /// Points take turns so often.
 const BLOCKS: u64 = 10;
 
-/// Who carries the messages.
+/// The library that carries the messages.
 pub(crate) const LIBRARY: Key = Key {
     name: "library",
     takes: Takes::Libraries(&["newmad"]),
     default: "newmad,openmpi,mpich,openmpi5,openmpi5-ucx,mpich5,impi",
-    help: "who carries the messages; newer MPI libraries are looked for in --peers-dir",
+    help: "the library that carries the messages; newer MPI libraries are looked for in --peers-dir",
 };
 const WORKLOAD: Key = Key {
     name: "workload",

@@ -25,7 +25,7 @@ use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "coll",
     about: "collectives by operation, size, members and algorithm; and while all members compute",
-    source: "Didelot 2014, 4.4: rounds that nobody sends while the victim computes",
+    source: "[Didelot14] 4.4: rounds that no thread sends while the victim computes",
     keys: &[
         DRIVER_SHM,
         MODE,

@@ -1,6 +1,6 @@
 //! Green threads that compute and never yield: the load under which others measure.
 //!
-//! Each works in units of known length and tells what it has done, so that what somebody else's events cost the
+//! Each works in units of known length and tells what it has done, so that what another thread's events cost the
 //! computation can be read at any moment. More of them than virtual processors wait until an earlier one ends, and
 //! all end together, so the machine is full all the time.
 
@@ -36,7 +36,7 @@ pub(crate) enum Rhythm {
 }
 
 impl Rhythm {
-    /// For how long nobody computes from now on; `None`: it is time to compute.
+    /// For how long no thread computes from now on; `None`: it is time to compute.
     pub(crate) fn pause(self) -> Option<Duration> {
         match self {
             Rhythm::Always => None,

@@ -1,11 +1,11 @@
-//! What it costs that somebody else looks for a thread's message.
+//! What it costs that another thread looks for a thread's message.
 //!
-//! Source: thesis 2009, 7.2.1.2, figures 7.5 and 7.7 (the library polls: 2.30 µs over InfiniBand; PIOMan does: 2.47). A
+//! Source: [Trahay09] 7.2.1.2, figures 7.5 and 7.7 (the library polls: 2.30 µs over InfiniBand; PIOMan does: 2.47). A
 //! ping-pong between two green threads on compute virtual processors, which receive by `irecv` and then learn of the
 //! message in one of these ways, block by block in turns, in one pair of processes:
 //! - `method` caller: the thread itself looks, again and again (`test`);
 //! - wait: the thread waits, and the I/O manager has it poll first, then sleep;
-//! - idle: the thread is parked at once, and whoever finds the message wakes it: an idle virtual processor, its own or
+//! - idle: the thread is parked at once, and the finder of the message wakes it: an idle virtual processor, its own or
 //!   another, or whom the policy has chosen instead;
 //! - task: the same, but a light task of its own looks for the message.
 //!
@@ -32,7 +32,7 @@ use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "delegation",
     about: "what it adds to a small message that others look for it: an idle core, a light task",
-    source: "thesis 2009, 7.2.1.2, figures 7.5 and 7.7",
+    source: "[Trahay09] 7.2.1.2, figures 7.5 and 7.7",
     keys: &[
         DRIVER,
         Key { takes: Takes::Words(&["mono", "smp"]), ..MODE },
@@ -57,7 +57,7 @@ const METHOD: Key = Key {
     name: "method",
     takes: Takes::Words(&["caller", "wait", "idle", "task"]),
     default: "caller,wait,idle,task",
-    help: "who looks: the thread by itself, the thread in the manager's wait, idle virtual processors, a light task",
+    help: "the poller: the thread by itself, the thread in the manager's wait, idle virtual processors, a light task",
 };
 const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];
 
@@ -169,7 +169,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The thread is parked until whoever finds the message wakes it.
+/// The thread is parked until the finder of the message wakes it.
 fn idle(mut request: Request) -> Result<Vec<u8>, String> {
     let waker = Waker::from(Arc::new(Unpark(marcel::current())));
     let mut context = Context::from_waker(&waker);

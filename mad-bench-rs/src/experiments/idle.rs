@@ -1,6 +1,6 @@
 //! What it costs to wait: a process waits for a message that comes late, and does nothing else.
 //!
-//! Source: idle costs nothing ("idle costs nothing"); the thesis's mixed wait (2009, 5.3.2): poll for a while, then
+//! Source: idle costs nothing ("idle costs nothing"); the mixed wait of [Trahay09] 5.3.2: poll for a while, then
 //! block. Rank 0 waits, rank 1 sleeps for `seconds` and then sends.
 //!
 //! An MPI library's process waits in `MPI_Recv` (`library`); `peer_ratio` compares the CPU time.
@@ -31,7 +31,7 @@ use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "idle",
     about: "the CPU time that a process burns while it waits for a message",
-    source: "thesis 2009, 5.3.2 (mixed wait); idle costs nothing",
+    source: "[Trahay09] 5.3.2 (mixed wait); idle costs nothing",
     keys: &[
         SOURCE,
         DRIVER_OR_NONE,
@@ -105,7 +105,7 @@ fn program(config: &Config) -> Program {
 fn work(spec: &Spec) -> Worked {
     if spec.points.iter().any(|(_, config)| config.text("driver") == NONE) {
         if std::env::var("PMI_RANK").is_ok_and(|rank| rank != "0") {
-            return Ok(()); // nobody sends
+            return Ok(()); // no process sends
         }
         let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
         let manager = runtime.manager();

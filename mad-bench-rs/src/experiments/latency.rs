@@ -1,6 +1,6 @@
 //! Half round trip and bandwidth of a ping-pong, both processes with nothing else to do.
 //!
-//! Source: thesis 2009, 7.2.1 (4 B ping-pong); EuroPVM/MPI 2007, section 4. Each process stays on a core of
+//! Source: [Trahay09] 7.2.1 (4 B ping-pong); [Trahay07] section 4. Each process stays on a core of
 //! its own and polls. The same two processes also play ping-pong without the library ([`crate::experiments::bare`],
 //! `library` bare), in alternating blocks: what the library adds to the machine's part is `latency_ratio`.
 //!
@@ -24,7 +24,7 @@ use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "latency",
     about: "half round trip and bandwidth between two processes that do nothing else",
-    source: "thesis 2009, 7.2.1; EuroPVM/MPI 2007, section 4",
+    source: "[Trahay09] 7.2.1; [Trahay07] section 4",
     keys: &[
         DRIVER,
         MODE,
@@ -51,7 +51,7 @@ const LIBRARY: Key = Key {
     name: "library",
     takes: Takes::Libraries(&["newmad", "bare"]),
     default: "newmad,bare",
-    help: "who carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
+    help: "the library that carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
 };
 pub(super) const LOCK: Key = Key {
     name: "lock",

@@ -1,8 +1,8 @@
-//! What the engine's lock costs a message that nobody disputes.
+//! What the engine's lock costs a message without contention.
 //!
-//! Source: thesis 2009, 7.2.1.1, figures 7.3 and 7.4 (no protection, one coarse lock, fine ones; over InfiniBand 2.05,
+//! Source: [Trahay09] 7.2.1.1, figures 7.3 and 7.4 (no protection, one coarse lock, fine ones; over InfiniBand 2.05,
 //! 2.19 and 2.30 µs). The ping-pong is that of `latency`, in processes that differ in `NMAD_LOCK` alone. Coarse is one lock
-//! for each call here, where that of the thesis was taken twice; fine spares a short send that lock and takes one of
+//! for each call here, where that of [Trahay09] was taken twice; fine spares a short send that lock and takes one of
 //! its rank's instead, over shared memory; over `tcp` it is as coarse.
 //!
 //! Without a lock the engine belongs to one kernel thread. So `none` is cheaper where only one uses it (modes no-thread
@@ -20,7 +20,7 @@ use crate::harness::results::{ADDED_TIME, Metric};
 pub(crate) static BENCH: Bench = Bench {
     name: "locking",
     about: "what the engine's lock adds to a small message",
-    source: "thesis 2009, 7.2.1.1, figures 7.3 and 7.4",
+    source: "[Trahay09] 7.2.1.1, figures 7.3 and 7.4",
     keys: &[
         DRIVER,
         Key { default: "no-thread,mono,smp", ..MODE },

@@ -24,7 +24,7 @@ use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "mt_latency",
     about: "half round trip with several threads in the library, beside MPI libraries",
-    source: "osu_latency_mt of the OSU benchmarks; thesis 2009, 7.2.2",
+    source: "osu_latency_mt of the OSU benchmarks; [Trahay09] 7.2.2",
     keys: &[
         DRIVER,
         MODE,

@@ -1,12 +1,12 @@
 //! What the I/O manager itself costs, with nothing to find.
 //!
-//! Source: EuroPVM/MPI 2007, table 2 (empty callbacks: polling 0.038 µs without threads, 0.085 mono, 0.142 SMP;
+//! Source: [Trahay07] table 2 (empty callbacks: polling 0.038 µs without threads, 0.085 mono, 0.142 SMP;
 //! blocking call 1.68 µs, SMP; on a 1.8 GHz Opteron). No session and no peer: one process, a manager, and
 //! - `method` poll: a look for events at a source that never has any;
 //! - `method` task: a light task that does nothing, from submission to the end of the wait for it;
 //! - `method` block: the same with a blocking alternative that returns at once, while every virtual processor
 //!   computes, so that a spare kernel thread is woken to make the call, and wakes the waiter. The original
-//!   mechanism of 2007 only *prepared* another kernel thread. As then, only mode smp has it.
+//!   mechanism of [Trahay07] only *prepared* another kernel thread. As then, only mode smp has it.
 //!
 //! A sample of poll and task is the mean of a hundred operations: the clock costs as much as one of them.
 
@@ -31,7 +31,7 @@ use crate::harness::worker::{Emit, Spec, Worked};
 pub(crate) static BENCH: Bench = Bench {
     name: "overhead",
     about: "what an empty poll, an empty light task and an empty blocking call cost",
-    source: "EuroPVM/MPI 2007, table 2",
+    source: "[Trahay07] table 2",
     keys: &[Key { default: "no-thread,mono,smp", ..MODE }, POLICY, METHOD],
     metrics: &METRICS,
     ranks: 1,
@@ -85,7 +85,7 @@ unsafe impl Source for Empty {
     fn disarm(&self) {}
 }
 
-/// What an empty poll may cost, by mode (ns): a fifth to a quarter of the figures of 2007.
+/// What an empty poll may cost, by mode (ns): a fifth to a quarter of the figures of [Trahay07].
 const ALLOWED: [(&str, f64); 3] = [("no-thread", 10.0), ("mono", 20.0), ("smp", 30.0)];
 
 /// The empty poll beside its bound.

@@ -1,10 +1,10 @@
 //! Overlap of communication and computation.
 //!
-//! Source: "A multithreaded communication engine for multicore architectures" line of work: EuroPVM/MPI 2007,
+//! Source: [Trahay07]
 //! section 4, figure 3 (receiver `irecv`s, computes, waits; time of the sender's call), and F. Trahay's thesis
 //! 2009, 7.2.3.2 (overlap ratio, sender's and receiver's side).
 //!
-//! Rank 0 sends, rank 1 receives; `side` says who computes between posting and waiting:
+//! Rank 0 sends, rank 1 receives; `side` says which rank computes between posting and waiting:
 //!
 //! ```text
 //! receiver   rank 1: irecv, barrier, compute, wait       rank 0: barrier, pause, send
@@ -47,8 +47,8 @@ use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
     name: "overlap",
-    about: "one side computes while a message is under way: who waits for whom",
-    source: "EuroPVM/MPI 2007, figure 3; thesis 2009, 7.2.3.2",
+    about: "one side computes while a message is under way: which side waits for the other",
+    source: "[Trahay07] figure 3; [Trahay09] 7.2.3.2",
     keys: &[
         DRIVER,
         MODE,
@@ -82,7 +82,7 @@ const SIDE: Key = Key {
     name: "side",
     takes: Takes::Words(&["receiver", "sender", "both", "none"]),
     default: "receiver",
-    help: "who computes; none, the computation alone, is always measured too",
+    help: "the side that computes; none, the computation alone, is always measured too",
 };
 const METRICS: [Metric; 7] = [
     Metric { name: "send_time", unit: "us", help: "duration of the sender's call (side receiver)" },
@@ -279,7 +279,7 @@ impl Side<'_> {
     }
 
     /// Lets both sides begin together. Without computation both are to be wide awake, so that the reference
-    /// is the transfer and not somebody's waking up: the later barriers pass while both poll.
+    /// is the transfer and not a wake-up: the later barriers pass while both poll.
     fn together(&self, steps: u64) -> Worked {
         for _ in 0..if steps > 0 { 1 } else { 3 } {
             self.session.barrier().map_err(text)?;

@@ -1,11 +1,11 @@
 //! Reactivity of communication on machines that compute.
 //!
-//! Source: thesis 2009, 7.2.3.1: in each of two processes N threads compute, and the main thread plays
+//! Source: [Trahay09] 7.2.3.1: in each of two processes N threads compute, and the main thread plays
 //! ping-pong with its peer. The computing threads are green threads that never yield; more of them than
 //! virtual processors wait until an earlier one ends, and all end together, so the machine is full all the
 //! time. An MPI program's are threads of the kernel, since it has no others.
 //!
-//! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. Whoever polls plays
+//! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. A library that polls plays
 //! thousands of trips while both sides happen to have their time slices, and none for many milliseconds after that: so
 //! with computing threads a window has a fixed length, whatever the number of messages, and `peer_ratio` compares means.
 //! Even these hide what a thousand fast trips outweigh; `weighted_trip` does not: each trip weighs as much as it takes, so it
@@ -42,7 +42,7 @@ use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 pub(crate) static BENCH: Bench = Bench {
     name: "reactivity",
     about: "4 B ping-pong between two processes in which N green threads compute and never yield",
-    source: "thesis 2009, 7.2.3.1",
+    source: "[Trahay09] 7.2.3.1",
     keys: &[
         DRIVER,
         Key { takes: Takes::Words(&["smp"]), ..MODE },
@@ -76,7 +76,7 @@ const SIDE: Key = Key {
     name: "side",
     takes: Takes::Words(&["both", "none"]),
     default: "both",
-    help: "who communicates; none, the computation alone, is always measured too",
+    help: "the side that communicates; none, the computation alone, is always measured too",
 };
 const METRICS: [Metric; 8] = [
     Metric {

@@ -1,6 +1,6 @@
 //! Off-loading of submissions: what a send costs a thread that computes meanwhile.
 //!
-//! Source: F. Trahay's thesis 2009, 6.3.3 and 7.2.4.1: `isend`, a computation of 20 us, `wait`. When an idle core submits
+//! Source: [Trahay09] 6.3.3 and 7.2.4.1: `isend`, a computation of 20 us, `wait`. When an idle core submits
 //! the message, the whole takes as long as the longer of the two, and not as their sum.
 //!
 //! ```text
@@ -32,8 +32,8 @@ use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
     name: "submit",
-    about: "isend, compute, wait: who submits the message",
-    source: "thesis 2009, 6.3.3 and 7.2.4.1",
+    about: "isend, compute, wait: which core submits the message",
+    source: "[Trahay09] 6.3.3 and 7.2.4.1",
     keys: &[
         DRIVER,
         MODE,

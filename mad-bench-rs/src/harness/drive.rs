@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::across::Company;
+use crate::across::Hosts;
 use crate::config::{Config, shown};
 use crate::harness::experiment::{Bench, Effort};
 use crate::harness::key::{AUTO, NONE};
@@ -79,14 +79,14 @@ fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
 
 /// A bench under way: what is measured round by round, and what was.
 ///
-/// Rounds may be far apart: whoever has several campaigns takes turns, so that what the machine does for a minute is in one
+/// Rounds may be far apart: several campaigns take turns, so that what the machine does for a minute is in one
 /// round of each and not in all rounds of one.
 pub(crate) struct Campaign<'a> {
     bench: &'a Bench,
     effort: Effort,
     env: Vec<(OsString, OsString)>,
-    /// Who else a process manager has started, among whom the processes are shared out.
-    company: Option<&'a Company>,
+    /// The ranks that a process manager has started, among which the processes are shared out.
+    hosts: Option<&'a Hosts>,
     groups: Vec<(Config, Vec<usize>)>,
     /// Groups that are left out from now on.
     failed: Vec<bool>,
@@ -112,13 +112,13 @@ impl<'a> Campaign<'a> {
             results: Results::new(points, effort.rounds as usize),
             effort,
             env,
-            company: None,
+            hosts: None,
         }
     }
 
     /// The same with processes elsewhere.
-    pub(crate) fn among(self, company: Option<&'a Company>) -> Campaign<'a> {
-        Campaign { company, ..self }
+    pub(crate) fn among(self, hosts: Option<&'a Hosts>) -> Campaign<'a> {
+        Campaign { hosts, ..self }
     }
 
     /// What is measured.
@@ -174,11 +174,11 @@ impl<'a> Campaign<'a> {
         let ranks = if of_mpi { 1 } else { bench.ranks };
         let mut env = environment(bench, process);
         env.extend(self.env.iter().cloned());
-        if self.company.is_some() {
+        if self.hosts.is_some() {
             // What the user has said about the process manager is not about the launcher of the workers.
             env.push(("NMAD_BOOTSTRAP".into(), "pmi1".into()));
         }
-        let places = self.company.map_or(Ok(Vec::new()), |company| company.places(ranks, &env));
+        let places = self.hosts.map_or(Ok(Vec::new()), |hosts| hosts.places(ranks, &env));
         let prepared = std::env::current_exe()
             .map_err(|e| format!("bench: the path of this program cannot be found: {e}"))
             .and_then(|program| {

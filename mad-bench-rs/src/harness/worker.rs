@@ -58,7 +58,7 @@ impl Emit {
     /// Reports samples.
     ///
     /// # Errors
-    /// When nobody reads them.
+    /// When the reader is gone.
     pub(crate) fn samples(&self, point: usize, metric: &str, samples: &[f64]) -> Worked {
         samples.chunks(SAMPLES_MAX).try_for_each(|samples| {
             self.record(&Record::Samples(point, metric.to_owned(), samples.to_vec()))
@@ -68,7 +68,7 @@ impl Emit {
     /// Reports progress, not too often.
     ///
     /// # Errors
-    /// When nobody reads it.
+    /// When the reader is gone.
     pub(crate) fn progress(&self, done: u64, of: u64) -> Worked {
         let now = clock::now_ns();
         if now - self.last.get() < PROGRESS_NS {

@@ -143,7 +143,7 @@ fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Done>
         .collect()
 }
 
-/// Whether a point is one of the section's: its values are among those that are asked for. References (no computation, nobody
+/// Whether a point is one of the section's: its values are among those that are asked for. References (no computation, no rank
 /// computes) belong to all.
 fn has(section: &Section, config: &Config) -> bool {
     section.given.iter().all(|(key, values)| {

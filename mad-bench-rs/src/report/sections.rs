@@ -66,13 +66,13 @@ pub(crate) static SECTIONS: &[Section] = &[
             y: "compute_us",
             apart: &["driver", "side"],
         }],
-        found: "Thesis 2009, 7.2.3.2: with PIOMan the ratio reaches 1 on both sides, for 32 KB and 1 MB, once the \
+        found: "[Trahay09] 7.2.3.2: with PIOMan the ratio reaches 1 on both sides, for 32 KB and 1 MB, once the \
                 computation is as long as the transfer; the other libraries overlapped on the sender's side only.",
         says: words::overlap,
     },
     Section {
         bench: "overlap",
-        title: "Asynchronous progress: who waits for whom",
+        title: "Asynchronous progress: which side waits for the other",
         asks: "The receiver has posted its receive and computes 20 ms. How long does the sender's call last, with \
                progress outside calls and without it, beside MPI libraries at their defaults?",
         given: &[
@@ -89,7 +89,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["driver"],
             middle: Middle::Median,
         }],
-        found: "EuroPVM/MPI 2007, figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
+        found: "[Trahay07] figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
                 computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
                 the most; with several, not at all.",
         says: words::progress,
@@ -107,7 +107,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["driver"],
             middle: Middle::Median,
         }],
-        found: "Thesis 2009, 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
+        found: "[Trahay09] 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
         says: beside::submit,
     },
     Section {
@@ -133,7 +133,7 @@ pub(crate) static SECTIONS: &[Section] = &[
                 middle: Middle::Mean,
             },
         ],
-        found: "Thesis 2009, 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
+        found: "[Trahay09] 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
                 Open MPI's was long and unstable.",
         says: beside::reactivity,
     },
@@ -154,21 +154,21 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["driver"],
             middle: Middle::Median,
         }],
-        found: "EuroPVM/MPI 2007, section 4, and thesis 2009, 7.2.1: PIOMan adds some tenths of a microsecond to a \
+        found: "[Trahay07] section 4, and [Trahay09] 7.2.1: PIOMan adds some tenths of a microsecond to a \
                 ping-pong over Myrinet or InfiniBand.",
         says: words::latency,
     },
     Section {
         bench: "locking",
         title: "The price of the lock",
-        asks: "What does the engine's lock add to a 4-byte ping-pong, where nobody disputes it?",
+        asks: "What does the engine's lock add to a 4-byte ping-pong, without contention?",
         given: &[("driver", "shm,tcp")],
         iters: 2000,
         pictures: &[
             Bars { metric: "half_round_trip", apart: &["driver"] },
             Bars { metric: "added_time", apart: &["driver"] },
         ],
-        found: "Thesis 2009, 7.2.1.1, figure 7.3, over InfiniBand: 2.05 us without a lock, 2.19 with one coarse lock (taken \
+        found: "[Trahay09] 7.2.1.1, figure 7.3, over InfiniBand: 2.05 us without a lock, 2.19 with one coarse lock (taken \
                 twice), 2.30 with fine ones (three). Fine here: one for a short send over shared memory.",
         says: words::locking,
     },
@@ -183,7 +183,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             Bars { metric: "half_round_trip", apart: &["driver"] },
             Bars { metric: "added_time", apart: &["driver"] },
         ],
-        found: "Thesis 2009, 7.2.1.2, figures 7.5 and 7.7: 2.30 us when the library polls by itself and 2.47 when PIOMan does, \
+        found: "[Trahay09] 7.2.1.2, figures 7.5 and 7.7: 2.30 us when the library polls by itself and 2.47 when PIOMan does, \
                 over InfiniBand; 3.10 and 3.31 over Myrinet.",
         says: words::delegation,
     },
@@ -236,7 +236,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["workload"],
             middle: Middle::Median,
         }],
-        found: "Thesis 2009, 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
+        found: "[Trahay09] 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
                 MPICH2 by 15 to 20.",
         says: words::threads,
     },
@@ -247,7 +247,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
         iters: 1,
         pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[], middle: Middle::Median }],
-        found: "Thesis 2009, 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
+        found: "[Trahay09] 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
         says: words::multirail,
     },
     Section {
@@ -257,7 +257,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("seconds", "1")],
         iters: 1,
         pictures: &[Bars { metric: "cpu_time", apart: &[] }],
-        found: "Thesis 2009, 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
+        found: "[Trahay09] 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
         says: beside::idle,
     },
     Section {
@@ -267,7 +267,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[],
         iters: 1000,
         pictures: &[Bars { metric: "op_time", apart: &["method"] }],
-        found: "EuroPVM/MPI 2007, table 2 (1.8 GHz Opteron): a poll 38 ns without threads, 85 on one virtual \
+        found: "[Trahay07] table 2 (1.8 GHz Opteron): a poll 38 ns without threads, 85 on one virtual \
                 processor, 142 on several; a blocking call 1.68 us.",
         says: words::overhead,
     },
@@ -288,7 +288,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["source"],
             middle: Middle::Median,
         }],
-        found: "Thesis 2009, 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
+        found: "[Trahay09] 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
         says: words::detect,
     },
     Section {
@@ -298,7 +298,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[],
         iters: 1,
         pictures: &[Bars { metric: "score", apart: &["workload"] }],
-        found: "Thesis 2009, chapter 8, leaves the adaptive choice open.",
+        found: "[Trahay09] chapter 8, leaves the adaptive choice open.",
         says: words::policies,
     },
     Section {
@@ -323,7 +323,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             apart: &["op"],
             middle: Middle::Median,
         }],
-        found: "Didelot 2014, 4.4: collaborative polling lets any waiting task carry on another's messages.",
+        found: "[Didelot14] 4.4: collaborative polling lets any waiting task carry on another's messages.",
         says: words::nothing,
     },
     Section {

@@ -91,7 +91,7 @@ impl Space {
         }
     }
 
-    /// `rank` will not come to a barrier any more; `why` is what those who wait for it are told.
+    /// `rank` will not come to a barrier any more; `why` is the reason that its waiting peers are told.
     pub(super) fn left(&mut self, rank: u32, why: String, reply: Reply<'_>) {
         let place = &mut self.ranks[rank as usize].place;
         if *place != Place::Left {

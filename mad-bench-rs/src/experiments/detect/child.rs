@@ -33,7 +33,7 @@ impl<C: Send> Stage for Killed<C> {
     }
 
     fn raise(&self) {
-        // SAFETY: no pointers. Nobody has waited for the child, so the number is still its own.
+        // SAFETY: no pointers. The child has not been waited for, so the number is still its own.
         unsafe { libc::kill(self.id.load(SeqCst), libc::SIGKILL) };
     }
 

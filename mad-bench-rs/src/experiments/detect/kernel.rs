@@ -166,7 +166,7 @@ pub(crate) fn connection() -> Result<(TcpStream, TcpStream), String> {
     make().map_err(|e: std::io::Error| format!("a TCP connection: {e}"))
 }
 
-/// Somebody reads at one end what somebody writes at the other.
+/// A thread reads at one end what another writes at the other.
 pub(super) struct Ends<R, W> {
     pub(super) near: R,
     pub(super) far: W,

@@ -1,6 +1,6 @@
 //! How long it takes to notice an event: from the moment it is raised to the waiting thread running again.
 //!
-//! Source: thesis 2009, 4.2 and 5.3 (methods of detection, and the load that decides between them); anchors 1–3.
+//! Source: [Trahay09] 4.2 and 5.3 (methods of detection, and the load that decides between them); anchors 1–3.
 //!
 //! In one process a green thread waits for events of a `source`, one after the other, while `threads` green threads
 //! compute and never yield. A kernel thread raises each event at a random moment, 0.1 to 4.2 ms after the waiter is
@@ -40,7 +40,7 @@ use stage::{Bare, Raiser, Stage};
 pub(crate) static BENCH: Bench = Bench {
     name: "detect",
     about: "the time from an event to the waiting thread running again",
-    source: "thesis 2009, 4.2 and 5.3",
+    source: "[Trahay09] 4.2 and 5.3",
     keys: &[MODE, POLICY, VPS, SOURCE, METHOD, LIBRARY, THREADS],
     metrics: &METRICS,
     ranks: 1,
@@ -79,7 +79,7 @@ const LIBRARY: Key = Key {
     name: "library",
     takes: Takes::Words(&["pioman", "kernel", "kernel-short"]),
     default: "pioman,kernel,kernel-short",
-    help: "who waits: a green thread, a kernel thread in a system call, one with a short time slice",
+    help: "the waiter: a green thread, a kernel thread in a system call, one with a short time slice",
 };
 const THREADS: Key = Key {
     name: "threads",

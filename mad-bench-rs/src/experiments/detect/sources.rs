@@ -1,8 +1,8 @@
 //! Sources of events that this bench brings along, as a library on top of the manager would: plain users of
 //! [`Source`], with one request at a time.
 //!
-//! `eventfd`: looking costs a system call. `shm`: looking costs a load; who raises the event rings a bell only if
-//! somebody sleeps (`arm`), as drivers over shared memory do.
+//! `eventfd`: looking costs a system call. `shm`: looking costs a load; the raiser of the event rings a bell only if
+//! a waiter sleeps (`arm`), as drivers over shared memory do.
 
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ use crate::experiments::detect::kernel::EventFd;
 use crate::experiments::detect::library;
 use crate::experiments::detect::stage::Stage;
 
-/// The one request of a source: whoever takes its completion out completes it.
+/// The one request of a source: the thread that takes its completion out completes it.
 struct Request(AtomicPtr<Completion>);
 
 impl Request {
@@ -65,7 +65,7 @@ unsafe impl Source for Descriptor {
         Some(self.fd.raw())
     }
     fn arm(&self) -> bool {
-        true // readable as long as nobody has taken the event
+        true // readable until the event is taken
     }
     fn disarm(&self) {}
 }
@@ -168,7 +168,7 @@ impl<S: Look> Stage for Waited<S> {
     }
 }
 
-/// Takes the completion out when it is dropped, or waits for who has taken it.
+/// Takes the completion out when it is dropped, or waits for the thread that has taken it.
 struct TakenBack<'a> {
     request: &'a AtomicPtr<Completion>,
     completion: &'a Completion,

@@ -1,4 +1,4 @@
-//! One event at a time: who raises it, who waits for it, and how the time between is taken.
+//! One event at a time: its raiser, its waiter, and how the time between is taken.
 //!
 //! A [`Stage`] knows how an event of one kind is raised and waited for. The *raiser*, a kernel thread of its own,
 //! sleeps for a random time, notes the moment, and raises the event. A *waiter* is either the calling green thread
@@ -25,7 +25,7 @@ pub(crate) trait Stage: Send + Sync {
     /// Raises the event; the raiser's kernel thread has noted the moment just before.
     fn raise(&self) {}
 
-    /// The moment at which the event is raised is known beforehand (a timer), and nobody raises it.
+    /// The moment at which the event is raised is known beforehand (a timer), and no thread raises it.
     fn is_timed(&self) -> bool {
         false
     }
@@ -42,7 +42,7 @@ struct Order {
     stage: Arc<dyn Stage>,
 }
 
-/// Where the raiser sleeps until there is an order. (The standard library's channels spin before they sleep: whoever
+/// Where the raiser sleeps until there is an order. (The standard library's channels spin before they sleep: a thread that
 /// answers sooner or later for that would be measured, too.)
 #[derive(Default)]
 struct Inbox {
@@ -174,7 +174,7 @@ impl Bare {
     /// As [`Raiser::sample`], on its kernel thread.
     ///
     /// # Blocking
-    /// The calling kernel thread: nobody is to look for events meanwhile.
+    /// The calling kernel thread: no other thread looks for events meanwhile.
     ///
     /// # Errors
     /// As [`Raiser::sample`].

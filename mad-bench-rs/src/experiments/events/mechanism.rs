@@ -12,7 +12,7 @@ use crate::experiments::events::page::Page;
 
 /// When the handler began, for the one receiver that is in a process; 0: it has not been called since.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
-/// The signal of the memoir.
+/// The signal of [Goedefroit23].
 const SIGNAL: i32 = libc::SIGUSR1;
 
 /// How an event comes to its receiver. Descriptors are inherited by a raiser that is another process.

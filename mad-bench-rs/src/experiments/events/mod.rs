@@ -1,4 +1,4 @@
-//! How long it takes from raising an event to the first line of who is told of it, by mechanism.
+//! How long it takes from raising an event to the first line of its receiver, by mechanism.
 //!
 //! Source: Goedefroit 2023, figures 4 (between threads) and 15 (between processes): signals and user interrupts, with
 //! `clock_gettime` just before the event is raised and in the first line of the handler. The other mechanisms are what
@@ -6,7 +6,7 @@
 //!
 //! Two sides, each bound to a core of its own, share a page ([`pair`]). The *receiver* says that it is ready and waits in
 //! the mechanism's way ([`mechanism`]); the *raiser* polls for that, gives it some tens of microseconds to fall asleep,
-//! notes the moment and raises the event. Who is in a handler never slept; who is woken always did, unless the machine is
+//! notes the moment and raises the event. A receiver in a handler never slept; a woken one always did, unless the machine is
 //! so busy that the raiser came first.
 //!
 //! User interrupts are never emulated. Where the processor lacks them this is said and they are left out; where it has
@@ -60,7 +60,7 @@ const BETWEEN: Key = Key {
     name: "between",
     takes: Takes::Words(&["threads", "processes"]),
     default: "threads,processes",
-    help: "who raises the event: another thread of the process, or another process",
+    help: "the raiser of the event: another thread of the process, or another process",
 };
 const METHOD: Key = Key {
     name: "method",

@@ -1,4 +1,4 @@
-//! The two sides: the page that they share, and who raises the events.
+//! The two sides: the page that they share, and the raiser of the events.
 
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
@@ -45,7 +45,7 @@ impl Deref for Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`; nobody borrows from it any more.
+        // SAFETY: mapped in `new`; no borrow of it is left.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Page>()) };
     }
 }
@@ -69,10 +69,10 @@ pub(super) fn measure(
     // SAFETY: take no pointers.
     let me = unsafe { [libc::getpid(), libc::gettid()] };
     let events = warm_up + count;
-    // Nobody would tell the receiver anything any more: its process ends, too.
+    // The receiver would hear nothing any more: its process ends, too.
     let raise = || {
         if let Err(why) = raise(&mechanism, &page, me, core, events) {
-            crate::out::complain(&format!("who raises events: {why}"));
+            crate::out::complain(&format!("the raiser of events: {why}"));
             // SAFETY: takes no pointers.
             unsafe { libc::kill(me[0], libc::SIGTERM) };
         }

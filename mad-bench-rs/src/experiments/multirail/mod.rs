@@ -27,7 +27,7 @@ use network::{CABLES, Network};
 pub(crate) static BENCH: Bench = Bench {
     name: "multirail",
     about: "bandwidth over two shaped networks, each alone and both together (needs root, ip and tc)",
-    source: "thesis 2009, 7.2.4.2 (split_balance over two networks)",
+    source: "[Trahay09] 7.2.4.2 (split_balance over two networks)",
     keys: &[RAILS, MODE, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
     ranks: 2,
@@ -61,7 +61,7 @@ const LIBRARY: Key = Key {
     name: "library",
     takes: Takes::Words(&["newmad", "bare"]),
     default: "newmad,bare",
-    help: "who carries the messages; bare: plain sockets, divided by capacity",
+    help: "the library that carries the messages; bare: plain sockets, divided by capacity",
 };
 const WORKLOAD: Key = Key {
     name: "workload",

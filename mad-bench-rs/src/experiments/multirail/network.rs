@@ -20,7 +20,7 @@ pub(crate) const CABLES: usize = SUBNETS.len();
 
 /// Most bytes that the kernel hands to a cable as one packet: less than a bucket of the shaping holds. Longer ones the shaping
 /// cuts up, frame by frame, each let go by a timer on whichever core; they arrive out of order, the sender takes that
-/// for losses, and two cables together carried half of what each carried alone, whoever sent.
+/// for losses, and two cables together carried half of what each carried alone, in either direction.
 const MOST: usize = 15_000;
 
 /// See the module.

@@ -1,6 +1,6 @@
 //! The same workloads under every policy of detection: how soon events are noticed, and what that costs.
 //!
-//! Source: thesis 2009, 5.3 (no method is the best one for all loads); DESIGN §6.
+//! Source: [Trahay09] 5.3 (no method is the best one for all loads).
 //!
 //! Each policy has a process of its own; they follow each other in every round. In it a green thread waits for events
 //! of one source while others compute ([`workload`]), in windows with events and windows without, in turns
@@ -38,7 +38,7 @@ use workload::Workload;
 pub(crate) static BENCH: Bench = Bench {
     name: "policies",
     about: "latency, computation slowed down and CPU burnt under every policy of detection",
-    source: "thesis 2009, 5.3",
+    source: "[Trahay09] 5.3",
     keys: &[
         Key { takes: Takes::Words(&["smp"]), ..MODE },
         Key {
@@ -71,7 +71,7 @@ const WORKLOAD: Key = Key {
     takes: Takes::Words(&["pingpong", "bursts", "silence", "phases", ALL]),
     default: "pingpong,bursts,silence,phases,all",
     help: "pingpong while every core computes, bursts while half of them do, an event after a long silence, phases \
-           in which everybody or nobody computes; all: what follows from those that are measured",
+           in which all threads or none compute; all: what follows from those that are measured",
 };
 const METRICS: [Metric; 9] = [
     Metric {
@@ -97,7 +97,7 @@ const METRICS: [Metric; 9] = [
     Metric {
         name: "cpu_time",
         unit: "us",
-        help: "CPU time of everything but computation and whoever raises the events, per event",
+        help: "CPU time of everything but computation and the raiser of the events, per event",
     },
     Metric { name: "lost_time", unit: "us", help: "CPU time that computation has lost, per event" },
     Metric {

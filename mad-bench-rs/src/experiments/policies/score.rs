@@ -1,10 +1,10 @@
 //! What an event costs, all told, so that policies can be compared by one figure. Lower is better.
 //!
 //! A policy spends three things, and saves one at the price of another:
-//! - *waiting*: the time from the event to its thread running again. Somebody waits for it, and would use a core;
+//! - *waiting*: the time from the event to its thread running again. A thread waits for it, and would use a core;
 //! - *computation lost*: CPU time that a computation would have got. On a core that computes, whatever detection burns is
 //!   lost, and so is what the computing threads themselves lose (ticks on their account, disturbed caches);
-//! - *CPU burnt on cores where nobody computes*: power, and time of other processes.
+//! - *CPU burnt on cores where no thread computes*: power, and time of other processes.
 //!
 //! All three are microseconds of a core per event, so they can be added:
 //!
@@ -14,8 +14,8 @@
 //!
 //! Waiting and lost computation weigh the same: a program of computations and exchanges that depend on each other ends
 //! later by the one as by the other. The mean counts, not the median: the slow events are part of the time. Burnt time
-//! weighs 1/20: that is the *accepted overhead* of 5 % of the thesis (2009, 5.3.2), by which polling for twenty times
-//! the cost of a wake-up is as good as the wake-up. Who pays for power, or shares the machine, will want more; who owns
+//! weighs 1/20: that is the *accepted overhead* of 5 % of [Trahay09] 5.3.2, by which polling for twenty times
+//! the cost of a wake-up is as good as the wake-up. A user who pays for power, or shares the machine, will want more; one who owns
 //! it, less: the three parts are printed as metrics of their own (`detect_time`, `lost_time`, `burnt_time`).
 //!
 //! Overall: the geometric mean over the workloads of the ratio to the best *fixed* policy of each (always-poll,
@@ -25,7 +25,7 @@
 pub(super) const WAITING: f64 = 1.0;
 /// What a µs of computation lost weighs.
 pub(super) const LOST: f64 = 1.0;
-/// What a µs of CPU burnt on a core where nobody computes weighs.
+/// What a µs of CPU burnt on a core where no thread computes weighs.
 pub(super) const BURNT: f64 = 1.0 / 20.0;
 
 /// Policies that do the same whatever happens.
@@ -52,7 +52,7 @@ mod tests {
         let (wake_up, poll) = (5.0, 0.0);
         assert_eq!(score(wake_up, 0.0, 0.0), score(poll, 0.0, 20.0 * wake_up));
         assert!(score(poll, wake_up * 1.1, 0.0) > score(wake_up, 0.0, 0.0));
-        assert_eq!(score(wake_up, -wake_up, -wake_up), wake_up, "nobody gains by noise");
+        assert_eq!(score(wake_up, -wake_up, -wake_up), wake_up, "no policy gains by noise");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who is best at what, and whether the adaptive policy keeps its promise.
+//! Which policy is best at what, and whether the adaptive policy keeps its promise.
 
 use crate::experiments::policies::score::{BURNT, FIXED, LOST, WAITING};
 use crate::harness::present::figure;

@@ -46,7 +46,7 @@ struct Account {
     free: Rest,
 }
 
-/// A reading, and the CPU time of whoever raises the events, which is none of ours.
+/// A reading, and the CPU time of the raiser of the events, which is not ours.
 #[derive(Clone, Copy)]
 struct Mark(Reading, u64);
 

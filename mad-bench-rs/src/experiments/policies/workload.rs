@@ -1,11 +1,11 @@
-//! The workloads: who computes meanwhile, and when the next event comes.
+//! The workloads: which threads compute meanwhile, and when the next event comes.
 
 use std::time::Duration;
 
 use crate::experiments::crunch::Rhythm;
 use crate::experiments::detect::Dice;
 
-/// Length of the phases in which everybody or nobody computes.
+/// Length of the phases in which all threads or none compute.
 const PHASE: Duration = Duration::from_millis(10);
 
 /// What happens in a window of time.
@@ -15,9 +15,9 @@ pub(super) enum Workload {
     PingPong,
     /// Half of the cores compute; 32 events some 20 to 40 µs apart, then 3 to 5 ms of silence.
     Bursts,
-    /// Nobody computes; an event after 20 to 50 ms of silence.
+    /// No thread computes; an event after 20 to 50 ms of silence.
     Silence,
-    /// Everybody computes for 10 ms, then nobody for 10 ms; events some 30 to 200 µs apart all the time.
+    /// All threads compute for 10 ms, then none for 10 ms; events some 30 to 200 µs apart all the time.
     Phases,
 }
 

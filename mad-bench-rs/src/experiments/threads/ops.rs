@@ -1,7 +1,7 @@
 //! The measured programs, written once for every library with the habits of `std::thread`.
 //!
 //! Here they run over marcel and kernel threads, and in `peers/threads/rust`, which includes this file, over `may`.
-//! The C, C++, Go and tokio programs in `peers/threads` follow them step by step: whoever changes one changes all.
+//! The C, C++, Go and tokio programs in `peers/threads` follow them step by step: a change of one is a change of all.
 //!
 //! A *sample* is the time of one operation as the mean over a run of so many that it takes [`RUN`]; how many that
 //! is, runs of doubling length find out, which warm everything up as well. Start and end of a process do not count.
@@ -307,7 +307,7 @@ fn resident() -> Result<u64, String> {
 }
 
 /// What so many threads that wait for one condition keep resident, for each, their handles included. The last to
-/// come wakes the one who counts.
+/// come wakes the thread that counts.
 fn memory<L: Library>(threads: u64) -> Result<f64, String> {
     struct Gate<L: Library> {
         waiting: L::Mutex,

@@ -1,7 +1,7 @@
 //! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays, drops,
 //! repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
-//! `NEWMAD_SCHEDULES` says how many are run, `NEWMAD_FIRST` from which seed on, `NEWMAD_SEED` which one alone. `network` is
+//! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `network` is
 //! the virtual network and its driver, `program` what the ranks do, `asked` their requests, `world` the loop of events,
 //! `porters` who connects them, `oracle` what must hold.
 
@@ -48,14 +48,23 @@ fn one(seed: u64) -> Result<asked::Tally, String> {
     })
 }
 
-/// As many schedules as were asked for, over the cores there are.
 #[test]
 fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
+    judge_all(1_000);
+}
+
+#[test]
+#[ignore = "a minute: cargo test --release -p newmad --lib -- --ignored --nocapture a_hundred_thousand"]
+fn nothing_is_lost_in_a_hundred_thousand_schedules() {
+    judge_all(100_000);
+}
+
+/// Judges this many schedules, over two cores at most.
+fn judge_all(schedules: u64) {
     if let Some(seed) = number("NEWMAD_SEED") {
         oracle::judge(seed);
         return;
     }
-    let schedules = number("NEWMAD_SCHEDULES").unwrap_or(1_000);
     let first = number("NEWMAD_FIRST").unwrap_or(0);
     let next = std::sync::atomic::AtomicU64::new(first);
     let failed = std::sync::Mutex::new(None);
@@ -82,14 +91,12 @@ fn nothing_is_lost_doubled_or_stuck_whatever_fails() {
     let tally = tally.into_inner().unwrap();
     println!("{schedules} schedules: {tally:?}");
     // The world did fail: a simulation in which nothing happens proves nothing.
-    if schedules >= 1_000 {
-        assert!(tally.messages > schedules && tally.cuts > 50 && tally.crashes > 50);
-        assert!(
-            tally.drops > 50
-                && tally.doubles > 50
-                && tally.corrupted > 50
-                && tally.partings > 50
-                && tally.leaves > 50
-        );
-    }
+    assert!(tally.messages > schedules && tally.cuts > 50 && tally.crashes > 50);
+    assert!(
+        tally.drops > 50
+            && tally.doubles > 50
+            && tally.corrupted > 50
+            && tally.partings > 50
+            && tally.leaves > 50
+    );
 }

@@ -1,7 +1,7 @@
-//! Rank 0's view: who is where, and where the ranks of a bench go.
+//! Rank 0's view of the hosts: which rank is where, and where the processes of a bench go.
 //!
 //! Rank k of a job is at rank k modulo N of the process manager. What is started here for one elsewhere is a
-//! [stand-in](super::stand_in).
+//! [proxy](super::proxy).
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -10,25 +10,25 @@ use std::net::TcpStream;
 use crate::across::agent::OVER;
 use crate::across::card::{Agent, Card};
 use crate::across::greeting::Purpose;
-use crate::across::keeper::Errand;
 use crate::across::link::call;
-use crate::across::stand_in::{Absentee, VARIABLE};
+use crate::across::proxy::{Remote, VARIABLE};
+use crate::across::supervisor::Assignment;
 use crate::config::Config;
-use mad_launch::{Place, StandIn};
+use mad_launch::{Place, Proxy};
 
 /// The ranks that a process manager has started.
-pub(crate) struct Company {
+pub(crate) struct Hosts {
     cards: Vec<Card>,
     /// Of the ranks from 1.
     controls: Vec<TcpStream>,
 }
 
-impl Company {
-    /// Of those who have published these, by rank; connects with each of them.
+impl Hosts {
+    /// The ranks that have published these cards; connects with each of them.
     ///
     /// # Errors
-    /// In a sentence, who is not as it should be, and what to do about it.
-    pub(super) fn assemble(texts: &[String]) -> Result<Company, String> {
+    /// In a sentence, which rank is not as it should be, and what to do about it.
+    pub(super) fn assemble(texts: &[String]) -> Result<Hosts, String> {
         let own = super::card::version();
         let mut cards: Vec<Card> = Vec::with_capacity(texts.len());
         for (rank, text) in texts.iter().enumerate() {
@@ -42,11 +42,11 @@ impl Company {
                 .map_err(|e| format!("what rank {rank} has published is not understood: {e}"))?;
             cards.push(card);
         }
-        let mut company = Company { cards, controls: Vec::new() };
-        for rank in 1..company.cards.len() {
-            let agent = company.agent(rank)?;
-            let elsewhere = company.cards[rank].reach != company.cards[0].reach;
-            let whose = company.whose(rank);
+        let mut hosts = Hosts { cards, controls: Vec::new() };
+        for rank in 1..hosts.cards.len() {
+            let agent = hosts.agent(rank)?;
+            let elsewhere = hosts.cards[rank].reach != hosts.cards[0].reach;
+            let whose = hosts.whose(rank);
             if elsewhere && agent.address.ip().is_loopback() {
                 return Err(format!(
                     "{whose} can be reached at {} only, which is its own machine: set NMAD_TCP_ADDRESS on each machine to \
@@ -61,9 +61,9 @@ impl Company {
                     agent.address
                 )
             })?;
-            company.controls.push(control);
+            hosts.controls.push(control);
         }
-        Ok(company)
+        Ok(hosts)
     }
 
     /// How many there are.
@@ -87,7 +87,7 @@ impl Company {
         }
     }
 
-    /// Who does what in a bench of so many processes, in a sentence.
+    /// What each rank does in a bench of so many processes, in a sentence.
     pub(crate) fn words(&self, ranks: u32) -> String {
         let busy = self.size().min(ranks);
         let mut words: Vec<String> = (0..busy)
@@ -161,13 +161,13 @@ impl Company {
         for rank in 0..ranks {
             let local = self.local(rank, ranks);
             let at = rank % self.size();
-            let stand_in = match at {
+            let proxy = match at {
                 0 => None,
                 at => {
-                    let absentee = Absentee {
+                    let remote = Remote {
                         whose: self.whose(at as usize),
                         agent: self.agent(at as usize)?.clone(),
-                        errand: Errand {
+                        assignment: Assignment {
                             args: Vec::new(),
                             env: variables.clone(),
                             rank,
@@ -175,14 +175,14 @@ impl Company {
                             local,
                         },
                     };
-                    let text = serde_json::to_string(&absentee).map_err(|e| e.to_string())?;
-                    Some(StandIn {
-                        words: vec!["stand-in".into()],
+                    let text = serde_json::to_string(&remote).map_err(|e| e.to_string())?;
+                    Some(Proxy {
+                        words: vec!["proxy".into()],
                         env: vec![(VARIABLE.into(), text.into())],
                     })
                 }
             };
-            places.push(Place { stand_in, local });
+            places.push(Place { proxy, local });
         }
         Ok(places)
     }
@@ -197,7 +197,7 @@ impl Company {
     }
 }
 
-impl Drop for Company {
+impl Drop for Hosts {
     fn drop(&mut self) {
         for control in &mut self.controls {
             let _ = control.write_all(&[OVER]); // or it is gone, and has been missed
@@ -209,7 +209,7 @@ impl Drop for Company {
 mod tests {
     use super::*;
 
-    fn company(cards: &[(&str, &str, &[usize])]) -> Company {
+    fn hosts(cards: &[(&str, &str, &[usize])]) -> Hosts {
         let card = |&(host, reach, cpus): &(&str, &str, &[usize])| Card {
             version: super::super::card::version(),
             host: host.into(),
@@ -218,17 +218,17 @@ mod tests {
             cpus: cpus.to_vec(),
             agent: Some(Ok(Agent { address: "192.0.2.1:7".parse().unwrap(), key: [0; 32] })),
         };
-        Company { cards: cards.iter().map(card).collect(), controls: Vec::new() }
+        Hosts { cards: cards.iter().map(card).collect(), controls: Vec::new() }
     }
 
     #[test]
     fn processes_share_the_cores_of_their_machine_unless_they_are_bound() {
-        let two = company(&[("a", "", &[0, 1]), ("b", "", &[0, 1])]);
+        let two = hosts(&[("a", "", &[0, 1]), ("b", "", &[0, 1])]);
         assert_eq!([0, 1].map(|rank| two.local(rank, 2)), [(0, 1), (0, 1)]);
         assert_eq!([0, 1, 2, 3].map(|rank| two.local(rank, 4)), [(0, 2), (0, 2), (1, 2), (1, 2)]);
-        let one = company(&[("a", "", &[0, 1]), ("a", "", &[0, 1])]);
+        let one = hosts(&[("a", "", &[0, 1]), ("a", "", &[0, 1])]);
         assert_eq!([0, 1].map(|rank| one.local(rank, 2)), [(0, 2), (1, 2)]);
-        let bound = company(&[("a", "", &[0]), ("a", "", &[1])]);
+        let bound = hosts(&[("a", "", &[0]), ("a", "", &[1])]);
         assert_eq!([0, 1].map(|rank| bound.local(rank, 2)), [(0, 1), (0, 1)]);
     }
 
@@ -236,25 +236,25 @@ mod tests {
     fn shared_memory_is_for_one_machine() {
         let shm = Config::default().with("driver", "shm");
         let tcp = Config::default().with("driver", "tcp");
-        let apart = company(&[("a", "1", &[0]), ("b", "1", &[0])]);
+        let apart = hosts(&[("a", "1", &[0]), ("b", "1", &[0])]);
         let why = apart.refuses(&shm, 2).unwrap();
         assert!(why.contains("process 0 is on a, process 1 on b"), "{why}");
         assert!(apart.refuses(&tcp, 2).is_none());
-        let containers = company(&[("a", "1", &[0]), ("a", "2", &[0])]);
+        let containers = hosts(&[("a", "1", &[0]), ("a", "2", &[0])]);
         assert!(containers.refuses(&shm, 2).unwrap().contains("namespace"));
-        let together = company(&[("a", "1", &[0]), ("a", "1", &[0]), ("b", "1", &[0])]);
+        let together = hosts(&[("a", "1", &[0]), ("a", "1", &[0]), ("b", "1", &[0])]);
         assert!(together.refuses(&shm, 2).is_none());
         assert!(together.refuses(&shm, 3).is_some());
     }
 
     #[test]
     fn who_stands_in_for_whom() {
-        let two = company(&[("a", "", &[0, 1]), ("b", "", &[0, 1])]);
+        let two = hosts(&[("a", "", &[0, 1]), ("b", "", &[0, 1])]);
         let places = two.places(4, &[("NMAD_DRIVER".into(), "tcp".into())]).unwrap();
-        let stands: Vec<bool> = places.iter().map(|place| place.stand_in.is_some()).collect();
+        let stands: Vec<bool> = places.iter().map(|place| place.proxy.is_some()).collect();
         assert_eq!(stands, [false, true, false, true]);
         assert_eq!(two.words(3), "rank 0 on a: processes 0, 2; rank 1 on b: process 1");
-        let more = company(&[("a", "", &[0]), ("b", "", &[0]), ("c", "", &[0])]);
+        let more = hosts(&[("a", "", &[0]), ("b", "", &[0]), ("c", "", &[0])]);
         assert!(more.words(2).ends_with("rank 1 on b: process 1; rank 2 has nothing to do"));
         assert!(more.words(1).ends_with("process 0; ranks 1 to 2 have nothing to do"));
     }
@@ -265,11 +265,11 @@ mod tests {
         let own = serde_json::to_string(&card).unwrap();
         let other = serde_json::to_string(&Card { version: "mad 9.9".into(), ..card }).unwrap();
         for text in [other.as_str(), r#"{"version":"mad 9.9"}"#] {
-            let why = Company::assemble(&[own.clone(), text.into()]).err().unwrap();
+            let why = Hosts::assemble(&[own.clone(), text.into()]).err().unwrap();
             assert!(why.contains("rank 1 is mad 9.9") && why.contains("same program"), "{why}");
         }
         for text in ["", "newmad1", "{}", "[]"] {
-            let why = Company::assemble(&[own.clone(), text.into()]).err().unwrap();
+            let why = Hosts::assemble(&[own.clone(), text.into()]).err().unwrap();
             assert!(why.contains("rank 1 is another version"), "{why}");
         }
     }

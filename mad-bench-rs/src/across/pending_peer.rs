@@ -1,4 +1,4 @@
-//! Who has called an agent and has not proved yet that it may: a greeting that waits for nobody.
+//! A caller of an agent that is not authenticated yet: a greeting that never blocks the agent.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ enum Stage {
 }
 
 /// See the module.
-pub(super) struct Guest {
+pub(super) struct PendingPeer {
     stream: TcpStream,
     /// When it is sent away.
     pub(super) until: Instant,
@@ -35,10 +35,10 @@ pub(super) enum Step {
     Admitted(Purpose),
 }
 
-impl Guest {
+impl PendingPeer {
     /// A connection that does not block.
-    pub(super) fn new(stream: TcpStream, until: Instant) -> Guest {
-        Guest { stream, until, stage: Stage::Hello, got: Vec::new() }
+    pub(super) fn new(stream: TcpStream, until: Instant) -> PendingPeer {
+        PendingPeer { stream, until, stage: Stage::Hello, got: Vec::new() }
     }
 
     /// The descriptor to poll.

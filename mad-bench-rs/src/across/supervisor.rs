@@ -1,11 +1,11 @@
 //! The process beside a worker on an agent's machine: it starts the worker, and carries between it and its
-//! [stand-in](super::stand_in) at rank 0 what a launcher has with a process of its own.
+//! [proxy](super::proxy) at rank 0 what a launcher has with a process of its own.
 //!
 //! ```text
-//!  launcher ── PMI, pipes, signals ── stand-in ══ TCP ══ keeper ── PMI, pipes, signals ── worker
+//!  launcher ── PMI, pipes, signals ── proxy ══ TCP ══ supervisor ── PMI, pipes, signals ── worker
 //! ```
 //! It lives as long as the connection or the worker, whichever ends first. When the connection ends the worker is killed, and in
-//! every case what the worker has left behind, which is inherited by the keeper, as with the launcher.
+//! every case what the worker has left behind, which is inherited by the supervisor, as with the launcher.
 //!
 //! A worker is this very program with the arguments of a worker, and its variables are knobs: nothing else can be asked for.
 
@@ -27,9 +27,9 @@ use mad_launch::{job_name, state, wait};
 /// The hidden subcommand that a worker is.
 const WORKER: &str = "worker";
 
-/// What a keeper is to start.
+/// What a supervisor is to start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Errand {
+pub(super) struct Assignment {
     /// The program's arguments.
     pub(super) args: Vec<String>,
     /// Variables that the job sets.
@@ -43,7 +43,7 @@ pub(super) struct Errand {
 
 /// The hidden subcommand; its standard input is the connection.
 pub fn run() -> Outcome {
-    let failed = |what: &str, e: std::io::Error| Exit::Failed(format!("keeper: {what}: {e}"));
+    let failed = |what: &str, e: std::io::Error| Exit::Failed(format!("supervisor: {what}: {e}"));
     let connection = std::io::stdin().as_fd().try_clone_to_owned();
     let connection = connection.map_err(|e| failed("standard input", e))?;
     let mut link = Link::over(TcpStream::from(connection));
@@ -59,25 +59,25 @@ pub fn run() -> Outcome {
     let worker = match start(&first.0, name) {
         Ok(worker) => worker,
         Err(why) => {
-            let _ = link.send(&Frame::Failed(why)); // or nobody wants to know
+            let _ = link.send(&Frame::Failed(why)); // or the proxy has gone
             return Ok(());
         }
     };
-    let mut keeper = Keeper { link, worker, gone: false };
-    first.1.iter().for_each(|frame| keeper.order(frame));
-    while !keeper.worker.reap() && !keeper.gone {
-        keeper.turn(&signals);
+    let mut supervisor = Supervisor { link, worker, gone: false };
+    first.1.iter().for_each(|frame| supervisor.order(frame));
+    while !supervisor.worker.reap() && !supervisor.gone {
+        supervisor.turn(&signals);
     }
-    keeper.worker.signal(libc::SIGKILL);
-    while keeper.worker.ended.is_none() && !keeper.worker.reap() {
+    supervisor.worker.signal(libc::SIGKILL);
+    while supervisor.worker.ended.is_none() && !supervisor.worker.reap() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     cleanup.processes();
-    keeper.last_words();
+    supervisor.last_words();
     Ok(())
 }
 
-/// The errand, and what came with it; `None`: the stand-in has gone.
+/// The assignment, and what came with it; `None`: the proxy has gone.
 fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
     loop {
         let Some(mut frames) = link.read()? else { return Ok(None) };
@@ -86,7 +86,7 @@ fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
         }
         let rest = frames.split_off(1);
         return match frames.pop() {
-            Some(Frame::Start(errand)) => Ok(Some((errand, rest))),
+            Some(Frame::Start(assignment)) => Ok(Some((assignment, rest))),
             _ => Err(std::io::Error::other("it does not begin with what is to be started")),
         };
     }
@@ -96,41 +96,41 @@ fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
 ///
 /// # Errors
 /// In a sentence, why not.
-fn start(errand: &[u8], name: String) -> Result<Rank, String> {
-    let errand: Errand = serde_json::from_slice(errand)
+fn start(assignment: &[u8], name: String) -> Result<Rank, String> {
+    let assignment: Assignment = serde_json::from_slice(assignment)
         .map_err(|e| format!("what is to be started is not understood: {e}"))?;
-    if errand.args.first().is_none_or(|word| word != WORKER) {
+    if assignment.args.first().is_none_or(|word| word != WORKER) {
         return Err("only what measures is started here".into());
     }
-    if let Some((name, _)) = errand.env.iter().find(|(name, _)| knobs::find(name).is_none()) {
+    if let Some((name, _)) = assignment.env.iter().find(|(name, _)| knobs::find(name).is_none()) {
         return Err(format!("{name} is not a knob"));
     }
     let program = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
-    let args: Vec<OsString> = errand.args.into_iter().map(OsString::from).collect();
+    let args: Vec<OsString> = assignment.args.into_iter().map(OsString::from).collect();
     let mut env: Vec<(OsString, OsString)> =
-        errand.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        assignment.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     env.push((MARK.into(), name.into()));
     Rank::start(&Start {
         program: Path::new(&program),
         name: program.as_os_str(),
         args: &args,
         env: &env,
-        rank: errand.rank,
-        size: errand.size,
-        local: errand.local,
+        rank: assignment.rank,
+        size: assignment.size,
+        local: assignment.local,
         capture: true,
     })
     .map_err(|e| format!("{} cannot be started: {e}", program.display()))
 }
 
-struct Keeper {
+struct Supervisor {
     link: Link,
     worker: Rank,
     /// The other side is.
     gone: bool,
 }
 
-impl Keeper {
+impl Supervisor {
     /// Waits for something and passes it on.
     fn turn(&mut self, signals: &Signals) {
         let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -166,7 +166,7 @@ impl Keeper {
         self.gone |= self.link.send(frame).is_err();
     }
 
-    /// Does what the stand-in says.
+    /// Does what the proxy says.
     fn order(&mut self, frame: &Frame) {
         match frame {
             Frame::Pmi(bytes) => {
@@ -243,19 +243,19 @@ impl Keeper {
 mod tests {
     use super::*;
 
-    fn refused(errand: &str) -> String {
-        start(errand.as_bytes(), "test".into()).err().expect("it was started")
+    fn refused(assignment: &str) -> String {
+        start(assignment.as_bytes(), "test".into()).err().expect("it was started")
     }
 
     #[test]
     fn nothing_but_a_worker_with_knobs_is_started() {
-        let errand = |args: &str, env: &str| {
+        let assignment = |args: &str, env: &str| {
             format!(r#"{{"args":[{args}],"env":[{env}],"rank":1,"size":2,"local":[0,1]}}"#)
         };
         for args in ["", r#""run","sh""#, r#""bench","latency""#] {
-            assert!(refused(&errand(args, "")).contains("only what measures"), "{args}");
+            assert!(refused(&assignment(args, "")).contains("only what measures"), "{args}");
         }
-        let preload = errand(r#""worker","{}""#, r#"["LD_PRELOAD","/tmp/x.so"]"#);
+        let preload = assignment(r#""worker","{}""#, r#"["LD_PRELOAD","/tmp/x.so"]"#);
         assert!(refused(&preload).contains("LD_PRELOAD"));
         for nonsense in ["", "{}", "[1,2", "\u{0}"] {
             assert!(refused(nonsense).contains("not understood"), "{nonsense}");

@@ -1,8 +1,8 @@
 //! What rank 0's launcher starts in place of a worker on another machine: it looks like one to the launcher, and carries
-//! everything to and from the worker's [keeper](super::keeper), as `ssh` does for other launchers.
+//! everything to and from the worker's [supervisor](super::supervisor), as `ssh` does for other launchers.
 //!
 //! Its end is the worker's: the same status, or the same signal. SIGKILL, of the launcher or by its death, closes the connection,
-//! which has the keeper kill the worker.
+//! which has the supervisor kill the worker.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -13,53 +13,52 @@ use serde::{Deserialize, Serialize};
 use crate::across::card::Agent;
 use crate::across::frame::Frame;
 use crate::across::greeting::Purpose;
-use crate::across::keeper::Errand;
 use crate::across::link::{Link, call};
+use crate::across::supervisor::Assignment;
 use crate::out::{Exit, Outcome, complain};
 use mad_launch::signals::{HAND_ON, STOP, name};
 use mad_launch::{End, Signals, wait};
 
 /// The variable in which it is told for whom it stands.
-pub(super) const VARIABLE: &str = "MAD_STAND_IN";
+pub(super) const VARIABLE: &str = "MAD_PROXY";
 
 /// For whom it stands. Its key is why this is not among the arguments, which every user of the machine can read.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Absentee {
+pub(super) struct Remote {
     /// Whose it is and where, in words.
     pub(super) whose: String,
     /// Whom to ask there.
     pub(super) agent: Agent,
-    /// What of the errand is not an argument.
-    pub(super) errand: Errand,
+    /// What of the assignment is not an argument.
+    pub(super) assignment: Assignment,
 }
 
 /// The hidden subcommand.
 pub fn run(args: Vec<String>) -> Outcome {
     let by_hand = |why: String| {
-        Exit::Usage(format!("stand-in: this is started by `mad bench`, not by hand: {why}"))
+        Exit::Usage(format!("proxy: this is started by `mad bench`, not by hand: {why}"))
     };
     let text = std::env::var(VARIABLE).map_err(|e| by_hand(format!("{VARIABLE}: {e}")))?;
-    let mut absentee: Absentee =
+    let mut remote: Remote =
         serde_json::from_str(&text).map_err(|e| by_hand(format!("{VARIABLE}: {e}")))?;
-    absentee.errand.args = args;
+    remote.assignment.args = args;
     let pmi = pmi().ok_or_else(|| by_hand("PMI_FD is no open descriptor".into()))?;
-    let signals = Signals::catch().map_err(|e| Exit::Failed(format!("stand-in: signals: {e}")))?;
+    let signals = Signals::catch().map_err(|e| Exit::Failed(format!("proxy: signals: {e}")))?;
     seem_to_catch(libc::SIGQUIT);
-    let lost = |why: String| {
-        Exit::Failed(format!("bench: the process manager's {} {why}", absentee.whose))
-    };
-    let stream = call(&absentee.agent, Purpose::Worker).map_err(|e| {
+    let lost =
+        |why: String| Exit::Failed(format!("bench: the process manager's {} {why}", remote.whose));
+    let stream = call(&remote.agent, Purpose::Worker).map_err(|e| {
         lost(format!(
             "the rank of the process manager there does not answer at {}: {e}",
-            absentee.agent.address
+            remote.agent.address
         ))
     })?;
-    let errand = serde_json::to_vec(&absentee.errand).map_err(|e| by_hand(e.to_string()))?;
-    let mut stand_in = StandIn { link: Link::over(stream), pmi: Some(pmi) };
+    let assignment = serde_json::to_vec(&remote.assignment).map_err(|e| by_hand(e.to_string()))?;
+    let mut proxy = Proxy { link: Link::over(stream), pmi: Some(pmi) };
     let gone = || lost("is gone".into());
-    stand_in.link.send(&Frame::Start(errand)).map_err(|_| gone())?;
+    proxy.link.send(&Frame::Start(assignment)).map_err(|_| gone())?;
     loop {
-        match stand_in.turn(&signals) {
+        match proxy.turn(&signals) {
             Ok(None) => {}
             Ok(Some(Last::Gone)) => return Err(gone()),
             Ok(Some(Last::Failed(why))) => return Err(lost(format!("starts nothing: {why}"))),
@@ -68,7 +67,7 @@ pub fn run(args: Vec<String>) -> Outcome {
                 return Err(Exit::Code(u8::try_from(code).unwrap_or(1)));
             }
             Ok(Some(Last::Ended(End::Signal(signal), pid))) => {
-                let whose = &absentee.whose;
+                let whose = &remote.whose;
                 complain(&format!("process {pid} of {whose} was killed by {}", name(signal)));
                 drop(signals);
                 return Err(end_by(signal));
@@ -97,13 +96,13 @@ fn seem_to_catch(signal: i32) {
 
 /// Ends this process as the worker has ended.
 fn end_by(signal: i32) -> Exit {
-    // SAFETY: no pointers are passed, and what the signal does is asked for. Nobody wants a picture of this process's memory.
+    // SAFETY: no pointers are passed, and what the signal does is asked for. A dump of this process's memory is of no use.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
     }
-    Exit::Code(1) // a signal that ends nobody
+    Exit::Code(1) // a signal that does not end a process
 }
 
 /// The last that is heard.
@@ -113,13 +112,13 @@ enum Last {
     Gone,
 }
 
-struct StandIn {
+struct Proxy {
     link: Link,
     /// Until the worker closes its own.
     pmi: Option<UnixStream>,
 }
 
-impl StandIn {
+impl Proxy {
     /// Waits for something and passes it on.
     fn turn(&mut self, signals: &Signals) -> std::io::Result<Option<Last>> {
         let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -156,7 +155,7 @@ impl StandIn {
                 Frame::Ended(end, pid) => return Ok(Some(Last::Ended(end, pid))),
                 Frame::Failed(why) => return Ok(Some(Last::Failed(why))),
                 Frame::Start(_) | Frame::Signal(_) => {
-                    return Err(std::io::Error::other("it says what only a stand-in says"));
+                    return Err(std::io::Error::other("it says what only a proxy says"));
                 }
             }
         }
