@@ -93,13 +93,13 @@ fn channel(capacity: usize, n: u64) -> Duration {
     let start = Instant::now();
     let other = marcel::spawn(move || {
         while let Ok(x) = there.recv() {
-            back.send(x + 1).expect("somebody receives");
+            back.send(x + 1).expect("a receiver is there");
         }
     });
     let mut x = 0;
     for _ in 0..n.div_ceil(2) {
-        to.send(x).expect("somebody receives");
-        x = here.recv().expect("somebody sends");
+        to.send(x).expect("a receiver is there");
+        x = here.recv().expect("a sender is there");
     }
     drop(to);
     other.join().expect("no panic");

@@ -252,7 +252,7 @@ fn who_ends_out_of_order_is_named_and_nobody_hangs() {
     let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
     let binary = binary.to_string_lossy();
     let gone = "told: it is gone\n";
-    // How, its exit status, what rank 0 says, what somebody says of it.
+    // How, its exit status, what rank 0 says, what the job says of it.
     for (mode, status, told, said) in [
         ("early", 16, "", "MPI_Comm_rank: was called before MPI_Init"),
         ("late", 16, "", "MPI_Comm_rank: was called after MPI_Finalize"),

@@ -31,7 +31,7 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 pub use cleanup::{Cleanup, MARK};
-use pmi::{Asked, Server};
+use pmi::{Request, Server};
 pub use rank::{End, Rank, Start, Stream, die_with};
 pub use signals::Signals;
 
@@ -115,7 +115,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Start(why) | Failure::Run { why, .. } => f.write_str(why),
-            Failure::BrokenPipe => f.write_str("nobody reads the output any more"),
+            Failure::BrokenPipe => f.write_str("the output has no reader any more"),
         }
     }
 }
@@ -441,8 +441,8 @@ impl Launcher<'_> {
         let rank = index as u32;
         let treated = connection.frames.feed(&bytes, |message| {
             match server.message(rank, message, &mut |to, text| replies.push((to, text)))? {
-                Asked::Nothing => {}
-                Asked::Abort { code, message } => abort = Some((code, message)),
+                Request::Nothing => {}
+                Request::Abort { code, message } => abort = Some((code, message)),
             }
             Ok(server.version(rank))
         });

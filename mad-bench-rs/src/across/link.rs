@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Connects with an agent, each side proving to the other that it knows the key. In a crowd of strangers an agent may send
-/// anybody away who has not done so yet: then it is tried again.
+/// a caller away that is not authenticated yet: then the call is repeated.
 ///
 /// # Errors
 /// It is not reached in time, or another program listens there.

@@ -6,7 +6,7 @@
 //!   mad bench: interprets, prints ═══ control ══════════▶  mad bench: an agent, serves until that ends
 //!     │ launch (PMI, time limits, dumps, signals)             │ one supervisor for each worker
 //!     ├─▶ worker                                              ▼
-//!     └─▶ proxy ═══ PMI, output, signals, end ════════▶  supervisor ─▶ worker
+//!     └─▶ proxy ═══ PMI, output, signals, end ═══════════▶  supervisor ─▶ worker
 //! ```
 //! All find each other through the process manager ([`newmad::Launched`]): each rank puts a [card], an agent's with the address
 //! of its door and a key; then the process manager is left. Rank 0 connects with every agent: as long as that connection is

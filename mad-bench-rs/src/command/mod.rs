@@ -47,13 +47,13 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
         let added: Vec<_> = alias.given.iter().filter(missing).copied().collect();
         given.extend(added);
     }
-    let everybody = match bench.mpi.is_some() && args.peers {
+    let all_peers = match bench.mpi.is_some() && args.peers {
         true => {
-            Some(mpi::everybody(bench, &given, args.peers_dir.as_deref()).map_err(Exit::Usage)?)
+            Some(mpi::all_peers(bench, &given, args.peers_dir.as_deref()).map_err(Exit::Usage)?)
         }
         false => None,
     };
-    given.extend(everybody.iter().map(|list| ("library", list.as_str())));
+    given.extend(all_peers.iter().map(|list| ("library", list.as_str())));
     let grid = key::grid(bench.name, bench.keys, &given).map_err(Exit::Usage)?;
     let points = (bench.points)(grid);
     if points.is_empty() {

@@ -80,11 +80,11 @@ pub(crate) enum Stage {
     /// Knobs, on any machine.
     Variables(fn() -> Vec<(OsString, OsString)>),
     /// What is set up on this machine, and only here; or the reason why it cannot be.
-    Machine(fn() -> Result<Staged, String>),
+    Machine(fn() -> Result<Setup, String>),
 }
 
 /// What is set up on this machine for the processes of a bench.
-pub(crate) struct Staged {
+pub(crate) struct Setup {
     /// Variables set for them.
     pub(crate) env: Vec<(OsString, OsString)>,
     /// It is there as long as this is.

@@ -2,7 +2,7 @@
 
 use crate::harness::present::figure;
 use crate::report::data::{Line, find, values};
-use crate::report::saying::{Saying, good, judged, weighed};
+use crate::report::saying::{Sentence, good, judged, weighed};
 
 /// Ours.
 const OURS: [&str; 3] = ["newmad", "bare", "madmpi"];
@@ -14,7 +14,7 @@ pub(super) fn beside(
     keys: &[(&str, &str)],
     more: bool,
     at_least: f64,
-) -> Option<Saying> {
+) -> Option<Sentence> {
     let with = |library| {
         let keys: Vec<(&str, &str)> = keys.iter().copied().chain([("library", library)]).collect();
         find(lines, metric, &keys)
@@ -75,7 +75,7 @@ fn is_beside(all: &[(String, &Line)]) -> bool {
     all.iter().any(|(name, _)| !OURS.contains(&name.as_str()))
 }
 
-pub(crate) fn reactivity(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for threads in ["2", "32"] {
@@ -120,7 +120,7 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn submit(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn submit(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         let of = |metric: &str, library: &str| -> Vec<&Line> {
@@ -178,7 +178,7 @@ pub(crate) fn submit(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn idle(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn idle(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         let here = by_library(lines, "cpu_time", &[("driver", &driver)]);

@@ -58,14 +58,14 @@ fn described(line: &Line, before: &Line) -> String {
 #[derive(Default)]
 pub(crate) struct Comparison {
     /// By experiment, in the order in which they come.
-    experiments: Vec<(String, Found)>,
+    experiments: Vec<(String, Difference)>,
     /// Points that the earlier run does not have.
     unknown: usize,
 }
 
 /// What was found of an experiment.
 #[derive(Default)]
-struct Found {
+struct Difference {
     points: usize,
     /// Medians that lie in the earlier run's intervals.
     agree: usize,
@@ -76,16 +76,16 @@ struct Found {
 }
 
 impl Comparison {
-    fn of(&mut self, bench: &str) -> &mut Found {
+    fn of(&mut self, bench: &str) -> &mut Difference {
         let known = self.experiments.iter().position(|(name, _)| name == bench);
         let at = known.unwrap_or_else(|| {
-            self.experiments.push((bench.to_owned(), Found::default()));
+            self.experiments.push((bench.to_owned(), Difference::default()));
             self.experiments.len() - 1
         });
         &mut self.experiments[at].1
     }
 
-    fn sum(&self, count: impl Fn(&Found) -> usize) -> usize {
+    fn sum(&self, count: impl Fn(&Difference) -> usize) -> usize {
         self.experiments.iter().map(|(_, found)| count(found)).sum()
     }
 

@@ -15,27 +15,29 @@ pub(crate) enum Verdict {
 }
 
 /// A sentence.
-pub(crate) struct Saying {
+pub(crate) struct Sentence {
     pub(crate) text: String,
     pub(crate) verdict: Verdict,
 }
 
 /// Nothing is asked for.
-pub(super) fn good(text: String) -> Saying {
-    Saying { text, verdict: Verdict::Good }
+pub(super) fn good(text: String) -> Sentence {
+    Sentence { text, verdict: Verdict::Good }
 }
 
 /// Something is asked for, of a figure that has no interval.
-pub(super) fn judged(text: String, reached: bool) -> Saying {
+pub(super) fn judged(text: String, reached: bool) -> Sentence {
     match reached {
         true => good(text),
-        false => Saying { text: format!("{text} That is not reached."), verdict: Verdict::Missed },
+        false => {
+            Sentence { text: format!("{text} That is not reached."), verdict: Verdict::Missed }
+        }
     }
 }
 
 /// Something is asked for of these figures, all of them. (Whatever is asked for must be a bound: between two figures that
 /// reach it there is none that does not.)
-pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bool) -> Saying {
+pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bool) -> Sentence {
     let ends = |line: &Line| {
         let (low, high) = line.interval();
         [low, high]
@@ -61,7 +63,7 @@ pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bo
         true => "That is not reached, but not for certain",
         false => "That is reached, but not for certain",
     };
-    Saying {
+    Sentence {
         text: format!(
             "{text} {reached}: where the median lies is known to {}.",
             intervals.join(", ")

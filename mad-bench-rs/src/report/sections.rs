@@ -3,7 +3,7 @@
 use crate::report::beside;
 use crate::report::data::Line;
 use crate::report::plot::Middle;
-use crate::report::saying::Saying;
+use crate::report::saying::Sentence;
 use crate::report::words;
 
 /// A picture of a section.
@@ -29,7 +29,7 @@ pub(crate) struct Section {
     /// What the source found, on its machines.
     pub(crate) found: &'static str,
     /// What the figures say.
-    pub(crate) says: fn(&[Line]) -> Vec<Saying>,
+    pub(crate) says: fn(&[Line]) -> Vec<Sentence>,
 }
 
 use Picture::{Bars, Curves, Heat};

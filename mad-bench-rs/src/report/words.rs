@@ -3,14 +3,14 @@
 use crate::harness::present::figure;
 use crate::report::beside::beside;
 use crate::report::data::{Line, find, values};
-use crate::report::saying::{Saying, good, judged, weighed};
+use crate::report::saying::{Sentence, good, judged, weighed};
 
 /// Where the tables say it all.
-pub(crate) fn nothing(_: &[Line]) -> Vec<Saying> {
+pub(crate) fn nothing(_: &[Line]) -> Vec<Sentence> {
     Vec::new()
 }
 
-pub(crate) fn overlap(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn overlap(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for side in ["receiver", "sender"] {
@@ -35,7 +35,7 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn progress(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn progress(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         let time = |library: &str, progression: &str| {
@@ -72,10 +72,10 @@ pub(crate) fn progress(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn latency(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn latency(lines: &[Line]) -> Vec<Sentence> {
     let one =
         |driver| beside(lines, "half_round_trip", &[("driver", driver), ("size", "1")], false, 1.0);
-    let mut all: Vec<Saying> = ["shm", "tcp"].into_iter().filter_map(one).collect();
+    let mut all: Vec<Sentence> = ["shm", "tcp"].into_iter().filter_map(one).collect();
     let of = |library| {
         find(lines, "half_round_trip", &[("driver", "shm"), ("size", "1"), ("library", library)])
     };
@@ -90,7 +90,7 @@ pub(crate) fn latency(lines: &[Line]) -> Vec<Saying> {
 }
 
 /// What is added by each value of a key to another one of its values.
-fn added(lines: &[Line], key: &str, first: &str) -> Vec<Saying> {
+fn added(lines: &[Line], key: &str, first: &str) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for mode in values(lines, "mode") {
@@ -119,15 +119,15 @@ fn added(lines: &[Line], key: &str, first: &str) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn locking(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn locking(lines: &[Line]) -> Vec<Sentence> {
     added(lines, "lock", "none")
 }
 
-pub(crate) fn delegation(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn delegation(lines: &[Line]) -> Vec<Sentence> {
     added(lines, "method", "caller")
 }
 
-pub(crate) fn events(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn events(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for between in values(lines, "between") {
         let mut at: Vec<&Line> =
@@ -153,7 +153,7 @@ pub(crate) fn events(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in ["shm", "tcp"] {
         for workload in ["pingpong", "stream"] {
@@ -164,7 +164,7 @@ pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn rate(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn rate(lines: &[Line]) -> Vec<Sentence> {
     [("shm", 1.0), ("tcp", 2.0)]
         .into_iter()
         .filter_map(|(driver, times)| {
@@ -173,7 +173,7 @@ pub(crate) fn rate(lines: &[Line]) -> Vec<Saying> {
         .collect()
 }
 
-pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn threads(lines: &[Line]) -> Vec<Sentence> {
     let at = |library: &str, threads: &str| {
         let keys = [("library", library), ("threads", threads), ("workload", "turns")];
         find(lines, "half_round_trip", &keys).map(|line| line.median)
@@ -204,7 +204,7 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn multirail(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     let of = |metric: &str, large: bool| -> Vec<&Line> {
         let is_large =
@@ -233,7 +233,7 @@ pub(crate) fn multirail(lines: &[Line]) -> Vec<Saying> {
     all
 }
 
-pub(crate) fn overhead(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn overhead(lines: &[Line]) -> Vec<Sentence> {
     let at =
         |mode: &str, method: &str| find(lines, "op_time", &[("mode", mode), ("method", method)]);
     let (Some(one), Some(several)) = (at("no-thread", "poll"), at("smp", "poll")) else {
@@ -250,7 +250,7 @@ pub(crate) fn overhead(lines: &[Line]) -> Vec<Saying> {
     vec![good(text + ".")]
 }
 
-pub(crate) fn detect(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn detect(lines: &[Line]) -> Vec<Sentence> {
     let computing =
         |line: &&Line| line.metric == "detect_ratio" && line.config.number_of("threads") > Some(0);
     let ratios: Vec<&Line> = lines.iter().filter(computing).collect();
@@ -267,7 +267,7 @@ pub(crate) fn detect(lines: &[Line]) -> Vec<Saying> {
     })
 }
 
-pub(crate) fn policies(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn policies(lines: &[Line]) -> Vec<Sentence> {
     let ratio =
         |policy: &str| find(lines, "score_ratio", &[("policy", policy), ("workload", "all")]);
     let mut all: Vec<(String, f64)> = values(lines, "policy")
@@ -286,7 +286,7 @@ pub(crate) fn policies(lines: &[Line]) -> Vec<Saying> {
     ))]
 }
 
-pub(crate) fn green_threads(lines: &[Line]) -> Vec<Saying> {
+pub(crate) fn green_threads(lines: &[Line]) -> Vec<Sentence> {
     let mut all = Vec::new();
     for op in values(lines, "op") {
         let mut at: Vec<&Line> = lines

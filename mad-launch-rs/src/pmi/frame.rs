@@ -1,7 +1,7 @@
 //! A rank's stream of bytes, cut into messages: lines (version 1), or six characters of length and as many bytes
 //! (version 2).
 
-use super::{Refused, Version};
+use super::{Version, Violation};
 
 /// Longest message that is accepted, its newline or length included.
 pub(super) const MESSAGE_MAX: usize = 8192;
@@ -23,8 +23,8 @@ impl Frames {
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(&[u8]) -> Result<Version, Refused>,
-    ) -> Result<(), Refused> {
+        mut each: impl FnMut(&[u8]) -> Result<Version, Violation>,
+    ) -> Result<(), Violation> {
         while !bytes.is_empty() {
             let missing = match self.version {
                 Version::One => {
@@ -34,7 +34,7 @@ impl Frames {
             };
             let (piece, rest) = bytes.split_at(missing.min(bytes.len()));
             if self.held.len() + piece.len() > MESSAGE_MAX {
-                return Err(Refused(format!(
+                return Err(Violation(format!(
                     "a message of more than {MESSAGE_MAX} bytes came on its PMI connection"
                 )));
             }
@@ -55,11 +55,11 @@ impl Frames {
     }
 
     /// Length of the message that is being held; 0 as long as that has not come.
-    fn length(&self) -> Result<usize, Refused> {
+    fn length(&self) -> Result<usize, Violation> {
         let Some(length) = self.held.get(..LENGTH) else { return Ok(0) };
         let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
         length.filter(|length| (1..=MESSAGE_MAX).contains(length)).ok_or_else(|| {
-            Refused(format!(
+            Violation(format!(
                 "a message without a length from 1 to {MESSAGE_MAX} came on its PMI connection"
             ))
         })

@@ -9,7 +9,7 @@
 //! it can never be: the waiting ranks are refused, with the reason, at once instead of waiting for ever.
 //!
 //! Tolerant in what it reads (unknown keys, any order, spaces, `\r`), strict in what a rank may cost: a message
-//! has at most [`frame::MESSAGE_MAX`] bytes, all values together [`space::KVS_MAX`]. A rank that breaks that gets a [`Refused`]: it
+//! has at most [`frame::MESSAGE_MAX`] bytes, all values together [`space::KVS_MAX`]. A rank that breaks that gets a [`Violation`]: it
 //! is ended, the launcher and the other ranks go on.
 
 mod answer;
@@ -21,8 +21,8 @@ mod v1;
 mod v2;
 
 pub use frame::Frames;
-pub use space::{Asked, Refused, Version};
 use space::{Reply, Space};
+pub use space::{Request, Version, Violation};
 
 /// The server of one job.
 pub struct Server(Space);
@@ -42,9 +42,15 @@ impl Server {
     ///
     /// # Errors
     /// When the rank breaks the protocol in a way that no reply can mend.
-    pub fn message(&mut self, rank: u32, bytes: &[u8], reply: Reply<'_>) -> Result<Asked, Refused> {
-        let text = std::str::from_utf8(bytes)
-            .map_err(|_| Refused("a message that is not text came on its PMI connection".into()))?;
+    pub fn message(
+        &mut self,
+        rank: u32,
+        bytes: &[u8],
+        reply: Reply<'_>,
+    ) -> Result<Request, Violation> {
+        let text = std::str::from_utf8(bytes).map_err(|_| {
+            Violation("a message that is not text came on its PMI connection".into())
+        })?;
         match self.version(rank) {
             Version::One => v1::line(&mut self.0, rank, text.trim(), reply),
             Version::Two => v2::command(&mut self.0, rank, text, reply),

@@ -13,9 +13,9 @@ pub(super) const KVS_MAX: usize = 64 << 20;
 
 /// Why a rank's connection is given up.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct Violation(pub String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -23,7 +23,7 @@ impl fmt::Display for Refused {
 
 /// What a message asks of the launcher beyond the replies.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Request {
     /// Nothing.
     Nothing,
     /// The whole job is to end with this exit code.

@@ -57,9 +57,9 @@ fn who_waits_for_a_rank_that_has_left_is_told() {
 fn abort_carries_its_code() {
     let mut s = server(1);
     let asked = s.message(0, b"cmd=abort exitcode=7 message=out of luck", &mut |_, _| {}).unwrap();
-    assert_eq!(asked, Asked::Abort { code: 7, message: "out of luck".into() });
+    assert_eq!(asked, Request::Abort { code: 7, message: "out of luck".into() });
     let asked = s.message(0, b"cmd=abort exitcode=nonsense", &mut |_, _| {}).unwrap();
-    assert_eq!(asked, Asked::Abort { code: 1, message: String::new() });
+    assert_eq!(asked, Request::Abort { code: 1, message: String::new() });
 }
 
 #[test]

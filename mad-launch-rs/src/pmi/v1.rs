@@ -8,7 +8,7 @@
 //! ```
 
 use super::answer::shorten;
-use super::space::{Asked, KEY_MAX, Refused, Reply, Space, VALUE_MAX, Version};
+use super::space::{KEY_MAX, Reply, Request, Space, VALUE_MAX, Version, Violation};
 
 const NAME_MAX: usize = 256;
 
@@ -18,9 +18,9 @@ pub(super) fn line(
     rank: u32,
     text: &str,
     reply: Reply<'_>,
-) -> Result<Asked, Refused> {
+) -> Result<Request, Violation> {
     if text.is_empty() {
-        return Ok(Asked::Nothing);
+        return Ok(Request::Nothing);
     }
     let this = &mut space.ranks[rank as usize];
     if this.in_mcmd {
@@ -28,15 +28,15 @@ pub(super) fn line(
             this.in_mcmd = false;
             reply(rank, "cmd=spawn_result rc=-1 msg=spawn_is_not_supported\n".into());
         }
-        return Ok(Asked::Nothing);
+        return Ok(Request::Nothing);
     }
     if text.starts_with("mcmd=") {
         this.in_mcmd = true;
-        return Ok(Asked::Nothing);
+        return Ok(Request::Nothing);
     }
     let words = Words(text);
     let cmd = words.get("cmd").ok_or_else(|| {
-        Refused(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
+        Violation(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
     })?;
     let foreign = words.get("kvsname").is_some_and(|name| name != space.kvsname);
     match cmd {
@@ -91,7 +91,7 @@ pub(super) fn line(
         "abort" => {
             let code = words.get("exitcode").and_then(|code| code.parse().ok());
             let message = text.split_once("message=").map_or("", |(_, rest)| rest);
-            return Ok(Asked::Abort {
+            return Ok(Request::Abort {
                 code: code.filter(|&code| code != 0).unwrap_or(1),
                 message: message.into(),
             });
@@ -101,7 +101,7 @@ pub(super) fn line(
             reply(rank, format!("cmd={unknown}_result rc=-1 msg=unknown_command\n"));
         }
     }
-    Ok(Asked::Nothing)
+    Ok(Request::Nothing)
 }
 
 /// The `key=value` words of one line.

@@ -11,7 +11,7 @@
 //! later among it, is answered with an error.
 
 use super::answer::{response, shorten};
-use super::space::{Asked, Refused, Reply, Space};
+use super::space::{Reply, Request, Space, Violation};
 
 /// Treats one message.
 pub(super) fn command(
@@ -19,10 +19,10 @@ pub(super) fn command(
     rank: u32,
     text: &str,
     reply: Reply<'_>,
-) -> Result<Asked, Refused> {
+) -> Result<Request, Violation> {
     let words = Words(text);
     let cmd = words.get("cmd").ok_or_else(|| {
-        Refused(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
+        Violation(format!("its PMI connection carried {:?}: no cmd= in it", shorten(text)))
     })?;
     let thread = words.get("thrid");
     let mut answer = |body: &str| reply(rank, response(cmd, thread, body));
@@ -54,11 +54,11 @@ pub(super) fn command(
         }
         "abort" => {
             let message = words.get("msg").unwrap_or_default().to_owned();
-            return Ok(Asked::Abort { code: 1, message });
+            return Ok(Request::Abort { code: 1, message });
         }
         _ => answer("rc=-1;errmsg=unknown_command;"),
     }
-    Ok(Asked::Nothing)
+    Ok(Request::Nothing)
 }
 
 /// The `key=value` words of one message.

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::experiments::latency::trip;
 use crate::experiments::multirail::bare::{Bare, MEGABITS};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{Bench, Stage, Staged};
+use crate::harness::experiment::{Bench, Setup, Stage};
 use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -84,7 +84,7 @@ const METRICS: [Metric; 3] = [
 ];
 
 /// Makes the networks; they are there until the value is dropped.
-fn stage() -> Result<Staged, String> {
+fn stage() -> Result<Setup, String> {
     let network = Network::new(MEGABITS)?;
     let join = |of: &dyn Fn(usize) -> String| format!("{};{}", of(0), of(1));
     let addresses =
@@ -95,7 +95,7 @@ fn stage() -> Result<Staged, String> {
         ("NMAD_STRATEGY".into(), "split_balance".into()),
         ("NMAD_SAMPLING".into(), "now".into()),
     ];
-    Ok(Staged { env, holds: Box::new(network) })
+    Ok(Setup { env, holds: Box::new(network) })
 }
 
 fn work(spec: &Spec) -> Worked {

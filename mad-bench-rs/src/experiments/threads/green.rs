@@ -7,7 +7,7 @@ use marcel::sync::channel::{self, Receiver, Sender};
 use marcel::sync::{Condvar, Mutex, MutexGuard};
 use marcel::{Builder, JoinHandle, Mode, Runtime};
 
-use crate::experiments::threads::ops::{Asked, Library, measure};
+use crate::experiments::threads::ops::{Library, Measurement, measure};
 
 /// The library.
 pub(crate) struct Marcel;
@@ -17,19 +17,20 @@ pub(crate) struct Marcel;
 /// # Errors
 /// What the runtime or the program says.
 pub(crate) fn run(
-    asked: Asked<'_>,
+    measurement: Measurement<'_>,
     mut report: impl FnMut(f64) -> Result<(), String>,
 ) -> Result<(), String> {
     let builder = Runtime::builder();
-    let builder = match asked.workers {
+    let builder = match measurement.workers {
         1 => builder.mode(Mode::Mono),
         n => builder.mode(Mode::Smp).vps(n as usize),
     };
     let runtime = builder.build().map_err(|e| e.to_string())?;
-    let (op, Asked { workers, samples, threads, .. }) = (asked.op.to_owned(), asked);
+    let (op, Measurement { workers, samples, threads, .. }) =
+        (measurement.op.to_owned(), measurement);
     let thread = runtime.spawn(move || {
         let mut found = Vec::new();
-        measure::<Marcel>(Asked { op: &op, workers, samples, threads }, |sample| {
+        measure::<Marcel>(Measurement { op: &op, workers, samples, threads }, |sample| {
             found.push(sample);
             Ok(())
         })?;

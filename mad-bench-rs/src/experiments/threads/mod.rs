@@ -26,7 +26,7 @@ use crate::harness::experiment::{Absent, Apart, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
 use crate::harness::worker::{Emit, Spec, Worked};
-use ops::{Asked, Library};
+use ops::{Library, Measurement};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -176,13 +176,13 @@ fn work(spec: &Spec) -> Worked {
         restrict_current_thread(&cpus[first..])
             .map_err(|e| format!("cores {:?}: {e}", &cpus[first..]))?;
         let (op, threads) = (config.text("op"), config.number("threads"));
-        let asked = Asked { op, workers, samples: spec.iters, threads };
+        let measurement = Measurement { op, workers, samples: spec.iters, threads };
         let metric = if op == "memory" { "memory" } else { "op_time" };
         let report = |sample: f64| emit.samples(*number, metric, &[sample]);
         match config.text("library") {
-            OURS => green::run(asked, report),
-            "kernel" => ops::measure::<kernel::Kernel>(asked, report),
-            other => peers::run(other, asked, report),
+            OURS => green::run(measurement, report),
+            "kernel" => ops::measure::<kernel::Kernel>(measurement, report),
+            other => peers::run(other, measurement, report),
         }
         .map_err(|why| format!("{}, {op}: {why}", config.text("library")))?;
     }

@@ -69,9 +69,9 @@ pub(crate) trait Library: Sized + 'static {
     fn receive(receiver: &Self::Receiver) -> u64;
 }
 
-/// What is asked for.
+/// What one process measures.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct Measurement<'a> {
     /// The program.
     pub(crate) op: &'a str,
     /// Kernel threads of the library, or cores.
@@ -84,20 +84,20 @@ pub(crate) struct Asked<'a> {
 
 /// Runs a program and reports its samples: nanoseconds, of `memory` bytes.
 pub(crate) fn measure<L: Library>(
-    asked: Asked<'_>,
+    measurement: Measurement<'_>,
     mut report: impl FnMut(f64) -> Result<(), String>,
 ) -> Result<(), String> {
-    let workers = asked.workers;
-    match asked.op {
-        "createjoin" => sample(asked, report, 100, create_join::<L>),
-        "batch" => sample(asked, report, BATCH, batch::<L>),
-        "yield" => sample(asked, report, 10_000, |n| yields::<L>(workers, n)),
-        "handoff" => sample(asked, report, 1000, hand_over::<L>),
-        "mutex" => sample(asked, report, 100_000, |n| locks::<L>(1, 1, n)),
-        "mutex4" => sample(asked, report, 100_000, |n| locks::<L>(workers, 4, n)),
-        "channel" => sample(asked, report, 1000, channel::<L>),
-        "fib" => sample(asked, report, 1, fork_join::<L>),
-        "memory" => report(memory::<L>(asked.threads)?),
+    let workers = measurement.workers;
+    match measurement.op {
+        "createjoin" => sample(measurement, report, 100, create_join::<L>),
+        "batch" => sample(measurement, report, BATCH, batch::<L>),
+        "yield" => sample(measurement, report, 10_000, |n| yields::<L>(workers, n)),
+        "handoff" => sample(measurement, report, 1000, hand_over::<L>),
+        "mutex" => sample(measurement, report, 100_000, |n| locks::<L>(1, 1, n)),
+        "mutex4" => sample(measurement, report, 100_000, |n| locks::<L>(workers, 4, n)),
+        "channel" => sample(measurement, report, 1000, channel::<L>),
+        "fib" => sample(measurement, report, 1, fork_join::<L>),
+        "memory" => report(memory::<L>(measurement.threads)?),
         other => Err(format!("no program is called {other}")),
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn measure<L: Library>(
 type Run = (Duration, u64);
 
 fn sample(
-    asked: Asked<'_>,
+    measurement: Measurement<'_>,
     mut report: impl FnMut(f64) -> Result<(), String>,
     least: u64,
     run: impl Fn(u64) -> Run,
@@ -116,7 +116,7 @@ fn sample(
     while !(0..3).all(|_| run(n).0 >= RUN) {
         n *= 2;
     }
-    for _ in 0..asked.samples {
+    for _ in 0..measurement.samples {
         let (time, operations) = run(n);
         report(time.as_nanos() as f64 / operations as f64)?;
     }

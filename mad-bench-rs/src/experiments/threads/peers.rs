@@ -18,7 +18,7 @@ use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use crate::experiments::threads::ops::Asked;
+use crate::experiments::threads::ops::Measurement;
 
 /// A file of a program: its path in the repository, and what is in it.
 macro_rules! sources {
@@ -263,14 +263,15 @@ struct Line {
 /// When it is not there, fails, or says something else than it should.
 pub(crate) fn run(
     library: &str,
-    asked: Asked<'_>,
+    measurement: Measurement<'_>,
     mut report: impl FnMut(f64) -> Result<(), String>,
 ) -> Result<(), String> {
     let peer = find(library).ok_or("no such library")?;
     let program = peer.program()?;
-    let numbers = [asked.workers, asked.samples, asked.threads].map(|n| n.to_string());
+    let numbers =
+        [measurement.workers, measurement.samples, measurement.threads].map(|n| n.to_string());
     let mut child = Command::new(&program)
-        .arg(asked.op)
+        .arg(measurement.op)
         .args(numbers)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -283,7 +284,9 @@ pub(crate) fn run(
     for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
         let line = line.map_err(|e| e.to_string())?;
         match serde_json::from_str::<Line>(&line) {
-            Ok(Line { op, figure }) if op == asked.op && figure.is_finite() => report(figure)?,
+            Ok(Line { op, figure }) if op == measurement.op && figure.is_finite() => {
+                report(figure)?
+            }
             _ => return Err(format!("its program says {line:?}")),
         }
         samples += 1;

@@ -45,7 +45,7 @@ pub(crate) fn is(point: &Config) -> bool {
 ///
 /// # Errors
 /// `library` was given, too.
-pub(crate) fn everybody(
+pub(crate) fn all_peers(
     bench: &Bench,
     given: &[(&str, &str)],
     dir: Option<&Path>,

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use may::coroutine::{self, JoinHandle};
 use may::sync::{Condvar, Mutex, MutexGuard, mpsc};
-use ops::{Asked, Library, measure};
+use ops::{Measurement, Library, measure};
 
 struct May;
 
@@ -76,7 +76,7 @@ fn main() -> Result<(), String> {
     let op = op.clone();
     let unit = if op == "memory" { "bytes" } else { "ns" };
     May::join(May::spawn(move || {
-        measure::<May>(Asked { op: &op, workers, samples, threads }, |sample| {
+        measure::<May>(Measurement { op: &op, workers, samples, threads }, |sample| {
             println!("{{\"op\":\"{op}\",\"{unit}\":{sample:.3}}}");
             Ok(())
         })
