@@ -28,6 +28,7 @@ use crate::{knobs, topology};
 const BUBBLE_TURNS: u32 = 32;
 
 /// Configures a [`Runtime`]; what is not set comes from the knobs.
+#[must_use = "a builder starts nothing until `build` is called"]
 #[derive(Default)]
 pub struct Builder {
     mode: Option<Mode>,
@@ -38,6 +39,17 @@ pub struct Builder {
     blocking: Settings,
     policy: Option<Arc<PolicyOf>>,
     migrate: bool,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RuntimeBuilder")
+            .field("mode", &self.mode)
+            .field("vps", &self.vps)
+            .field("reactive", &self.reactive)
+            .field("first_cpu", &self.first_cpu)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Runtime {

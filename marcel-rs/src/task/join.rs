@@ -22,6 +22,8 @@ impl fmt::Display for Stopped {
     }
 }
 
+impl std::error::Error for Stopped {}
+
 /// Payload of the panic that a join handle reports for a thread that never ran because there was no memory
 /// for its stack.
 #[derive(Debug)]
@@ -37,6 +39,12 @@ impl NoStack {
 impl fmt::Display for NoStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the thread did not run: {}", self.0)
+    }
+}
+
+impl std::error::Error for NoStack {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::tcb::traits::{Bubble, Priority, Traits};
 use crate::topology::Object;
 
 /// Configures a thread.
+#[must_use = "a builder starts nothing until `spawn` is called"]
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     name: Option<String>,
