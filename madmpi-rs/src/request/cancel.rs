@@ -48,7 +48,7 @@ pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
         return Ok(None);
     }
     locked.freed = true;
-    Ok(match take_from(locked)? {
+    Ok(match take_from(locked, &mut { request })? {
         Taken::Pending => {
             orphans::add(request);
             None

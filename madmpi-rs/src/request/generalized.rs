@@ -119,7 +119,7 @@ pub(crate) fn complete(request: MPI_Request) -> Result<(), Fault> {
     operation.complete()?;
     if freed
         && let Some(locked) = table::find(request)
-        && let Taken::Over(outcome) = take_from(locked)?
+        && let Taken::Over(outcome) = take_from(locked, &mut { request })?
         && let Some(fault) = outcome.fault
     {
         return Err(fault);

@@ -26,7 +26,7 @@ pub(super) fn reap() {
     let orphans = std::mem::take(&mut *all);
     drop(all); // ending one may call the program, which may free others
     let pending = |&request: &MPI_Request| {
-        let found = table::find(request).map(take_from);
+        let found = table::find(request).map(|slot| take_from(slot, &mut { request }));
         matches!(found, Some(Ok(Taken::Pending)))
     };
     let left: Vec<MPI_Request> = orphans.into_iter().filter(pending).collect();

@@ -38,21 +38,16 @@ pub(super) fn take(request: &mut MPI_Request) -> Result<Taken, Fault> {
         *request = MPI_REQUEST_NULL;
         return Ok(found);
     }
-    let slot = table::get(*request)?;
-    let ends = slot.again.is_none();
-    let found = take_from(slot)?;
-    if ends && matches!(found, Taken::Over(_)) {
-        *request = MPI_REQUEST_NULL;
-    }
-    Ok(found)
+    take_from(table::get(*request)?, request)
 }
 
-/// Takes the outcome of the request in a slot, if it is over. The slot becomes free unless the request is persistent.
+/// Takes the outcome of the request in a slot, if it is over. Unless the request is persistent, the slot becomes free and
+/// the handle null.
 ///
 /// # Errors
 /// None; what fails is in the outcome.
 #[inline]
-pub(super) fn take_from(mut slot: SlotGuard) -> Result<Taken, Fault> {
+pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Result<Taken, Fault> {
     if let Work::Idle = slot.work {
         return Ok(Taken::Inactive);
     }
@@ -69,6 +64,7 @@ pub(super) fn take_from(mut slot: SlotGuard) -> Result<Taken, Fault> {
         Work::Free | Work::Idle => return Ok(Taken::Inactive),
     };
     if ended {
+        *request = MPI_REQUEST_NULL;
         slot.free();
     } else {
         drop(slot);
