@@ -34,23 +34,11 @@ mod receiving;
 mod sending;
 pub(crate) mod wire;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 pub use receiving::Unpack;
 pub use sending::{Pack, PackRequest};
 
 use crate::error::Error;
 use crate::session::{Origin, Session};
-
-/// Numbers the packed messages of a session.
-#[derive(Default)]
-pub(crate) struct Ids(AtomicU64);
-
-impl Ids {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) % wire::TAGS
-    }
-}
 
 fn check(session: &Session, rank: Option<u32>, tag: u64) -> Result<(), Error> {
     session.check(rank, 0)?;
