@@ -131,7 +131,10 @@ impl Timer {
     /// Whether its time has come. Looks for events.
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: no.
+    /// Green and kernel threads.
+    ///
+    /// # Blocking
+    /// Does not block.
     pub fn is_done(&self) -> bool {
         if !self.done.is_done() {
             self.entry.manager.poll(Point::Library);
@@ -142,7 +145,10 @@ impl Timer {
     /// Waits until its time has come.
     ///
     /// # Blocking
-    /// The green thread, or the kernel thread. # Panics: another thread waits for it.
+    /// The green thread, or the kernel thread.
+    ///
+    /// # Panics
+    /// Another thread waits for it.
     pub fn wait(&self) {
         if !self.done.is_done() {
             let left = self.deadline.saturating_duration_since(Instant::now());

@@ -77,7 +77,7 @@ impl Runtime {
     /// The green thread; outside a runtime, the kernel thread.
     ///
     /// # Panics
-    /// As [`scope`]. In [`crate::Mode::NoThread`], which has no green threads, when one is started.
+    /// As [`scope`](crate::scope()). In [`crate::Mode::NoThread`], which has no green threads, when one is started.
     #[track_caller]
     pub fn scope<'env, F, T>(&'env self, f: F) -> T
     where

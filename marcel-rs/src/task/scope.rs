@@ -179,7 +179,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// ```
 ///
 /// # Context
-/// A green thread; elsewhere [`Runtime::scope`]. A thread of the scope may start others in it.
+/// A green thread; elsewhere [`Runtime::scope`](crate::Runtime::scope). A thread of the scope may start others in it.
 ///
 /// # Blocking
 /// The green thread. A runtime that stops does not end the wait: the scope's threads are unwound before their owner's

@@ -61,7 +61,10 @@ impl Cond {
     /// Sets bits and wakes those whose wait that ends.
     ///
     /// # Context
-    /// Anywhere, the tick's handler included. # Wakes: every thread that waits for any of the bits, or for all of
+    /// Anywhere, the tick's handler included.
+    ///
+    /// # Wakes
+    /// Every thread that waits for any of the bits, or for all of
     /// some that are set now.
     pub fn signal(&self, mask: u64) {
         self.bits.fetch_or(mask, SeqCst);

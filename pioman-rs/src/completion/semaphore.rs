@@ -66,7 +66,10 @@ impl Semaphore {
     /// Gives a permit (V).
     ///
     /// # Context
-    /// Anywhere, the tick's handler included. # Wakes: the thread that has waited longest, which gets the permit.
+    /// Anywhere, the tick's handler included.
+    ///
+    /// # Wakes
+    /// The thread that has waited longest, which gets the permit.
     pub fn release(&self) {
         self.release_many(1);
     }
@@ -74,7 +77,10 @@ impl Semaphore {
     /// Gives `n` permits.
     ///
     /// # Context
-    /// As [`Semaphore::release`]. # Wakes: those who have waited longest, as far as the permits go.
+    /// As [`Semaphore::release`].
+    ///
+    /// # Wakes
+    /// The threads that have waited longest, as far as the permits go.
     pub fn release_many(&self, n: u64) {
         self.credit.fetch_add(n, AcqRel);
         self.permits.delegate(GIVEN);

@@ -121,7 +121,10 @@ impl Manager {
     /// watches them (see the module's invariant). A few loads when somebody does already.
     ///
     /// # Context
-    /// Not a signal handler. # Wakes: nobody.
+    /// Not a signal handler.
+    ///
+    /// # Wakes
+    /// No thread.
     #[inline]
     pub fn ensure_watched(&self) {
         self.driver.ensure_watched();
@@ -151,7 +154,10 @@ impl Manager {
     /// wait* of the thesis (5.3.2).
     ///
     /// # Context
-    /// Green and kernel threads; not the progress path. # Blocking: the green thread, or the kernel thread.
+    /// Green and kernel threads; not the progress path.
+    ///
+    /// # Blocking
+    /// Blocks the green thread, or the kernel thread.
     pub fn wait(&self, completion: &Completion, hints: impl Into<Hints>) {
         wait::wait(&self.driver, completion, hints.into(), None, &|| ());
     }

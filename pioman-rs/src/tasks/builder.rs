@@ -131,7 +131,10 @@ impl TaskBuilder {
     /// Submits a task that is called until it is done (or panics, or is cancelled).
     ///
     /// # Context
-    /// Green and kernel threads, other tasks; not a signal handler. # Wakes: an idle virtual processor of its set, or
+    /// Green and kernel threads, other tasks; not a signal handler.
+    ///
+    /// # Wakes
+    /// An idle virtual processor of its set, or
     /// the spare watcher.
     ///
     /// # Errors

@@ -125,7 +125,10 @@ impl Tasklet {
     /// tasklet that is running runs once more.
     ///
     /// # Context
-    /// Anywhere, signal handlers included: it allocates nothing. # Wakes: an idle virtual processor of its set, or the
+    /// Anywhere, signal handlers included: it allocates nothing.
+    ///
+    /// # Wakes
+    /// An idle virtual processor of its set, or the
     /// spare watcher.
     pub fn schedule(&self) -> bool {
         let tasks = &self.manager.driver.tasks;
@@ -154,7 +157,10 @@ impl Tasklet {
     /// It runs again when it is scheduled.
     ///
     /// # Context
-    /// Anywhere, signal handlers included. # Wakes: as [`Tasklet::schedule`].
+    /// Anywhere, signal handlers included.
+    ///
+    /// # Wakes
+    /// As [`Tasklet::schedule`].
     pub fn enable(&self) {
         unmask(self.block, &self.manager);
     }

@@ -98,7 +98,10 @@ impl Transfer {
     /// Whether it has ended: then [`Transfer::wait`] returns at once. Looks for events.
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: no.
+    /// Green and kernel threads.
+    ///
+    /// # Blocking
+    /// Does not block.
     pub fn is_done(&self) -> bool {
         let done = self.inner.slot.done();
         if !done.is_done()
@@ -117,7 +120,10 @@ impl Transfer {
     /// Asks for its end. It has one outcome: it is cancelled (`ECANCELED`), or it has ended before.
     ///
     /// # Context
-    /// Green and kernel threads. # Blocking: no; [`Transfer::wait`] for the end, which a call that the kernel is making
+    /// Green and kernel threads.
+    ///
+    /// # Blocking
+    /// Does not block; [`Transfer::wait`] for the end, which a call that the kernel is making
     /// reaches in its own time.
     pub fn cancel(&self) {
         match &self.by {
