@@ -184,7 +184,7 @@ pub struct Rank {
 
 /// What a rank is started with.
 pub struct Start<'a> {
-    /// Program, found already (see [`find`]).
+    /// Program, found already (see `find`).
     pub program: &'a Path,
     /// The program's name as the user gave it: its `argv[0]`.
     pub name: &'a OsStr,

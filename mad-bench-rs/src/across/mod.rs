@@ -8,10 +8,10 @@
 //!     ├─▶ worker                                              ▼
 //!     └─▶ proxy ═══ PMI, output, signals, end ═══════════▶  supervisor ─▶ worker
 //! ```
-//! All find each other through the process manager ([`newmad::Launched`]): each rank puts a [card], an agent's with the address
+//! All find each other through the process manager ([`newmad::Launched`]): each rank puts a card (`card`), an agent's with the address
 //! of its door and a key; then the process manager is left. Rank 0 connects with every agent: as long as that connection is
 //! there the agent serves, and it ends well only when rank 0 has said that it is over. The bench itself is [`mad_launch`]'s
-//! as on one machine; for a rank that is elsewhere it starts a [proxy](proxy). So how jobs are launched, limited, asked
+//! as on one machine; for a rank that is elsewhere it starts a [`proxy`]. So how jobs are launched, limited, asked
 //! what they do, interrupted and cleaned up exists once. While workers measure, all the others sleep in a `poll`.
 //!
 //! | file | what |
