@@ -28,13 +28,17 @@ done
 
 "$tree/madmpi-rs/tools/install" "$work/mpi" "$target/release" >/dev/null
 "$work/mpi/bin/mpicc" -O2 -g "$here/benches/instructions/message.c" -o "$work/message"
-# What a receiver meets at a poll differs a little from run to run: the least of three.
-for part in send_one receive_one; do
+# What happens once drops out here too. What a receiver meets at a poll differs a little from run to run: the least of three.
+messages() { # instructions of a part in so many windows
     for run in 1 2 3; do
         "$target/release/mad" run -n 2 --driver shm -- valgrind --tool=callgrind --collect-atstart=no \
-            --callgrind-out-file="$work/$part.$run.%p" --toggle-collect="$part" "$work/message" 60 >/dev/null 2>"$work/log" ||
+            --callgrind-out-file="$work/$1.$2.$run.%p" --toggle-collect="$1" "$work/message" "$2" >/dev/null 2>"$work/log" ||
             { cat "$work/log" >&2; exit 1; }
         # One of the two ranks never calls it: the other's file has the larger sum.
-        sed -n 's/^\(summary\|totals\): //p' "$work/$part.$run".* | sort -n | tail -1
-    done | sort -n | head -1 | awk -v name="$part" '{ printf "%-12s %8.1f\n", name, $1 / (60 * 16) }'
+        sed -n 's/^\(summary\|totals\): //p' "$work/$1.$2.$run".* | sort -n | tail -1
+    done | sort -n | head -1
+}
+for part in send_one receive_one; do
+    few="$(messages "$part" 20)" many="$(messages "$part" 120)"
+    awk -v name="$part" -v few="$few" -v many="$many" 'BEGIN { printf "%-12s %8.1f\n", name, (many - few) / (100 * 16) }'
 done

@@ -38,6 +38,8 @@ pub mod authentication;
 #[cfg(not(loom))]
 mod bootstrap;
 #[cfg(not(loom))]
+mod callback;
+#[cfg(not(loom))]
 pub mod coll;
 mod collect;
 #[cfg(not(loom))]

@@ -53,6 +53,18 @@ pub(crate) struct PackedCopy {
     shape: Arc<Shape>,
 }
 
+impl PackedCopy {
+    /// Packs the elements.
+    ///
+    /// # Safety
+    /// They are readable.
+    #[cold]
+    unsafe fn fill(&mut self) {
+        // SAFETY: the room has their size; the caller's promise.
+        unsafe { copy::pack(&self.shape, self.at, self.count, self.room.as_mut_ptr().cast()) };
+    }
+}
+
 // SAFETY: the addresses name memory that the program has left to the operation; this only says where it is.
 unsafe impl Send for Data {}
 // SAFETY: as above; through a shared reference only `unpack`, which is unsafe, writes, to the program's memory.
@@ -64,7 +76,7 @@ impl Data {
     /// # Errors
     /// The count is negative, or too large; the type is not committed; the buffer is null and the type has no absolute
     /// addresses.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(buf: *const c_void, count: i64, datatype: &Datatype) -> Result<Data, Fault> {
         if count < 0 {
             return Err(negative(count));
@@ -87,7 +99,7 @@ impl Data {
     ///
     /// # Errors
     /// As [`Data::of`].
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn outgoing(
         buf: *const c_void,
         count: i64,
@@ -95,9 +107,8 @@ impl Data {
     ) -> Result<Data, Fault> {
         let mut data = Data::of(buf, count, datatype)?;
         if let Data::Packed(packed) = &mut data {
-            let PackedCopy { room, at, count, shape } = &mut **packed;
-            // SAFETY: the room has their size; the caller's promise.
-            unsafe { copy::pack(shape, *at, *count, room.as_mut_ptr().cast()) };
+            // SAFETY: the caller's promise.
+            unsafe { packed.fill() };
         }
         Ok(data)
     }

@@ -57,7 +57,7 @@ impl Choice {
     ///
     /// # Errors
     /// The handle of the datatype stands for none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn elements(&self) -> Result<Elements, Fault> {
         let datatype = get(self.datatype)?;
         Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
@@ -113,7 +113,7 @@ impl Elements {
     ///
     /// # Errors
     /// As [`Data::of`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn data(&self) -> Result<Data, Fault> {
         Data::of(self.address(), self.count, &self.datatype)
     }
@@ -122,7 +122,7 @@ impl Elements {
     ///
     /// # Errors
     /// As [`Data::of`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
         // SAFETY: the elements are readable, by the invariant.
         unsafe { Data::outgoing(self.address(), self.count, &self.datatype) }

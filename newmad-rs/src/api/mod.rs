@@ -5,7 +5,6 @@
 //! end), `buffer` and `options`.
 
 pub(crate) mod buffer;
-pub(crate) mod callback;
 mod calls;
 pub(crate) mod detached;
 pub(crate) mod message;

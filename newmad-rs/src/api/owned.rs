@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::Status;
-use crate::api::callback::CallbackRequest;
+use crate::callback::CallbackRequest;
 use crate::error::Error;
 use crate::request::Request as EngineRequest;
 use crate::session::Inner;
@@ -184,7 +184,7 @@ impl Owned {
 /// A detached request is over.
 ///
 /// # Safety
-/// As [`crate::api::callback::Then`]; the request is the first field of a `Boxed` that was detached.
+/// As [`crate::callback::Then`]; the request is the first field of a `Boxed` that was detached.
 unsafe fn ended(callback: NonNull<CallbackRequest>) {
     // SAFETY: boxed in `submit`, given up by `detach`.
     let boxed = unsafe { Box::from_raw(callback.cast::<Boxed>().as_ptr()) };

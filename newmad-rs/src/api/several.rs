@@ -1,11 +1,10 @@
 //! Waits for one, some or all of several requests.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pioman::{Completion, Hint, Waitable};
 
 use crate::api::owned::Owned;
-use crate::coll::{PATIENCE, Run};
 use crate::session::Inner;
 
 /// Lets nobody else say what a request is.
@@ -16,13 +15,25 @@ pub struct Seal(());
 #[derive(Clone, Copy)]
 pub struct Awaited<'a>(pub(crate) What<'a>);
 
+/// A collective that goes on, as waits for several see it.
+pub(crate) trait Collective {
+    /// Its session.
+    fn session(&self) -> &Inner;
+    /// From now on it receives notices of members that failed.
+    fn listen(&self);
+    /// How long a thread waits for it before it listens.
+    fn patience(&self) -> Duration;
+    /// Waits for one of its two ends.
+    fn wait(&self, end: &Completion);
+}
+
 #[derive(Clone, Copy)]
 pub(crate) enum What<'a> {
     /// Nothing: it is over.
     Over,
     Request(&'a Owned),
     /// One of a collective's two ends.
-    Run(&'a Run, &'a Completion),
+    Collective(&'a dyn Collective, &'a Completion),
     /// Something that others complete.
     Other(&'a Inner, &'a Completion),
 }
@@ -36,7 +47,7 @@ impl<'a> What<'a> {
         match self {
             What::Over => true,
             What::Request(owned) => owned.is_finished(),
-            What::Run(_, end) | What::Other(_, end) => end.is_done(),
+            What::Collective(_, end) | What::Other(_, end) => end.is_done(),
         }
     }
 
@@ -44,7 +55,7 @@ impl<'a> What<'a> {
         match self {
             What::Over => None,
             What::Request(owned) => Some(owned.parts().1),
-            What::Run(run, _) => Some(run.session()),
+            What::Collective(run, _) => Some(run.session()),
             What::Other(session, _) => Some(session),
         }
     }
@@ -53,7 +64,7 @@ impl<'a> What<'a> {
         match self {
             What::Over => None,
             What::Request(owned) => Some((&owned.request().done).into()),
-            What::Run(_, end) | What::Other(_, end) => Some((*end).into()),
+            What::Collective(_, end) | What::Other(_, end) => Some((*end).into()),
         }
     }
 
@@ -152,12 +163,12 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
         let mut pending: Vec<What<'_>> = requests.iter().map(what).collect();
         pending.retain(|what| what.session().is_some());
         let manager = &pending.first()?.session()?.manager;
-        let mut collective = false;
+        let mut patience = None;
         for what in &pending {
             match what {
                 What::Request(owned) => owned.parts().1.engine.will_wait(owned.request()),
-                What::Run(..) if patient => collective = true,
-                What::Run(run, _) => run.listen(),
+                What::Collective(run, _) if patient => patience = Some(run.patience()),
+                What::Collective(run, _) => run.listen(),
                 What::Over | What::Other(..) => {}
             }
         }
@@ -169,7 +180,7 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
                 }
             }
         };
-        let deadline = collective.then(|| begun + PATIENCE);
+        let deadline = patience.map(|patience| begun + patience);
         let woken = manager.wait_any_prepared(&waitables, deadline, &before_sleep);
         match woken {
             Some(woken) => pending.get(woken).iter().for_each(|what| what.woken()),
@@ -214,7 +225,7 @@ pub(crate) fn wait(what: What<'_>) {
         What::Over => {}
         // Whatever it is, its own wait will say it again.
         What::Request(owned) => drop(owned.wait()),
-        What::Run(run, end) => run.wait(end, None),
+        What::Collective(run, end) => run.wait(end),
         What::Other(session, end) => session.manager.wait(end, Hint::Short),
     }
 }

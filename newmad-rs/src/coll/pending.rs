@@ -7,11 +7,11 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context as Waking, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pioman::{Completion, Hint};
 
-use crate::api::several::{Awaited, Seal, Waited, What};
+use crate::api::several::{Awaited, Collective, Seal, Waited, What};
 use crate::coll::algo::choose::choose;
 use crate::coll::context::{Key, Member as _};
 use crate::coll::failure::{Failure, PATIENCE};
@@ -22,6 +22,7 @@ use crate::coll::run::{Memory, Run};
 use crate::coll::straight::{self, Walk};
 use crate::coll::task::Task;
 use crate::error::Error;
+use crate::session::Inner;
 
 impl Group {
     /// Records the plan and begins.
@@ -224,7 +225,7 @@ impl<R> Pending<R> {
 impl Pending<()> {
     /// Its end after which memory is free: to wait for, beside others; then [`Pending::wait_over`] does not block.
     pub fn awaited(&self) -> Awaited<'_> {
-        Awaited(What::Run(&self.run, &self.run.over))
+        Awaited(What::Collective(&*self.run, &self.run.over))
     }
 
     /// Whether it has come to that end. Looks for events if it has not.
@@ -245,9 +246,27 @@ impl Pending<()> {
     }
 }
 
+impl Collective for Run {
+    fn session(&self) -> &Inner {
+        Run::session(self)
+    }
+
+    fn listen(&self) {
+        Run::listen(self);
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    fn wait(&self, end: &Completion) {
+        Run::wait(self, end, None);
+    }
+}
+
 impl<R> Waited for Pending<R> {
     fn awaited(&self, _: Seal) -> Awaited<'_> {
-        Awaited(What::Run(&self.run, &self.run.told))
+        Awaited(What::Collective(&*self.run, &self.run.told))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pioman::Manager;
 
-use crate::api::callback::CallbackRequest;
+use crate::callback::CallbackRequest;
 use crate::coll::context::{Context, LAST};
 use crate::coll::failure::Failure;
 use crate::error::Error;

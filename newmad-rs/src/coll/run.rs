@@ -28,7 +28,7 @@ use std::time::Instant;
 use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
-use crate::api::callback::CallbackRequest;
+use crate::callback::CallbackRequest;
 use crate::coll::context::{Context, Member};
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::operator::Operator;
