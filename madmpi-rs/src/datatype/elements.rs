@@ -63,6 +63,25 @@ impl Choice {
         Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
     }
 
+    /// Describes the data, as [`Elements::data`] does.
+    ///
+    /// # Errors
+    /// As [`Choice::elements`] and [`Data::of`].
+    #[inline(always)]
+    pub(crate) fn data(&self) -> Result<Data, Fault> {
+        Data::of(self.at, self.count, &*get(self.datatype)?)
+    }
+
+    /// Describes the data for sending, as [`Elements::outgoing`] does.
+    ///
+    /// # Errors
+    /// As [`Choice::data`].
+    #[inline(always)]
+    pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
+        // SAFETY: the elements are readable, by the invariant.
+        unsafe { Data::outgoing(self.at, self.count, &*get(self.datatype)?) }
+    }
+
     /// The same buffer with another datatype, which the standard gives it too.
     pub(crate) fn with_type(self, datatype: MPI_Datatype) -> Choice {
         Choice { datatype, ..self }

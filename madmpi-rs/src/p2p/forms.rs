@@ -7,7 +7,7 @@ use newmad::RecvOptions;
 
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::Choice;
+use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Mode, Route, send_at_once};
@@ -22,10 +22,20 @@ pub(crate) fn send(
     tag: c_int,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let data = choice.elements()?.outgoing()?;
+    let data = choice.outgoing()?;
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
+    // SAFETY: the program leaves the elements alone during the call.
+    match unsafe { data.bytes() } {
+        Some(bytes) if mode == Mode::Standard => Ok(comm.session.send(to, tag, bytes)?),
+        _ => send_with(comm, to, tag, mode, &data),
+    }
+}
+
+/// As [`send`], of what is not plain bytes in the standard mode.
+#[inline(never)]
+fn send_with(comm: &Ref<Comm>, to: u32, tag: u64, mode: Mode, data: &Data) -> Result<(), Fault> {
     if mode == Mode::Buffered {
-        return send_at_once(comm, to, tag, mode, &data).map(drop);
+        return send_at_once(comm, to, tag, mode, data).map(drop);
     }
     // SAFETY: the program leaves the elements alone during the call.
     let data = unsafe { data.memory().trusted() };
@@ -41,7 +51,7 @@ pub(crate) fn isend(
     tag: c_int,
     mode: Mode,
 ) -> Result<MPI_Request, Fault> {
-    let data = choice.elements()?.outgoing()?;
+    let data = choice.outgoing()?;
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(PROC_NULL) };
     if send_at_once(comm, to, tag, mode, &data)? {
         return Ok(SENT);
@@ -60,7 +70,7 @@ pub(crate) fn recv(
     source: c_int,
     tag: c_int,
 ) -> Result<Outcome, Fault> {
-    let data = choice.elements()?.data()?;
+    let data = choice.data()?;
     Ok(match comm.origin(source, tag)? {
         Some((from, tag)) => {
             // SAFETY: the program leaves the elements alone during the call.
@@ -80,7 +90,7 @@ pub(crate) fn irecv(
     source: c_int,
     tag: c_int,
 ) -> Result<MPI_Request, Fault> {
-    let data = choice.elements()?.data()?;
+    let data = choice.data()?;
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
     // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
     new_message(comm, data, true, |place, memory| unsafe {
