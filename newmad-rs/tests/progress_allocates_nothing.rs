@@ -1,4 +1,4 @@
-//! The rule of the progress path (DESIGN §4.1): an allocator that aborts when it is called from there.
+//! Rule 1 of the progress path: an allocator that aborts when it is called from there.
 
 mod common;
 #[path = "../../pioman-rs/tests/common/strict.rs"]

@@ -1,4 +1,4 @@
-//! The rule of the progress path (DESIGN §4.1): an allocator that aborts when it is called from there. Each test sets
+//! Rule 1 of the progress path: an allocator that aborts when it is called from there. Each test sets
 //! a source to work, and looks for its events with [`poll`], as a tick would.
 
 #[path = "common/strict.rs"]

@@ -1,4 +1,4 @@
-//! Export (thesis 5.2.3): a call that blocks is made by a kernel thread of the runtime's pool.
+//! Export (\[Trahay09\], 5.2.3): a call that blocks is made by a kernel thread of the runtime's pool.
 //!
 //! The frame of [`export`] holds closure, result and list node; the pool's thread works on it in place. What makes
 //! borrowing sound: the frame is not left before the closure has ended, or will never start. While the thread

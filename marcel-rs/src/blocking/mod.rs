@@ -11,7 +11,7 @@
 //!
 //! Two mechanisms, one of each source. [`blocking()`] picks; [`export`] and [`standby`] are there to force one.
 //!
-//! | | [`export`] (thesis, 2009) | [`standby`] (2007) |
+//! | | [`export`] (\[Trahay09\]) | [`standby`] (\[Trahay07\]) |
 //! |---|---|---|
 //! | the call is made by | a kernel thread of a pool | the caller's |
 //! | it costs | two wake-ups by the kernel | some tens of nanoseconds |

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! # A virtual processor of its own
-//! Started threads cannot move (DESIGN §5), so no kernel thread can *take over* a virtual processor. The standby
+//! Started threads cannot move, so no kernel thread can *take over* a virtual processor. The standby
 //! is another one, bound to the same core and made at the first call: while a call is in progress it may take
 //! threads that never ran, from its original's deque, its neighbours' and the injector, after every regular virtual
 //! processor that sleeps has been asked. What it has started stays with it and goes on after the call's return; what

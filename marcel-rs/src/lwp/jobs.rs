@@ -1,5 +1,5 @@
 //! Spare kernel threads for an I/O manager: they make the calls that block, so that no virtual processor does
-//! (thesis 5.2.3).
+//! (\[Trahay09\], 5.2.3).
 //!
 //! A [`LwpPool`] starts threads as they are needed, up to a bound, and keeps them. Jobs are intrusive nodes
 //! of `'static` memory, so that a job can be handed over from the progress path: no allocation, a push and a

@@ -19,7 +19,7 @@ pub enum Idle {
 
 /// The scheduler's calls to an I/O manager.
 ///
-/// All of them are on the progress path (DESIGN §4.1): no allocation, no freeing, no blocking but in
+/// All of them are on the progress path (rule 1 of ARCHITECTURE.md): no allocation, no freeing, no blocking but in
 /// [`Hooks::sleep`], no panic. They may wake threads.
 ///
 /// # Safety

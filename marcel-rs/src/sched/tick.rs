@@ -7,7 +7,7 @@
 //! one system call for the timer, and silence costs nothing.
 //!
 //! The handler runs on an alternate stack (green threads' stacks are small), saves `errno`, and does nothing
-//! if the kernel thread is in the scheduler, which polls by itself (DESIGN §4.5).
+//! if the kernel thread is in the scheduler, which polls by itself (rule 5 of the progress path).
 //!
 //! Rejected: one timer for the process (its signal would go to any thread); `SIGALRM`/`ITIMER_PROF` (left to
 //! the application).

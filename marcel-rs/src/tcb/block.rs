@@ -3,7 +3,7 @@
 //! One block per green thread, and one per plain kernel thread that ever waited. **Blocks are immortal**:
 //! they are recycled, never freed. So whoever holds a `&'static Tcb` may unpark it at any time; if the
 //! thread has ended meanwhile, its successor sees a spurious wake-up, which every wait loop tolerates. That
-//! is what lets a completion be the *last touch* of a request (DESIGN §4.4) without reference counts, whose
+//! is what lets a completion be the *last touch* of a request (rule 4 of the progress path) without reference counts, whose
 //! last decrement would free memory on the progress path.
 //!
 //! The protocol of park and unpark: `park_word`.

@@ -23,7 +23,7 @@
 //! | `rails`, as usual | as many rails as are worth it | the same |
 //! | `idle` | one part, over the rail that ends first | at most 1 + k parts, over the rails with the longest shares |
 //!
-//! `idle` is the rule of 2009 (thesis, 7.2.4.2): a part cost a core, which copied it to its network, so with every core
+//! `idle` is the rule of \[Trahay09\], 7.2.4.2: a part cost a core, which copied it to its network, so with every core
 //! computing the best network carried all. Here the core that has the engine gives all parts to the rails, one after the
 //! other, whatever the knob says, and over sockets the kernel and the network carry them without a core of ours. So
 //! the rails decide unless told otherwise. `idle` gives bandwidth away while the cores compute; it is there to compare,

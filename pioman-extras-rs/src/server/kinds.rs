@@ -17,7 +17,7 @@ use std::time::Duration;
 /// it serves another request, or none; it costs 50 wake-ups a second.
 pub(super) const SLICE: Duration = Duration::from_millis(20);
 
-/// A kind of callback (annex A.1 of the thesis).
+/// A kind of callback (\[Trahay09\], annex A.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {

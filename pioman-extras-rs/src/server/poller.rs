@@ -11,7 +11,7 @@
 //! So the role is never with somebody who has gone: *while a thread waits, a thread that is awake, or about to be, or polls
 //! has the role.* Both guards do their part when they are dropped, since a wait also ends by unwinding.
 //!
-//! Compared with the algorithm in the MPC thesis (5.4.3.1): the role is given up explicitly; whoever only tests does not
+//! Compared with the algorithm of \[Didelot14\], 5.4.3.1: the role is given up explicitly; whoever only tests does not
 //! come here; the poller waits as everybody waits ([`pioman::Manager::wait`]), so it sees its own end whoever brings it,
 //! gives way to other green threads and sleeps when polling does not pay; there is no flag that several waiters share.
 //!

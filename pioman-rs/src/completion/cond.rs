@@ -1,4 +1,4 @@
-//! Conditions (annex A.2 of the thesis): a set of bits that progress code sets and any number of threads wait
+//! Conditions (\[Trahay09\], annex A.2): a set of bits that progress code sets and any number of threads wait
 //! for. They decouple the application's requests from the network's: one message may be many packets, one
 //! packet many messages.
 //!

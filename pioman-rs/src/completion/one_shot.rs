@@ -6,7 +6,7 @@ use marcel::Latch;
 /// may wait for it; with one or none [`Completion::complete`] is one swap.
 ///
 /// [`Completion::complete`] is the last touch: as soon as it has set the latch, the owner may free the
-/// memory (DESIGN §4.4).
+/// memory (rule 4 of the progress path).
 #[derive(Debug, Default)]
 pub struct Completion(Latch);
 

@@ -1,4 +1,4 @@
-//! A semaphore whose V is allowed on the progress path (annex A.2 of the thesis).
+//! A semaphore whose V is allowed on the progress path (\[Trahay09\], annex A.2).
 //!
 //! What tells it from `marcel::sync::Semaphore`: a thread that waits here waits with its manager, so it polls, or its
 //! virtual processor sleeps in the watch, and events progress; and permits may come from the tick's handler.

@@ -15,7 +15,7 @@
 //! The helper polls what whoever passes may poll, pending or not. While somebody waits, and so polls, it keeps away.
 //!
 //! It is somebody's core, so its time is paid for. An offer that is taken is worth about a wake-up to the caller, and twenty
-//! times that of an idle core's time (the accepted overhead of the thesis, 5.3.2). Besides, a twentieth of all time is free,
+//! times that of an idle core's time (the accepted overhead of \[Trahay09\], 5.3.2). Besides, a twentieth of all time is free,
 //! to try. Time in which it finds something, or keeps away, costs nothing. Where offers come too seldom for that, or its core
 //! is taken away by other processes, callers begin their requests themselves.
 //!

@@ -21,7 +21,7 @@
 //! blocks, so nothing is ever full, and what a submission needs it has allocated before anybody sees the task.
 //!
 //! A task that has a blocking alternative is *exported* to a spare kernel thread when every compute virtual processor is
-//! busy (thesis 5.2.3), or all of them have polled for long enough and would sleep; not before the delay that it asks
+//! busy (\[Trahay09\], 5.2.3), or all of them have polled for long enough and would sleep; not before the delay that it asks
 //! for. If no spare kernel thread is free, or none can be had, it is polled.
 //!
 //! Tasks are safe code. So they are called in the scheduler, at waits and on the spare watcher, but not in the tick's

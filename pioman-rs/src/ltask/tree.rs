@@ -2,7 +2,7 @@
 //!
 //! # A visit
 //! A virtual processor looks at the queue of its core, then at those of the nodes above it, up to the machine's
-//! (thesis, algorithm 1), at whether they hold anything first, and then into them (algorithm 2). It takes one task at a
+//! (\[Trahay09\], algorithm 1), at whether they hold anything first, and then into them (algorithm 2). It takes one task at a
 //! time: of those in sight the first of the highest priority, the nearest queue first; so a task that is submitted
 //! during a visit may still overtake others. No task runs twice in a visit, and a visit has an end
 //! ([`BATCH`]).

@@ -151,7 +151,7 @@ impl Manager {
     }
 
     /// Waits for `completion`: polls for a while, if the policy finds that worth while, then sleeps. The *mixed
-    /// wait* of the thesis (5.3.2).
+    /// wait* of \[Trahay09\], 5.3.2.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.

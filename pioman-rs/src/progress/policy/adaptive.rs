@@ -3,7 +3,7 @@
 //!
 //! The price of a sleep is not the wake-up alone. While a core is idle, polling takes nothing from anybody; what it costs
 //! is power, and time of other processes that the manager cannot see. [`WORTH`] µs of it are accepted for each µs of a
-//! wake-up that is saved (the *accepted overhead* of 5 % of the thesis, 5.3.2: 1/20). So `C` in the formula is
+//! wake-up that is saved (the *accepted overhead* of 5 % of \[Trahay09\], 5.3.2: 1/20). So `C` in the formula is
 //! `WORTH` times the measured wake-up.
 //!
 //! While every core computes, a µs of polling is a µs that a computation does not get. But a sleep takes from it as well

@@ -1,4 +1,4 @@
-//! The policy of the thesis (5.3): poll where a core is idle, sleep in the kernel where none is.
+//! The policy of \[Trahay09\], 5.3: poll where a core is idle, sleep in the kernel where none is.
 //!
 //! How long to poll: the cost of a wake-up by the kernel over the accepted overhead (5 µs / 5 % = 100 µs at the most; the
 //! default is half of that). Not at all when every compute virtual processor is busy (the core is better given to them, and
