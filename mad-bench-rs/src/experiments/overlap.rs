@@ -1,8 +1,7 @@
 //! Overlap of communication and computation.
 //!
-//! Source: [Trahay07]
-//! section 4, figure 3 (receiver `irecv`s, computes, waits; time of the sender's call), and F. Trahay's thesis
-//! 2009, 7.2.3.2 (overlap ratio, sender's and receiver's side).
+//! Sources: \[Trahay07\], section 4, figure 3 (receiver `irecv`s, computes, waits; time of the sender's call), and
+//! \[Trahay09\], 7.2.3.2 (overlap ratio, sender's and receiver's side).
 //!
 //! Rank 0 sends, rank 1 receives; `side` says which rank computes between posting and waiting:
 //!
