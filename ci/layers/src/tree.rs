@@ -157,8 +157,7 @@ impl Crate {
                     self.resolve(&at, &whole, depth + 1)
                 };
             }
-            let globs = module.globs.clone();
-            return globs.iter().find_map(|glob| {
+            return module.globs.iter().find_map(|glob| {
                 let whole: Vec<String> = glob.iter().chain(rest).cloned().collect();
                 self.resolve(&at, &whole, depth + 1)
             });

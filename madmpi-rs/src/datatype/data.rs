@@ -172,23 +172,6 @@ impl Data {
         }
     }
 
-    /// The data, if they are bytes in a row of the program's.
-    ///
-    /// # Safety
-    /// They are readable and unchanged as long as the slice is used.
-    #[inline(always)]
-    pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
-        match *self {
-            // Without elements the address may be null.
-            Data::Whole(at, len) => {
-                let at = if len == 0 { std::ptr::dangling() } else { at.cast_const() };
-                // SAFETY: the caller's promise.
-                Some(unsafe { std::slice::from_raw_parts(at, len) })
-            }
-            _ => None,
-        }
-    }
-
     /// Bytes of data.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -25,7 +25,7 @@ pub(crate) fn send(
     let data = choice.outgoing()?;
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
     // SAFETY: the program leaves the elements alone during the call.
-    match unsafe { data.bytes() } {
+    match unsafe { data.memory().bytes() } {
         Some(bytes) if mode == Mode::Standard => Ok(comm.session.send(to, tag, bytes)?),
         _ => send_with(comm, to, tag, mode, &data),
     }

@@ -120,7 +120,7 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHan
         unsafe { standby.run() };
         drop(alt_stack);
     });
-    // SAFETY: refused: nobody else has seen it.
+    // SAFETY: the kernel refused the thread, so no other code has seen the worker.
     started.map(|handle| (standby, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(worker) }))
 }
 

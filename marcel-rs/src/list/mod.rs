@@ -1,7 +1,7 @@
 //! Intrusive lists: every node is inside the object that it links, so that nothing is allocated to wait, to wake or to
 //! queue, and a push may come from a signal handler.
 //!
-//! | | nodes | who may push | who takes out |
+//! | | nodes | pushed by | taken out by |
 //! |---|---|---|---|
 //! | [`RunQueue`] | immortal | the owner | the owner, oldest first or one that it looks for |
 //! | [`Stack`] | immortal | the owner | the owner, newest first |

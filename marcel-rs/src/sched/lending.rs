@@ -2,7 +2,7 @@
 //! on the one for which it stands by (`blocking::standby`).
 //!
 //! Its bit in the set of those to be woken for work means "lent, and asleep or about to be". Who begins a call
-//! sets it, who ends the last one clears it, whoever makes work visible may claim it, and the standby itself clears
+//! sets it, the end of the last one clears it, publishers of work may claim it, and the standby itself clears
 //! it when it wakes and sets it again before it sleeps. The counter decides, the bit follows:
 //!
 //! ```text

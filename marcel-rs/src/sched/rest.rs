@@ -2,7 +2,7 @@
 //! then sleeps.
 //!
 //! The *little while* is for programs that hand work from core to core: a thread that is spawned or woken within it
-//! costs no system call and no interrupt; whoever makes work visible while somebody looks wakes nobody. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
+//! costs no system call and no interrupt; publishers of work send no wake-up while a worker looks around. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
 //! processors of a kind do it at once, and none where a core has more than one.
 
 use std::time::Instant;

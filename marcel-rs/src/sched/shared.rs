@@ -170,7 +170,7 @@ impl Shared {
         None
     }
 
-    /// What the caller looks at after this is what whoever makes work visible relied on it for.
+    /// Re-check the queues after this: publishers skipped a wake-up because this worker counted as spinning.
     pub(crate) fn end_spinning(&self, kind: Kind) {
         self.group(kind).spinning.fetch_sub(1, SeqCst);
         fence(SeqCst);

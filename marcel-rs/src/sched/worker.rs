@@ -16,7 +16,7 @@
 //!
 //! # Going to sleep without losing a wake-up
 //! ```text
-//!   sleeper                               whoever makes work visible
+//!   sleeper                               publisher of work
 //!   1. announce: idle bit, sleeper word   1. push (inbox, deque or injector)
 //!   2. fence                              2. fence
 //!   3. last look at every queue           3. an idle bit set? clear it, notify that sleeper
@@ -106,8 +106,8 @@ unsafe impl Sync for Worker {}
 // SAFETY: built on one kernel thread, given to the one that will run it.
 unsafe impl Send for Worker {}
 
-/// What a virtual processor shares with the others, while its runtime lives. Used by its own kernel thread, and by who
-/// keeps the runtime alive.
+/// What a virtual processor shares with the others, while its runtime lives. Its own kernel thread and the owners of the
+/// runtime use it.
 pub(crate) struct Link {
     shared: UnsafeCell<Option<Arc<Shared>>>,
     hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,

@@ -56,8 +56,8 @@ impl Memory {
     ///
     /// # Safety
     /// For `'a` they are readable and unchanged.
-    #[inline]
-    pub(crate) unsafe fn bytes<'a>(self) -> Option<&'a [u8]> {
+    #[inline(always)]
+    pub unsafe fn bytes<'a>(self) -> Option<&'a [u8]> {
         match self {
             Memory::Whole(_, 0) => Some(&[]),
             // SAFETY: the caller's promise.

@@ -15,8 +15,8 @@
 //! Waiting and lost computation weigh the same: a program of computations and exchanges that depend on each other ends
 //! later by the one as by the other. The mean counts, not the median: the slow events are part of the time. Burnt time
 //! weighs 1/20: that is the *accepted overhead* of 5 % of [Trahay09] 5.3.2, by which polling for twenty times
-//! the cost of a wake-up is as good as the wake-up. A user who pays for power, or shares the machine, will want more; one who owns
-//! it, less: the three parts are printed as metrics of their own (`detect_time`, `lost_time`, `burnt_time`).
+//! the cost of a wake-up is as good as the wake-up. Users that pay for power or share the machine will want more, owners of
+//! the machine less: the three parts are printed as metrics of their own (`detect_time`, `lost_time`, `burnt_time`).
 //!
 //! Overall: the geometric mean over the workloads of the ratio to the best *fixed* policy of each (always-poll,
 //! always-block, timer-only, dedicated), so that no workload counts more because its events are dearer.

@@ -15,7 +15,7 @@ pub(crate) enum Order {
     Other(Box<dyn Policy>),
 }
 
-/// Calls a policy of the program's own, which may call anything: the core of the worker, which has the policy, is nobody's
+/// Calls a policy of the program's own, which may call anything: no code may take the core of the worker, which has the policy,
 /// meanwhile.
 fn fenced<R>(f: impl FnOnce() -> R) -> R {
     /// Takes the fence away, when the policy panics too.
