@@ -149,15 +149,12 @@ struct CheckedOperation {
 }
 
 impl Operation for CheckedOperation {
-    fn awaited(&self) -> Awaited<'_> {
-        let exchange = self.exchange.pending.awaited();
-        if !exchange.is_over() {
-            return exchange;
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        if let Some(exchange) = self.exchange.pending.awaited().pending() {
+            return Some(exchange);
         }
-        match self.verdict.get_or_init(|| self.exchange.verdict()) {
-            Ok(()) => self.operation.awaited(),
-            Err(_) => Awaited::OVER,
-        }
+        let verdict = self.verdict.get_or_init(|| self.exchange.verdict());
+        verdict.as_ref().ok().and_then(|()| self.operation.awaited())
     }
 
     fn on_failed_test(&self) {

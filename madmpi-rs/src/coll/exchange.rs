@@ -84,10 +84,10 @@ impl ExchangeOperation {
 }
 
 impl Operation for ExchangeOperation {
-    fn awaited(&self) -> Awaited<'_> {
+    fn awaited(&self) -> Option<Awaited<'_>> {
         let pending = self.requests().find(|request| !request.is_over());
         // SAFETY: one thread at a time waits for an operation.
-        pending.map_or(Awaited::OVER, |request| unsafe { request.awaited() })
+        pending.map(|request| unsafe { request.awaited() })
     }
 
     fn outcome(&self) -> Outcome {

@@ -26,8 +26,8 @@ pub(crate) enum Plan {
 struct Nothing;
 
 impl Operation for Nothing {
-    fn awaited(&self) -> Awaited<'_> {
-        Awaited::OVER
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        None
     }
 
     fn outcome(&self) -> Outcome {
@@ -81,18 +81,17 @@ impl Stages {
 }
 
 impl StagesOperation {
-    /// The current operation, or how they all ended.
-    fn current(&self) -> Result<&Arc<dyn Operation>, Outcome> {
+    /// The current operation and what it waits for, or how they all ended.
+    fn current(&self) -> Result<(&Arc<dyn Operation>, Awaited<'_>), Outcome> {
         for (plan, begun) in self.plans.iter().zip(&self.begun) {
-            match begun.get_or_init(|| plan.start()) {
-                Ok(operation) if !operation.is_over() => return Ok(operation),
-                Ok(operation) => {
-                    let outcome = operation.outcome();
-                    if outcome.fault.is_some() {
-                        return Err(outcome);
-                    }
-                }
-                Err(fault) => return Err(Outcome::failed(fault.clone())),
+            let operation = begun.get_or_init(|| plan.start()).as_ref();
+            let operation = operation.map_err(|fault| Outcome::failed(fault.clone()))?;
+            if let Some(awaited) = operation.awaited() {
+                return Ok((operation, awaited));
+            }
+            let outcome = operation.outcome();
+            if outcome.fault.is_some() {
+                return Err(outcome);
             }
         }
         Err(Outcome::EMPTY)
@@ -100,12 +99,12 @@ impl StagesOperation {
 }
 
 impl Operation for StagesOperation {
-    fn awaited(&self) -> Awaited<'_> {
-        self.current().map_or(Awaited::OVER, |operation| operation.awaited())
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.current().ok().map(|(_, awaited)| awaited)
     }
 
     fn on_failed_test(&self) {
-        if let Ok(operation) = self.current() {
+        if let Ok((operation, _)) = self.current() {
             operation.on_failed_test();
         }
     }
@@ -113,7 +112,7 @@ impl Operation for StagesOperation {
     fn outcome(&self) -> Outcome {
         match self.current() {
             Err(outcome) => outcome,
-            Ok(operation) => {
+            Ok((operation, _)) => {
                 // Callers ask after the end; this waits for it nevertheless.
                 let _ = complete(&**operation);
                 self.outcome()

@@ -17,8 +17,8 @@ struct Flush {
 }
 
 impl Operation for Flush {
-    fn awaited(&self) -> Awaited<'_> {
-        self.session.awaited(&self.done)
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.session.awaited(&self.done).pending()
     }
 
     fn outcome(&self) -> Outcome {

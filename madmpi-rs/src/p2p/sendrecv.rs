@@ -33,12 +33,12 @@ struct SendRecv {
 }
 
 impl Operation for SendRecv {
-    fn awaited(&self) -> Awaited<'_> {
+    fn awaited(&self) -> Option<Awaited<'_>> {
         let pending = |request: &&RawRequest| !request.is_over();
         let all = [self.inward.as_ref(), self.out.as_ref()];
         let next = all.into_iter().flatten().find(pending);
         // SAFETY: one thread at a time waits for an operation.
-        next.map_or(Awaited::OVER, |request| unsafe { request.awaited() })
+        next.map(|request| unsafe { request.awaited() })
     }
 
     fn outcome(&self) -> Outcome {
@@ -135,8 +135,8 @@ pub(crate) fn sendrecv_replace(
 ) -> Result<Outcome, Fault> {
     let (sent, copy) = copied(buffer)?;
     let both = begin(comm, (sent, dest, sendtag), (buffer, source, recvtag), Some(copy))?;
-    while !both.is_over() {
-        both.awaited().wait();
+    while let Some(awaited) = both.awaited() {
+        awaited.wait();
     }
     Ok(both.outcome())
 }

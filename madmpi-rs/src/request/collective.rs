@@ -26,8 +26,8 @@ struct Collective {
 }
 
 impl Operation for Collective {
-    fn awaited(&self) -> Awaited<'_> {
-        self.pending.awaited()
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.pending.awaited().pending()
     }
 
     fn on_failed_test(&self) {

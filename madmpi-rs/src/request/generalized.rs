@@ -44,8 +44,8 @@ impl Generalized {
 }
 
 impl Operation for Generalized {
-    fn awaited(&self) -> Awaited<'_> {
-        self.session.awaited(&self.done)
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.session.awaited(&self.done).pending()
     }
 
     fn outcome(&self) -> Outcome {

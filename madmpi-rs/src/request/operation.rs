@@ -10,12 +10,15 @@ use crate::error::Fault;
 
 /// An operation that a request stands for.
 pub(crate) trait Operation: Send + Sync {
-    /// What it waits for now; after that, it may wait for something else.
-    fn awaited(&self) -> Awaited<'_>;
+    /// What it waits for now; after that, it may wait for something else. `None`: it is over.
+    ///
+    /// The answer for an operation of several parts comes from one look at each. Another thread may end the part that was
+    /// pending right after the look, so the end of what this returns is not the end of the operation.
+    fn awaited(&self) -> Option<Awaited<'_>>;
 
     /// Whether it is over, without a poll for events.
     fn is_over(&self) -> bool {
-        self.awaited().is_over()
+        self.awaited().is_none()
     }
 
     /// Called after a test that found it unfinished.
@@ -78,8 +81,8 @@ pub(crate) trait Operation: Send + Sync {
 /// # Errors
 /// What came of it.
 pub(crate) fn complete(operation: &dyn Operation) -> Result<Outcome, Fault> {
-    while !operation.is_over() {
-        operation.awaited().wait();
+    while let Some(awaited) = operation.awaited() {
+        awaited.wait();
     }
     let outcome = operation.outcome();
     match outcome.fault {

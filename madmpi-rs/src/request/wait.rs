@@ -62,7 +62,7 @@ impl Waiter {
         match &self.what {
             // SAFETY: one thread at a time waits for a request: `State::awaited`.
             What::Message(message) => unsafe { message.awaited() },
-            What::Other(other) => other.awaited(),
+            What::Other(other) => other.awaited().unwrap_or(Awaited::OVER),
         }
     }
 
@@ -80,8 +80,8 @@ impl Waiter {
             // SAFETY: as in `awaited`.
             What::Message(message) => unsafe { message.wait_shared() },
             What::Other(other) => {
-                while !other.is_over() {
-                    other.awaited().wait();
+                while let Some(awaited) = other.awaited() {
+                    awaited.wait();
                 }
             }
         }

@@ -89,6 +89,12 @@ impl Awaited<'_> {
         self.0.is_over()
     }
 
+    /// The same, if it is not over.
+    #[inline]
+    pub fn pending(self) -> Option<Self> {
+        (!self.is_over()).then_some(self)
+    }
+
     /// Waits until it is over.
     ///
     /// # Context

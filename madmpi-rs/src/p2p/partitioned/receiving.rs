@@ -226,8 +226,8 @@ impl Round {
 struct ReceiveOperation(Arc<Round>);
 
 impl Operation for ReceiveOperation {
-    fn awaited(&self) -> Awaited<'_> {
-        self.0.receiver.comm().session.awaited(&self.0.done)
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.0.receiver.comm().session.awaited(&self.0.done).pending()
     }
 
     fn outcome(&self) -> Outcome {

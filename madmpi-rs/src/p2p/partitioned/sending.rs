@@ -106,8 +106,8 @@ impl Sender {
 }
 
 impl Operation for SendOperation {
-    fn awaited(&self) -> Awaited<'_> {
-        self.0.sender.partitions.comm.session.awaited(&self.0.done)
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.0.sender.partitions.comm.session.awaited(&self.0.done).pending()
     }
 
     fn outcome(&self) -> Outcome {
