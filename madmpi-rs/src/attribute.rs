@@ -4,11 +4,12 @@
 //! functions. No lock is held while a function of the program runs, for it may call MPI.
 
 use core::ffi::{c_int, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::Table;
+use marcel::plumbing::KernelMutex;
 
 static KEYVALS: Table<Keyval> = Table::new();
 
@@ -129,7 +130,7 @@ pub(crate) fn keyval(key: c_int, kind: Kind) -> Result<Arc<Keyval>, Fault> {
 
 /// The attributes of an object, in the order in which they were set.
 #[derive(Default)]
-pub(crate) struct Attributes(Mutex<Vec<Attribute>>);
+pub(crate) struct Attributes(KernelMutex<Vec<Attribute>>);
 
 #[derive(Clone)]
 struct Attribute {
@@ -140,7 +141,7 @@ struct Attribute {
 
 impl Attributes {
     fn list(&self) -> MutexGuard<'_, Vec<Attribute>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn get(&self, key: c_int) -> Option<usize> {
@@ -197,7 +198,7 @@ impl Attributes {
 
     /// Adds attributes that were copied before this object existed.
     pub(crate) fn adopt(&self, copied: Attributes) {
-        let copied = copied.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let copied = copied.0.into_inner();
         self.list().extend(copied);
     }
 

@@ -8,8 +8,9 @@
 //! The end of a message gives its part back and completes the *flushes* that waited for it.
 
 use core::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use marcel::plumbing::KernelMutex;
 use pioman::Completion;
 
 use crate::abi::*;
@@ -20,19 +21,19 @@ pub(crate) const OVERHEAD: usize = MPI_BSEND_OVERHEAD as usize;
 
 pub(crate) static PROCESS: Buffer = Buffer::new();
 /// All attached buffers, for `MPI_Finalize`.
-static ALL: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+static ALL: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
 /// The buffers attached to sessions.
-static OF_SESSIONS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+static OF_SESSIONS: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
 
 /// A place that a buffer is attached to.
-pub(crate) struct Buffer(Mutex<Option<Arc<Pool>>>);
+pub(crate) struct Buffer(KernelMutex<Option<Arc<Pool>>>);
 
 /// A buffer.
 pub(crate) struct Pool {
     /// Its address; `None`: it is an automatic one.
     pub(crate) at: Option<usize>,
     pub(crate) size: usize,
-    parts: Mutex<Parts>,
+    parts: KernelMutex<Parts>,
 }
 
 struct Parts {
@@ -50,17 +51,13 @@ struct Part {
     len: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Buffer {
     pub(crate) const fn new() -> Buffer {
-        Buffer(Mutex::new(None))
+        Buffer(KernelMutex::new(None))
     }
 
     pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
-        lock(&self.0).clone()
+        self.0.lock().clone()
     }
 
     pub(crate) fn attach(&self, buffer: *mut c_void, size: i64) -> Result<Weak<Pool>, Fault> {
@@ -71,15 +68,15 @@ impl Buffer {
         if buffer.is_null() && size > 0 {
             return Err(Fault::argument(MPI_ERR_BUFFER, "buffer", "null", "memory is needed"));
         }
-        let mut attached = lock(&self.0);
+        let mut attached = self.0.lock();
         if attached.is_some() {
             let why = "a buffer is attached already; only one may be attached at a time";
             return Err(Fault::new(MPI_ERR_BUFFER, why));
         }
         let parts = Parts { taken: Vec::new(), next: 0, flushes: Vec::new() };
         let at = (!automatic).then(|| buffer.expose_provenance());
-        let pool = Arc::new(Pool { at, size, parts: Mutex::new(parts) });
-        let mut all = lock(&ALL);
+        let pool = Arc::new(Pool { at, size, parts: KernelMutex::new(parts) });
+        let mut all = ALL.lock();
         all.retain(|pool| pool.strong_count() > 0);
         let weak = Arc::downgrade(&pool);
         all.push(weak.clone());
@@ -89,7 +86,7 @@ impl Buffer {
 
     /// Waits until everything in the buffer is sent; returns its address and size.
     pub(crate) fn detach(&self) -> Result<(*mut c_void, usize), Fault> {
-        let pool = lock(&self.0).take();
+        let pool = self.0.lock().take();
         let pool = pool.ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no buffer is attached"))?;
         pool.flush()?;
         let at = pool.at.unwrap_or(MPI_BUFFER_AUTOMATIC);
@@ -111,7 +108,7 @@ impl Buffer {
 /// # Errors
 /// MPI is not initialised.
 pub(crate) fn flush_all() -> Result<(), Fault> {
-    let all = std::mem::take(&mut *lock(&ALL));
+    let all = std::mem::take(&mut *ALL.lock());
     for pool in all.iter().filter_map(Weak::upgrade) {
         pool.flush()?;
     }
@@ -121,7 +118,7 @@ pub(crate) fn flush_all() -> Result<(), Fault> {
 impl Pool {
     /// Takes a part; returns its number and its offset. `None`: there is no room now.
     pub(crate) fn reserve(&self, len: usize) -> Option<(u64, usize)> {
-        let mut parts = lock(&self.parts);
+        let mut parts = self.parts.lock();
         let mut at = 0;
         let mut index = 0;
         if self.at.is_some() {
@@ -145,7 +142,7 @@ impl Pool {
 
     /// Frees a part.
     pub(crate) fn give_back(&self, number: u64) {
-        let mut parts = lock(&self.parts);
+        let mut parts = self.parts.lock();
         parts.taken.retain(|part| part.number != number);
         let Parts { taken, flushes, .. } = &mut *parts;
         flushes.retain(|(upto, done)| {
@@ -159,7 +156,7 @@ impl Pool {
 
     /// A completion for the moment when everything in the buffer now is sent. `None`: the buffer is empty.
     pub(crate) fn begin_flush(&self) -> Option<Arc<Completion>> {
-        let mut parts = lock(&self.parts);
+        let mut parts = self.parts.lock();
         if parts.taken.is_empty() {
             return None;
         }
@@ -179,7 +176,7 @@ impl Pool {
 
 /// Remembers a buffer that was attached to a session.
 pub(crate) fn add_of_session(pool: Weak<Pool>) {
-    let mut all = lock(&OF_SESSIONS);
+    let mut all = OF_SESSIONS.lock();
     all.retain(|pool| pool.strong_count() > 0);
     all.push(pool);
 }
@@ -187,5 +184,5 @@ pub(crate) fn add_of_session(pool: Weak<Pool>) {
 /// The buffer for messages of a communicator that has the place `of_comm`.
 pub(crate) fn choose(of_comm: &Buffer) -> Option<Arc<Pool>> {
     let pool = of_comm.pool().or_else(|| PROCESS.pool());
-    pool.or_else(|| lock(&OF_SESSIONS).iter().find_map(Weak::upgrade))
+    pool.or_else(|| OF_SESSIONS.lock().iter().find_map(Weak::upgrade))
 }

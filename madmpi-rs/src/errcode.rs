@@ -4,10 +4,11 @@
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use crate::abi::*;
 use crate::error::Fault;
+use marcel::plumbing::KernelMutex;
 
 /// The classes and codes that the program has added.
 struct UserCodes {
@@ -21,11 +22,11 @@ struct Code {
     text: Option<Box<[u8]>>,
 }
 
-static USER_CODES: Mutex<UserCodes> =
-    Mutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
+static USER_CODES: KernelMutex<UserCodes> =
+    KernelMutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
 
 fn added() -> MutexGuard<'static, UserCodes> {
-    USER_CODES.lock().unwrap_or_else(PoisonError::into_inner)
+    USER_CODES.lock()
 }
 
 /// The value of the attribute `MPI_LASTUSEDCODE`.

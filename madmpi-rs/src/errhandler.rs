@@ -5,16 +5,17 @@
 //! freed, it gets a handle again.
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::abi::*;
 use crate::error::{Fault, HandlesErrors};
 use crate::handle::Table;
 use crate::job;
+use marcel::plumbing::KernelMutex;
 
 static USERS: Table<User> = Table::new();
 /// The handler of files that were given no other one.
-static FILES: Mutex<Errhandler> = Mutex::new(Errhandler::Return);
+static FILES: KernelMutex<Errhandler> = KernelMutex::new(Errhandler::Return);
 
 /// A function of the program. C declares it variadic; the library calls it with two arguments.
 pub(crate) type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
@@ -46,7 +47,7 @@ pub(crate) struct User {
     kind: Kind,
     function: Function,
     /// Its handle, and how many of them the program has.
-    held: Mutex<(usize, usize)>,
+    held: KernelMutex<(usize, usize)>,
 }
 
 /// The handler that a handle stands for, to be attached to an object.
@@ -79,13 +80,13 @@ pub(crate) fn create(kind: Kind, function: Option<Function>) -> Result<MPI_Errha
     let Some(function) = function else {
         return Err(Fault::argument(MPI_ERR_ARG, "function", "null", "a function is needed"));
     };
-    let user = Arc::new(User { kind, function, held: Mutex::new((0, 0)) });
+    let user = Arc::new(User { kind, function, held: KernelMutex::new((0, 0)) });
     held(&user)
 }
 
 /// Gives the program the handle of a user handler once more.
 fn held(user: &Arc<User>) -> Result<MPI_Errhandler, Fault> {
-    let mut held = user.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = user.held.lock();
     if held.1 == 0 {
         let handle = USERS.insert(user.clone());
         held.0 =
@@ -111,7 +112,7 @@ impl Errhandler {
 }
 
 pub(crate) fn files() -> Errhandler {
-    FILES.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    FILES.lock().clone()
 }
 
 /// Invokes a handler; returns what the call returns.
@@ -139,7 +140,7 @@ pub(crate) fn free(errhandler: MPI_Errhandler) -> Result<(), Fault> {
     }
     let user = USERS.get(errhandler.0);
     let user = user.ok_or_else(|| bad(errhandler, "it is not an error handler, or was freed"))?;
-    let mut held = user.held.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut held = user.held.lock();
     held.1 = held.1.saturating_sub(1);
     if held.1 == 0 {
         USERS.remove(errhandler.0);
@@ -149,7 +150,7 @@ pub(crate) fn free(errhandler: MPI_Errhandler) -> Result<(), Fault> {
 
 /// Sets the error handler that files have until they are given another one.
 pub(crate) fn set_files(errhandler: Errhandler) {
-    *FILES.lock().unwrap_or_else(PoisonError::into_inner) = errhandler;
+    *FILES.lock() = errhandler;
 }
 
 /// The object that faults of files concern.

@@ -8,7 +8,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use marcel::plumbing::KernelMutex;
 
 const FIRST: u32 = 4096;
 const SLOT_BITS: u32 = 21;
@@ -21,10 +23,10 @@ const CHUNKS: usize = 14;
 /// The objects of one kind, by their handles.
 pub(crate) struct Table<T> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
-    free: Mutex<FreeSlots>,
+    free: KernelMutex<FreeSlots>,
 }
 
-struct Slot<T>(Mutex<(u32, Option<Arc<T>>)>);
+struct Slot<T>(KernelMutex<(u32, Option<Arc<T>>)>);
 
 struct FreeSlots {
     freed: VecDeque<u32>,
@@ -73,7 +75,7 @@ impl<T> Table<T> {
     pub(crate) const fn new() -> Table<T> {
         Table {
             chunks: [const { OnceLock::new() }; CHUNKS],
-            free: Mutex::new(FreeSlots { freed: VecDeque::new(), fresh: 0 }),
+            free: KernelMutex::new(FreeSlots { freed: VecDeque::new(), fresh: 0 }),
         }
     }
 
@@ -86,7 +88,7 @@ impl<T> Table<T> {
     /// Adds an object; returns its handle. `None`: two million objects exist already.
     pub(crate) fn insert(&self, object: Arc<T>) -> Option<usize> {
         let index = {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut free = self.free.lock();
             match free.freed.pop_front() {
                 Some(index) if free.freed.len() >= 64 || free.fresh == SLOTS => index,
                 other => {
@@ -100,13 +102,13 @@ impl<T> Table<T> {
                     free.fresh += 1;
                     let chunk = (index / CHUNK + 1).ilog2();
                     self.chunks[chunk as usize].get_or_init(|| {
-                        (0..CHUNK << chunk).map(|_| Slot(Mutex::new((0, None)))).collect()
+                        (0..CHUNK << chunk).map(|_| Slot(KernelMutex::new((0, None)))).collect()
                     });
                     index
                 }
             }
         };
-        let mut slot = self.slot(index)?.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.slot(index)?.0.lock();
         slot.1 = Some(object);
         Some((slot.0 << SLOT_BITS | (index + FIRST)) as usize)
     }
@@ -121,7 +123,7 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) fn get(&self, handle: usize) -> Option<Arc<T>> {
         let (slot, _, generation) = self.find(handle)?;
-        let slot = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slot.0.lock();
         slot.1.as_ref().filter(|_| slot.0 == generation).cloned()
     }
 
@@ -129,7 +131,7 @@ impl<T> Table<T> {
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         let (slot, index, generation) = self.find(handle)?;
         let object = {
-            let mut slot = slot.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = slot.0.lock();
             if slot.0 != generation {
                 return None;
             }
@@ -137,13 +139,13 @@ impl<T> Table<T> {
             slot.0 = (generation + 1) % GENERATIONS;
             object
         };
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).freed.push_back(index);
+        self.free.lock().freed.push_back(index);
         Some(object)
     }
 
     /// The number of objects.
     pub(crate) fn len(&self) -> usize {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.free.lock();
         free.fresh as usize - free.freed.len()
     }
 }

@@ -5,20 +5,21 @@
 //! model. A process manager is met once, so nothing can be initialised again after that.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use crate::abi::*;
 use crate::error::Fault;
 use crate::{buffer, comm, job};
+use marcel::plumbing::KernelMutex;
 
 /// Whether the session of newmad was closed.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 /// The thread that called `MPI_Init`.
 static MAIN: OnceLock<std::thread::ThreadId> = OnceLock::new();
-static OPENING: Mutex<()> = Mutex::new(());
+static OPENING: KernelMutex<()> = KernelMutex::new(());
 
 fn lock() -> MutexGuard<'static, ()> {
-    OPENING.lock().unwrap_or_else(PoisonError::into_inner)
+    OPENING.lock()
 }
 
 /// Opens the session of newmad and makes the predefined communicators, unless that was done before.

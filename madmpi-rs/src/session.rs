@@ -1,13 +1,14 @@
 //! The sessions model: MPI without `MPI_Init`, from named sets of processes.
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::abi::*;
 use crate::buffer::Buffer;
 use crate::errhandler::{self, Errhandler};
 use crate::error::{Fault, HandlesErrors};
 use crate::handle::Table;
+use marcel::plumbing::KernelMutex;
 
 static SESSIONS: Table<Session> = Table::new();
 /// The names of the sets of processes.
@@ -16,7 +17,7 @@ pub(crate) const SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
 /// A session of the program. All of them share the one session of newmad.
 pub(crate) struct Session {
     handle: OnceLock<MPI_Session>,
-    errhandler: Mutex<Errhandler>,
+    errhandler: KernelMutex<Errhandler>,
     pub(crate) buffer: Buffer,
 }
 
@@ -32,7 +33,7 @@ impl Session {
     /// # Errors
     /// No handle is left.
     pub(crate) fn new(errhandler: Errhandler) -> Result<Arc<Session>, Fault> {
-        let (handle, errhandler) = (OnceLock::new(), Mutex::new(errhandler));
+        let (handle, errhandler) = (OnceLock::new(), KernelMutex::new(errhandler));
         let new = Arc::new(Session { handle, errhandler, buffer: Buffer::new() });
         let handle = SESSIONS.insert(new.clone());
         let handle = handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many sessions exist"))?;
@@ -50,11 +51,11 @@ impl Session {
     }
 
     pub(crate) fn errhandler(&self) -> Errhandler {
-        self.errhandler.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.errhandler.lock().clone()
     }
 
     pub(crate) fn set_errhandler(&self, handler: Errhandler) {
-        *self.errhandler.lock().unwrap_or_else(PoisonError::into_inner) = handler;
+        *self.errhandler.lock() = handler;
     }
 }
 

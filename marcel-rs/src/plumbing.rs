@@ -1,6 +1,9 @@
 //! What pioman and newmad build on, and programs have no use for. It changes without notice.
 
 pub use crate::list::{Chained, Inbox, Leave, Linked, Links, List, Listed, RawInbox};
+pub use crate::os::KernelMutex;
+#[cfg(loom)]
+pub use crate::os::kernel_mutex::ModelMutex;
 pub use crate::os::sleeper::Sleeper;
 #[cfg(not(loom))]
 pub use crate::task::current::{

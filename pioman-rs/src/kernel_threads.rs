@@ -1,15 +1,15 @@
 //! How much time the kernel threads of this library, and of those above and below it, have spent on cores.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use marcel::plumbing::KernelMutex;
 /// What the time of the whole process is called.
 const TOTAL: &str = "total";
 /// How the names of the libraries' kernel threads begin.
 const LIBRARIES: [&str; 4] = ["marcel", "pioman", "newmad", "madmpi"];
 
 /// Of threads that have ended.
-static ENDED: Mutex<Vec<(String, Duration)>> = Mutex::new(Vec::new());
+static ENDED: KernelMutex<Vec<(String, Duration)>> = KernelMutex::new(Vec::new());
 
 /// Runs the body of a library's kernel thread; after its end its time on a core still counts
 /// ([`crate::observe::Counters::threads`]).
@@ -24,7 +24,7 @@ impl Drop for Counted {
     fn drop(&mut self) {
         let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
         let time = clock(libc::CLOCK_THREAD_CPUTIME_ID);
-        let mut ended = ENDED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = ENDED.lock();
         add(&mut ended, name.trim_end(), time);
     }
 }
@@ -45,7 +45,7 @@ fn add(threads: &mut Vec<(String, Duration)>, name: &str, time: Duration) {
 
 /// The threads by name, those that have ended included, and last the whole process.
 pub(crate) fn threads() -> Vec<(String, Duration)> {
-    let mut threads = ENDED.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut threads = ENDED.lock().clone();
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |file: &str| std::fs::read_to_string(task.path().join(file)).ok();
         // The first of three numbers: nanoseconds on a core.

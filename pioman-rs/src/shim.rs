@@ -1,21 +1,26 @@
 //! Atomics of the standard library, or loom's when a model is checked (`--cfg loom`).
 
+#[cfg(not(loom))]
+pub(crate) use marcel::plumbing::KernelMutex as Mutex;
+#[cfg(loom)]
+pub(crate) use marcel::plumbing::ModelMutex as Mutex;
+
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
+    sync::MutexGuard,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     },
-    sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     cell::UnsafeCell,
+    sync::MutexGuard,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
     },
-    sync::{Mutex, MutexGuard},
     thread::yield_now,
 };
 

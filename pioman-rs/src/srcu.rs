@@ -129,14 +129,16 @@ impl Pins {
 /// The pins of all managers.
 #[cfg(not(loom))]
 mod everywhere {
-    use std::sync::{Arc, Mutex, PoisonError, Weak};
+    use std::sync::{Arc, Weak};
+
+    use marcel::plumbing::KernelMutex;
 
     use super::{Counter, Record};
 
-    static ALL: Mutex<Vec<Weak<[Record]>>> = Mutex::new(Vec::new());
+    static ALL: KernelMutex<Vec<Weak<[Record]>>> = KernelMutex::new(Vec::new());
 
     pub(super) fn add(records: &Arc<[Record]>) {
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = ALL.lock();
         all.retain(|records| records.strong_count() > 0);
         all.push(Arc::downgrade(records));
     }
@@ -148,7 +150,7 @@ mod everywhere {
     pub(crate) fn is_pinning() -> bool {
         let Some(slot) = marcel::plumbing::slot::current() else { return false };
         let sum = |counters: &[Counter; 2]| counters[0].get().wrapping_add(counters[1].get());
-        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = ALL.lock();
         all.iter().filter_map(Weak::upgrade).any(|records| {
             let record = &records[slot];
             loop {

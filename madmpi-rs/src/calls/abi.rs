@@ -1,7 +1,6 @@
 //! Queries about the binary interface, and Fortran's part of it.
 
 use core::ffi::c_int;
-use std::sync::{Mutex, PoisonError};
 
 use super::entry::mpi;
 use crate::abi::*;
@@ -9,6 +8,7 @@ use crate::args::{Array, ArrayMut, Out, array, array_mut, out};
 use crate::datatype;
 use crate::error::Fault;
 use crate::info::{self, Entries};
+use marcel::plumbing::KernelMutex;
 
 /// Fortran types that a compiler may lack.
 const OPTIONAL: [(&str, MPI_Datatype); 19] = [
@@ -41,7 +41,7 @@ const SIZED: [(&str, MPI_Datatype); 4] = [
 ];
 
 /// Fortran's true and false, of 1, 2, 4, 8 and 16 bytes, once the program has set them.
-static BOOLEANS: Mutex<[Option<[[u8; 16]; 2]>; 5]> = Mutex::new([None; 5]);
+static BOOLEANS: KernelMutex<[Option<[[u8; 16]; 2]>; 5]> = KernelMutex::new([None; 5]);
 
 /// The Fortran types and their sizes, from the table of datatypes.
 fn fortran() -> Result<Entries, Fault> {
@@ -112,7 +112,7 @@ mpi! {
             let why = "this library takes 0 for false and anything else for true";
             return Err(Fault::argument(MPI_ERR_ABI, "logical_false", "not 0, or logical_true is 0", why));
         }
-        let mut known = BOOLEANS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = BOOLEANS.lock();
         if known[place].is_some_and(|known| known != values) {
             let why = "other values were set before";
             return Err(Fault::argument(MPI_ERR_ABI, "logical_size", logical_size, why));
@@ -125,7 +125,7 @@ mpi! {
         logical_size: c_int, logical_true: ArrayMut<u8>, logical_false: ArrayMut<u8>, is_set: Out<c_int>,
     ) {
         let place = place_of(logical_size)?;
-        let known = BOOLEANS.lock().unwrap_or_else(PoisonError::into_inner)[place];
+        let known = BOOLEANS.lock()[place];
         out(is_set, "is_set", c_int::from(known.is_some()))?;
         let Some(values) = known else { return Ok(()) };
         for (value, (place, name)) in

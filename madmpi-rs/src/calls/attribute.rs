@@ -2,7 +2,6 @@
 
 use core::ffi::{c_int, c_void};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use super::entry::mpi;
 use crate::abi::*;
@@ -11,6 +10,7 @@ use crate::attribute::{self, Keyval, Kind, keyval};
 use crate::comm::{Comm, TAG_UB};
 use crate::error::Fault;
 use crate::{datatype, errcode, job};
+use marcel::plumbing::KernelMutex;
 
 fn create(
     kind: Kind,
@@ -59,8 +59,8 @@ fn standard(key: c_int) -> Result<Option<usize>, Fault> {
 
 /// An address that holds the value for ever. There are few values.
 fn kept(value: c_int) -> *const c_int {
-    static KEPT: Mutex<Option<HashMap<c_int, &'static c_int>>> = Mutex::new(None);
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    static KEPT: KernelMutex<Option<HashMap<c_int, &'static c_int>>> = KernelMutex::new(None);
+    let mut kept = KEPT.lock();
     let all = kept.get_or_insert_default();
     *all.entry(value).or_insert_with(|| Box::leak(Box::new(value)))
 }

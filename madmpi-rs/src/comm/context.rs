@@ -12,11 +12,12 @@
 //! asking for fresh ones too (a second round for each new communicator).
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
 use crate::job;
+use marcel::plumbing::KernelMutex;
 
 const BITS: u32 = 31;
 /// A context rests until so many others have been given back.
@@ -30,7 +31,7 @@ pub(crate) struct Contexts {
     process: u32,
     /// Bits of the number.
     bits: u32,
-    state: Mutex<State>,
+    state: KernelMutex<State>,
 }
 
 struct State {
@@ -67,11 +68,11 @@ impl Contexts {
         let bits = BITS - size.next_power_of_two().ilog2();
         let fresh = if process == 0 { 2 } else { 0 };
         let (unused, back, used) = (Vec::new(), VecDeque::new(), HashSet::from([WORLD, OWN]));
-        Contexts { process, bits, state: Mutex::new(State { fresh, unused, back, used }) }
+        Contexts { process, bits, state: KernelMutex::new(State { fresh, unused, back, used }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn all_out(&self) -> Fault {

@@ -20,7 +20,7 @@ pub(crate) mod kinds;
 pub(crate) mod topology;
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crate::abi::*;
 use crate::attribute::Attributes;
@@ -32,6 +32,7 @@ use crate::group::Group;
 use crate::handle::{Ref, Table};
 use crate::job;
 use crate::topology::Topology;
+use marcel::plumbing::KernelMutex;
 
 pub(crate) use agreement::Agreement;
 pub(crate) use create::SplitKey;
@@ -56,13 +57,13 @@ pub(crate) struct Comm {
     pub(crate) remote: Option<Arc<Group>>,
     rank: u32,
     pub(crate) attributes: Attributes,
-    settings: Mutex<Settings>,
+    settings: KernelMutex<Settings>,
     topology: OnceLock<Arc<Topology>>,
     pub(crate) buffer: Buffer,
     collectives: OnceLock<newmad::coll::Group>,
     union: OnceLock<newmad::coll::Group>,
     checking: OnceLock<newmad::coll::Group>,
-    making: Mutex<()>,
+    making: KernelMutex<()>,
 }
 
 /// What the program sets.
@@ -187,13 +188,13 @@ impl Comm {
             remote,
             rank,
             attributes: Attributes::default(),
-            settings: Mutex::new(Settings { errhandler, name: Vec::new() }),
+            settings: KernelMutex::new(Settings { errhandler, name: Vec::new() }),
             topology: OnceLock::new(),
             buffer: Buffer::new(),
             collectives: OnceLock::new(),
             union: OnceLock::new(),
             checking: OnceLock::new(),
-            making: Mutex::new(()),
+            making: KernelMutex::new(()),
         })
     }
 
@@ -235,7 +236,7 @@ impl Comm {
     }
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
-        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
+        self.settings.lock()
     }
 
     pub(crate) fn errhandler(&self) -> Errhandler {
@@ -299,7 +300,7 @@ impl Comm {
         if let Some(group) = place.get() {
             return Ok(group);
         }
-        let _one = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.making.lock();
         if let Some(group) = place.get() {
             return Ok(group);
         }

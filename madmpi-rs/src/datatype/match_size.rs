@@ -3,15 +3,15 @@
 
 use core::ffi::c_int;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use super::shape::{Recipe, Shape};
 use super::{Datatype, get, insert, named};
 use crate::abi::*;
 use crate::error::Fault;
+use marcel::plumbing::KernelMutex;
 
 /// The handles given out: one for each combination of arguments, always the same, never freed.
-static FOUND: Mutex<BTreeMap<Request, MPI_Datatype>> = Mutex::new(BTreeMap::new());
+static FOUND: KernelMutex<BTreeMap<Request, MPI_Datatype>> = KernelMutex::new(BTreeMap::new());
 
 /// The combiner and its arguments.
 type Request = (c_int, c_int, c_int);
@@ -36,7 +36,7 @@ pub(crate) fn unnamed(
     base: MPI_Datatype,
 ) -> Result<MPI_Datatype, Fault> {
     let key = (combiner, arguments[0], arguments.get(1).copied().unwrap_or(0));
-    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = FOUND.lock();
     if let Some(handle) = found.get(&key) {
         return Ok(*handle);
     }

@@ -1,13 +1,14 @@
 //! The datatype as an object.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use super::copy;
 use super::rows::Row;
 use super::shape::Shape;
 use crate::abi::*;
 use crate::attribute::Attributes;
+use marcel::plumbing::KernelMutex;
 
 /// A datatype.
 pub(crate) struct Datatype {
@@ -21,7 +22,7 @@ pub(crate) struct Datatype {
     /// The row of a predefined type, named or looked up by its digits.
     pub(crate) row: Option<&'static Row>,
     shape: Arc<Shape>,
-    name: Mutex<Option<String>>,
+    name: KernelMutex<Option<String>>,
     pub(crate) attributes: Attributes,
     handle: OnceLock<MPI_Datatype>,
 }
@@ -38,7 +39,7 @@ impl Datatype {
             row,
             handle: shape.fixed.get().copied().map_or_else(OnceLock::new, OnceLock::from),
             shape,
-            name: Mutex::new(None),
+            name: KernelMutex::new(None),
             attributes: Attributes::default(),
         }
     }
@@ -115,7 +116,7 @@ impl Datatype {
 
     /// Its name, as the program set it or the standard has it.
     pub(crate) fn name(&self) -> String {
-        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = self.name.lock();
         match (&*name, self.row) {
             (Some(name), _) => name.clone(),
             (None, Some(row)) if row.handle == self.handle() => row.name.to_owned(),
@@ -124,6 +125,6 @@ impl Datatype {
     }
 
     pub(crate) fn set_name(&self, name: String) {
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(name);
+        *self.name.lock() = Some(name);
     }
 }

@@ -3,11 +3,12 @@
 mod entries;
 pub(crate) mod env;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
+use marcel::plumbing::KernelMutex;
 
 pub(crate) use entries::Entries;
 
@@ -15,11 +16,11 @@ static INFOS: Table<Info> = Table::new();
 
 /// An info object.
 #[derive(Default)]
-pub(crate) struct Info(Mutex<Entries>);
+pub(crate) struct Info(KernelMutex<Entries>);
 
 impl Info {
     pub(crate) fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -30,7 +31,7 @@ impl Info {
 pub(crate) fn get(info: MPI_Info) -> Result<Ref<Info>, Fault> {
     if info == MPI_INFO_ENV {
         let entries = env::entries(&env::arguments());
-        return Ok(Ref::Shared(Arc::new(Info(Mutex::new(entries)))));
+        return Ok(Ref::Shared(Arc::new(Info(KernelMutex::new(entries)))));
     }
     INFOS.get(info.0).map(Ref::Shared).ok_or_else(|| bad(info))
 }
@@ -70,7 +71,7 @@ pub(crate) fn memory_kinds() -> Entries {
 /// # Errors
 /// No handle is left.
 pub(crate) fn handle(entries: Entries) -> Result<MPI_Info, Fault> {
-    let handle = INFOS.insert(Arc::new(Info(Mutex::new(entries))));
+    let handle = INFOS.insert(Arc::new(Info(KernelMutex::new(entries))));
     handle.map(MPI_Info).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many info objects exist"))
 }
 

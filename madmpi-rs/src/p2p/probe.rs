@@ -1,7 +1,7 @@
 //! Probes: looking at messages before they are received, and receiving a message that a probe has matched.
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -9,17 +9,18 @@ use crate::datatype::Choice;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
 use crate::request::{self, PROC_NULL};
+use marcel::plumbing::KernelMutex;
 
 static MESSAGES: Table<MatchedMessage> = Table::new();
 
 /// A message that a probe has matched: no other receive gets it.
 struct MatchedMessage {
-    message: Mutex<Option<newmad::Message>>,
+    message: KernelMutex<Option<newmad::Message>>,
     comm: Ref<Comm>,
 }
 
 fn matched(comm: &Ref<Comm>, message: newmad::Message) -> Result<MPI_Message, Fault> {
-    let matched = MatchedMessage { message: Mutex::new(Some(message)), comm: comm.clone() };
+    let matched = MatchedMessage { message: KernelMutex::new(Some(message)), comm: comm.clone() };
     let handle = MESSAGES.insert(Arc::new(matched));
     // A message that is dropped goes back where it was.
     handle
@@ -40,7 +41,7 @@ fn take(handle: MPI_Message) -> Result<Option<(newmad::Message, Ref<Comm>)>, Fau
         Fault::handle(MPI_ERR_REQUEST, "message", handle.0, why)
     };
     let matched = MESSAGES.remove(handle.0).ok_or_else(wrong)?;
-    let taken = matched.message.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let taken = matched.message.lock().take();
     Ok(Some((taken.ok_or_else(wrong)?, matched.comm.clone())))
 }
 

@@ -1,8 +1,9 @@
 //! A message out and one in, as one call or one request.
 
 use core::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use marcel::plumbing::KernelMutex;
 use newmad::SendOptions;
 use newmad::raw::{Awaited, RawRequest};
 
@@ -29,7 +30,7 @@ struct SendRecv {
     received: Data,
     /// A copy of what is sent.
     _copy: Option<Box<[u8]>>,
-    known: Mutex<Option<Outcome>>,
+    known: KernelMutex<Option<Outcome>>,
 }
 
 impl Operation for SendRecv {
@@ -42,7 +43,7 @@ impl Operation for SendRecv {
     }
 
     fn outcome(&self) -> Outcome {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(known) = &*known {
             return known.clone();
         }
@@ -80,7 +81,7 @@ fn begin(
         sent,
         received,
         _copy: copy,
-        known: Mutex::new(None),
+        known: KernelMutex::new(None),
     };
     let session = &comm.session;
     // SAFETY: the program leaves the elements to the operation; lists and copies are beside the requests, which are dropped

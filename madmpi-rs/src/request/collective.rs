@@ -1,7 +1,8 @@
 //! Collectives as requests.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
+use marcel::plumbing::KernelMutex;
 use newmad::coll::Pending;
 use newmad::raw::Awaited;
 
@@ -21,7 +22,7 @@ pub(crate) type Finish = Box<dyn FnOnce() -> Result<(), Fault> + Send>;
 struct Collective {
     comm: Ref<Comm>,
     pending: Pending<()>,
-    finish: Mutex<Option<Finish>>,
+    finish: KernelMutex<Option<Finish>>,
     known: OnceLock<Outcome>,
 }
 
@@ -37,7 +38,7 @@ impl Operation for Collective {
     fn outcome(&self) -> Outcome {
         let finish = || {
             self.pending.wait_over()?;
-            let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let finish = self.finish.lock().take();
             finish.map_or(Ok(()), |finish| finish())
         };
         let outcome = || match finish() {
@@ -54,7 +55,7 @@ pub(crate) fn operation(
     pending: Pending<()>,
     finish: Option<Finish>,
 ) -> Arc<dyn Operation> {
-    let (finish, known) = (Mutex::new(finish), OnceLock::new());
+    let (finish, known) = (KernelMutex::new(finish), OnceLock::new());
     Arc::new(Collective { comm: comm.clone(), pending, finish, known })
 }
 

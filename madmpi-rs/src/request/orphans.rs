@@ -1,19 +1,19 @@
 //! Orphans: requests that the program has freed before their end. They go on; polls end those that are over.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::table;
 use super::take::{Taken, take_from};
 use crate::abi::*;
+use marcel::plumbing::KernelMutex;
 
-static ALL: Mutex<Vec<MPI_Request>> = Mutex::new(Vec::new());
+static ALL: KernelMutex<Vec<MPI_Request>> = KernelMutex::new(Vec::new());
 /// The number of orphans.
 pub(super) static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Adds a request that the program has freed.
 pub(super) fn add(request: MPI_Request) {
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     all.push(request);
     COUNT.store(all.len(), Ordering::Relaxed);
 }
@@ -22,7 +22,7 @@ pub(super) fn add(request: MPI_Request) {
 #[cold]
 pub(super) fn reap() {
     // The thread that holds the lock does it for all.
-    let Ok(mut all) = ALL.try_lock() else { return };
+    let Some(mut all) = ALL.try_lock() else { return };
     let orphans = std::mem::take(&mut *all);
     drop(all); // ending one may call the program, which may free others
     let pending = |&request: &MPI_Request| {
@@ -30,7 +30,7 @@ pub(super) fn reap() {
         matches!(found, Some(Ok(Taken::Pending)))
     };
     let left: Vec<MPI_Request> = orphans.into_iter().filter(pending).collect();
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     all.extend(left);
     COUNT.store(all.len(), Ordering::Relaxed);
 }

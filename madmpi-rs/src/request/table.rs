@@ -7,11 +7,12 @@
 //! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
 
 use std::cell::RefCell;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use super::state::State;
 use crate::abi::*;
 use crate::error::Fault;
+use marcel::plumbing::KernelMutex;
 
 const SLOT_BITS: u32 = 21;
 const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
@@ -29,10 +30,10 @@ const CHUNKS: usize = 16;
 const CACHE: usize = 64;
 
 /// A slot for a request.
-pub(super) struct Slot(Mutex<State>);
+pub(super) struct Slot(KernelMutex<State>);
 
 static SLOT_CHUNKS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-static FREE: Mutex<FreeSlots> = Mutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
+static FREE: KernelMutex<FreeSlots> = KernelMutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
 
 struct FreeSlots {
     freed: Vec<u32>,
@@ -53,7 +54,7 @@ impl Drop for Cache {
 }
 
 fn spare() -> MutexGuard<'static, FreeSlots> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+    FREE.lock()
 }
 
 /// The chunk of a slot, and the first slot of that chunk.
@@ -86,7 +87,7 @@ fn more() -> Option<u32> {
     spare.fresh += 1;
     let (chunk, start) = place(index);
     if index == start {
-        let slots = || (0..CHUNK << chunk).map(|_| Slot(Mutex::new(State::free()))).collect();
+        let slots = || (0..CHUNK << chunk).map(|_| Slot(KernelMutex::new(State::free()))).collect();
         SLOT_CHUNKS[chunk].get_or_init(slots);
     }
     Some(index)
@@ -157,7 +158,7 @@ pub(super) fn new() -> Result<SlotGuard, Fault> {
     let Some((index, slot)) = found else {
         return Err(Fault::new(MPI_ERR_OTHER, "two million requests exist already"));
     };
-    Ok(SlotGuard { state: slot.0.lock().unwrap_or_else(PoisonError::into_inner), index })
+    Ok(SlotGuard { state: slot.0.lock(), index })
 }
 
 /// The request that a handle stands for, even if the program has freed it.
@@ -165,7 +166,7 @@ pub(super) fn new() -> Result<SlotGuard, Fault> {
 pub(super) fn find(request: MPI_Request) -> Option<SlotGuard> {
     let handle = u32::try_from(request.0).ok()?;
     let index = (handle & ((1 << SLOT_BITS) - 1)).checked_sub(FIRST)?;
-    let state = slot(index)?.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let state = slot(index)?.0.lock();
     let right = state.generation == handle >> SLOT_BITS && state.is_used();
     right.then_some(SlotGuard { state, index })
 }

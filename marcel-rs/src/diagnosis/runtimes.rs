@@ -1,14 +1,15 @@
 //! The runtimes of the process, whose virtual processors diagnosis looks at.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 
+use crate::os::KernelMutex;
 use crate::sched::shared::Shared;
 use crate::sched::vp::Vp;
 
-static RUNTIMES: Mutex<Vec<Arc<Shared>>> = Mutex::new(Vec::new());
+static RUNTIMES: KernelMutex<Vec<Arc<Shared>>> = KernelMutex::new(Vec::new());
 
 fn runtimes() -> MutexGuard<'static, Vec<Arc<Shared>>> {
-    RUNTIMES.lock().unwrap_or_else(|e| e.into_inner())
+    RUNTIMES.lock()
 }
 
 /// Adds a runtime.

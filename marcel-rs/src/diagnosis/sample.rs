@@ -21,12 +21,13 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::*};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::frames::{Registers, registers};
 use super::peek;
 use crate::os::Futex;
+use crate::os::KernelMutex;
 use crate::os::this_thread;
 use crate::sched::here;
 use crate::tcb::block::Tcb;
@@ -88,9 +89,9 @@ impl Sampler {
     /// # Errors
     /// The kernel has no memory for the copy, or the program uses the signal.
     pub(super) fn new() -> io::Result<Sampler> {
-        static ASKING: Mutex<()> = Mutex::new(());
+        static ASKING: KernelMutex<()> = KernelMutex::new(());
         static READY: OnceLock<Result<(), i32>> = OnceLock::new();
-        let asking = ASKING.lock().unwrap_or_else(|e| e.into_inner());
+        let asking = ASKING.lock();
         match READY.get_or_init(|| prepare().map_err(|e| e.raw_os_error().unwrap_or(0))) {
             Ok(()) => Ok(Sampler(asking)),
             Err(errno) => Err(io::Error::from_raw_os_error(*errno)),

@@ -5,8 +5,8 @@
 //! the interrupted code was doing.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,12 @@ use super::watchdog::Watchdog;
 use super::{bell, fatal, quit, report, runtimes, trace_exit};
 use crate::error::Error;
 use crate::knobs;
+use crate::os::KernelMutex;
 use crate::os::stderr::to_stderr;
 use crate::sched::shared::Shared;
 
 /// The diagnosis thread. The lock is held while the thread starts or stops, which does not take this lock.
-static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+static THREAD: KernelMutex<Option<JoinHandle<()>>> = KernelMutex::new(None);
 static STOP: AtomicBool = AtomicBool::new(false);
 
 /// Keeps a runtime visible to diagnosis until it is dropped.
@@ -32,7 +33,7 @@ pub(crate) fn watch(shared: &Arc<Shared>) -> Result<Watched, Error> {
     trace_exit::from_env()?;
     let quit = knobs::SIGQUIT.bool()?;
     let stall = knobs::STALL_MS.int()?.filter(|ms| *ms > 0);
-    let mut thread = THREAD.lock().unwrap_or_else(|e| e.into_inner());
+    let mut thread = THREAD.lock();
     if thread.is_none() && (quit || stall.is_some()) {
         STOP.store(false, Relaxed);
         let stall = stall.map(|ms| Duration::from_millis(ms as u64));
@@ -50,7 +51,7 @@ pub(crate) fn watch(shared: &Arc<Shared>) -> Result<Watched, Error> {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let mut thread = THREAD.lock().unwrap_or_else(|e| e.into_inner());
+        let mut thread = THREAD.lock();
         if runtimes::remove(&self.0) > 0 {
             return;
         }

@@ -5,17 +5,17 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use super::trace_file::{self, save};
 use crate::error::Error;
 use crate::knobs;
+use crate::os::KernelMutex;
 use crate::os::stderr::to_stderr;
 use crate::recorder::{self, RECORDS, start};
 
 /// The trace's file.
-static TARGET: Mutex<Option<PathBuf>> = Mutex::new(None);
+static TARGET: KernelMutex<Option<PathBuf>> = KernelMutex::new(None);
 /// The process that records, or 0. A forked child must not save, and may be unable to lock `TARGET`, which another thread
 /// may have held at the fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -30,7 +30,7 @@ static SAVED: AtomicU64 = AtomicU64::new(0);
 /// A knob does not accept its variable's value, there is no memory, or the directory cannot be created.
 pub fn from_env() -> Result<(), Error> {
     let path = knobs::TRACE.text()?;
-    let mut target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
+    let mut target = TARGET.lock();
     if path.is_empty() || target.is_some() {
         return Ok(());
     }
@@ -71,7 +71,7 @@ pub(crate) fn save_now() {
     if PROCESS.load(Relaxed) != std::process::id() {
         return;
     }
-    let target = TARGET.lock().unwrap_or_else(|e| e.into_inner());
+    let target = TARGET.lock();
     let Some(path) = &*target else { return };
     let written = recorder::made().map_or(0, |rings| rings.written());
     if SAVED.swap(written, Relaxed) == written {

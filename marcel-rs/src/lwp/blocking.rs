@@ -1,12 +1,13 @@
 //! What a runtime keeps for calls that block: the pool that makes exported ones, and the kernel threads of standbys.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::lwp::calls::Pool;
 use crate::lwp::spare;
+use crate::os::KernelMutex;
 use crate::os::sleeper::Sleeper;
 use crate::{knobs, topology};
 
@@ -26,7 +27,7 @@ pub enum Mechanism {
 pub(crate) struct Blocking {
     mechanism: Mechanism,
     pool: Arc<Pool>,
-    standbys: Mutex<Standbys>,
+    standbys: KernelMutex<Standbys>,
 }
 
 /// The kernel threads of standbys.
@@ -76,7 +77,7 @@ impl Blocking {
         let cpus: Arc<[usize]> = topology::allowed_cpus().into();
         let start = move |pool, place| start(pool, place, Some(cpus.clone()));
         let pool = Pool::new(max, Some(keep), Box::new(start));
-        Ok(Blocking { mechanism, pool, standbys: Mutex::default() })
+        Ok(Blocking { mechanism, pool, standbys: KernelMutex::default() })
     }
 
     pub(crate) fn mechanism(&self) -> Mechanism {
@@ -88,7 +89,7 @@ impl Blocking {
     }
 
     fn standbys(&self) -> MutexGuard<'_, Standbys> {
-        self.standbys.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standbys.lock()
     }
 
     /// Lets `start` start a standby, unless the runtime stops, and keeps its kernel thread to wait for its end.

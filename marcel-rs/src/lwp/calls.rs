@@ -38,13 +38,13 @@
 
 use std::io;
 use std::ptr::NonNull;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::list::List;
 use crate::lwp::call::{Call, How};
 use crate::os::sleeper::Sleeper;
-use crate::os::{JoinHandle, Mutex, MutexGuard, current_thread};
+use crate::os::{JoinHandle, Mutex, current_thread};
 
 /// A thread of the pool, or one that is being started.
 struct Member {
@@ -143,16 +143,12 @@ impl Pool {
         Arc::new(Pool { state: Mutex::new(State::default()), max: max.max(1), keep, start })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a call. It will end: it is made, or handed back.
     ///
     /// # Safety
     /// The call is fresh, and stays in place until it has ended or [`Pool::withdraw`] has taken it back.
     pub(crate) unsafe fn submit(self: &Arc<Self>, call: &Call) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // SAFETY: the caller's promise.
         unsafe { state.queue.push_back(NonNull::from(call)) };
         let help = state.call(self.max);
@@ -165,7 +161,7 @@ impl Pool {
     /// # Errors
     /// When the kernel refuses it.
     pub(crate) fn prepare(self: &Arc<Self>) -> io::Result<()> {
-        let help = self.lock().grow(self.max);
+        let help = self.state.lock().grow(self.max);
         self.give(help)
     }
 
@@ -173,7 +169,7 @@ impl Pool {
     /// will.
     pub(crate) fn withdraw(&self, call: &Call) -> bool {
         // SAFETY: a call is in no other queue.
-        unsafe { self.lock().queue.remove(call) }
+        unsafe { self.state.lock().queue.remove(call) }
     }
 
     fn give(self: &Arc<Self>, help: Help) -> io::Result<()> {
@@ -186,7 +182,7 @@ impl Pool {
             Help::Start(place) => place,
         };
         let started = (self.start)(self.clone(), place.clone());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match started {
             Ok(handle) => {
                 // It may have come and gone; then the handle is dropped.
@@ -219,7 +215,7 @@ impl Pool {
 
     /// Main function of a thread of the pool.
     pub(crate) fn carry(self: Arc<Self>, place: Arc<Sleeper>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.searching -= 1;
         loop {
             if let Some(call) = state.next() {
@@ -228,7 +224,7 @@ impl Pool {
                 let _ = self.give(help);
                 // SAFETY: just taken.
                 unsafe { Call::end(call.as_ptr(), How::Make) };
-                state = self.lock();
+                state = self.state.lock();
                 continue;
             }
             if state.stopping {
@@ -239,7 +235,7 @@ impl Pool {
             loop {
                 drop(state);
                 place.sleep(until, || false);
-                state = self.lock();
+                state = self.state.lock();
                 let Some(at) = state.idle.iter().position(|p| Arc::ptr_eq(p, &place)) else {
                     state.searching -= 1; // claimed
                     break;
@@ -261,14 +257,14 @@ impl Pool {
 
     /// From now on no call begins. Those that wait, or still come, are withdrawn when their callers are unwound.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.stopping = true;
         state.idle.iter().for_each(|place| place.notify());
     }
 
     /// Waits for the threads of a closed pool. Nothing is submitted any more.
     pub(crate) fn join(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Again as long as there are any: a thread that we wait for may have been starting another one.
         while let Some(handle) = state.members.iter_mut().find_map(|m| m.handle.take()) {
             drop(state);
@@ -276,7 +272,7 @@ impl Pool {
             if handle.thread().id() != current_thread() {
                 let _ = handle.join();
             }
-            state = self.lock();
+            state = self.state.lock();
         }
     }
 }

@@ -7,7 +7,6 @@
 //! the event comes, the kernel lets it preempt a computing thread.
 
 use std::sync::Arc;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::*;
 
 use crate::list::{Chained, Inbox};
@@ -94,7 +93,7 @@ impl LwpPool {
     /// # Errors
     /// When the kernel gives no thread and there is none at all.
     pub fn ensure(&self, n: usize) -> std::io::Result<()> {
-        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.0.threads.lock();
         while threads.len() < n.min(self.0.places.len()) {
             let index = threads.len();
             let pool = self.0.clone();
@@ -113,7 +112,7 @@ impl LwpPool {
     /// # Context
     /// Not the progress path.
     pub fn threads(&self) -> usize {
-        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.0.threads.lock().len()
     }
 
     /// Hands a job to the pool; an idle thread takes it, or the next that becomes idle.
@@ -142,7 +141,7 @@ impl Drop for LwpPool {
     fn drop(&mut self) {
         self.0.stopping.store(true, SeqCst);
         self.0.places.iter().for_each(|p| p.sleeper.notify());
-        let threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner).split_off(0);
+        let threads = self.0.threads.lock().split_off(0);
         let me = current_thread();
         for thread in threads {
             // A job may hold the last handle: its thread sees `stopping` when the job has ended.
@@ -229,7 +228,7 @@ mod tests {
         struct Last(Mutex<Option<Arc<LwpPool>>>, AtomicUsize);
         impl LwpJob for Last {
             fn run(&self) {
-                let pool = self.0.lock().unwrap().take();
+                let pool = self.0.lock().take();
                 drop(pool);
                 self.1.store(1, SeqCst);
             }

@@ -3,6 +3,7 @@
 
 #[cfg(not(loom))]
 pub(crate) mod alt_stack;
+pub(crate) mod kernel_mutex;
 pub(crate) mod sleeper;
 #[cfg(not(loom))]
 pub(crate) mod slot;
@@ -11,6 +12,7 @@ pub(crate) mod stderr;
 #[cfg(not(loom))]
 pub(crate) mod this_thread;
 
+pub use kernel_mutex::KernelMutex;
 #[cfg(loom)]
 pub(crate) use model::*;
 #[cfg(not(loom))]
@@ -32,13 +34,13 @@ pub(crate) use const_unless_modelled;
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::hint::spin_loop;
-    use std::sync::PoisonError;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub(crate) use std::sync::{Mutex, MutexGuard};
     pub(crate) use std::thread::{JoinHandle, yield_now};
     use std::time::Duration;
+
+    pub(crate) use super::KernelMutex as Mutex;
 
     /// A cell whose accesses loom checks when a model runs.
     #[derive(Debug)]
@@ -121,7 +123,7 @@ mod real {
 
     /// An eventfd, which does not block.
     pub(crate) fn eventfd() -> i32 {
-        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = SPARE.lock().pop();
         // SAFETY: eventfd takes no pointers.
         spare.unwrap_or_else(|| unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
     }
@@ -131,7 +133,7 @@ mod real {
         let mut count = 0u64.to_ne_bytes();
         // SAFETY: eight writable bytes. Nothing to read is as good.
         unsafe { libc::read(fd, count.as_mut_ptr().cast(), count.len()) };
-        SPARE.lock().unwrap_or_else(PoisonError::into_inner).push(fd);
+        SPARE.lock().push(fd);
     }
 }
 
@@ -143,10 +145,11 @@ mod model {
     pub(crate) use loom::sync::atomic::{
         AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, fence,
     };
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
     pub(crate) use loom::thread::{JoinHandle, yield_now};
     use std::sync::atomic::Ordering::Relaxed;
     use std::time::Duration;
+
+    pub(crate) use super::kernel_mutex::ModelMutex as Mutex;
 
     /// As the kernel does it: the sleeper looks at the word and joins the queue under one lock.
     #[derive(Debug)]
@@ -166,14 +169,14 @@ mod model {
         }
 
         pub(crate) fn wait(&self, value: u32, _: Option<Duration>) {
-            let kernel = self.kernel.lock().unwrap();
+            let kernel = self.kernel.lock();
             if self.word.load(Relaxed) == value {
                 drop(self.queue.wait(kernel).unwrap());
             }
         }
 
         pub(crate) fn wake(&self) {
-            drop(self.kernel.lock().unwrap());
+            drop(self.kernel.lock());
             self.queue.notify_one();
         }
     }
@@ -186,7 +189,7 @@ mod model {
 
     pub(crate) fn kick(fd: i32) {
         assert_eq!(fd, FD, "a write to a descriptor that does not exist");
-        *EVENTFD.0.lock().unwrap() = true;
+        *EVENTFD.0.lock() = true;
         EVENTFD.1.notify_one();
     }
 
@@ -203,7 +206,7 @@ mod model {
     /// Sleeps until the eventfd is readable, and drains it.
     #[cfg(test)]
     pub(crate) fn drain_eventfd() {
-        let mut readable = EVENTFD.0.lock().unwrap();
+        let mut readable = EVENTFD.0.lock();
         while !*readable {
             readable = EVENTFD.1.wait(readable).unwrap();
         }

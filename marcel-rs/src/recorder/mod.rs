@@ -11,7 +11,6 @@ mod stamp;
 mod tests;
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 pub(crate) use event::event;
@@ -21,12 +20,13 @@ pub use names::{intern, intern_static};
 pub use stamp::Stamp;
 
 use self::ring::Rings;
+use crate::os::KernelMutex;
 use crate::os::{slot, this_thread};
 
 /// The rings; null while nothing is recorded.
 static ON: AtomicPtr<Rings> = AtomicPtr::new(std::ptr::null_mut());
 /// The rings, once they have been made. They stay: somebody may be about to write.
-static MADE: Mutex<Option<&'static Rings>> = Mutex::new(None);
+static MADE: KernelMutex<Option<&'static Rings>> = KernelMutex::new(None);
 
 /// Records a kernel thread keeps if nothing else is said.
 pub const RECORDS: usize = 32 * 1024;
@@ -43,7 +43,7 @@ pub const RECORDS: usize = 32 * 1024;
 pub fn start(records: usize) -> io::Result<()> {
     slot::prepare();
     slot::on_claim(record_owner);
-    let mut made = MADE.lock().unwrap_or_else(|e| e.into_inner());
+    let mut made = MADE.lock();
     let rings = match *made {
         Some(rings) => rings,
         None => {
@@ -69,7 +69,7 @@ pub fn stop() {
 
 /// The rings, if anything has ever been recorded.
 pub(crate) fn made() -> Option<&'static Rings> {
-    MADE.lock().unwrap_or_else(|e| e.into_inner()).as_ref().copied()
+    MADE.lock().as_ref().copied()
 }
 
 /// How many events of kernel threads without a ring were not recorded.

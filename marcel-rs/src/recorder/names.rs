@@ -4,8 +4,8 @@
 //! constants, anywhere: its table is an open hash of fixed size, whose words hold address and length at once, so that
 //! filling a place is one compare-and-swap.
 
+use crate::os::KernelMutex;
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 /// Set in the numbers of [`intern_static`].
@@ -18,7 +18,7 @@ struct Names {
     numbers: HashMap<Box<str>, u32>,
 }
 
-static NAMES: Mutex<Option<Names>> = Mutex::new(None);
+static NAMES: KernelMutex<Option<Names>> = KernelMutex::new(None);
 static TABLE: Constants<512> = Constants::new();
 
 struct Constants<const N: usize>([AtomicU64; N]);
@@ -28,7 +28,7 @@ struct Constants<const N: usize>([AtomicU64; N]);
 /// # Context
 /// Not the progress path: it locks and allocates.
 pub fn intern(name: &str) -> u32 {
-    let mut names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
+    let mut names = NAMES.lock();
     let numbers = &mut names.get_or_insert_default().numbers;
     if let Some(number) = numbers.get(name) {
         return *number;
@@ -85,7 +85,7 @@ impl<const N: usize> Constants<N> {
 
 /// All of them, with their numbers.
 pub(crate) fn all() -> Vec<(u32, String)> {
-    let names = NAMES.lock().unwrap_or_else(|e| e.into_inner());
+    let names = NAMES.lock();
     let made = names.iter().flat_map(|names| names.numbers.iter());
     let mut all: Vec<_> = made.map(|(name, number)| (*number, name.to_string())).collect();
     all.extend(TABLE.all().map(|(number, name)| (STATIC | number, name)));

@@ -20,11 +20,11 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*, fence};
-use std::sync::{Mutex, PoisonError};
 
 use super::clock::{self, Moment};
 use super::kind::Kind;
 use super::limit::Limiter;
+use crate::os::KernelMutex;
 use crate::os::slot::{self, Counter, SLOTS};
 
 /// Events of kernel threads without a ring.
@@ -55,7 +55,7 @@ pub(crate) struct Rings {
     each: usize,
     heads: Box<[Head]>,
     counter: bool,
-    begun: Mutex<Moment>,
+    begun: KernelMutex<Moment>,
 }
 
 /// What is in a ring.
@@ -85,12 +85,12 @@ impl Rings {
         };
         let heads = (0..SLOTS).map(|_| Head::default()).collect();
         let counter = clock::has_counter();
-        Ok(Rings { records, each, heads, counter, begun: Mutex::default() })
+        Ok(Rings { records, each, heads, counter, begun: KernelMutex::default() })
     }
 
     /// What is written from now on counts.
     pub(crate) fn begin(&self) {
-        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = clock::moment(self.counter);
+        *self.begun.lock() = clock::moment(self.counter);
         for head in &self.heads {
             head.base.store(head.next.get(), Relaxed);
         }
@@ -98,7 +98,7 @@ impl Rings {
 
     /// Two moments by both clocks: when recording began, and now.
     pub(crate) fn moments(&self) -> [Moment; 2] {
-        let first = *self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = *self.begun.lock();
         [first, clock::second_moment(self.counter, first)]
     }
 

@@ -8,7 +8,7 @@ fn what_is_read_was_written_so() {
     crate::os::slot::prepare();
     let rings = Rings::new(64).unwrap();
     let stop = AtomicBool::new(false);
-    let slots = Mutex::new(Vec::new());
+    let slots = std::sync::Mutex::new(Vec::new());
     let both = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -1,7 +1,7 @@
 //! Configuring a runtime, and starting it.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::diagnosis::overflow;
@@ -201,7 +201,7 @@ impl Builder {
             ending: Ending::default(),
             bound: topology.nodes().iter().map(|_| OnceLock::new()).collect(),
             special: AtomicBool::new(false),
-            migrants: self.migrate.then(Mutex::default),
+            migrants: self.migrate.then(crate::os::KernelMutex::default),
             spin: if compute > cpus.len() { Duration::ZERO } else { spin },
             blocking: Blocking::new(self.blocking)?,
             mode,

@@ -4,13 +4,13 @@
 //! work again, and all leave when all have said so. Only a virtual processor that has something left can make work for the
 //! others, so nothing can come after.
 
+use crate::os::KernelMutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Mutex, PoisonError};
 
 /// Counts the virtual processors that have nothing left to do.
 #[derive(Default)]
 pub(crate) struct Ending {
-    count: Mutex<Count>,
+    count: KernelMutex<Count>,
     over: AtomicBool,
 }
 
@@ -68,6 +68,6 @@ impl Ending {
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut Count) -> R) -> R {
-        f(&mut self.count.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.count.lock())
     }
 }

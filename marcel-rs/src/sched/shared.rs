@@ -1,9 +1,10 @@
 //! What the virtual processors of a runtime share.
 
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::*, fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::os::KernelMutex;
 use crossbeam_deque::Injector;
 
 use crate::lwp::blocking::Blocking;
@@ -52,7 +53,7 @@ pub(crate) struct Shared {
     /// Some thread has been bound, or given a priority: the queues of such threads are worth a look.
     pub(crate) special: AtomicBool,
     /// Living threads, where they migrate; else each virtual processor keeps its own.
-    pub(crate) migrants: Option<Mutex<Vec<&'static Tcb>>>,
+    pub(crate) migrants: Option<KernelMutex<Vec<&'static Tcb>>>,
     /// How long a virtual processor looks for work before it sleeps.
     pub(crate) spin: Duration,
     pub(crate) groups: [Group; 2],
@@ -102,7 +103,7 @@ impl Shared {
     ) -> R {
         match &self.migrants {
             None => f(own),
-            Some(all) => f(&mut all.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(all) => f(&mut all.lock()),
         }
     }
 

@@ -9,18 +9,19 @@
 //! Rejected: counting references (the last decrement would free memory on the progress path); waiting until nobody can
 //! hold one (nobody knows).
 
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::os::KernelMutex;
 use crate::sched::policy::Order;
 use crate::sched::spawned::Spawned;
 use crate::sched::vp::{Kind, Place};
 use crate::sched::worker::{Core, Link, RuntimeParts, Worker};
 
-static SHELLS: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
+static SHELLS: KernelMutex<Vec<&'static Worker>> = KernelMutex::new(Vec::new());
 
 fn shells() -> MutexGuard<'static, Vec<&'static Worker>> {
-    SHELLS.lock().unwrap_or_else(PoisonError::into_inner)
+    SHELLS.lock()
 }
 
 impl Worker {
@@ -85,13 +86,13 @@ impl Worker {
         if self.standby.get().is_none() && self.original.is_none() {
             shells().push(self);
         } else {
-            RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+            RETIRED.lock().push(self);
         }
     }
 }
 
 /// Shells that are not used again; kept reachable for whoever looks for leaks.
-static RETIRED: Mutex<Vec<&'static Worker>> = Mutex::new(Vec::new());
+static RETIRED: KernelMutex<Vec<&'static Worker>> = KernelMutex::new(Vec::new());
 
 impl Core {
     /// Gives back what costs memory.

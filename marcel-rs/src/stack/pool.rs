@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard};
 
 use super::Context;
 use super::memory::{MIN_SIZE, PAGE};
 use super::slab::{Guards, Slabs};
+use crate::os::KernelMutex;
 
 /// Most contexts in the list of a virtual processor.
 const CACHE_MAX: usize = 64;
@@ -25,7 +25,7 @@ const WARM_BYTES: usize = 256 << 20;
 pub(crate) struct ContextPool {
     size: usize,
     body: fn(),
-    classes: Mutex<BTreeMap<usize, Class>>,
+    classes: KernelMutex<BTreeMap<usize, Class>>,
 }
 
 /// Contexts with stacks of one size.
@@ -56,18 +56,14 @@ impl ContextPool {
     /// must not unwind.
     pub(crate) fn new(size: usize, body: fn()) -> ContextPool {
         let size = size.max(MIN_SIZE).next_multiple_of(PAGE);
-        ContextPool { size, body, classes: Mutex::new(BTreeMap::new()) }
+        ContextPool { size, body, classes: KernelMutex::new(BTreeMap::new()) }
     }
 
     /// Gives every idle context's memory, and slabs without users, back to the kernel.
     pub(crate) fn clear(&self) {
-        for class in self.lock().values_mut() {
+        for class in self.classes.lock().values_mut() {
             class.cool(class.warm.len());
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Class>> {
-        self.classes.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Where stacks of at least `size` bytes are (0: of the pool's size).
@@ -85,7 +81,7 @@ impl ContextPool {
     /// Bytes of address space.
     #[cfg(test)]
     pub(crate) fn mapped(&self) -> usize {
-        self.lock().values().map(|class| class.slabs.mapped()).sum()
+        self.classes.lock().values().map(|class| class.slabs.mapped()).sum()
     }
 }
 
@@ -135,7 +131,7 @@ impl ContextCache {
     /// Gives all of them back.
     pub(crate) fn empty(&mut self, pool: &ContextPool) {
         while !self.idle.is_empty() {
-            self.spill(&mut of_size(&mut pool.lock(), pool.size).warm);
+            self.spill(&mut of_size(&mut pool.classes.lock(), pool.size).warm);
         }
     }
 
@@ -148,7 +144,7 @@ impl ContextCache {
     #[cold]
     fn take_slowly(&mut self, pool: &ContextPool, size: usize) -> io::Result<Context> {
         let size = pool.class(size)?;
-        let mut classes = pool.lock();
+        let mut classes = pool.classes.lock();
         let class = of_size(&mut classes, size);
         if size == pool.size {
             if let Some(context) = self.idle.pop() {
@@ -166,7 +162,7 @@ impl ContextCache {
     #[cold]
     fn put_slowly(&mut self, pool: &ContextPool, context: Context) {
         let size = context.stack().size();
-        let mut classes = pool.lock();
+        let mut classes = pool.classes.lock();
         let class = of_size(&mut classes, size);
         if size == pool.size {
             self.spill(&mut class.warm);

@@ -11,10 +11,11 @@
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::null_mut;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::*};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::list::{Chained, Stack};
+use crate::os::KernelMutex;
 use crate::os::sleeper::Sleeper;
 use crate::os::{AtomicPtr, AtomicU64};
 use crate::recorder;
@@ -92,7 +93,7 @@ unsafe impl Chained for Tcb {
 }
 
 /// Blocks that no thread uses and no virtual processor keeps.
-static POOL: Mutex<Pool> = Mutex::new(Pool { free: Stack::new() });
+static POOL: KernelMutex<Pool> = KernelMutex::new(Pool { free: Stack::new() });
 
 struct Pool {
     free: Stack<Tcb>,
@@ -102,7 +103,7 @@ struct Pool {
 const BATCH: usize = 64;
 
 fn pool() -> MutexGuard<'static, Pool> {
-    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+    POOL.lock()
 }
 
 /// Free blocks of one virtual processor.

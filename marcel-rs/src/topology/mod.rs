@@ -34,7 +34,6 @@ pub mod synthetic;
 mod tree;
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 pub use allowed::{allowed_cpus, neighbours};
 pub use bind::{bind_current_thread, restrict_current_thread};
@@ -46,6 +45,7 @@ pub use shape::Shape;
 pub use tree::{Cache, Node, Source, Topology};
 
 use crate::error::Error;
+use crate::os::KernelMutex;
 
 impl Topology {
     /// The topology in force: the synthetic machine that `MARCEL_TOPOLOGY` describes, else this machine's.
@@ -82,10 +82,10 @@ impl Topology {
     /// `MARCEL_HWLOC` is 1 and hwloc cannot be used, or `MARCEL_HWLOC` has a value that its knob does not accept.
     pub fn discover() -> Result<Topology, Error> {
         /// The last answer. It depends on the choice and the allowed cores only, since a machine does not change.
-        static LAST: Mutex<Option<(String, Vec<usize>, Topology)>> = Mutex::new(None);
+        static LAST: KernelMutex<Option<(String, Vec<usize>, Topology)>> = KernelMutex::new(None);
         let choice = knobs::HWLOC.text()?;
         let cpus = allowed_cpus();
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = LAST.lock();
         if let Some((asked, allowed, topology)) = &*last
             && *asked == choice
             && *allowed == cpus

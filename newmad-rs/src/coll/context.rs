@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use crate::coll::algo::choose::{Algorithm, Choices};
 use crate::coll::algo::record;
@@ -12,6 +12,7 @@ use crate::coll::recorder::Recorder;
 use crate::coll::task::Task;
 use crate::error::Error;
 use crate::session::Inner;
+use marcel::plumbing::KernelMutex;
 
 /// Tags of collectives.
 const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
@@ -29,7 +30,7 @@ const MOST: usize = 1 << (NUMBER_BITS - 1);
 /// What a session knows of its groups.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    known: Mutex<Known>,
+    known: KernelMutex<Known>,
     choices: OnceLock<Choices>,
 }
 
@@ -57,7 +58,7 @@ impl Groups {
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 
@@ -82,10 +83,10 @@ pub(crate) struct Context {
     /// How many groups were made of it.
     pub(super) children: AtomicU32,
     pub(super) failure: OnceLock<Failure>,
-    runs: Mutex<Vec<Weak<dyn Member>>>,
-    choices: Mutex<Choices>,
+    runs: KernelMutex<Vec<Weak<dyn Member>>>,
+    choices: KernelMutex<Choices>,
     /// Short plans that were made last, the latest first.
-    plans: Mutex<VecDeque<(Key, Arc<Plan>)>>,
+    plans: KernelMutex<VecDeque<(Key, Arc<Plan>)>>,
 }
 
 /// What a plan of a group hangs on.
@@ -115,9 +116,9 @@ impl Context {
             number: AtomicU64::new(0),
             children: AtomicU32::new(0),
             failure: OnceLock::new(),
-            runs: Mutex::new(Vec::new()),
-            choices: Mutex::new(choices),
-            plans: Mutex::default(),
+            runs: KernelMutex::new(Vec::new()),
+            choices: KernelMutex::new(choices),
+            plans: KernelMutex::default(),
         }
     }
 
@@ -141,7 +142,7 @@ impl Context {
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Weak<dyn Member>>> {
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 
     /// What may be under way.
@@ -170,7 +171,7 @@ impl Context {
 
     /// The plan for that, which is kept if it is short: programs do the same again and again.
     pub(super) fn plan(&self, key: Key) -> Arc<Plan> {
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.plans.lock();
         if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == key) {
             return plan.clone();
         }
@@ -184,7 +185,7 @@ impl Context {
     }
 
     pub(super) fn choices(&self) -> MutexGuard<'_, Choices> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+        self.choices.lock()
     }
 }
 

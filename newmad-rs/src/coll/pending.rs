@@ -4,8 +4,8 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::resume_unwind;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError};
 use std::task::{Context as Waking, Poll};
 use std::time::{Duration, Instant};
 
@@ -155,7 +155,7 @@ impl Drop for Borrowed<'_> {
 
 /// The outcome of a run that was told.
 fn result(run: &Run) -> Result<(), Error> {
-    let panic = run.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let panic = run.panic.lock().take();
     if let Some(panic) = panic {
         resume_unwind(panic);
     }
@@ -217,7 +217,7 @@ impl<R> Pending<R> {
 
     fn take(&self) -> Result<R, Error> {
         result(&self.run)?;
-        let kept = self.run.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let kept = self.run.kept.lock().take();
         (self.result)(kept).ok_or(Error::Closed)
     }
 }

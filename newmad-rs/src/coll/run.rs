@@ -21,10 +21,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
+use marcel::plumbing::KernelMutex;
 use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
@@ -62,11 +63,11 @@ pub(crate) struct Run {
     pub(super) over: Completion,
     pub(super) outcome: OnceLock<Result<(), Failure>>,
     /// What a panicking operator said.
-    pub(super) panic: Mutex<Option<Box<dyn Any + Send>>>,
+    pub(super) panic: KernelMutex<Option<Box<dyn Any + Send>>>,
     /// Buffers that the program has given up until the end.
-    pub(super) kept: Mutex<Option<Box<dyn Any + Send>>>,
+    pub(super) kept: KernelMutex<Option<Box<dyn Any + Send>>>,
     pub(super) context: Arc<Context>,
-    waker: Mutex<Option<Waker>>,
+    waker: KernelMutex<Option<Waker>>,
     finished: Submissions<Slot>,
     work: DelegationLock<Work>,
 }
@@ -218,10 +219,10 @@ impl Run {
             told: Completion::new(),
             over: Completion::new(),
             outcome: OnceLock::new(),
-            panic: Mutex::new(None),
-            kept: Mutex::new(kept),
+            panic: KernelMutex::new(None),
+            kept: KernelMutex::new(kept),
             context: context.clone(),
-            waker: Mutex::new(None),
+            waker: KernelMutex::new(None),
             finished: Submissions::new(),
             work: DelegationLock::new(Work {
                 run: run.clone(),
@@ -279,7 +280,7 @@ impl Run {
     }
 
     fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waker.lock()
     }
 
     fn tell(&self, outcome: Result<(), Failure>) {
@@ -378,7 +379,7 @@ impl Work {
         };
         let result = catch_unwind(AssertUnwindSafe(|| operator.combine(left, right, keep)));
         if let Err(panic) = result {
-            *run.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+            *run.panic.lock() = Some(panic);
             self.failed = true;
         }
     }

@@ -13,9 +13,10 @@
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::KernelMutex;
 use pioman::{Completion, Hint, Point};
 
 use super::error::CallError;
@@ -33,7 +34,7 @@ type Outcome = Result<Vec<u8>, CallError>;
 
 /// See the module.
 struct Outgoing {
-    outcome: Mutex<Option<Outcome>>,
+    outcome: KernelMutex<Option<Outcome>>,
     done: Completion,
     wanted: AtomicBool,
     session: Weak<Inner>,
@@ -80,7 +81,7 @@ impl Outgoing {
     }
 
     fn end(&self, outcome: Outcome) {
-        *self.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        *self.outcome.lock() = Some(outcome);
         self.done.complete();
     }
 
@@ -142,7 +143,7 @@ impl Reply {
         limit: u64,
     ) -> Reply {
         let call = Arc::new(Outgoing {
-            outcome: Mutex::new(None),
+            outcome: KernelMutex::new(None),
             done: Completion::new(),
             wanted: AtomicBool::new(true),
             session: Arc::downgrade(session.inner()),
@@ -201,7 +202,7 @@ impl Reply {
     }
 
     fn take(&self) -> Result<Vec<u8>, CallError> {
-        let outcome = self.call.outcome.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let outcome = self.call.outcome.lock().take();
         outcome.unwrap_or_else(|| Err(Error::Closed.into()))
     }
 

@@ -2,8 +2,9 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use marcel::plumbing::KernelMutex;
 use marcel::sync::Semaphore;
 
 use super::client::{Client, Context, Handler, Shared};
@@ -19,13 +20,13 @@ use crate::session::Session;
 
 /// The handle that all [`Rpc`]s of a session share, as long as there are some.
 #[derive(Default)]
-struct Current(Mutex<Weak<Handle>>);
+struct Current(KernelMutex<Weak<Handle>>);
 
 /// What all [`Rpc`]s of a session share.
 pub(super) struct Handle {
     client: Client,
     /// How many lanes have been started, once some have.
-    started: Mutex<Option<usize>>,
+    started: KernelMutex<Option<usize>>,
 }
 
 /// The services of this process, and calls to those of others. Clones are the same. When the last is dropped the services
@@ -43,13 +44,7 @@ impl Session {
     /// # Errors
     /// A knob is wrong.
     pub fn rpc(&self) -> Result<Rpc, Error> {
-        let mut current = self
-            .inner()
-            .extensions
-            .get::<Current>()
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.inner().extensions.get::<Current>().0.lock();
         if let Some(handle) = current.upgrade() {
             return Ok(Rpc { handle });
         }
@@ -63,7 +58,7 @@ impl Session {
             ended: Semaphore::new(0),
         });
         let client = Client { shared, depth: 0 };
-        let handle = Arc::new(Handle { client, started: Mutex::new(None) });
+        let handle = Arc::new(Handle { client, started: KernelMutex::new(None) });
         *current = Arc::downgrade(&handle);
         Ok(Rpc { handle })
     }
@@ -95,7 +90,7 @@ impl Rpc {
 
     fn register(&self, service: &Service<'_>, entry: Entry<Handler>) -> Result<(), CallError> {
         self.shared.registry.add(service, entry)?;
-        let mut started = self.handle.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = self.handle.started.lock();
         if started.is_none() {
             let (lanes, result) = serving::start_lanes(&self.shared);
             *started = Some(lanes);
@@ -109,7 +104,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         let shared = &self.client.shared;
         shared.stopping.store(true, Ordering::SeqCst);
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let started = self.started.lock().take();
         let Some(started) = started else { return };
         let inner = shared.session.inner();
         for lane in 0..LANES {

@@ -8,9 +8,10 @@ mod settings;
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use marcel::plumbing::KernelMutex;
 use pioman::{Manager, Point, SourceHandle};
 
 pub use open::{Builder, Driver};
@@ -65,8 +66,8 @@ impl Origin {
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     pub(crate) manager: Arc<Manager>,
-    source: Mutex<Option<SourceHandle>>,
-    ending: Mutex<Ending>,
+    source: KernelMutex<Option<SourceHandle>>,
+    ending: KernelMutex<Ending>,
     rank: u32,
     size: u32,
     driver: String,
@@ -282,9 +283,9 @@ impl Inner {
             self.engine.submit(pointer);
             self.engine.wait(pointer, &self.manager);
         }
-        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let source = self.source.lock().take();
         drop(source);
-        match &mut *self.ending.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &mut *self.ending.lock() {
             Ending::Nothing => Ok(()),
             Ending::Alone(boot) => boot.finish(),
             Ending::Connected(connections) => connections.finish(),
@@ -297,7 +298,7 @@ impl Inner {
             engine: self.engine.clone(),
             manager: self.manager.clone(),
             source: std::mem::take(&mut self.source),
-            ending: std::mem::replace(&mut self.ending, Mutex::new(Ending::Nothing)),
+            ending: std::mem::replace(&mut self.ending, KernelMutex::new(Ending::Nothing)),
             rank: self.rank,
             size: self.size,
             driver: std::mem::take(&mut self.driver),
@@ -308,7 +309,7 @@ impl Inner {
     }
 
     fn ends_with(&self, ending: Ending) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
+        *self.ending.lock() = ending;
     }
 }
 

@@ -1,8 +1,9 @@
 //! Opening a session: which rails, which peers, and the connection manager that makes links with them.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
+use marcel::plumbing::KernelMutex;
 use pioman::Manager;
 
 use super::settings::Settings;
@@ -335,8 +336,8 @@ impl Session {
         let inner = Inner {
             engine: engine.clone(),
             manager,
-            source: Mutex::new(Some(source)),
-            ending: Mutex::new(Ending::Nothing),
+            source: KernelMutex::new(Some(source)),
+            ending: KernelMutex::new(Ending::Nothing),
             rank,
             size,
             driver: names.join("+"),

@@ -13,7 +13,6 @@
 //! Why a lock: the lists are short, and nobody sleeps or switches while holding it.
 
 use std::ptr::{NonNull, null};
-use std::sync::PoisonError;
 
 use crate::shim::{AtomicU64, Mutex, Ordering::*, fence};
 use pioman::Completion;
@@ -88,7 +87,7 @@ impl Desk {
     }
 
     fn locked<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         let result = f(&mut entries);
         self.notes.store(entries.notes(), Release);
         result
@@ -205,7 +204,7 @@ impl Drop for Listed<'_> {
 impl Desk {
     /// Calls `f` while nobody can get at the desk.
     pub(super) fn while_taken(&self, f: impl FnOnce()) {
-        let _entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let _entries = self.entries.lock();
         f();
     }
 }

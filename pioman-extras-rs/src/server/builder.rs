@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::callbacks::Callbacks;
@@ -14,6 +14,7 @@ use super::pass::Pass;
 use super::pending::{Group, Pending};
 use super::poller::Role;
 use super::shared::{Shared, State};
+use marcel::plumbing::KernelMutex;
 use pioman::Manager;
 use pioman::Policy;
 use pioman::plumbing::{CoreHandle, DelegationLock};
@@ -142,7 +143,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
             common: Arc::new(Common::new(hub.pending.clone())),
             hub,
             source,
-            state: Mutex::new(State::new()),
+            state: KernelMutex::new(State::new()),
             generation: AtomicU64::new(0),
             role: Role::new(),
             pass: DelegationLock::new(Pass::new()),

@@ -14,9 +14,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::KernelMutex;
 use marcel::plumbing::lwp::LwpPool;
 
 use pioman::Manager;
@@ -54,7 +55,7 @@ pub(super) enum Armed {
 type Servers = Arc<[Arc<dyn Served>]>;
 
 pub(super) struct Hub {
-    servers: Mutex<Servers>,
+    servers: KernelMutex<Servers>,
     /// Requests of all servers that have not ended.
     pub(super) pending: Arc<AtomicUsize>,
     /// Spare kernel threads that servers may have, and how many they have.
@@ -68,7 +69,7 @@ pub(super) struct Hub {
     /// How often it was armed.
     armings: AtomicU64,
     /// When it fires.
-    fires: Mutex<Option<Instant>>,
+    fires: KernelMutex<Option<Instant>>,
     pace: Duration,
     start: Instant,
     birth: Birth,
@@ -86,7 +87,7 @@ impl Hub {
             OwnedFd::from_raw_fd(fd)
         };
         Ok(Hub {
-            servers: Mutex::new(Arc::new([])),
+            servers: KernelMutex::new(Arc::new([])),
             pending: Arc::new(AtomicUsize::new(0)),
             max_blocked,
             blocked: AtomicUsize::new(0),
@@ -94,7 +95,7 @@ impl Hub {
             timer,
             is_set: AtomicBool::new(false),
             armings: AtomicU64::new(0),
-            fires: Mutex::new(None),
+            fires: KernelMutex::new(None),
             pace,
             start: Instant::now(),
             birth: Birth::here(),
@@ -116,16 +117,16 @@ impl Hub {
     }
 
     fn servers(&self) -> Servers {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.servers.lock().clone()
     }
 
     pub(super) fn add(&self, server: Arc<dyn Served>) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.servers.lock();
         *servers = servers.iter().cloned().chain([server]).collect();
     }
 
     pub(super) fn remove(&self, server: &Arc<dyn Served>) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.servers.lock();
         let left = servers.iter().filter(|other| !Arc::ptr_eq(other, server)).cloned().collect();
         let before = std::mem::replace(&mut *servers, left);
         drop(servers);
@@ -166,7 +167,7 @@ impl Hub {
     }
 
     fn fires(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.fires.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fires.lock()
     }
 
     /// Has the timer fire after this time, or not at all, which also makes it unreadable.

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::KernelMutex;
 use marcel::plumbing::lwp::LwpPool;
 
 use super::callbacks::{Callbacks, Whose};
@@ -138,7 +139,7 @@ pub(super) struct Shared<R> {
     pub(super) policy: Option<Arc<dyn Policy>>,
     pub(super) history: History,
     pub(super) common: Arc<Common>,
-    pub(super) state: Mutex<State<R>>,
+    pub(super) state: KernelMutex<State<R>>,
     pub(super) generation: AtomicU64,
     pub(super) role: Role,
     pub(super) pass: DelegationLock<Pass<R>>,
@@ -188,7 +189,7 @@ impl<R: Send + Sync + 'static> Settles<R> for Shared<R> {
 
 impl<R: Send + Sync + 'static> Shared<R> {
     pub(super) fn lock(&self) -> MutexGuard<'_, State<R>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Something has changed that the poller, or whoever arms, has to look at anew. With the lock held.

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use crate::completion::future::Wait;
@@ -14,18 +14,19 @@ use crate::completion::one_shot::Completion;
 use crate::completion::waitable::Waitable;
 #[cfg(not(loom))]
 use crate::fault;
+use marcel::plumbing::KernelMutex;
 
 type Function = Box<dyn FnOnce() + Send>;
 
 struct Once {
-    function: Mutex<Option<Function>>,
+    function: KernelMutex<Option<Function>>,
     /// That of the function's type, which says where it was written.
     name: &'static str,
 }
 
 impl Once {
     fn call(&self) {
-        let function = self.function.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let function = self.function.lock().take();
         if let Some(function) = function {
             function();
         }
@@ -65,7 +66,7 @@ impl<'a> Waitable<'a> {
     /// When `function` does, if it is called at once; later panics are reported and end there.
     pub fn on_ready<F: FnOnce() + Send + 'static>(self, function: F) -> Callback<'a> {
         let once = Arc::new(Once {
-            function: Mutex::new(Some(Box::new(function))),
+            function: KernelMutex::new(Some(Box::new(function))),
             name: std::any::type_name::<F>(),
         });
         let waker = Waker::from(once.clone());

@@ -130,7 +130,7 @@ impl Deferred {
 
     /// The queue, with everything that has been pushed in it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Fifo> {
-        let mut queue = self.queue.lock().unwrap_or_else(|error| error.into_inner());
+        let mut queue = self.queue.lock();
         let mut chain: *const Slot = self.inbox.swap(null_mut(), AcqRel);
         let mut oldest: *const Slot = null();
         // SAFETY: pushed slots stay until they are FIRED, or leave under this lock.

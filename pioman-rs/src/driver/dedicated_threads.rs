@@ -7,10 +7,11 @@
 
 use std::io;
 use std::sync::atomic::Ordering::*;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
 
 use crate::driver::core::Driver;
@@ -33,7 +34,7 @@ pub(crate) struct DedicatedThreads {
     driver: Arc<Driver>,
     /// Where they are bound; none: wherever the kernel puts them.
     cores: Vec<usize>,
-    started: Mutex<Vec<JoinHandle<()>>>,
+    started: KernelMutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for DedicatedThreads {
@@ -44,7 +45,7 @@ impl std::fmt::Debug for DedicatedThreads {
 
 impl DedicatedThreads {
     pub(crate) fn new(driver: Arc<Driver>, cores: Vec<usize>) -> DedicatedThreads {
-        DedicatedThreads { driver, cores, started: Mutex::new(Vec::new()) }
+        DedicatedThreads { driver, cores, started: KernelMutex::new(Vec::new()) }
     }
 
     /// The kernel gives no thread where the policy of a source wants one.
@@ -60,7 +61,7 @@ impl DedicatedThreads {
     /// Switches so many on, and the others off; what is pending is seen to.
     pub(crate) fn set(&self, number: usize) -> io::Result<()> {
         let number = number.min(MOST);
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut started = self.started.lock();
         while started.len() < number {
             let (driver, index) = (self.driver.clone(), started.len());
             // That of an attempt for which the kernel gave no thread is used again.
@@ -86,7 +87,7 @@ impl DedicatedThreads {
 impl Drop for DedicatedThreads {
     fn drop(&mut self) {
         self.driver.dedicated.stopping.store(true, SeqCst);
-        let started = self.started.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let started = self.started.get_mut();
         self.driver.dedicated.call_all();
         // The manager's last owner may be a value that one of them has just dropped: it does not wait for itself.
         let me = std::thread::current().id();

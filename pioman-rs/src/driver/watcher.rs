@@ -10,10 +10,11 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
 use marcel::plumbing::lwp::{LwpPool, prefer_current_thread};
 
@@ -26,7 +27,7 @@ use crate::progress::registry::Pinned;
 /// The kernel threads of a manager that block.
 pub(crate) struct SpareThreads {
     shared: Arc<Shared>,
-    watcher: Mutex<Option<JoinHandle<()>>>,
+    watcher: KernelMutex<Option<JoinHandle<()>>>,
     lwps: Arc<LwpPool>,
     most: usize,
 }
@@ -50,7 +51,7 @@ impl SpareThreads {
         let shared = Arc::new(Shared { driver, stopping: AtomicBool::new(false), sleeper });
         SpareThreads {
             shared,
-            watcher: Mutex::new(None),
+            watcher: KernelMutex::new(None),
             lwps: Arc::new(LwpPool::new(lwps)),
             most: lwps,
         }
@@ -87,7 +88,7 @@ impl SpareThreads {
     }
 
     fn try_start(&self) -> io::Result<()> {
-        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watcher = self.watcher.lock();
         if watcher.is_none() {
             self.shared.driver.background.set.add_sleeper(self.shared.sleeper.fd()?)?;
             let shared = self.shared.clone();
@@ -180,7 +181,7 @@ impl Drop for SpareThreads {
     fn drop(&mut self) {
         self.shared.stopping.store(true, SeqCst);
         self.shared.sleeper.notify();
-        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let watcher = self.watcher.lock().take();
         // The manager's last owner may be a value that the watcher has just dropped: it does not wait for itself.
         if let Some(thread) = watcher
             && thread.thread().id() != std::thread::current().id()

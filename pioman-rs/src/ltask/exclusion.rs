@@ -19,7 +19,7 @@
 //! the other. Model-checked below. Rejected: back to the queue at once (a visitor, or all, would spin on it).
 
 #[cfg(not(loom))]
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 #[cfg(not(loom))]
 use crate::error::Error;
@@ -27,6 +27,8 @@ use crate::ltask::stack::{Lane, Linked};
 #[cfg(not(loom))]
 use crate::progress::machine::Machine;
 use crate::shim::{AtomicBool, Ordering::*, fence};
+#[cfg(not(loom))]
+use marcel::plumbing::KernelMutex;
 
 /// The lock of a type.
 pub(crate) struct Gate<T: 'static> {
@@ -73,13 +75,13 @@ impl<T: Linked> Gate<T> {
 pub(crate) struct Exclusion<T: 'static> {
     gate: Gate<T>,
     /// Whose tasklets they are: the one that leaves queues the next ones in the queues of its own manager.
-    manager: Mutex<Weak<Machine>>,
+    manager: KernelMutex<Weak<Machine>>,
 }
 
 #[cfg(not(loom))]
 impl<T: Linked> Exclusion<T> {
     pub(crate) fn new() -> Exclusion<T> {
-        Exclusion { gate: Gate::new(), manager: Mutex::default() }
+        Exclusion { gate: Gate::new(), manager: KernelMutex::default() }
     }
 
     /// A tasklet of this manager has the type from now on.
@@ -87,7 +89,7 @@ impl<T: Linked> Exclusion<T> {
     /// # Errors
     /// There are tasklets of another manager.
     pub(crate) fn serve(&self, machine: &Arc<Machine>) -> Result<(), Error> {
-        let mut manager = self.manager.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut manager = self.manager.lock();
         let ours = Arc::downgrade(machine);
         if manager.strong_count() > 0 && !manager.ptr_eq(&ours) {
             return Err(Error::OtherManager("the type of this tasklet"));

@@ -6,10 +6,11 @@
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::manager::Manager;
+use marcel::plumbing::KernelMutex;
 
 std::thread_local! {
     /// Those that the kernel thread has entered, innermost last. Not looked at by green threads, which move.
@@ -35,11 +36,11 @@ impl Manager {
     /// # Errors
     /// There is none, and none can be made: see [`crate::Builder::build`].
     pub fn here() -> Result<Arc<Manager>, Error> {
-        static OF_THE_PROCESS: Mutex<Option<Arc<Manager>>> = Mutex::new(None);
+        static OF_THE_PROCESS: KernelMutex<Option<Arc<Manager>>> = KernelMutex::new(None);
         if let Some(manager) = current() {
             return Ok(manager);
         }
-        let mut slot = OF_THE_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = OF_THE_PROCESS.lock();
         if let Some(manager) = &*slot {
             return Ok(manager.clone());
         }

@@ -4,9 +4,10 @@
 
 use std::any::Any;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::progress::source::SourceId;
+use marcel::plumbing::KernelMutex;
 
 /// More types than there are.
 const PLACES: usize = 16;
@@ -24,7 +25,7 @@ pub struct OwnSource<T> {
 #[derive(Debug, Default)]
 pub(crate) struct OwnSources {
     made: [OnceLock<Box<dyn Any + Send + Sync>>; PLACES],
-    making: Mutex<()>,
+    making: KernelMutex<()>,
 }
 
 impl OwnSources {
@@ -44,7 +45,7 @@ impl OwnSources {
         if let Some(made) = self.find() {
             return Ok(made);
         }
-        let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _making = self.making.lock();
         if let Some(made) = self.find() {
             return Ok(made);
         }

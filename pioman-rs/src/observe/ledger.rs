@@ -2,29 +2,30 @@
 //! error when the manager goes or the process exits.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Once, Weak};
 
 use crate::observe::{Counters, SourceCounters};
+use marcel::plumbing::KernelMutex;
 
 /// What a manager keeps.
 pub(crate) struct Ledger {
-    gone: Mutex<Counters>,
+    gone: KernelMutex<Counters>,
     tells_at_end: bool,
 }
 
 impl Ledger {
     pub(crate) fn new(tells_at_end: bool) -> Ledger {
-        Ledger { gone: Mutex::default(), tells_at_end }
+        Ledger { gone: KernelMutex::default(), tells_at_end }
     }
 
     /// A source has gone.
     pub(crate) fn has_gone(&self, source: SourceCounters) {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).add(source);
+        self.gone.lock().add(source);
     }
 
     /// What was counted for sources that have gone.
     pub(crate) fn gone(&self) -> Counters {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.gone.lock().clone()
     }
 
     /// Whether all figures are told at the end.
@@ -40,20 +41,20 @@ pub(crate) trait Tells: Send + Sync {
 }
 
 /// Managers that have not told theirs.
-static ALL: Mutex<Vec<Weak<dyn Tells>>> = Mutex::new(Vec::new());
+static ALL: KernelMutex<Vec<Weak<dyn Tells>>> = KernelMutex::new(Vec::new());
 
 /// Has the figures of this manager told when the process exits.
 pub(crate) fn expect(manager: Weak<dyn Tells>) {
     static ONCE: Once = Once::new();
     // SAFETY: a function without arguments, which may run at any time after.
     ONCE.call_once(|| _ = unsafe { libc::atexit(at_exit) });
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = ALL.lock();
     all.retain(|manager| manager.strong_count() > 0);
     all.push(manager);
 }
 
 extern "C" fn at_exit() {
-    let all = std::mem::take(&mut *ALL.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = std::mem::take(&mut *ALL.lock());
     for manager in all.iter().filter_map(Weak::upgrade) {
         tell(&*manager);
         std::mem::forget::<Arc<_>>(manager); // the process ends: not here, after everything else

@@ -6,8 +6,8 @@
 
 use std::cell::UnsafeCell;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::completion::wakers;
 use crate::progress::counts::Counts;
@@ -18,6 +18,7 @@ use crate::progress::policy::history::History;
 use crate::progress::pollers::bits;
 use crate::progress::source::{MAX, Source};
 use crate::srcu::Pins;
+use marcel::plumbing::KernelMutex;
 
 /// A source, and its descriptor as it was at registration.
 #[derive(Clone)]
@@ -56,7 +57,7 @@ pub(crate) struct Registry {
     counts: Counts,
     pins: Pins,
     /// Holds the slots that may be given away.
-    writers: Mutex<u64>,
+    writers: KernelMutex<u64>,
 }
 
 impl Registry {
@@ -68,7 +69,7 @@ impl Registry {
             active: AtomicU64::new(0),
             counts: Counts::new(timed),
             pins: Pins::new(),
-            writers: Mutex::new(u64::MAX),
+            writers: KernelMutex::new(u64::MAX),
         }
     }
 
@@ -79,7 +80,7 @@ impl Registry {
 
     /// Takes a free slot; `None` when there is none.
     pub(crate) fn add(&self, registered: Registered, policy: Arc<dyn Policy>) -> Option<usize> {
-        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.writers.lock();
         if *free == 0 {
             return None;
         }
@@ -103,7 +104,7 @@ impl Registry {
         index: usize,
         last: impl FnOnce(&Registered),
     ) -> Option<Registered> {
-        let mut free = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.writers.lock();
         self.active.fetch_and(!(1 << index), SeqCst);
         if !self.pins.wait_for_readers() {
             // Nobody knows who still uses it: it stays, and its slot with it.
@@ -123,7 +124,7 @@ impl Registry {
         index: usize,
         policy: Arc<dyn Policy>,
     ) -> Option<Arc<dyn Policy>> {
-        let _writing = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writers.lock();
         self.replace_policy(&self.slots[index], policy)
     }
 

@@ -3,13 +3,13 @@
 
 use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
 
 use crate::abi::*;
 use crate::args::{ArrayMut, InOut, Out, Text, array_mut, read, write};
+use marcel::plumbing::KernelMutex;
 
 /// How often the interface was initialised.
-static USERS: Mutex<usize> = Mutex::new(0);
+static USERS: KernelMutex<usize> = KernelMutex::new(0);
 
 /// The result of a call of the tool interface: nothing, or an error code.
 pub(super) type Answer = Result<(), c_int>;
@@ -38,7 +38,7 @@ macro_rules! export_tool {
 pub(super) use export_tool;
 
 pub(super) fn call(anytime: bool, body: impl FnOnce() -> Answer) -> c_int {
-    if !anytime && *USERS.lock().unwrap_or_else(PoisonError::into_inner) == 0 {
+    if !anytime && *USERS.lock() == 0 {
         return MPI_T_ERR_NOT_INITIALIZED;
     }
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -50,7 +50,7 @@ pub(super) fn call(anytime: bool, body: impl FnOnce() -> Answer) -> c_int {
 
 /// Counts one initialisation more, or one less.
 pub(super) fn initialise(up: bool) {
-    let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut users = USERS.lock();
     if up { *users += 1 } else { *users -= 1 }
 }
 

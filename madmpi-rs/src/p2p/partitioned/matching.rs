@@ -1,12 +1,11 @@
 //! Matching of partitioned sends and receives: the first send with a tag belongs to the first receive with it.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Mutex;
 
-use super::lock;
 use crate::comm::{Comm, PARTITIONED};
 use crate::error::Fault;
 use crate::handle::Ref;
+use marcel::plumbing::KernelMutex;
 
 /// What a sender tells its receiver of a message, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +48,10 @@ struct Pairing {
 }
 
 /// By the tag of announcements, which contains the communicator's context, and by the peer.
-static PAIRINGS: Mutex<Option<HashMap<(u64, u32), Pairing>>> = Mutex::new(None);
+static PAIRINGS: KernelMutex<Option<HashMap<(u64, u32), Pairing>>> = KernelMutex::new(None);
 
 fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Pairing) -> T) -> T {
-    let mut all = lock(&PAIRINGS);
+    let mut all = PAIRINGS.lock();
     let all = all.get_or_insert_default();
     let result = f(all.entry(key).or_default());
     all.retain(|_, one| !one.receivers.is_empty() || !one.announced.is_empty());

@@ -16,7 +16,6 @@ mod receiving;
 mod sending;
 
 use core::ffi::c_int;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -97,10 +96,6 @@ fn unit_of(partition: usize, partitions: usize) -> usize {
 
 fn unit_tag(comm: &Comm, channel: u32, unit: usize) -> u64 {
     comm.internal_tag(UNIT_TAGS | channel << UNIT_BITS | unit as u32)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@
 
 use core::ffi::c_int;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use marcel::plumbing::KernelMutex;
 use newmad::raw::{Awaited, RawRequest};
 use pioman::Completion;
 
 use super::matching::{Announcement, expect};
-use super::{Partitions, first, lock, unit_of, unit_tag, units};
+use super::{Partitions, first, unit_of, unit_tag, units};
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Data;
@@ -26,7 +27,7 @@ struct Receiver {
     from: Option<u32>,
     source: c_int,
     tag: c_int,
-    state: Mutex<State>,
+    state: KernelMutex<State>,
 }
 
 enum State {
@@ -39,7 +40,7 @@ enum State {
 /// One start of the receive.
 struct Round {
     receiver: Arc<Receiver>,
-    state: Mutex<Progress>,
+    state: KernelMutex<Progress>,
     done: Completion,
 }
 
@@ -63,7 +64,7 @@ pub(crate) fn recv_init(
 ) -> Result<MPI_Request, Fault> {
     // Wildcards are as wrong here as for a send.
     let from = partitions.comm.destination(source, tag)?.map(|(from, _)| from);
-    let state = Mutex::new(State::Unmatched(None));
+    let state = KernelMutex::new(State::Unmatched(None));
     let receiver = Arc::new(Receiver { partitions, from, source, tag, state });
     if let Some(from) = from {
         let matched = receiver.clone();
@@ -79,12 +80,12 @@ impl Receiver {
     }
 
     fn start(receiver: &Arc<Receiver>) -> Arc<dyn Operation> {
-        let (state, done) = (Mutex::default(), Completion::new());
+        let (state, done) = (KernelMutex::default(), Completion::new());
         let round = Arc::new(Round { receiver: receiver.clone(), state, done });
         if receiver.from.is_none() {
             round.end(None);
         }
-        let mut state = lock(&receiver.state);
+        let mut state = receiver.state.lock();
         match &mut *state {
             State::Unmatched(started) => *started = Some(round.clone()),
             State::Matched(announced) => {
@@ -103,7 +104,7 @@ impl Receiver {
             Ok(announced) => State::Matched(*announced),
             Err(fault) => State::Failed(fault.clone()),
         };
-        let before = std::mem::replace(&mut *lock(&self.state), now);
+        let before = std::mem::replace(&mut *self.state.lock(), now);
         if let State::Unmatched(Some(round)) = before {
             match announcement {
                 Ok(announced) => Round::begin(&round, announced),
@@ -132,7 +133,7 @@ impl Round {
         let copied =
             !in_row && (0..units).any(|unit| !range(unit, &announced).end.is_multiple_of(size));
         let at = {
-            let mut state = lock(&round.state);
+            let mut state = round.state.lock();
             state.announced = Some(announced);
             state.arrived = vec![false; units];
             state.left = units;
@@ -192,7 +193,7 @@ impl Round {
 
     /// Records that a unit has come.
     fn came(&self, unit: usize, result: Result<(), Fault>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.arrived[unit] = true;
         state.left -= 1;
         let fault = result.err();
@@ -212,7 +213,7 @@ impl Round {
     }
 
     fn end(&self, fault: Option<Fault>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.over = true;
         if let Some(fault) = fault {
             state.fault.get_or_insert(fault.on(self.receiver.comm().share()));
@@ -235,7 +236,7 @@ impl Operation for ReceiveOperation {
         if from.is_none() {
             return Outcome::NO_PROC;
         }
-        let state = lock(&self.0.state);
+        let state = self.0.state.lock();
         let room = partitions.bytes() * partitions.number;
         let bytes = state.announced.map_or(0, |announced| announced.bytes as usize);
         let status = MPI_Status::of(*source, *tag, bytes.min(room));
@@ -251,7 +252,7 @@ impl Operation for ReceiveOperation {
     fn arrived(&self, partition: c_int) -> Result<bool, Fault> {
         let partitions = &self.0.receiver.partitions;
         let index = partitions.check(partition)?;
-        let state = lock(&self.0.state);
+        let state = self.0.state.lock();
         let Some(announced) = state.announced.filter(|_| !state.over) else {
             return Ok(state.over);
         };

@@ -2,27 +2,28 @@
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use marcel::plumbing::KernelMutex;
 use newmad::SendOptions;
 use newmad::raw::Awaited;
 use pioman::Completion;
 
 use super::matching::{Announcement, announce};
-use super::{CHANNEL_BITS, Partitions, first, lock, unit_of, unit_tag, units};
+use super::{CHANNEL_BITS, Partitions, first, unit_of, unit_tag, units};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::request::{Operation, Outcome, collective};
 
 /// The free channels, in the order in which they were freed, and the first one that was never used.
-static CHANNELS: Mutex<(VecDeque<u32>, u32)> = Mutex::new((VecDeque::new(), 0));
+static CHANNELS: KernelMutex<(VecDeque<u32>, u32)> = KernelMutex::new((VecDeque::new(), 0));
 
 /// A channel; it is free again when the request is.
 struct Channel(u32);
 
 impl Channel {
     fn new() -> Result<Channel, Fault> {
-        let (free, fresh) = &mut *lock(&CHANNELS);
+        let (free, fresh) = &mut *CHANNELS.lock();
         if *fresh < 1 << CHANNEL_BITS {
             *fresh += 1;
             return Ok(Channel(*fresh - 1));
@@ -35,7 +36,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        lock(&CHANNELS).0.push_back(self.0);
+        CHANNELS.lock().0.push_back(self.0);
     }
 }
 
@@ -49,7 +50,7 @@ struct Sender {
 /// One start of the send.
 struct Round {
     sender: Arc<Sender>,
-    state: Mutex<State>,
+    state: KernelMutex<State>,
     done: Completion,
 }
 
@@ -100,7 +101,7 @@ impl Sender {
             left: units,
             fault: None,
         };
-        let (sender, state) = (sender.clone(), Mutex::new(state));
+        let (sender, state) = (sender.clone(), KernelMutex::new(state));
         Arc::new(SendOperation(Arc::new(Round { sender, state, done: Completion::new() })))
     }
 }
@@ -111,7 +112,7 @@ impl Operation for SendOperation {
     }
 
     fn outcome(&self) -> Outcome {
-        Outcome { status: MPI_Status::SENT, fault: lock(&self.0.state).fault.clone() }
+        Outcome { status: MPI_Status::SENT, fault: self.0.state.lock().fault.clone() }
     }
 
     fn ready(&self, partition: c_int) -> Result<(), Fault> {
@@ -119,7 +120,7 @@ impl Operation for SendOperation {
         let index = partitions.check(partition)?;
         let unit = unit_of(index, partitions.number);
         let whole = {
-            let mut state = lock(&self.0.state);
+            let mut state = self.0.state.lock();
             if std::mem::replace(&mut state.ready[index], true) {
                 let why = "it was ready before";
                 let fault = Fault::argument(MPI_ERR_ARG, "partition", partition, why);
@@ -171,7 +172,7 @@ impl Round {
 
     /// Records that a unit is sent.
     fn sent(&self, result: Result<(), Fault>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Err(fault) = result {
             state.fault.get_or_insert(fault.on(self.sender.partitions.comm.share()));
         }

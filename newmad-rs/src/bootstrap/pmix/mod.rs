@@ -14,13 +14,14 @@ mod library;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Instant;
 
 use self::library::{Data, EVERYBODY, NSPACE, Proc, Value};
 use super::manager::Bootstrap;
 use super::wire::{LONGEST, MOST, variable};
 use crate::error::Error;
+use marcel::plumbing::KernelMutex;
 
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -45,7 +46,7 @@ pub(super) fn is_offered() -> Result<bool, Error> {
 struct Reply {
     proc: Proc,
     key: CString,
-    come: Mutex<Option<(c_int, Option<Answer>)>>,
+    come: KernelMutex<Option<(c_int, Option<Answer>)>>,
     changed: Condvar,
 }
 
@@ -60,7 +61,7 @@ enum Answer {
 
 impl Reply {
     fn about(proc: Proc, key: CString) -> Arc<Reply> {
-        Arc::new(Reply { proc, key, come: Mutex::new(None), changed: Condvar::new() })
+        Arc::new(Reply { proc, key, come: KernelMutex::new(None), changed: Condvar::new() })
     }
 
     /// The callback's half, as the pointer that the library keeps for it. If the library never calls back it is lost:
@@ -74,14 +75,14 @@ impl Reply {
     unsafe fn bring(data: *mut c_void, status: c_int, answer: Option<Answer>) {
         // SAFETY: as required.
         let reply = unsafe { Arc::from_raw(data.cast::<Reply>()) };
-        *reply.come.lock().unwrap_or_else(PoisonError::into_inner) = Some((status, answer));
+        *reply.come.lock() = Some((status, answer));
         reply.changed.notify_all();
     }
 
     /// Waits; `None`: the time is over.
     fn wait(&self, deadline: Instant) -> Option<(c_int, Option<Answer>)> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let come = self.come.lock().unwrap_or_else(PoisonError::into_inner);
+        let come = self.come.lock();
         let (mut come, _) = self
             .changed
             .wait_timeout_while(come, left, |come| come.is_none())

@@ -4,9 +4,10 @@
 //! Chunks that double in size, made when they are first needed; never on the progress path, which only looks.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{MutexGuard, OnceLock};
 
 use crate::io::fd::readiness::Readiness;
+use marcel::plumbing::KernelMutex;
 
 /// Places in the first chunk.
 const FIRST: u32 = 64;
@@ -31,7 +32,7 @@ impl Place {
 #[derive(Default)]
 pub(super) struct Arena {
     chunks: [OnceLock<Box<[Place]>>; CHUNKS],
-    free: Mutex<Free>,
+    free: KernelMutex<Free>,
 }
 
 #[derive(Default)]
@@ -49,7 +50,7 @@ impl Arena {
     }
 
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        self.free.lock()
     }
 
     /// A place that has been taken at least once. Progress path.

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::io::fd::readiness::Readiness;
 use crate::io::fd::set::{FdSource, Interest, Key, READ, WRITE};
@@ -14,12 +14,13 @@ use crate::kernel_limits::explain;
 use crate::manager::Manager;
 use crate::manager::own_sources::OwnSource;
 use crate::progress::source::SourceId;
+use marcel::plumbing::KernelMutex;
 
 pub(crate) struct Registrations {
     fd: RawFd,
     first: OnceLock<Registration>,
     /// The others. Whoever registers, or asks the kernel for more events, holds the lock.
-    others: Mutex<Vec<Registration>>,
+    others: KernelMutex<Vec<Registration>>,
 }
 
 #[derive(Clone)]
@@ -54,7 +55,7 @@ fn events(interest: Option<Interest>) -> u32 {
 
 impl Registrations {
     pub(crate) fn new(fd: RawFd) -> Registrations {
-        Registrations { fd, first: OnceLock::new(), others: Mutex::default() }
+        Registrations { fd, first: OnceLock::new(), others: KernelMutex::default() }
     }
 
     /// The count of the first registration, if there is one.
@@ -79,7 +80,7 @@ impl Registrations {
     #[cold]
     fn with_slow(&self, made: &OwnSource<FdSource>, events: u32) -> io::Result<Place> {
         let source = &made.source;
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.others.lock();
         let known = self.first.get().into_iter().chain(others.iter());
         let mut known = known.enumerate().filter(|(_, known)| Arc::ptr_eq(&known.source, source));
         if let Some((i, known)) = known.next() {
@@ -104,7 +105,7 @@ impl Registration {
 
 impl Drop for Registrations {
     fn drop(&mut self) {
-        let others = self.others.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let others = self.others.get_mut();
         for registration in self.first.take().into_iter().chain(others.drain(..)) {
             registration.source.remove(registration.key, self.fd);
         }
