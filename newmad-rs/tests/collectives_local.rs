@@ -106,6 +106,41 @@ fn groups_and_outstanding_collectives_do_not_mix() {
 }
 
 #[test]
+fn a_panic_in_an_operators_destructor_stops_no_other_collective() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    struct Loud;
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            DROPPED.fetch_add(1, Ordering::SeqCst);
+            panic!("the destructor's own panic");
+        }
+    }
+    let sessions = world(2);
+    let groups: Vec<Group> = sessions.iter().map(|session| session.world().unwrap()).collect();
+    let loud = Loud;
+    let op = Op::<u64>::new(move |left, right| {
+        let _ = &loud;
+        left + right
+    });
+    // Both go on by themselves: the threads below sleep without polling, so the library's thread carries every run on.
+    drop(groups[0].allreduce(vec![1; 10], &op).start().unwrap());
+    drop(op);
+    let sum = groups[1].allreduce(vec![2u64; 10], &Op::sum()).start().unwrap();
+    assert_eq!(pollster::block_on(sum).unwrap(), [3; 10]);
+    while DROPPED.load(Ordering::SeqCst) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let after: Vec<_> = groups
+        .iter()
+        .map(|group| group.allreduce(vec![5u64; 10], &Op::sum()).start().unwrap())
+        .collect();
+    for after in after {
+        assert_eq!(pollster::block_on(after).unwrap(), [10; 10]);
+    }
+    assert_eq!(DROPPED.load(Ordering::SeqCst), 1);
+}
+
+#[test]
 fn a_dropped_or_forgotten_handle_lets_the_collective_go_on() {
     each(&world(3), |session| {
         let group = session.world().unwrap();

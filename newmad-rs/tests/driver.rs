@@ -30,6 +30,7 @@ fn child() {
             assert!(LEFT.load(Ordering::Relaxed) > 300, "no link has broken");
         }),
         "death" => death(),
+        "panics" => panics(),
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = result {
@@ -88,6 +89,47 @@ fn death() -> Result<(), Error> {
     assert!(start.elapsed() < Duration::from_secs(10), "noticed after {:?}", start.elapsed());
     assert_eq!(session.recv(1, 1, &mut words)?.len, 10);
     session.close()
+}
+
+/// A network that makes no link; in rank 0 it panics, in the connection manager's thread.
+struct Panics;
+
+impl Network for Panics {
+    fn name(&self) -> &'static str {
+        "panics"
+    }
+
+    fn packet_size(&self) -> usize {
+        8192
+    }
+
+    fn offer(&mut self, _peer: u32) -> io::Result<Offer> {
+        assert!(std::env::var("PMI_RANK").unwrap() != "0", "the network's own panic");
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// Rank 0's connection manager dies when the first link is wanted: no message may wait for it.
+fn panics() -> Result<(), Error> {
+    let session = Session::builder().network(Panics).open()?;
+    let peer = 1 - session.rank();
+    let start = Instant::now();
+    let died = |result: Result<(), Error>| match result {
+        Err(Error::PeerDied { rank, cause }) if rank == peer => cause,
+        other => panic!("{other:?}"),
+    };
+    if session.rank() == 0 {
+        let cause = died(session.send(peer, 1, &[0; 100]));
+        assert_eq!(cause, Cause::Unreachable);
+        died(session.send(peer, 1, &[0; 100]));
+        let error = session.close().unwrap_err().to_string();
+        assert!(error.contains("connection manager"), "{error}");
+    } else {
+        died(session.recv(peer, 1, &mut [0; 100]).map(drop));
+        session.close()?;
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "noticed after {:?}", start.elapsed());
+    Ok(())
 }
 
 /// Both tracks over the socket by which newmad has met the peer. Links break after some packets; newmad makes new ones.
@@ -213,4 +255,9 @@ fn a_link_that_breaks_is_made_again() {
 fn the_end_of_a_peer_is_noticed() {
     let ended = launch("death", 2, &[]).end(LIMIT);
     assert_eq!(ended.iter().map(|end| end.code).collect::<Vec<_>>(), [Some(0), None], "{ended:#?}");
+}
+
+#[test]
+fn a_panic_of_the_programs_network_ends_what_needs_a_peer() {
+    launch("panics", 2, &[]).succeed(Duration::from_secs(40));
 }

@@ -154,7 +154,9 @@ fn carry_on(run: Arc<Run>) {
     let mut next = Some(run);
     while let Some(run) = next {
         run.go();
-        drop(run);
+        // The last owner drops the program's buffers and operator. Their panic is reported, but must not leave the agenda
+        // behind: this thread would carry no other run on.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
         next = AGENDA.with_borrow_mut(|agenda| match agenda.as_mut().and_then(Vec::pop) {
             None => {
                 *agenda = None;

@@ -1,8 +1,9 @@
 //! The session's handle on its connection manager.
 
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 
 use super::card::Card;
@@ -45,14 +46,17 @@ impl ConnectionManager {
             .stack_size(256 * 1024)
             .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
             .map_err(|_| os("starting the connection manager"))?;
-        let manager = ConnectionManager { engine: engine.clone(), order, thread: Some(thread) };
+        let mut manager = ConnectionManager { engine: engine.clone(), order, thread: Some(thread) };
         match opened.recv_timeout(timeouts.connect) {
-            Ok(result) => result.map(|()| manager),
-            Err(_) => Err(Error::Bootstrap(format!(
-                "no other process could be reached within {:?} (NMAD_CONNECT_TIMEOUT_MS)",
-                timeouts.connect
-            ))),
+            Ok(result) => return result.map(|()| manager),
+            // The thread has ended. Its own error is the one to report.
+            Err(RecvTimeoutError::Disconnected) => manager.end(STOP)?,
+            Err(RecvTimeoutError::Timeout) => {}
         }
+        Err(Error::Bootstrap(format!(
+            "no other process could be reached within {:?} (NMAD_CONNECT_TIMEOUT_MS)",
+            timeouts.connect
+        )))
     }
 
     /// Ends it in order, after the engine has ended.
@@ -65,7 +69,7 @@ impl ConnectionManager {
         self.order.store(how, Ordering::SeqCst);
         sys::ring(self.engine.signals().bell().as_raw_fd());
         thread.join().unwrap_or_else(|_| {
-            Err(Error::Bootstrap("the connection manager's thread failed".into()))
+            Err(Error::Bootstrap("the connection manager's thread panicked".into()))
         })
     }
 }
@@ -74,5 +78,64 @@ impl Drop for ConnectionManager {
     fn drop(&mut self) {
         // No caller is left to learn of an error.
         let _ = self.end(STOP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::gate::config::Config;
+    use crate::gate::signals::Signals;
+    use crate::net::segment::Geometry;
+    use crate::proto::core::Core;
+
+    /// A process manager whose client panics when it is asked for a card.
+    struct Panics;
+
+    impl Bootstrap for Panics {
+        fn rank(&self) -> u32 {
+            0
+        }
+        fn size(&self) -> u32 {
+            2
+        }
+        fn room(&self) -> usize {
+            1024
+        }
+        fn put(&mut self, _: &str, _: &str, _: Instant) -> Result<(), Error> {
+            Ok(())
+        }
+        fn fence(&mut self, _: Instant) -> Result<(), Error> {
+            Ok(())
+        }
+        fn get(&mut self, _: u32, _: &str, _: Instant) -> Result<String, Error> {
+            panic!("the process manager's client");
+        }
+        fn finish(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_while_the_session_opens_is_not_taken_for_a_silent_network() {
+        let geometry = Geometry { ranks: 2, slots: 4, slot_size: 192 };
+        let (rail, driver) = Rail::shm(0, geometry, false).unwrap();
+        let signals = Signals::new(2, 1).unwrap();
+        let core = Core::new(0, 2, vec![driver], Config::new(1024, 1 << 20), signals);
+        let engine = Arc::new(Engine::new(core).unwrap());
+        let minute = Duration::from_secs(60);
+        let timeouts = Timeouts { connect: minute, repair: minute };
+        let start = ConnectionManager::start(
+            Box::new(Panics),
+            timeouts,
+            vec![rail],
+            "shm".into(),
+            1024,
+            &engine,
+        );
+        let error = start.err().unwrap().to_string();
+        assert!(error.contains("the connection manager's thread"), "{error}");
     }
 }

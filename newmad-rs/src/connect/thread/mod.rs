@@ -20,8 +20,7 @@ use super::rail::Rail;
 use super::ring::Ring;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
-use crate::error::{Error, os};
-use crate::proto::core::Core;
+use crate::error::{Cause, Error, os};
 use crate::sys::{self, errno};
 
 /// How often the engine is told the time, while it wants to know.
@@ -282,7 +281,14 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // However it ends, the engine waits for its word no more.
-        self.engine.with(Core::part);
+        // An error or a panic has ended the thread while the session lives: links are neither made nor repaired any more, and
+        // ends are not noticed. So nothing may wait for a peer.
+        let failed = self.order.load(Ordering::SeqCst) == WORK;
+        self.engine.with(|core| {
+            for peer in (0..self.size).filter(|&peer| failed && peer != self.rank) {
+                core.fail_peer(peer, Cause::Unreachable);
+            }
+            core.part();
+        });
     }
 }
