@@ -485,7 +485,7 @@ fn without_spare_kernel_threads_everything_is_polled() {
             let knobs = [("MARCEL_MODE", mode), ("PIOM_POLICY", policy)];
             let text = succeeds("threads forbidden", &knobs);
             // In the other modes nobody wants one.
-            assert!(mode != "smp" || text.contains("no spare kernel thread"), "{policy}: {text}");
+            assert!(mode != "smp" || text.contains("no background watcher"), "{policy}: {text}");
         }
     }
 }

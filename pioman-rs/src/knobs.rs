@@ -18,7 +18,7 @@ pub(crate) static POINTS: Knob = Knob {
     default: "idle,switch,tick,block",
     unit: "",
     meaning: "where events are looked for beside calls: idle virtual processors, context switches, ticks, \
-              a spare kernel thread that blocks",
+              the background watcher, which blocks",
 };
 
 /// How long a wait polls before it sleeps.

@@ -1,5 +1,5 @@
 //! An I/O manager that the thread scheduler calls: at its idle loop, at context switches and at timer ticks it
-//! polls; when every core computes, spare kernel threads block instead.
+//! polls; when every core computes, the background watcher and pool threads block instead.
 //!
 //! A library registers a [`Source`] of events and waits for [`Completion`]s with [`Manager::wait`]; it may also
 //! submit light tasks ([`TaskBuilder`]). Applications wait as they would anywhere; their green threads block

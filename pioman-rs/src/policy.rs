@@ -1,24 +1,23 @@
 //! Policies: by which method the events of a request are looked for, as long as it is pending.
 //!
-//! The manager asks a policy whenever somebody stands before the choice ([`Asker`]): a thread that waits, an idle virtual
-//! processor, somebody who looks for others already, and whoever leaves something pending behind. It asks again while
-//! the request pends: when the time that the last answer was good for is over ([`Choice::again`]), and when another one
-//! asks. That is how the method of a pending request changes, in both directions: a wait that polls sleeps in the kernel
+//! The manager asks a policy for each caller ([`Asker`]): a waiter, an idle virtual processor, a poller that passes by other
+//! sources, and a submitter that leaves something pending. It asks again while the request pends: when the last answer
+//! expires ([`Choice::again`]), and when another caller asks. That is how the method of a pending request changes, in both directions: a wait that polls sleeps in the kernel
 //! from the moment when every core computes; one that sleeps is found by a virtual processor that becomes idle, or by a
 //! dedicated kernel thread that is switched on.
 //!
-//! A policy only chooses. That something pending is never forgotten is the manager's affair, whatever the answers: see
-//! the invariant in `driver`. Where the chosen method cannot be had (no spare kernel thread in mode mono, no
+//! A policy only chooses. Whatever the answers, the manager keeps the detection invariant (see `driver`).
+//! Where the chosen method cannot be had (no background watcher in mode mono, no
 //! dedicated one started), the nearest one serves ([`crate::Manager::explain`] says which).
 //!
-//! | name | a waiter | an idle virtual processor | who passes | left pending |
+//! | name | a waiter | an idle virtual processor | a passing poller | left pending |
 //! |---|---|---|---|---|
 //! | `always-poll` | polls | polls | looks | an idle virtual processor is woken to poll, else ticks |
-//! | `always-block` | sleeps in the kernel | sleeps | does not look | the spare kernel thread sleeps on it |
+//! | `always-block` | sleeps in the kernel | sleeps | does not look | the background watcher sleeps on it |
 //! | `timer-only` | sleeps | sleeps | does not look | ticks |
 //! | `dedicated` | sleeps | sleeps | does not look | a dedicated kernel thread polls |
-//! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | spare |
-//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | spare |
+//! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | background watcher |
+//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | background watcher |
 //!
 //! Rejected: a policy that is told of events and sets methods (then each one has to keep the invariant, and a wrong one
 //! hangs programs); asking it at every poll (an answer costs as much as a look).

@@ -215,7 +215,7 @@ impl<'a> Walker<'a> {
                 self.end(at, What::Poll, Some(end.into()));
             }
             Kind::Block => {
-                let watch = if event.a == 0 { "front watch" } else { "spare watch" };
+                let watch = if event.a == 0 { "leader" } else { "background watcher" };
                 self.begin(event, What::Block, format!("blocks: {watch}"), None);
             }
             Kind::BlockEnd => self.end(at, What::Block, Some(format!("{} events", event.a))),
@@ -427,7 +427,7 @@ mod tests {
         let expected = [
             ("vp0", "(looks around )"),
             ("earlier (0)", "(blocking call )"),
-            ("pioman-watch (40)", "(blocks: spare watch )"),
+            ("pioman-watch (40)", "(blocks: background watcher )"),
         ];
         assert!(seen.iter().map(|(a, b)| (a.as_str(), b.as_str())).eq(expected), "{seen:?}");
     }

@@ -73,7 +73,8 @@ kinds! {
     WaitSleep = 35,
     /// Its wait for request `a` is over.
     WaitEnd = 36,
-    /// A kernel thread blocks until a source has something; `a` is 0 in the front watch, 1 in the spare one.
+    /// A kernel thread blocks until a source has something; `a` is 0 for a leader, 1 for the background
+    /// watcher.
     Block = 37,
     /// …and has been woken; `a`: events.
     BlockEnd = 38,

@@ -127,7 +127,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
     /// Makes the server, and starts it.
     ///
     /// # Errors
-    /// The kernel gives no descriptor, or no spare kernel thread for the manager's watch; the manager has as many sources
+    /// The kernel gives no descriptor, or no thread for the manager's watch; the manager has as many sources
     /// as it takes.
     pub fn start(self) -> io::Result<Server<R>> {
         let (hub, source) = Hub::of(&self.manager)?;

@@ -81,7 +81,7 @@ impl SpareThreads {
         if let Err(error) = self.try_start() {
             TOLD.call_once(|| {
                 eprintln!(
-                    "pioman: no spare kernel thread ({error}): idle virtual processors, waits and ticks look for events"
+                    "pioman: no background watcher ({error}): idle virtual processors, waits and ticks look for events"
                 );
             });
         }

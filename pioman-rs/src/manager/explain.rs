@@ -152,12 +152,12 @@ fn notes(machine: &Machine) -> Vec<String> {
     );
     note(
         machine.mode == Mode::Mono,
-        "mode mono: no spare kernel thread; what is to sleep in the kernel while the program computes is found \
+        "mode mono: no background watcher; what is to sleep in the kernel while the program computes is found \
              by ticks",
     );
     note(
         machine.mode == Mode::Smp && !points.block,
-        "no spare kernel thread (PIOM_POINTS, PIOM_SPARE_LWP): ticks find what is to sleep in the kernel",
+        "no background watcher (PIOM_POINTS): ticks find what is to sleep in the kernel",
     );
     note(!points.tick, "no ticks (PIOM_POINTS): a kernel thread that sleeps serves instead");
     note(!points.idle, "idle virtual processors do not poll (PIOM_POINTS)");
@@ -203,7 +203,7 @@ impl fmt::Display for OfSource {
             let who = match answer.asker {
                 Asker::Waiter => "a waiter",
                 Asker::Idle => "an idle virtual processor",
-                Asker::Passing => "who passes",
+                Asker::Passing => "a passing poller",
                 Asker::Leaving => "left pending",
             };
             let method = |method| match method {

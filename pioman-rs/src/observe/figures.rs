@@ -38,7 +38,7 @@ pub struct SourceCounters {
     pub is_there: bool,
     /// By kernel thread; only those that have polled.
     pub pollers: Vec<Poller>,
-    /// How often somebody who slept in the leader's set and in the background watcher's was woken by it.
+    /// How often it woke a leader, and how often the background watcher.
     pub wake_ups: [u64; 2],
     /// By point, in the order of [`Point::ALL`]: how long events have waited until they were found, at the most. Empty
     /// unless `PIOM_STATS` is on.
@@ -106,9 +106,9 @@ impl SourceCounters {
 pub struct Counters {
     /// By source.
     pub sources: Vec<SourceCounters>,
-    /// How often a thread went to sleep in the leader's set and in the background watcher's.
+    /// How often a leader went to sleep, and how often the background watcher.
     pub sleeps: [u64; 2],
-    /// How often the thread that slept in the background watcher's set found nothing afterwards.
+    /// How often the background watcher woke up and found nothing.
     pub vain: u64,
     /// Kernel threads of this process that belong to this library or to those above it, with the time that each has spent on
     /// a core so far, and then the time of the whole process: `total`.
@@ -179,8 +179,8 @@ impl fmt::Display for Counters {
                 writeln!(f, "  by {:w$} {:8} {polls:12} {hits:10}", poller.who, "", w = width - 5)?;
             }
             if source.wake_ups != [0, 0] {
-                let [front, spare] = source.wake_ups;
-                writeln!(f, "  wake-ups: {front} in the front watch, {spare} in the spare one")?;
+                let [leader, watcher] = source.wake_ups;
+                writeln!(f, "  wake-ups: {leader} of leaders, {watcher} of the background watcher")?;
             }
             if source.wait.count() > 0 {
                 writeln!(f, "  waits: {} of them, {}", source.wait.count(), source.wait)?;
@@ -191,11 +191,10 @@ impl fmt::Display for Counters {
                 writeln!(f, "  {}", figures.collect::<Vec<_>>().join(", "))?;
             }
         }
-        let [front, spare] = self.sleeps;
-        let vain = self.vain;
+        let ([leader, watcher], vain) = (self.sleeps, self.vain);
         writeln!(
             f,
-            "sleeps: {front} in the front watch, {spare} in the spare one, {vain} of these in vain"
+            "sleeps: {leader} of leaders, {watcher} of the background watcher ({vain} in vain)"
         )?;
         let ms = |time: &Duration| format!("{:.3} ms", 1e3 * time.as_secs_f64());
         let threads = self.threads.iter().map(|(name, time)| format!("{name} {}", ms(time)));

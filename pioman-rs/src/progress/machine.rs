@@ -121,7 +121,7 @@ impl Machine {
             runnable: marcel::plumbing::others_runnable(),
             limit: self.limit,
             wake_up: self.wake_up.cost(),
-            spare: self.has_watcher(),
+            has_watcher: self.has_watcher(),
             dedicated: if self.progresses() { self.dedicated.load(Relaxed) } else { 0 },
         }
     }

@@ -11,7 +11,7 @@ pub enum Point {
     Switch,
     /// The tick of a busy virtual processor.
     Tick,
-    /// A spare kernel thread that blocks.
+    /// The background watcher, which blocks.
     Block,
     /// A wait.
     Wait,
@@ -57,7 +57,7 @@ pub struct Points {
     pub switch: bool,
     /// Ticks poll.
     pub tick: bool,
-    /// Spare kernel threads block on behalf of requests.
+    /// The background watcher and pool threads block on behalf of requests.
     pub block: bool,
 }
 

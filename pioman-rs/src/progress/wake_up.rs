@@ -1,6 +1,6 @@
 //! What a wake-up by the kernel costs here: from the event until the thread that slept runs again.
 //!
-//! It starts with a guess. The spare kernel thread, when it is started, takes the time by which it oversleeps a few short
+//! It starts with a guess. The background watcher, when it is started, takes the time by which it oversleeps a few short
 //! time-outs (a timer's interrupt and the way through the kernel's scheduler: what an event costs, too). From then on
 //! every wait that another kernel thread ends by waking the waiter gives a sample, and an exponentially weighted mean
 //! ([`SHARE`]) follows them. A sample far off counts as four times the present value: then somebody else had the core.
@@ -20,7 +20,7 @@ const PROBES: usize = 5;
 pub(crate) struct WakeUp {
     mean_ns: AtomicU64,
     samples: AtomicU64,
-    /// When the spare kernel thread last woke up and looked.
+    /// When the background watcher last woke up and looked.
     found_ns: AtomicU64,
     start: Instant,
 }
@@ -58,12 +58,12 @@ impl WakeUp {
         self.sample(over[PROBES / 2]);
     }
 
-    /// The spare kernel thread has woken up, and looks.
+    /// The background watcher has woken up, and looks.
     pub(crate) fn found(&self) {
         self.found_ns.store(self.now(), Relaxed);
     }
 
-    /// A waiter runs again that slept since `since`: a sample, if it was the spare kernel thread that woke it.
+    /// A waiter runs again that slept since `since`: a sample, if it was the background watcher that woke it.
     pub(crate) fn woken(&self, since: Instant) {
         let found = self.found_ns.load(Relaxed);
         let slept = since.saturating_duration_since(self.start).as_nanos() as u64;

@@ -27,7 +27,7 @@ enum Kind {
     Polls(Point),
     /// Polls at a point that found an event.
     Hits(Point),
-    /// How often a kernel thread went to sleep in the front watch (0) or the spare one (1).
+    /// How often a leader (0) or the background watcher (1) went to sleep.
     Sleeps(usize),
     /// How often an event woke it there.
     WakeUps(usize),
@@ -63,11 +63,11 @@ pub(super) fn all() -> Vec<Variable> {
         let meaning = format!("how often such a poll found an event: {at}");
         all.push(variable(Kind::Hits(point), &format!("pioman_hits_{at}"), &meaning, 1, counter));
     }
-    for (watch, name) in [(0, "front"), (1, "spare")] {
-        let meaning = format!("how often a kernel thread went to sleep in the {name} watch");
+    for (watch, name, actor) in [(0, "leader", "a leader"), (1, "watcher", "the background watcher")] {
+        let meaning = format!("how often {actor} went to sleep until a source has something");
         let named = format!("pioman_sleeps_{name}");
         all.push(variable(Kind::Sleeps(watch), &named, &meaning, 1, counter));
-        let meaning = format!("how often an event woke a kernel thread in the {name} watch");
+        let meaning = format!("how often an event woke {actor}");
         let named = format!("pioman_wake_ups_{name}");
         all.push(variable(Kind::WakeUps(watch), &named, &meaning, 1, counter));
     }

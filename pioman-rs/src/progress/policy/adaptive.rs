@@ -155,7 +155,7 @@ mod tests {
             runnable: false,
             limit: Limit::Auto,
             wake_up: Duration::from_micros(5),
-            spare: true,
+            has_watcher: true,
             dedicated: 0,
         };
         let request = Request {

@@ -68,8 +68,8 @@ pub struct Snapshot {
     pub limit: Limit,
     /// What a wake-up by the kernel costs, as measured.
     pub wake_up: Duration,
-    /// A spare kernel thread can sleep in the kernel on behalf of requests.
-    pub spare: bool,
+    /// The background watcher can sleep in the kernel on behalf of requests.
+    pub has_watcher: bool,
     /// Dedicated kernel threads that are switched on.
     pub dedicated: usize,
 }
