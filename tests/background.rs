@@ -44,7 +44,8 @@ fn told(text: &str) -> Told {
             told.figures += 1;
         } else if line.starts_with("sleeps:") {
             let watcher = line.split_once("leaders, ").and_then(|(_, rest)| rest.split(' ').next());
-            told.sleeps += watcher.and_then(|n| n.parse::<u64>().ok()).expect("sleeps of the watcher");
+            told.sleeps +=
+                watcher.and_then(|n| n.parse::<u64>().ok()).expect("sleeps of the watcher");
         } else if let Some(threads) = line.strip_prefix("time on a core: ") {
             for thread in threads.split(", ") {
                 let (name, time) = thread.trim_end_matches(" ms").rsplit_once(' ').expect("a time");

@@ -180,7 +180,10 @@ impl fmt::Display for Counters {
             }
             if source.wake_ups != [0, 0] {
                 let [leader, watcher] = source.wake_ups;
-                writeln!(f, "  wake-ups: {leader} of leaders, {watcher} of the background watcher")?;
+                writeln!(
+                    f,
+                    "  wake-ups: {leader} of leaders, {watcher} of the background watcher"
+                )?;
             }
             if source.wait.count() > 0 {
                 writeln!(f, "  waits: {} of them, {}", source.wait.count(), source.wait)?;

@@ -63,7 +63,9 @@ pub(super) fn all() -> Vec<Variable> {
         let meaning = format!("how often such a poll found an event: {at}");
         all.push(variable(Kind::Hits(point), &format!("pioman_hits_{at}"), &meaning, 1, counter));
     }
-    for (watch, name, actor) in [(0, "leader", "a leader"), (1, "watcher", "the background watcher")] {
+    for (watch, name, actor) in
+        [(0, "leader", "a leader"), (1, "watcher", "the background watcher")]
+    {
         let meaning = format!("how often {actor} went to sleep until a source has something");
         let named = format!("pioman_sleeps_{name}");
         all.push(variable(Kind::Sleeps(watch), &named, &meaning, 1, counter));
