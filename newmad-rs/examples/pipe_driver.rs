@@ -54,7 +54,8 @@ struct Pipe {
     writers: [Option<File>; 2],
 }
 
-impl Link for Pipe {
+// SAFETY: system calls that do not block, and errors that allocate nothing.
+unsafe impl Link for Pipe {
     fn send(&mut self, track: Track, packet: &[IoSlice<'_>]) -> io::Result<()> {
         let writer = self.writers[track as usize].as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         // Up to PIPE_BUF bytes go whole, or not at all.

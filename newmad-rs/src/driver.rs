@@ -10,11 +10,8 @@
 //! offer, which makes its end of the link.
 //!
 //! # Rules for a link
-//! - Packets of one [`Track`] arrive whole, once and in order, or the link ends. Tracks do not wait for each other.
-//! - [`Link::send`] and [`Link::receive`] return at once. A signal handler may call them: they allocate nothing, free
-//!   nothing, take no lock that another thread may hold, and do not panic. Errors of the kernel
-//!   ([`io::Error::last_os_error`], or an [`io::ErrorKind`]) allocate nothing.
-//! - One thread at a time uses a link.
+//! Packets of one [`Track`] arrive whole, once and in order, or the link ends. Tracks do not wait for each other. One thread
+//! at a time uses a link. A signal handler may use it: see the safety section of [`Link`].
 //!
 //! `examples/pipe_driver.rs` is a driver over pipes.
 
@@ -120,8 +117,14 @@ impl Track {
     pub const ALL: [Track; 2] = [Track::Small, Track::Large];
 }
 
-/// This process's end of a link with one peer. The rules are in the [module](self).
-pub trait Link: Send {
+/// This process's end of a link with one peer. The other rules are in the [module](self).
+///
+/// # Safety
+/// [`Link::send`], [`Link::receive`] and [`Link::close`] may run in a signal handler, and run under the session's lock: they
+/// return at once, allocate nothing, free nothing, take no lock that another thread may hold, and do not panic. Errors of the
+/// kernel ([`io::Error::last_os_error`], or an [`io::ErrorKind`]) allocate nothing. [`Link::receive`] returns at most the
+/// buffer's length, and has written as many bytes.
+pub unsafe trait Link: Send {
     /// Sends one packet, gathered from these parts.
     ///
     /// # Errors

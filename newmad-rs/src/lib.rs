@@ -103,6 +103,10 @@ mod wire;
 mod cover;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
+#[path = "net/shm/loan.rs"]
+mod loan;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[path = "net/ready.rs"]
 mod ready;
 #[cfg(loom)]

@@ -149,25 +149,30 @@ impl Network for Streams {
     }
 
     fn offer(&mut self, _peer: u32) -> io::Result<Offer> {
-        Ok(Offer::new(Vec::new(), |socket, _| {
-            Ok(Stream { socket: Some(TcpStream::from(socket)), ..Stream::default() })
-        }))
+        Ok(Offer::new(Vec::new(), |socket, _| Ok(Stream::new(socket.into()))))
     }
 }
 
-#[derive(Default)]
+/// Its buffers never grow: a signal handler may use it.
 struct Stream {
     socket: Option<TcpStream>,
     /// Bytes that the socket has not taken, and those that make no whole packet yet.
     out: VecDeque<u8>,
     input: Vec<u8>,
-    packets: [VecDeque<Vec<u8>>; 2],
+    /// Packets that nothing has received, by track, each behind its length.
+    packets: [VecDeque<u8>; 2],
 }
 
 /// Packets until the next link breaks; a few links do.
 static LEFT: AtomicU32 = AtomicU32::new(300);
 
 impl Stream {
+    fn new(socket: TcpStream) -> Stream {
+        let packets = [4 << 20; 2].map(VecDeque::with_capacity);
+        let (out, input) = (VecDeque::with_capacity(1 << 16), Vec::with_capacity(1 << 16));
+        Stream { socket: Some(socket), out, input, packets }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         let socket = self.socket.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         while !self.out.is_empty() {
@@ -178,7 +183,9 @@ impl Stream {
     }
 }
 
-impl Link for Stream {
+// SAFETY: a non-blocking socket, and buffers that do not grow: `out` is empty before a packet of 8 KiB, and `input` holds
+// less than one before 16 KiB come.
+unsafe impl Link for Stream {
     fn send(&mut self, track: Track, packet: &[IoSlice<'_>]) -> io::Result<()> {
         self.flush()?;
         if LEFT.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -205,14 +212,22 @@ impl Link for Stream {
                 if self.input.len() < end {
                     break;
                 }
-                self.packets[of].push_back(self.input[5..end].to_vec());
+                let packets = &mut self.packets[of];
+                if packets.capacity() - packets.len() < end {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                packets.extend(&self.input[1..end]);
                 self.input.drain(..end);
             }
-            if let Some(packet) = self.packets[track as usize].pop_front() {
-                buffer[..packet.len()].copy_from_slice(&packet);
-                return Ok(packet.len());
+            let packets = &mut self.packets[track as usize];
+            if !packets.is_empty() {
+                let mut len = [0; 4];
+                len.iter_mut().zip(packets.drain(..4)).for_each(|(to, byte)| *to = byte);
+                let len = u32::from_le_bytes(len) as usize;
+                buffer.iter_mut().zip(packets.drain(..len)).for_each(|(to, byte)| *to = byte);
+                return Ok(len);
             }
-            let mut bytes = [0; 64 * 1024];
+            let mut bytes = [0; 16 * 1024];
             match socket.read(&mut bytes)? {
                 0 => return Ok(0),
                 got => self.input.extend(&bytes[..got]),

@@ -98,6 +98,14 @@ impl Latch {
         *self = Latch::new();
     }
 
+    /// Makes the latch fresh again, although other threads may ask whether it is set.
+    ///
+    /// # Safety
+    /// No thread waits on it or sets it, and no node is in its list.
+    pub unsafe fn rearm(&self) {
+        self.word.store(null_mut(), Relaxed);
+    }
+
     fn register_first(&self) -> First {
         let me = me();
         match self.word.compare_exchange(null_mut(), me, AcqRel, Acquire) {

@@ -27,7 +27,7 @@ pub(crate) fn world(
     let mut ends = Vec::new();
     for _ in 0..size {
         let segment = Arc::new(Segment::create(&geometry)?.0);
-        ends.push((segment, sys::eventfd()?, Arc::new(Loan::default())));
+        ends.push((segment, sys::eventfd()?, Arc::new(Loan::new())));
     }
     let reach = if direct { Reach::Direct } else { Reach::None };
     let mut drivers = Vec::new();

@@ -332,11 +332,12 @@ impl Request {
     /// Tells the engine that the owner is about to block on it.
     #[inline]
     pub(crate) fn set_waiting(&self) {
-        // A swap, because it must be ordered before the owner's look at the engine's `starved` flag.
+        // A swap, because it must be ordered before the owner's look at the engine's `starved` flag. Pairs with the loads in
+        // `Ref::nudge`, which follow the lock holder's swap of `starved`: one of the two sees the other.
         self.waiting.swap(true, Ordering::SeqCst);
     }
 
-    /// Tells the engine that a waker is called by it. True: for the first time.
+    /// Tells the engine that a waker is called by it. True: for the first time. Pairs as [`Request::set_waiting`].
     pub(crate) fn set_watched(&self) -> bool {
         !self.watched.swap(true, Ordering::SeqCst)
     }
@@ -485,7 +486,9 @@ impl Ref {
 
     /// Wakes the owner although the request is not over. Once, until [`Ref::rearm`].
     pub(crate) fn nudge(self) -> bool {
-        let hears = self.is_waiting() || self.watched.load(Ordering::Relaxed);
+        // Pair with the swaps in `set_waiting` and `set_watched`: a relaxed load could be satisfied before the caller's swap
+        // of `starved` is visible, and the owner's look at `starved` before that.
+        let hears = self.waiting.load(Ordering::SeqCst) || self.watched.load(Ordering::SeqCst);
         if !hears || self.nudged.get() {
             return false;
         }
@@ -498,9 +501,9 @@ impl Ref {
     pub(crate) fn rearm(self) {
         if self.nudged.get() {
             self.nudged.set(false);
-            // SAFETY: the owner is here, so no thread waits on `done`, and the engine is here, so none
-            // completes it: this is the only access to the field.
-            unsafe { (*core::ptr::addr_of_mut!((*self.0.as_ptr()).done)).reset() }
+            // SAFETY: the owner is here, so no thread waits on `done`, and the engine is here, so none completes it. Other
+            // threads may ask whether the request is over.
+            unsafe { self.done.rearm() }
         }
     }
 }

@@ -54,6 +54,15 @@ impl Completion {
         self.0.reset();
     }
 
+    /// Makes it fresh again, although other threads may look whether it is complete.
+    ///
+    /// # Safety
+    /// No thread waits on it or completes it, and no waker of a wait is registered.
+    pub unsafe fn rearm(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.rearm() }
+    }
+
     /// The latch below. A wait on it sleeps without polling for events: another thread has to look for them.
     pub fn latch(&self) -> &Latch {
         &self.0

@@ -7,6 +7,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use super::loan::Loan;
 use super::{Life, Peer, Reach, Shm, cma};
 use crate::error::{Error, os};
 use crate::net::details::Details;
@@ -35,7 +36,7 @@ impl Own {
         }
         let shared = bell.try_clone().map_err(|_| os("sharing an event counter"))?;
         let none = (0..geometry.ranks).map(|_| None).collect();
-        let driver = Shm::new("shm", segment.clone(), bell, none, Arc::default())?;
+        let driver = Shm::new("shm", segment.clone(), bell, none, Arc::new(Loan::new()))?;
         let own = Own { rank, segment, memory, bell: shared, geometry, cma };
         Ok((own, driver))
     }
