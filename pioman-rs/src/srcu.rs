@@ -133,7 +133,26 @@ mod everywhere {
 
     use marcel::plumbing::KernelMutex;
 
+    use std::cell::Cell;
+
     use super::{Counter, Record};
+
+    std::thread_local! {
+        /// Pins of the kernel thread that began while it had no slot.
+        static SLOTLESS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// The calling kernel thread, which has no slot, begins to pin.
+    #[cold]
+    pub(crate) fn begin_slotless() {
+        SLOTLESS.set(SLOTLESS.get() + 1);
+    }
+
+    /// A pin ends that began with [`begin_slotless`].
+    #[cold]
+    pub(crate) fn end_slotless() {
+        SLOTLESS.set(SLOTLESS.get() - 1);
+    }
 
     static ALL: KernelMutex<Vec<Weak<[Record]>>> = KernelMutex::new(Vec::new());
 
@@ -143,11 +162,14 @@ mod everywhere {
         all.push(Arc::downgrade(records));
     }
 
-    /// Whether the calling kernel thread is in the middle of a pin: its own counts differ. (Pins are not held across a
-    /// switch of green threads.) Not known of one without a slot: false.
+    /// Whether the calling kernel thread is in the middle of a pin: its slot's counts differ, or it has begun one without
+    /// a slot. (Pins are not held across a switch of green threads.)
     ///
     /// Not in a signal handler.
     pub(crate) fn is_pinning() -> bool {
+        if SLOTLESS.get() > 0 {
+            return true;
+        }
         let Some(slot) = marcel::plumbing::slot::current() else { return false };
         let sum = |counters: &[Counter; 2]| counters[0].get().wrapping_add(counters[1].get());
         let all = ALL.lock();
@@ -164,7 +186,7 @@ mod everywhere {
     }
 }
 #[cfg(not(loom))]
-pub(crate) use everywhere::is_pinning;
+pub(crate) use everywhere::{begin_slotless, end_slotless, is_pinning};
 
 /// `membarrier(2)`, private expedited.
 #[cfg(not(loom))]

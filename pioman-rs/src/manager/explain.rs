@@ -157,7 +157,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     );
     note(
         machine.mode == Mode::Smp && !points.block,
-        "no background watcher (PIOM_POINTS): ticks find what is to sleep in the kernel",
+        "no background watcher (PIOM_POINTS, PIOM_SPARE_LWP): ticks find what is to sleep in the kernel",
     );
     note(!points.tick, "no ticks (PIOM_POINTS): a kernel thread that sleeps serves instead");
     note(!points.idle, "idle virtual processors do not poll (PIOM_POINTS)");

@@ -27,7 +27,6 @@ pub(crate) mod pollers;
 #[cfg(not(loom))]
 pub(crate) mod registry;
 #[cfg(not(loom))]
-#[cfg(not(loom))]
 pub(crate) mod source;
 #[cfg(not(loom))]
 pub(crate) mod wake_up;

@@ -17,7 +17,7 @@ use crate::progress::policy::hints::Hint;
 use crate::progress::policy::history::History;
 use crate::progress::pollers::bits;
 use crate::progress::source::{MAX, Source};
-use crate::srcu::Pins;
+use crate::srcu::{self, Pins};
 use marcel::plumbing::KernelMutex;
 
 /// A source, and its descriptor as it was at registration.
@@ -142,6 +142,16 @@ impl Registry {
         Some(*unsafe { Box::from_raw(before) })
     }
 
+    /// Waits until every pin that exists now has ended. False, and at once, if the calling thread pins itself, or the kernel
+    /// does not say.
+    pub(crate) fn wait_for_pins(&self) -> bool {
+        if srcu::is_pinning() {
+            return false;
+        }
+        let _writing = self.writers.lock();
+        self.pins.wait_for_readers()
+    }
+
     /// How long waits for this source, with such a hint, have taken.
     pub(crate) fn history(&self, index: usize, hint: Hint) -> &History {
         &self.slots[index % MAX].histories[usize::from(hint == Hint::Long)]
@@ -154,6 +164,9 @@ impl Registry {
             return Pinned { registry: self, mask: 0, slot: None, phase: None };
         }
         let slot = marcel::plumbing::slot::current();
+        if slot.is_none() {
+            srcu::begin_slotless();
+        }
         let phase = self.pins.begin(slot);
         Pinned { registry: self, mask: self.active.load(Acquire), slot, phase: Some(phase) }
     }
@@ -254,7 +267,13 @@ impl Drop for Pinned<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(phase) = self.phase {
-            self.registry.pins.end(marcel::plumbing::slot::current(), phase);
+            // A pin that began without a slot ends without one, even if the thread has got one since: the counts of a
+            // slot say whether its thread pins.
+            let slot = self.slot.and_then(|_| marcel::plumbing::slot::current());
+            self.registry.pins.end(slot, phase);
+            if self.slot.is_none() {
+                srcu::end_slotless();
+            }
             wakers::settle();
         }
     }
@@ -319,6 +338,33 @@ mod tests {
             }
             stop.store(true, SeqCst);
         });
+    }
+
+    /// Wakers are not called under a pin. A kernel thread without a slot has no counts of its own that say whether it pins.
+    #[test]
+    fn a_thread_without_a_slot_knows_whether_it_pins() {
+        use marcel::plumbing::slot::{SLOTS, current};
+        let registry = Registry::new(false);
+        add(&registry, Arc::new(Probe(Arc::default()))).unwrap();
+        let (all, slotless) = (std::sync::Barrier::new(SLOTS + 1), AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..=SLOTS {
+                s.spawn(|| {
+                    let slot = current();
+                    all.wait();
+                    if slot.is_none() {
+                        let (outer, inner) = (registry.pin(), registry.pin());
+                        drop(inner);
+                        assert!(srcu::is_pinning());
+                        drop(outer);
+                        assert!(!srcu::is_pinning());
+                        slotless.fetch_add(1, SeqCst);
+                    }
+                    all.wait();
+                });
+            }
+        });
+        assert!(slotless.load(SeqCst) > 0);
     }
 
     #[test]
