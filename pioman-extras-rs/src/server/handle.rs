@@ -159,6 +159,9 @@ impl<R: Send + Sync + 'static> Drop for Owner<R> {
         self.shared.stop();
         let served: Arc<dyn Served> = self.shared.clone();
         self.shared.hub.remove(&served);
+        // A poller with a copy of the list would drop the callbacks under its pin; one that owns a source would then wait
+        // for the poller itself.
+        self.shared.core.wait_for_pollers();
     }
 }
 

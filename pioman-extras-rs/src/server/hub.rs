@@ -125,6 +125,7 @@ impl Hub {
         *servers = servers.iter().cloned().chain([server]).collect();
     }
 
+    /// Takes a server out of the list. A poller that has copied the list may still use it.
     pub(super) fn remove(&self, server: &Arc<dyn Served>) {
         let mut servers = self.servers.lock();
         let left = servers.iter().filter(|other| !Arc::ptr_eq(other, server)).cloned().collect();

@@ -302,6 +302,64 @@ fn everything_of_a_server_is_freed_in_the_end() {
     }
 }
 
+/// A source without events.
+struct Silent;
+
+// SAFETY: nothing is touched.
+unsafe impl Source for Silent {
+    fn name(&self) -> &str {
+        "silent"
+    }
+    fn poll(&self) -> bool {
+        false
+    }
+    fn pending(&self) -> bool {
+        false
+    }
+    fn fd(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+}
+
+/// A poller that walks the list of servers must not be the one that drops a callback: to remove a source waits for pollers.
+#[test]
+fn callbacks_of_a_server_that_goes_during_a_round_are_not_dropped_by_the_poller() {
+    let manager = Manager::builder().mode(Mode::NoThread).build().unwrap();
+    let (polled, is_polled) = std::sync::mpsc::channel();
+    let polls = Server::builder(&manager, "polls")
+        .poll_any(move |group| {
+            let _ = polled.send(());
+            std::thread::sleep(Duration::from_millis(200));
+            group.iter().for_each(|request: &Pending<()>| _ = request.complete(0));
+        })
+        .start()
+        .unwrap();
+    let source = manager.add_source(Arc::new(Silent)).unwrap();
+    let goes = Server::builder(&manager, "goes")
+        .poll_any(move |_: &pioman_extras::server::Group<'_, ()>| _ = source.id())
+        .start()
+        .unwrap();
+    let request = polls.submit(()).unwrap();
+    let (ended, has_ended) = std::sync::mpsc::channel();
+    let poller = {
+        let manager = manager.clone();
+        std::thread::spawn(move || {
+            manager.poll(pioman::Point::Library);
+            let _ = ended.send(());
+        })
+    };
+    is_polled.recv().unwrap();
+    drop(goes);
+    let end = has_ended.recv_timeout(Duration::from_secs(30));
+    assert!(end.is_ok(), "the poller waits for itself");
+    poller.join().unwrap();
+    assert!(request.outcome().is_some());
+}
+
 /// Completes a server's request from a source, that is from the tick's signal handler as well.
 struct Doorbell {
     rung: AtomicBool,

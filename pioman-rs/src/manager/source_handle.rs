@@ -8,8 +8,10 @@ use crate::manager::Manager;
 use crate::progress::policy::contract::Policy;
 use crate::progress::source::{Source, SourceId};
 
-/// A registered source; dropping it unregisters the source and returns when nobody uses it any more. So it is not dropped
-/// by what is called while somebody looks for events (a source, a waker, a callback): that would wait for itself.
+/// A registered source. Dropping it unregisters the source, and returns when no poller uses the source any more.
+///
+/// A poller must not drop it, as it would wait for itself: neither a source's functions, nor a policy, a light task or a
+/// server's callback. A waker or a function for a completion may, since it is called when the poller has left.
 #[derive(Debug)]
 pub struct SourceHandle {
     manager: Arc<Manager>,

@@ -54,6 +54,15 @@ impl CoreHandle {
         self.0.tasks.blocking_hits.fetch_add(1, Relaxed);
     }
 
+    /// Waits until every thread has left that is polling, arming or disarming sources now. False, and at once, if the caller
+    /// is one of them, or the kernel does not say.
+    ///
+    /// # Context
+    /// Not the progress path.
+    pub fn wait_for_pollers(&self) -> bool {
+        self.0.registry.wait_for_pins()
+    }
+
     /// The period of ticks, and of pollers that keep their pace.
     pub fn tick_period(&self) -> Duration {
         self.0.machine.tick_period
