@@ -18,6 +18,7 @@
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// The shortest packets that a network may have, in bytes.
 pub const SHORTEST_PACKET: usize = 512;
@@ -63,7 +64,7 @@ type Finish = Box<dyn FnOnce(OwnedFd, Vec<OwnedFd>) -> io::Result<Box<dyn Link>>
 /// One process's part of a link that is being made.
 #[must_use = "an offer that is dropped makes no link"]
 pub struct Offer {
-    descriptors: Vec<OwnedFd>,
+    descriptors: Vec<Arc<OwnedFd>>,
     finish: Finish,
 }
 
@@ -79,15 +80,11 @@ impl Offer {
     ) -> Offer {
         let finish: Finish =
             Box::new(|socket, given| Ok(Box::new(finish(socket, given)?) as Box<dyn Link>));
-        Offer { descriptors, finish }
+        Offer { descriptors: descriptors.into_iter().map(Arc::new).collect(), finish }
     }
 
-    pub(crate) fn descriptors(&self) -> &[OwnedFd] {
+    pub(crate) fn descriptors(&self) -> &[Arc<OwnedFd>] {
         &self.descriptors
-    }
-
-    pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
-        std::mem::take(&mut self.descriptors)
     }
 
     /// Closes this process's copies of the descriptors, and makes the link.

@@ -280,6 +280,11 @@ impl From<pioman::Error> for Error {
     }
 }
 
+/// What an error of the system means that came while `doing` something.
+pub(crate) fn during<E: Into<io::Error>>(doing: &'static str) -> impl FnOnce(E) -> Error {
+    move |source| Error::Io { doing, source: source.into() }
+}
+
 /// `doing` failed with the calling thread's `errno`.
 pub(crate) fn os(doing: &'static str) -> Error {
     Error::Io { doing, source: io::Error::last_os_error() }

@@ -1,11 +1,17 @@
 //! Thin wrappers over the system calls that the drivers use.
+//!
+//! What the progress path calls goes straight to libc: a signal handler may interrupt any code, and POSIX says which of
+//! libc's functions are safe there. The rest goes through rustix.
 
-use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, os};
+use rustix::event::EventfdFlags;
+use rustix::event::epoll::{self, CreateFlags};
+use rustix::rand::GetRandomFlags;
+
+use crate::error::{Error, during, os};
 
 /// The calling thread's `errno`.
 #[inline]
@@ -32,28 +38,15 @@ impl Drop for KeepErrno {
     }
 }
 
-/// The descriptor that a system call returned.
-pub(crate) fn own(fd: libc::c_int, doing: &'static str) -> Result<OwnedFd, Error> {
-    if fd < 0 {
-        return Err(os(doing));
-    }
-    // SAFETY: the kernel has just returned it, and it has no other owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// A new epoll descriptor.
 pub(crate) fn epoll() -> Result<OwnedFd, Error> {
-    // SAFETY: no memory is passed.
-    own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "creating an epoll descriptor")
+    epoll::create(CreateFlags::CLOEXEC).map_err(during("creating an epoll descriptor"))
 }
 
 /// A new non-blocking event counter.
 pub(crate) fn eventfd() -> Result<OwnedFd, Error> {
-    // SAFETY: no memory is passed.
-    own(
-        unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) },
-        "creating an event counter",
-    )
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    rustix::event::eventfd(0, flags).map_err(during("creating an event counter"))
 }
 
 /// Adds `fd` to an epoll descriptor.
@@ -63,10 +56,7 @@ pub(crate) fn watch(
     events: libc::c_int,
     data: u64,
 ) -> Result<(), Error> {
-    let mut event = libc::epoll_event { events: events as u32, u64: data };
-    // SAFETY: `event` lives through the call.
-    let done = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-    if done == 0 { Ok(()) } else { Err(os("watching a descriptor")) }
+    if rewatch(epoll, fd, events, data) { Ok(()) } else { Err(os("watching a descriptor")) }
 }
 
 /// Puts `fd` back into an epoll descriptor, without an error to allocate: true if it is watched now.
@@ -118,74 +108,15 @@ pub(crate) fn unring(fd: RawFd) {
     unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
-/// Waits until `fd` is ready for `events`, up to `deadline`. False: the time is over.
-pub(crate) fn wait_fd(fd: RawFd, events: i16, deadline: Instant) -> io::Result<bool> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let ms = libc::c_int::try_from(left.as_millis()).unwrap_or(libc::c_int::MAX);
-        let mut poll = libc::pollfd { fd, events, revents: 0 };
-        // SAFETY: one entry of a local.
-        let count = unsafe { libc::poll(&mut poll, 1, ms.saturating_add(1)) };
-        if count > 0 {
-            return Ok(true);
-        }
-        if count < 0 && errno() != libc::EINTR {
-            return Err(io::Error::last_os_error());
-        }
-        if left.is_zero() {
-            return Ok(false);
-        }
-    }
-}
-
-/// Writes all of `data` to a socket, up to `deadline`.
-pub(crate) fn send_all(fd: RawFd, mut data: &[u8], deadline: Instant) -> io::Result<()> {
-    while !data.is_empty() {
-        // SAFETY: the slice is readable for its length.
-        let sent = unsafe {
-            libc::send(
-                fd,
-                data.as_ptr().cast(),
-                data.len(),
-                libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
-            )
-        };
-        if sent > 0 {
-            data = &data[sent as usize..];
-        } else {
-            retry(fd, libc::POLLOUT, deadline)?;
-        }
-    }
-    Ok(())
-}
-
-/// After a call failed: waits if it only had to wait, and gives the error otherwise.
-pub(crate) fn retry(fd: RawFd, events: i16, deadline: Instant) -> io::Result<()> {
-    match errno() {
-        libc::EINTR => Ok(()),
-        libc::EAGAIN => match wait_fd(fd, events, deadline)? {
-            true => Ok(()),
-            false => Err(io::ErrorKind::TimedOut.into()),
-        },
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// Sets an integer option of a socket.
-pub(crate) fn set_option(fd: RawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option's value is a local integer whose size is passed.
-    let done = unsafe {
-        libc::setsockopt(fd, level, option, (&raw const value).cast(), mem::size_of::<i32>() as u32)
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
-    // SAFETY: the array is writable for its length; up to 256 bytes come whole.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) };
-    if got == N as isize { Ok(bytes) } else { Err(os("reading random bytes")) }
+    // Up to 256 bytes come whole.
+    match rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty()) {
+        Ok(got) if got == N => Ok(bytes),
+        Ok(_) => Err(os("reading random bytes")),
+        Err(errno) => Err(during("reading random bytes")(errno)),
+    }
 }
 
 /// A moment that far from now.
@@ -193,7 +124,8 @@ pub(crate) fn deadline(timeout: Duration) -> Instant {
     Instant::now() + timeout
 }
 
-/// Process number and user of the other end of a Unix socket, by the kernel's word.
+/// Process number and user of the other end of a Unix socket, by the kernel's word. By libc: a process of another
+/// namespace has number 0, which rustix's type does not have.
 pub(crate) fn peer_of(fd: RawFd) -> Option<(i32, u32)> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = mem::size_of::<libc::ucred>() as libc::socklen_t;

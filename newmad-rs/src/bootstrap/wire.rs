@@ -2,12 +2,15 @@
 //! and texts of known length.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::{Errno, FdFlags};
+use rustix::net::{self, RecvFlags, SendFlags};
+
 use crate::error::Error;
-use crate::sys;
 
 /// Longest answer that is accepted.
 pub(super) const LONGEST: usize = 64 * 1024;
@@ -76,8 +79,8 @@ impl Wire {
         }
         // SAFETY: the process manager gave us the descriptor, and `USED` lets it be taken once.
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: no memory is passed. Children of this process have no business with it.
-        unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
+        // Children of this process have no business with it.
+        let _ = rustix::io::fcntl_setfd(&socket, FdFlags::CLOEXEC);
         survive_notices();
         Ok(Wire::new(socket, rank, size))
     }
@@ -89,7 +92,16 @@ impl Wire {
 
     /// Sends a request.
     pub(super) fn send(&self, request: &str, deadline: Instant) -> io::Result<()> {
-        sys::send_all(self.socket.as_raw_fd(), request.as_bytes(), deadline)
+        let mut rest = request.as_bytes();
+        while !rest.is_empty() {
+            match net::send(&self.socket, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => rest = &rest[sent..],
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT, deadline)?,
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 
     /// The next line, without its end.
@@ -119,21 +131,31 @@ impl Wire {
 
     fn read(&mut self, deadline: Instant) -> io::Result<()> {
         let mut bytes = [0; 4096];
-        let fd = self.socket.as_raw_fd();
         // The descriptor may block, and others may share its flags: poll first.
-        if !sys::wait_fd(fd, libc::POLLIN, deadline)? {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        // SAFETY: the array is writable for its length.
-        let got =
-            unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) };
-        match got {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            got if got > 0 => {
-                self.pending.extend_from_slice(&bytes[..got as usize]);
+        self.wait(PollFlags::IN, deadline)?;
+        match net::recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((got, _)) => {
+                self.pending.extend_from_slice(&bytes[..got]);
                 Ok(())
             }
-            _ => sys::retry(fd, libc::POLLIN, deadline),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits until the connection is ready for `events`.
+    fn wait(&self, events: PollFlags, deadline: Instant) -> io::Result<()> {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match rustix::event::poll(&mut [PollFd::new(&self.socket, events)], Some(&timeout)) {
+                Ok(0) if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 }

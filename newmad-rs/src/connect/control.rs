@@ -2,11 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{self, SendFlags, Shutdown};
 
 use super::ring::{NOTICE, Notice};
 use super::socket;
-use crate::sys::errno;
 
 /// See the module.
 pub(super) struct Control {
@@ -48,15 +50,10 @@ impl Control {
     pub(super) fn flush(&mut self) {
         while !self.output.is_empty() {
             let bytes = self.output.make_contiguous();
-            let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-            // SAFETY: the slice is readable for its length.
-            let sent = unsafe {
-                libc::send(self.socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags)
-            };
-            if sent > 0 {
-                self.output.drain(..sent as usize);
-            } else if errno() != libc::EINTR {
-                return;
+            match net::send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(sent) => drop(self.output.drain(..sent)),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
             }
         }
     }
@@ -64,7 +61,6 @@ impl Control {
     /// Nothing more will be sent.
     pub(super) fn hang_up(&mut self) {
         self.flush();
-        // SAFETY: no memory is passed.
-        unsafe { libc::shutdown(self.socket.as_raw_fd(), libc::SHUT_WR) };
+        let _ = net::shutdown(&self.socket, Shutdown::Write);
     }
 }

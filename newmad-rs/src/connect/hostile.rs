@@ -1,9 +1,12 @@
 //! Strangers, and peers that know the key and say anything: for `crate::fuzzing`.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
 
 use super::greeting::{self, CHALLENGE, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict};
 use super::handshake::{Handshake, Outcome};
@@ -36,17 +39,11 @@ fn given(input: &mut Input<'_>, real: &Own) -> Vec<OwnedFd> {
     let mut given = Vec::new();
     for _ in 0..input.below(4) {
         let [memory, bell] = real.descriptors();
-        let copy = |fd: RawFd| {
-            // SAFETY: no memory is passed; what comes back is new.
-            sys::own(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) }, "copying a descriptor")
-        };
-        // SAFETY: a constant string.
-        let unsealed = || unsafe { libc::memfd_create(c"hostile".as_ptr(), libc::MFD_CLOEXEC) };
         let fd = match input.below(4) {
-            0 => copy(memory),
-            1 => copy(bell),
-            2 => sys::epoll(),
-            _ => sys::own(unsealed(), "creating memory"),
+            0 => memory.try_clone().ok(),
+            1 => bell.try_clone().ok(),
+            2 => sys::epoll().ok(),
+            _ => rustix::fs::memfd_create("hostile", MemfdFlags::CLOEXEC).ok(),
         };
         given.extend(fd);
     }
@@ -113,7 +110,7 @@ pub(crate) fn greet(input: &mut Input<'_>) {
             _ => {}
         }
         let shown = given(input, &real);
-        let shown: Vec<RawFd> = shown.iter().map(|fd| fd.as_raw_fd()).collect();
+        let shown: Vec<Arc<OwnedFd>> = shown.into_iter().map(Arc::new).collect();
         let sent = match shown.is_empty() {
             true => theirs.write_all(&message),
             false => {

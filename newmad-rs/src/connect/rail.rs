@@ -1,7 +1,8 @@
 //! What the connection manager has to know of a rail: where it listens, what it offers, and what it makes of sockets.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use super::socket::Listener;
 use crate::driver::{self, MAX_DESCRIPTORS, Network, Reach};
@@ -21,27 +22,19 @@ enum Kind {
 pub(super) enum Offer {
     /// A socket is all.
     Nothing,
-    /// The segment and the bell, which the rail keeps open.
-    Shm([RawFd; 2]),
+    /// The segment and the bell.
+    Shm([Arc<OwnedFd>; 2]),
     /// Of a network of the program's.
     Custom(driver::Offer),
 }
 
 impl Offer {
     /// What the peer is given, when it has proven itself.
-    pub(super) fn descriptors(&self) -> Vec<RawFd> {
+    pub(super) fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         match self {
             Offer::Nothing => Vec::new(),
             Offer::Shm(descriptors) => descriptors.to_vec(),
-            Offer::Custom(offer) => offer.descriptors().iter().map(OwnedFd::as_raw_fd).collect(),
-        }
-    }
-
-    /// Takes the descriptors that the offer would close.
-    pub(super) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
-        match self {
-            Offer::Custom(offer) => offer.take_descriptors(),
-            _ => Vec::new(),
+            Offer::Custom(offer) => offer.descriptors().to_vec(),
         }
     }
 }

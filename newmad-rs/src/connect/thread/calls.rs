@@ -132,8 +132,7 @@ impl Thread {
                     return self.later(Duration::from_millis(50), Later::Listen(rail));
                 }
             };
-            // SAFETY: no memory is passed.
-            let user = unsafe { libc::getuid() };
+            let user = rustix::process::getuid().as_raw();
             let known = match local {
                 true => {
                     let there = sys::peer_of(socket.as_raw_fd());
@@ -280,10 +279,9 @@ impl Thread {
         }
         // The verdict has to be the first on the socket, so nothing that can fail comes after it.
         let verdict = Verdict::Accepted(self.rails[rail].details()).encode();
-        let Ok(mut offer) = self.rails[rail].offer(peer) else { return };
+        let Ok(offer) = self.rails[rail].offer(peer) else { return };
+        // They stay open until the peer has them.
         let own = offer.descriptors();
-        // Closed only after the peer has them.
-        let _open = offer.take_descriptors();
         let line = match handshake.socket.try_clone() {
             Ok(line) if track + 1 == self.rails[rail].tracks() => line,
             Ok(_) => {

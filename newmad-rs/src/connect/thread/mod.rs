@@ -5,11 +5,15 @@ mod calls;
 mod ends;
 
 use std::collections::{BTreeMap, HashMap};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use super::card::Card;
 use super::control::Control;
@@ -20,8 +24,8 @@ use super::rail::Rail;
 use super::ring::Ring;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
-use crate::error::{Cause, Error, os};
-use crate::sys::{self, errno};
+use crate::error::{Cause, Error, during};
+use crate::sys;
 
 /// How often the engine is told the time, while it wants to know.
 const TICK: Duration = Duration::from_millis(50);
@@ -31,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const STRANGERS: usize = 256;
 /// Callers taken in one go.
 const BATCH: usize = 64;
+/// The longest sleep in one call.
+const LONGEST_SLEEP: Duration = Duration::from_secs(24 * 3600);
 /// How long the last words of the control ring may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -165,26 +171,22 @@ impl Thread {
         let restless = self.engine.signals().restless.load(Ordering::Relaxed);
         let tick = restless.then(|| self.ticked + TICK);
         let until = [until, next, handshake, tick].into_iter().flatten().min();
-        let timeout = until.map_or(-1, |at| {
-            // Rounded up: to wake up before the time would be to spin until it has come.
-            let left = at.saturating_duration_since(Instant::now());
-            left.as_micros().div_ceil(1000).try_into().unwrap_or(i32::MAX)
+        // Rounded up to milliseconds by the call: to wake up before the time would be to spin until it has come.
+        let timeout = until.map(|at| {
+            let left = at.saturating_duration_since(Instant::now()).min(LONGEST_SLEEP);
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() }
         });
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        // SAFETY: the array lives through the call and its length is passed.
-        let count = unsafe {
-            let length = events.len() as libc::c_int;
-            libc::epoll_wait(self.epoll.as_raw_fd(), events.as_mut_ptr(), length, timeout)
+        let mut events = [MaybeUninit::uninit(); 64];
+        let events = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => events,
+            Err(Errno::INTR) => &mut [],
+            Err(errno) => return Err(during("waiting for connections")(errno)),
         };
-        if count < 0 && errno() != libc::EINTR {
-            return Err(os("waiting for connections"));
-        }
-        for event in &events[..usize::try_from(count).unwrap_or(0)] {
-            let mark = event.u64;
-            match mark {
+        for event in events.iter() {
+            match event.data.u64() {
                 BELL => self.asked(),
-                _ if mark < FIRST => self.listen((mark - LISTENERS) as usize),
-                _ => self.happened(mark),
+                mark if mark < FIRST => self.listen((mark - LISTENERS) as usize),
+                mark => self.happened(mark),
             }
         }
         self.on_time();

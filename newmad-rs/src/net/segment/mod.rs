@@ -10,8 +10,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::error::{Error, os};
-use crate::sys;
+use rustix::fs::{MemfdFlags, SealFlags};
+
+use crate::error::{Error, during, os};
 
 pub(crate) mod bell;
 pub(crate) mod ring;
@@ -102,20 +103,14 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// A new segment and the descriptor by which others map it.
     pub(crate) fn create(geometry: &Geometry) -> Result<(Segment, OwnedFd), Error> {
-        // SAFETY: a constant string.
-        let fd = unsafe {
-            libc::memfd_create(c"newmad".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
-        };
-        let fd = sys::own(fd, "creating the shared-memory segment")?;
-        // SAFETY: no memory is passed.
-        if unsafe { libc::ftruncate(fd.as_raw_fd(), geometry.bytes() as libc::off_t) } != 0 {
-            return Err(os("sizing the shared-memory segment"));
-        }
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: no memory is passed.
-        if unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) } != 0 {
-            return Err(os("sealing the shared-memory segment"));
-        }
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let fd = rustix::fs::memfd_create("newmad", flags)
+            .map_err(during("creating the shared-memory segment"))?;
+        rustix::fs::ftruncate(&fd, geometry.bytes() as u64)
+            .map_err(during("sizing the shared-memory segment"))?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&fd, seals)
+            .map_err(during("sealing the shared-memory segment"))?;
         let segment = Segment::map(fd.as_raw_fd(), geometry.bytes())?;
         segment.word64(PROBE).store(PROBE_VALUE, std::sync::atomic::Ordering::Relaxed);
         Ok((segment, fd))
@@ -123,14 +118,10 @@ impl Segment {
 
     /// Maps the segment of a peer, after checking that it is what it should be.
     pub(crate) fn open(fd: &OwnedFd, geometry: &Geometry) -> Result<Segment, Error> {
-        // SAFETY: no memory is passed.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        // SAFETY: `stat` is plain data that the call fills.
-        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-        // SAFETY: `stat` lives through the call.
-        let sized = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) } == 0
-            && usize::try_from(stat.st_size) == Ok(geometry.bytes());
-        if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 || !sized {
+        let seals = rustix::fs::fcntl_get_seals(fd).unwrap_or(SealFlags::empty());
+        let bytes = rustix::fs::fstat(fd).map(|stat| stat.st_size);
+        let sized = bytes.is_ok_and(|bytes| usize::try_from(bytes) == Ok(geometry.bytes()));
+        if !seals.contains(SealFlags::SHRINK) || !sized {
             return Err(Error::Bootstrap(
                 "a peer's shared-memory segment is not what it announced".into(),
             ));

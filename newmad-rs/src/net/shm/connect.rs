@@ -4,12 +4,14 @@
 //! called (`connect`). The kernel vouches for the process number. The Unix socket stays open and carries nothing any
 //! more: its end is how a death is noticed.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+
+use rustix::fs::OFlags;
 
 use super::loan::Loan;
 use super::{Life, Peer, Reach, Shm, cma};
-use crate::error::{Error, os};
+use crate::error::{Error, during};
 use crate::net::details::Details;
 use crate::net::segment::{Geometry, Segment};
 use crate::sys;
@@ -18,8 +20,8 @@ use crate::sys;
 pub(crate) struct Own {
     rank: u32,
     segment: Arc<Segment>,
-    memory: OwnedFd,
-    bell: OwnedFd,
+    memory: Arc<OwnedFd>,
+    bell: Arc<OwnedFd>,
     geometry: Geometry,
     cma: bool,
 }
@@ -34,11 +36,11 @@ impl Own {
         if cma {
             cma::permit();
         }
-        let shared = bell.try_clone().map_err(|_| os("sharing an event counter"))?;
+        let shared = bell.try_clone().map_err(during("sharing an event counter"))?;
         let none = (0..geometry.ranks).map(|_| None).collect();
         let driver = Shm::new("shm", segment.clone(), bell, none, Arc::new(Loan::new()))?;
-        let own = Own { rank, segment, memory, bell: shared, geometry, cma };
-        Ok((own, driver))
+        let (memory, bell) = (Arc::new(memory), Arc::new(shared));
+        Ok((Own { rank, segment, memory, bell, geometry, cma }, driver))
     }
 
     /// What a peer has to know.
@@ -51,8 +53,8 @@ impl Own {
     }
 
     /// What a peer is given.
-    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
-        [self.memory.as_raw_fd(), self.bell.as_raw_fd()]
+    pub(crate) fn descriptors(&self) -> [Arc<OwnedFd>; 2] {
+        [self.memory.clone(), self.bell.clone()]
     }
 
     /// The link with `peer`, of which it has told and given this.
@@ -80,10 +82,8 @@ impl Own {
             _ => Reach::None,
         };
         // The bell may be shared with a process that makes writes to it block: it must not.
-        // SAFETY: no memory is passed.
-        if unsafe { libc::fcntl(bell.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
-            return Err(os("setting up a peer's bell"));
-        }
+        rustix::fs::fcntl_setfl(&bell, OFlags::NONBLOCK)
+            .map_err(during("setting up a peer's bell"))?;
         let mine = (&self.segment, &self.geometry);
         let theirs = (Segment::open(&memory, &there)?, &there);
         Peer::new(self.rank, mine, peer, theirs, bell, reach, Life::Line(line))

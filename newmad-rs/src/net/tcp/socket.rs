@@ -1,7 +1,9 @@
 //! The calls on sockets: never blocking, tried again when interrupted.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::net::{self, SocketAddrAny};
 
 use crate::error::Cause;
 use crate::memory::span::Span;
@@ -52,44 +54,18 @@ pub(super) fn is_silent(socket: &OwnedFd) -> bool {
 
 /// Whether both ends have the same address: then they are on one machine.
 pub(super) fn is_inside(socket: &OwnedFd) -> bool {
-    let (Some(own), Some(other)) = (ip(socket, libc::getsockname), ip(socket, libc::getpeername))
-    else {
-        return false;
-    };
-    own == other
+    let own = net::getsockname(socket).ok().and_then(ip);
+    let other = net::getpeername(socket).ok().flatten().and_then(ip);
+    own.is_some() && own == other
 }
 
-type Ask = unsafe extern "C" fn(RawFd, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
-
-/// The address of one end.
-fn ip(socket: &OwnedFd, ask: Ask) -> Option<IpAddr> {
-    // SAFETY: plain data for which zero is valid.
-    let mut address: libc::sockaddr_in6 = unsafe { std::mem::zeroed() };
-    let mut len = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
-    // SAFETY: a local of the size that is passed.
-    let done = unsafe { ask(socket.as_raw_fd(), (&raw mut address).cast(), &mut len) };
-    if done != 0 {
-        return None;
-    }
-    match libc::c_int::from(address.sin6_family) {
-        libc::AF_INET => {
-            // SAFETY: the kernel says that this is what it wrote; it is shorter, and aligned alike.
-            let address = unsafe { (&raw const address).cast::<libc::sockaddr_in>().read() };
-            Some(Ipv4Addr::from_bits(u32::from_be(address.sin_addr.s_addr)).into())
-        }
-        libc::AF_INET6 => Some(Ipv6Addr::from(address.sin6_addr.s6_addr).into()),
-        _ => None,
-    }
+fn ip(address: SocketAddrAny) -> Option<IpAddr> {
+    SocketAddr::try_from(address).ok().map(|address| address.ip())
 }
 
 /// Has a connection use the congestion control that paces nothing. Where that is refused it stays as it is.
 pub(super) fn use_reno(socket: &OwnedFd) {
-    let name = b"reno";
-    // SAFETY: a constant of the length that is passed.
-    let _ = unsafe {
-        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_CONGESTION);
-        libc::setsockopt(socket.as_raw_fd(), level, option, name.as_ptr().cast(), name.len() as u32)
-    };
+    let _ = net::sockopt::set_tcp_congestion(socket, "reno");
 }
 
 /// Copies the bytes of `parts` from `from` on to `to`, as many as it holds.
