@@ -31,6 +31,7 @@ pub(crate) struct StatusOut(*mut MPI_Status);
 
 /// An array that stays as it is during the call.
 #[repr(transparent)]
+#[derive(Clone, Copy)]
 pub(crate) struct Array<'a, T>(*const T, PhantomData<&'a [T]>);
 
 /// An array that the call changes, and that nothing else touches during the call.

@@ -5,48 +5,65 @@ use core::ffi::{c_int, c_void};
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Array, Out, array, out};
-use crate::coll::{self, Call, Displacement, begin, prepare, run};
-use crate::datatype::{Choice, Elements, choice};
-use crate::error::Fault;
+use crate::coll::{self, Call, Parts, begin, prepare, run};
+use crate::datatype::choice;
 
-/// The blocks of each rank, described by arrays of counts and of displacements in elements.
-fn blocks<N: Copy + Into<i64>, D: Displacement>(
-    buffer: Choice,
-    counts: Array<'_, N>,
-    displs: Array<'_, D>,
-    ranks: u32,
-) -> Result<Vec<Elements>, Fault> {
-    coll::described(buffer, array!(counts[ranks])?, array!(displs[ranks])?)
+/// The blocks that arrays of counts and of displacements describe: in elements of a datatype, or, with an array of
+/// datatypes, in bytes.
+macro_rules! described {
+    ($buf:ident, $counts:ident, $displs:ident, [$types:ident]) => {
+        Parts::Described {
+            in_place: choice!($buf, 0, MPI_BYTE).is_in_place(),
+            blocks: &|ranks| {
+                let (counts, displs) = (array!($counts[ranks])?, array!($displs[ranks])?);
+                coll::described_apart(
+                    choice!($buf, 0, MPI_BYTE),
+                    counts,
+                    displs,
+                    array!($types[ranks])?,
+                )
+            },
+        }
+    };
+    ($buf:ident, $counts:ident, $displs:ident, $datatype:ident) => {
+        Parts::Described {
+            in_place: choice!($buf, 0, $datatype).is_in_place(),
+            blocks: &|ranks| {
+                coll::described(
+                    choice!($buf, 0, $datatype),
+                    array!($counts[ranks])?,
+                    array!($displs[ranks])?,
+                )
+            },
+        }
+    };
 }
 
-/// The blocks of each rank, described by arrays of counts, of displacements in bytes and of datatypes.
-fn typed_blocks<N: Copy + Into<i64>, D: Displacement>(
-    buffer: Choice,
-    counts: Array<'_, N>,
-    displs: Array<'_, D>,
-    types: Array<'_, MPI_Datatype>,
-    ranks: u32,
-) -> Result<Vec<Elements>, Fault> {
-    let (counts, displs) = (array!(counts[ranks])?, array!(displs[ranks])?);
-    coll::described_apart(buffer, counts, displs, array!(types[ranks])?)
-}
-
-/// The functions of a collective in all forms: the six names, the arguments except the communicator, and a block that
-/// gives the plan and what has to be the same at all members.
+/// The functions of a collective in all forms: their names, blocking, with a request and persistent, each followed by
+/// that for large counts if the collective has counts; the arguments except the communicator; and a block that gives
+/// what has to be the same at all members, and the plan.
 macro_rules! collective {
+    ($name:ident $iname:ident $pname:ident
+     ($($arg:ident : $ty:ty),* $(,)?) $comm:ident $plan:block) => {
+        collective! { @forms [$name] [$iname] [$pname] ($($arg: $ty),*) $comm $plan }
+    };
     ($name:ident $large:ident $iname:ident $ilarge:ident $pname:ident $plarge:ident
      ($($arg:ident : $ty:ty),* $(,)?) $comm:ident $plan:block) => {
+        collective! { @forms [$name / $large] [$iname / $ilarge] [$pname / $plarge] ($($arg: $ty),*) $comm $plan }
+    };
+    (@forms [$($name:tt)*] [$($iname:tt)*] [$($pname:tt)*]
+     ($($arg:ident : $ty:ty),*) $comm:ident $plan:block) => {
         mpi! {
-            fn $name / $large ($($arg: $ty,)* $comm: MPI_Comm) on $comm {
+            fn $($name)* ($($arg: $ty,)* $comm: MPI_Comm) on $comm {
                 let (call, plan) = $plan;
                 run(&$comm, &call, plan?)
             }
-            fn $iname / $ilarge ($($arg: $ty,)* $comm: MPI_Comm, request: Out<MPI_Request>) on $comm {
+            fn $($iname)* ($($arg: $ty,)* $comm: MPI_Comm, request: Out<MPI_Request>) on $comm {
                 let (call, plan) = $plan;
                 out(request, "request", MPI_REQUEST_NULL)?;
                 out(request, "request", begin(&$comm, &call, plan?)?)
             }
-            fn $pname / $plarge (
+            fn $($pname)* (
                 $($arg: $ty,)* $comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>,
             ) on $comm {
                 let (call, plan) = $plan;
@@ -57,22 +74,8 @@ macro_rules! collective {
     };
 }
 
-mpi! {
-    fn MPI_Barrier(comm: MPI_Comm) on comm {
-        run(&comm, &Call::new("MPI_Barrier"), coll::barrier(&comm)?)
-    }
-
-    fn MPI_Ibarrier(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-        let plan = coll::barrier(&comm)?;
-        out(request, "request", MPI_REQUEST_NULL)?;
-        out(request, "request", begin(&comm, &Call::new("MPI_Barrier"), plan)?)
-    }
-
-    fn MPI_Barrier_init(comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>) on comm {
-        let plan = coll::barrier(&comm)?;
-        out(request, "request", MPI_REQUEST_NULL)?;
-        out(request, "request", prepare(&comm, Call::new("MPI_Barrier"), plan)?)
-    }
+collective! {
+    MPI_Barrier MPI_Ibarrier MPI_Barrier_init () comm { (Call::new("MPI_Barrier"), coll::barrier(&comm)) }
 }
 
 collective! {
@@ -87,8 +90,8 @@ collective! {
     MPI_Gather MPI_Gather_c MPI_Igather MPI_Igather_c MPI_Gather_init MPI_Gather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = coll::gather(&comm, choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype), root);
-        (Call::new("MPI_Gather").rooted(root), plan)
+        let (send, recv) = (choice!(sendbuf, sendcount, sendtype), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        (Call::new("MPI_Gather").rooted(root), coll::gather(&comm, send, recv, root))
     }
 }
 
@@ -96,9 +99,8 @@ collective! {
     MPI_Gatherv MPI_Gatherv_c MPI_Igatherv MPI_Igatherv_c MPI_Gatherv_init MPI_Gatherv_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, displs: Array<D>, recvtype: MPI_Datatype, root: c_int) comm {
-        let recvs = |ranks| blocks(choice!(recvbuf, 0, recvtype), recvcounts, displs, ranks);
-        let plan = coll::gatherv(&comm, choice!(sendbuf, sendcount, sendtype), recvs, root);
-        (Call::new("MPI_Gatherv").rooted(root), plan)
+        let recv = described!(recvbuf, recvcounts, displs, recvtype);
+        (Call::new("MPI_Gatherv").rooted(root), coll::gather(&comm, choice!(sendbuf, sendcount, sendtype), recv, root))
     }
 }
 
@@ -106,8 +108,8 @@ collective! {
     MPI_Scatter MPI_Scatter_c MPI_Iscatter MPI_Iscatter_c MPI_Scatter_init MPI_Scatter_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let plan = coll::scatter(&comm, choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype), root);
-        (Call::new("MPI_Scatter").rooted(root), plan)
+        let (send, recv) = (Parts::Even(choice!(sendbuf, sendcount, sendtype)), choice!(recvbuf, recvcount, recvtype));
+        (Call::new("MPI_Scatter").rooted(root), coll::scatter(&comm, send, recv, root))
     }
 }
 
@@ -115,9 +117,8 @@ collective! {
     MPI_Scatterv MPI_Scatterv_c MPI_Iscatterv MPI_Iscatterv_c MPI_Scatterv_init MPI_Scatterv_init_c
     (sendbuf: *const c_void, sendcounts: Array<N>, displs: Array<D>, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let sends = |ranks| blocks(choice!(sendbuf, 0, sendtype), sendcounts, displs, ranks);
-        let plan = coll::scatterv(&comm, sends, choice!(recvbuf, recvcount, recvtype), root);
-        (Call::new("MPI_Scatterv").rooted(root), plan)
+        let send = described!(sendbuf, sendcounts, displs, sendtype);
+        (Call::new("MPI_Scatterv").rooted(root), coll::scatter(&comm, send, choice!(recvbuf, recvcount, recvtype), root))
     }
 }
 
@@ -126,9 +127,8 @@ collective! {
     MPI_Allgather_init MPI_Allgather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let recv = choice!(recvbuf, recvcount, recvtype);
-        let plan = coll::allgather(&comm, choice!(sendbuf, sendcount, sendtype), recv);
-        (Call::new("MPI_Allgather").of_bytes(recv), plan)
+        let (send, recv) = (choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype));
+        (Call::new("MPI_Allgather").of_bytes(recv), coll::allgather(&comm, send, Parts::Even(recv)))
     }
 }
 
@@ -137,10 +137,8 @@ collective! {
     MPI_Allgatherv_init MPI_Allgatherv_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, displs: Array<D>, recvtype: MPI_Datatype) comm {
-        let ranks = comm.peers().size();
-        let recvs = blocks(choice!(recvbuf, 0, recvtype), recvcounts, displs, ranks);
-        let plan = recvs.and_then(|recvs| coll::allgatherv(&comm, choice!(sendbuf, sendcount, sendtype), recvs));
-        (Call::new("MPI_Allgatherv"), plan)
+        let recv = described!(recvbuf, recvcounts, displs, recvtype);
+        (Call::new("MPI_Allgatherv"), coll::allgather(&comm, choice!(sendbuf, sendcount, sendtype), recv))
     }
 }
 
@@ -148,9 +146,8 @@ collective! {
     MPI_Alltoall MPI_Alltoall_c MPI_Ialltoall MPI_Ialltoall_c MPI_Alltoall_init MPI_Alltoall_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let recv = choice!(recvbuf, recvcount, recvtype);
-        let plan = coll::alltoall(&comm, choice!(sendbuf, sendcount, sendtype), recv);
-        (Call::new("MPI_Alltoall").of_bytes(recv), plan)
+        let (send, recv) = (choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype));
+        (Call::new("MPI_Alltoall").of_bytes(recv), coll::alltoall(&comm, Parts::Even(send), Parts::Even(recv)))
     }
 }
 
@@ -159,10 +156,9 @@ collective! {
     MPI_Alltoallv_init MPI_Alltoallv_init_c
     (sendbuf: *const c_void, sendcounts: Array<N>, sdispls: Array<D>, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, rdispls: Array<D>, recvtype: MPI_Datatype) comm {
-        let (send, recv) = (choice!(sendbuf, 0, sendtype), choice!(recvbuf, 0, recvtype));
-        let sends = |ranks| blocks(send, sendcounts, sdispls, ranks);
-        let recvs = |ranks| blocks(recv, recvcounts, rdispls, ranks);
-        (Call::new("MPI_Alltoallv"), coll::alltoall_of(&comm, send.is_in_place(), sends, recvs))
+        let send = described!(sendbuf, sendcounts, sdispls, sendtype);
+        let recv = described!(recvbuf, recvcounts, rdispls, recvtype);
+        (Call::new("MPI_Alltoallv"), coll::alltoall(&comm, send, recv))
     }
 }
 
@@ -171,10 +167,9 @@ collective! {
     MPI_Alltoallw_init MPI_Alltoallw_init_c
     (sendbuf: *const c_void, sendcounts: Array<N>, sdispls: Array<D>, sendtypes: Array<MPI_Datatype>,
      recvbuf: *mut c_void, recvcounts: Array<N>, rdispls: Array<D>, recvtypes: Array<MPI_Datatype>) comm {
-        let (send, recv) = (choice!(sendbuf, 0, MPI_BYTE), choice!(recvbuf, 0, MPI_BYTE));
-        let sends = |ranks| typed_blocks(send, sendcounts, sdispls, sendtypes, ranks);
-        let recvs = |ranks| typed_blocks(recv, recvcounts, rdispls, recvtypes, ranks);
-        (Call::new("MPI_Alltoallw"), coll::alltoall_of(&comm, send.is_in_place(), sends, recvs))
+        let send = described!(sendbuf, sendcounts, sdispls, [sendtypes]);
+        let recv = described!(recvbuf, recvcounts, rdispls, [recvtypes]);
+        (Call::new("MPI_Alltoallw"), coll::alltoall(&comm, send, recv))
     }
 }
 
@@ -242,8 +237,8 @@ collective! {
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (sends, receives) = (coll::repeated(choice!(sendbuf, sendcount, sendtype)), coll::even(choice!(recvbuf, recvcount, recvtype)));
-        (Call::new("MPI_Neighbor_allgather"), coll::neighbours(&comm, sends, receives))
+        let (send, recv) = (Parts::Same(choice!(sendbuf, sendcount, sendtype)), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        (Call::new("MPI_Neighbor_allgather"), coll::neighbours(&comm, send, recv))
     }
 }
 
@@ -252,8 +247,8 @@ collective! {
     MPI_Neighbor_allgatherv_init MPI_Neighbor_allgatherv_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, displs: Array<D>, recvtype: MPI_Datatype) comm {
-        let receives = |count| blocks(choice!(recvbuf, 0, recvtype), recvcounts, displs, count);
-        let plan = coll::neighbours(&comm, coll::repeated(choice!(sendbuf, sendcount, sendtype)), receives);
+        let recv = described!(recvbuf, recvcounts, displs, recvtype);
+        let plan = coll::neighbours(&comm, Parts::Same(choice!(sendbuf, sendcount, sendtype)), recv);
         (Call::new("MPI_Neighbor_allgatherv"), plan)
     }
 }
@@ -263,8 +258,8 @@ collective! {
     MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (sends, receives) = (coll::even(choice!(sendbuf, sendcount, sendtype)), coll::even(choice!(recvbuf, recvcount, recvtype)));
-        (Call::new("MPI_Neighbor_alltoall"), coll::neighbours(&comm, sends, receives))
+        let (send, recv) = (Parts::Even(choice!(sendbuf, sendcount, sendtype)), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        (Call::new("MPI_Neighbor_alltoall"), coll::neighbours(&comm, send, recv))
     }
 }
 
@@ -273,9 +268,9 @@ collective! {
     MPI_Neighbor_alltoallv_init MPI_Neighbor_alltoallv_init_c
     (sendbuf: *const c_void, sendcounts: Array<N>, sdispls: Array<D>, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, rdispls: Array<D>, recvtype: MPI_Datatype) comm {
-        let sends = |count| blocks(choice!(sendbuf, 0, sendtype), sendcounts, sdispls, count);
-        let receives = |count| blocks(choice!(recvbuf, 0, recvtype), recvcounts, rdispls, count);
-        (Call::new("MPI_Neighbor_alltoallv"), coll::neighbours(&comm, sends, receives))
+        let send = described!(sendbuf, sendcounts, sdispls, sendtype);
+        let recv = described!(recvbuf, recvcounts, rdispls, recvtype);
+        (Call::new("MPI_Neighbor_alltoallv"), coll::neighbours(&comm, send, recv))
     }
 }
 
@@ -284,9 +279,8 @@ collective! {
     MPI_Neighbor_alltoallw_init MPI_Neighbor_alltoallw_init_c
     (sendbuf: *const c_void, sendcounts: Array<N>, sdispls: Array<MPI_Aint>, sendtypes: Array<MPI_Datatype>,
      recvbuf: *mut c_void, recvcounts: Array<N>, rdispls: Array<MPI_Aint>, recvtypes: Array<MPI_Datatype>) comm {
-        let (send, recv) = (choice!(sendbuf, 0, MPI_BYTE), choice!(recvbuf, 0, MPI_BYTE));
-        let sends = |count| typed_blocks(send, sendcounts, sdispls, sendtypes, count);
-        let receives = |count| typed_blocks(recv, recvcounts, rdispls, recvtypes, count);
-        (Call::new("MPI_Neighbor_alltoallw"), coll::neighbours(&comm, sends, receives))
+        let send = described!(sendbuf, sendcounts, sdispls, [sendtypes]);
+        let recv = described!(recvbuf, recvcounts, rdispls, [recvtypes]);
+        (Call::new("MPI_Neighbor_alltoallw"), coll::neighbours(&comm, send, recv))
     }
 }

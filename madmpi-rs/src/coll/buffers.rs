@@ -11,20 +11,73 @@ use crate::abi::*;
 use crate::datatype::{self, Choice, Data, Elements};
 use crate::error::Fault;
 
-/// Displacements, whatever their type in C.
-pub(crate) trait Displacement: Copy {
+/// Counts and displacements, whatever their type in C.
+pub(crate) trait Wide: Copy {
     fn wide(self) -> i64;
 }
 
-impl Displacement for i32 {
-    fn wide(self) -> i64 {
-        i64::from(self)
-    }
+macro_rules! wide {
+    ($($number:ty)*) => {$(
+        impl Wide for $number {
+            fn wide(self) -> i64 {
+                self as i64
+            }
+        }
+    )*};
+}
+wide! { i32 i64 isize }
+
+/// A buffer of the program that has a block for each of several ranks.
+#[derive(Clone, Copy)]
+pub(crate) enum Parts<'a> {
+    /// One block after the other: each has as many elements as the buffer.
+    Even(Choice),
+    /// Each block is the whole buffer.
+    Same(Choice),
+    /// Blocks that arrays describe, for as many ranks as `blocks` is called with. Where a rank has no use for the
+    /// arrays it is not called: they need not exist there.
+    Described { in_place: bool, blocks: &'a dyn Fn(u32) -> Result<Vec<Elements>, Fault> },
 }
 
-impl Displacement for isize {
-    fn wide(self) -> i64 {
-        self as i64
+impl Parts<'_> {
+    pub(super) fn is_in_place(self) -> bool {
+        match self {
+            Parts::Even(buffer) | Parts::Same(buffer) => buffer.is_in_place(),
+            Parts::Described { in_place, .. } => in_place,
+        }
+    }
+
+    /// Whether all blocks have one length, so that no gaps are between them.
+    pub(super) fn is_even(self) -> bool {
+        matches!(self, Parts::Even(_))
+    }
+
+    /// The block of each rank.
+    ///
+    /// # Errors
+    /// As [`one`].
+    pub(super) fn blocks(self, ranks: u32) -> Result<Vec<Elements>, Fault> {
+        match self {
+            Parts::Even(buffer) => {
+                let first = buffer.elements()?;
+                let place = |rank: u32| first.count.wrapping_mul(rank.into());
+                (0..ranks).map(|rank| checked(first.part(place(rank), first.count))).collect()
+            }
+            Parts::Same(buffer) => Ok(vec![checked(buffer.elements()?)?; ranks as usize]),
+            Parts::Described { blocks, .. } => blocks(ranks),
+        }
+    }
+
+    /// The blocks as newmad takes them: a row with offsets, or a stage.
+    ///
+    /// # Errors
+    /// As [`one`].
+    pub(super) fn buffer(self, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
+        let Parts::Even(buffer) = self else { return of_blocks(self.blocks(ranks)?) };
+        let each = buffer.count()?;
+        let len = datatype::get(buffer.datatype)?.size * each;
+        let all = buffer.with_count(buffer.count.saturating_mul(i64::from(ranks)));
+        Ok((one(all)?, Blocks::Even(len)))
     }
 }
 
@@ -50,14 +103,7 @@ pub(super) struct Memory {
 /// # Errors
 /// The count is negative, the type not committed, the address null.
 pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
-    if buffer.count < 0 {
-        return Err(Fault::argument(
-            MPI_ERR_COUNT,
-            "count",
-            buffer.count,
-            "it must not be negative",
-        ));
-    }
+    buffer.count()?;
     let elements = buffer.elements()?;
     Ok(match elements.data()? {
         Data::Whole(at, len) => Buffer::Direct { at: at.expose_provenance(), len },
@@ -65,50 +111,17 @@ pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
     })
 }
 
-/// The elements of `ranks` ranks, one after the other: each has as many as the buffer.
-///
-/// # Errors
-/// As [`one`].
-pub(super) fn even(buffer: Choice, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
-    let each = buffer.count;
-    if each < 0 {
-        return Err(Fault::argument(MPI_ERR_COUNT, "count", each, "it must not be negative"));
-    }
-    let len = datatype::get(buffer.datatype)?.size * each as usize;
-    let all = buffer.with_count(each.saturating_mul(i64::from(ranks)));
-    Ok((one(all)?, Blocks::Even(len)))
-}
-
-/// The block of each of `ranks` ranks, one after the other: each has as many elements as the buffer.
-///
-/// # Errors
-/// As [`one`].
-pub(super) fn spread(buffer: Choice, ranks: u32) -> Result<Vec<Elements>, Fault> {
-    let first = buffer.elements()?;
-    let block = |rank: u32| checked(first.part(first.count.wrapping_mul(rank.into()), first.count));
-    (0..ranks).map(block).collect()
-}
-
-/// The same elements for each of `ranks`.
-///
-/// # Errors
-/// As [`one`].
-pub(super) fn repeated(buffer: Choice, ranks: u32) -> Result<Vec<Elements>, Fault> {
-    let block = checked(buffer.elements()?)?;
-    Ok(vec![block; ranks as usize])
-}
-
 /// The blocks that counts and displacements in elements describe. `buffer` has the address and the datatype.
 ///
 /// # Errors
 /// As [`one`].
-pub(crate) fn described<N: Copy + Into<i64>, D: Displacement>(
+pub(crate) fn described<N: Wide, D: Wide>(
     buffer: Choice,
     counts: &[N],
     displs: &[D],
 ) -> Result<Vec<Elements>, Fault> {
     let base = buffer.elements()?;
-    let block = |(&count, displ): (&N, &D)| checked(base.part(displ.wide(), count.into()));
+    let block = |(&count, displ): (&N, &D)| checked(base.part(displ.wide(), count.wide()));
     counts.iter().zip(displs).map(block).collect()
 }
 
@@ -116,7 +129,7 @@ pub(crate) fn described<N: Copy + Into<i64>, D: Displacement>(
 ///
 /// # Errors
 /// As [`described`].
-pub(crate) fn described_apart<N: Copy + Into<i64>, D: Displacement>(
+pub(crate) fn described_apart<N: Wide, D: Wide>(
     buffer: Choice,
     counts: &[N],
     displs: &[D],
@@ -124,13 +137,13 @@ pub(crate) fn described_apart<N: Copy + Into<i64>, D: Displacement>(
 ) -> Result<Vec<Elements>, Fault> {
     let block = |((&count, displ), &datatype): ((&N, &D), &MPI_Datatype)| {
         let base = buffer.with_type(datatype).elements()?;
-        checked(base.moved(displ.wide() as isize, count.into()))
+        checked(base.moved(displ.wide() as isize, count.wide()))
     };
     counts.iter().zip(displs).zip(types).map(block).collect()
 }
 
 /// Checks elements.
-fn checked(elements: Elements) -> Result<Elements, Fault> {
+pub(super) fn checked(elements: Elements) -> Result<Elements, Fault> {
     elements.data()?;
     Ok(elements)
 }
@@ -139,7 +152,7 @@ fn checked(elements: Elements) -> Result<Elements, Fault> {
 ///
 /// # Errors
 /// As [`one`].
-pub(super) fn of_blocks(blocks: Vec<Elements>) -> Result<(Buffer, Blocks), Fault> {
+fn of_blocks(blocks: Vec<Elements>) -> Result<(Buffer, Blocks), Fault> {
     let mut places = Vec::with_capacity(blocks.len());
     for block in &blocks {
         match block.data()? {

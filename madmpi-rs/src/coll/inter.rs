@@ -10,7 +10,7 @@ use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Operator, Task};
 
-use super::buffers::{self, Buffer};
+use super::buffers::{self, Buffer, Parts};
 use super::exchange::{Exchange, Message};
 use super::plan::{Plan, Stages};
 use super::recipe::Recipe;
@@ -132,17 +132,16 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
     }
 }
 
-/// `receives` gives the blocks of as many ranks as it is called with.
 pub(super) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
+    recv: Parts,
     root: c_int,
-    receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
         Role::Beside => Ok(Plan::Nothing),
         Role::Root => {
-            let receives = receives(comm.peers().size())?;
+            let receives = recv.blocks(comm.peers().size())?;
             Ok(one_way(comm, messages(comm, receives)?, Vec::new()))
         }
         Role::Opposite(root) => {
@@ -151,17 +150,16 @@ pub(super) fn gather(
     }
 }
 
-/// `sends` gives the blocks of as many ranks as it is called with.
 pub(super) fn scatter(
     comm: &Ref<Comm>,
+    send: Parts,
     recv: Choice,
     root: c_int,
-    sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
         Role::Beside => Ok(Plan::Nothing),
         Role::Root => {
-            let sends = sends(comm.peers().size())?;
+            let sends = send.blocks(comm.peers().size())?;
             Ok(one_way(comm, Vec::new(), messages(comm, sends)?))
         }
         Role::Opposite(root) => {

@@ -25,10 +25,10 @@ mod recipe;
 mod reduce;
 mod rooted;
 
-pub(crate) use all::{allgather, allgatherv, alltoall, alltoall_of, barrier};
-pub(crate) use buffers::{Displacement, described, described_apart};
+pub(crate) use all::{allgather, alltoall, barrier};
+pub(crate) use buffers::{Parts, described, described_apart};
 pub(crate) use check::Call;
-pub(crate) use neighbours::{even, neighbours, repeated};
+pub(crate) use neighbours::neighbours;
 pub(crate) use plan::{begin, prepare, run};
 pub(crate) use reduce::{allreduce, reduce, reduce_scatter, scan};
-pub(crate) use rooted::{bcast, gather, gatherv, scatter, scatterv};
+pub(crate) use rooted::{bcast, gather, scatter};

@@ -6,12 +6,12 @@
 
 use core::ffi::c_int;
 
-use super::buffers;
+use super::buffers::Parts;
 use super::exchange::{Exchange, Message, NEIGHBOURS};
 use super::plan::Plan;
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::{Choice, Elements};
+use crate::datatype::Elements;
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::topology::{Neighbours, Topology};
@@ -36,12 +36,7 @@ fn messages(
     Ok(all)
 }
 
-/// `sends` and `receives` give the blocks of as many neighbours as they are called with.
-pub(crate) fn neighbours(
-    comm: &Ref<Comm>,
-    sends: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
-    receives: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
-) -> Result<Plan, Fault> {
+pub(crate) fn neighbours(comm: &Ref<Comm>, send: Parts, recv: Parts) -> Result<Plan, Fault> {
     let Some(topology) = comm.topology() else {
         let why = "argument comm has no topology of this kind (any)";
         return Err(Fault::new(MPI_ERR_TOPOLOGY, why));
@@ -51,17 +46,7 @@ pub(crate) fn neighbours(
     // Directions are numbered in pairs: what leaves in one arrives from the other.
     let leaving = |index: u32| if grid { index ^ 1 } else { 0 };
     let arriving = |index: u32| if grid { index } else { 0 };
-    let sends = messages(comm, &destinations, sends(destinations.len() as u32)?, leaving)?;
-    let receives = messages(comm, &sources, receives(sources.len() as u32)?, arriving)?;
+    let sends = messages(comm, &destinations, send.blocks(destinations.len() as u32)?, leaving)?;
+    let receives = messages(comm, &sources, recv.blocks(sources.len() as u32)?, arriving)?;
     Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
-}
-
-/// The same elements for each neighbour.
-pub(crate) fn repeated(buffer: Choice) -> impl FnOnce(u32) -> Result<Vec<Elements>, Fault> {
-    move |count| buffers::repeated(buffer, count)
-}
-
-/// A block for each neighbour, one after the other.
-pub(crate) fn even(buffer: Choice) -> impl FnOnce(u32) -> Result<Vec<Elements>, Fault> {
-    move |count| buffers::spread(buffer, count)
 }

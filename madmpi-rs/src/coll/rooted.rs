@@ -4,13 +4,13 @@ use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Task};
 
-use super::buffers::{self, Buffer, spread};
+use super::buffers::{self, Buffer, Parts};
 use super::inter;
 use super::plan::Plan;
 use super::recipe::Recipe;
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::{Choice, Elements};
+use crate::datatype::Choice;
 use crate::error::Fault;
 use crate::handle::Ref;
 
@@ -63,95 +63,41 @@ fn role(comm: &Comm, root: c_int, own: Choice, name: &str) -> Result<Role, Fault
 pub(crate) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
-    recv: Choice,
+    recv: Parts,
     root: c_int,
 ) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
-        return inter::gather(comm, send, root, |ranks| spread(recv, ranks));
+        return inter::gather(comm, send, recv, root);
     }
     let Role { root, at_root, in_place } = role(comm, root, send, "sendbuf")?;
+    let input = if in_place { Buffer::Nothing } else { buffers::one(send)? };
     let (output, blocks) = match at_root {
-        true => buffers::even(recv, comm.group.size())?,
-        false => (Buffer::Nothing, Blocks::Even(0)),
+        true => some_blocks(recv.buffer(comm.group.size())?),
+        false => (Buffer::Nothing, recv.is_even().then_some(Blocks::Even(input.len()))),
     };
-    let input = if in_place { Buffer::Nothing } else { buffers::one(send)? };
-    let own = if in_place { blocks.own(0) } else { input.len() };
-    let blocks = Some(if at_root { blocks } else { Blocks::Even(own) });
-    let recipe = Recipe::new(comm, Task::Gather { root, own, blocks });
-    Ok(Plan::Group(Recipe { input, output, in_place, ..recipe }))
-}
-
-/// `recv` gives the blocks of as many ranks as it is called with; only the root calls it.
-pub(crate) fn gatherv(
-    comm: &Ref<Comm>,
-    send: Choice,
-    recv: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
-    root: c_int,
-) -> Result<Plan, Fault> {
-    if comm.remote.is_some() {
-        return inter::gather(comm, send, root, recv);
-    }
-    let Role { root, at_root, in_place } = role(comm, root, send, "sendbuf")?;
-    let input = if in_place { Buffer::Nothing } else { buffers::one(send)? };
-    let (output, blocks, own) = match at_root {
-        true => {
-            let (output, blocks) = buffers::of_blocks(recv(comm.group.size())?)?;
-            let own = if in_place { blocks.own(root) } else { input.len() };
-            (output, Some(blocks), own)
-        }
-        false => (Buffer::Nothing, None, input.len()),
+    let own = match &blocks {
+        Some(blocks) if in_place => blocks.own(root),
+        _ => input.len(),
     };
+    let keeps = !recv.is_even(); // there may be gaps between the blocks
     let recipe = Recipe::new(comm, Task::Gather { root, own, blocks });
-    Ok(Plan::Group(Recipe { input, output, in_place, keeps: true, ..recipe }))
+    Ok(Plan::Group(Recipe { input, output, in_place, keeps, ..recipe }))
 }
 
 pub(crate) fn scatter(
     comm: &Ref<Comm>,
-    send: Choice,
+    send: Parts,
     recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
-        return inter::scatter(comm, recv, root, |ranks| spread(send, ranks));
+        return inter::scatter(comm, send, recv, root);
     }
-    let role = role(comm, root, recv, "recvbuf")?;
-    let (input, blocks) = match role.at_root {
-        true => buffers::even(send, comm.group.size()).map(|(input, all)| (input, Some(all)))?,
+    let Role { root, at_root, in_place } = role(comm, root, recv, "recvbuf")?;
+    let (input, blocks) = match at_root {
+        true => some_blocks(send.buffer(comm.group.size())?),
         false => (Buffer::Nothing, None),
     };
-    scattering(comm, role, input, blocks, recv, true)
-}
-
-/// `send` gives the blocks of as many ranks as it is called with; only the root calls it.
-pub(crate) fn scatterv(
-    comm: &Ref<Comm>,
-    send: impl FnOnce(u32) -> Result<Vec<Elements>, Fault>,
-    recv: Choice,
-    root: c_int,
-) -> Result<Plan, Fault> {
-    if comm.remote.is_some() {
-        return inter::scatter(comm, recv, root, send);
-    }
-    let role = role(comm, root, recv, "recvbuf")?;
-    let (input, blocks) = match role.at_root {
-        true => {
-            let (input, blocks) = buffers::of_blocks(send(comm.group.size())?)?;
-            (input, Some(blocks))
-        }
-        false => (Buffer::Nothing, None),
-    };
-    scattering(comm, role, input, blocks, recv, false)
-}
-
-/// `even`: all blocks are as long as the own one.
-fn scattering(
-    comm: &Ref<Comm>,
-    Role { root, in_place, .. }: Role,
-    input: Buffer,
-    blocks: Option<Blocks>,
-    recv: Choice,
-    even: bool,
-) -> Result<Plan, Fault> {
     if in_place {
         // newmad takes the contribution where the result would go, and only reads it.
         let own = blocks.as_ref().map_or(0, |blocks| blocks.own(root));
@@ -160,7 +106,11 @@ fn scattering(
     }
     let output = buffers::one(recv)?;
     let own = output.len();
-    let blocks = blocks.or(even.then_some(Blocks::Even(own)));
+    let blocks = blocks.or(send.is_even().then_some(Blocks::Even(own)));
     let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
     Ok(Plan::Group(Recipe { input, output, ..recipe }))
+}
+
+fn some_blocks((buffer, blocks): (Buffer, Blocks)) -> (Buffer, Option<Blocks>) {
+    (buffer, Some(blocks))
 }

@@ -212,7 +212,7 @@ pub(super) fn check(at: *mut u8, shape: &Shape) -> Result<(), Fault> {
 }
 
 #[cold]
-fn negative(count: i64) -> Fault {
+pub(super) fn negative(count: i64) -> Fault {
     Fault::argument(MPI_ERR_COUNT, "count", count, "it must not be negative")
 }
 

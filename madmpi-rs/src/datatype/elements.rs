@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::data::{Data, check};
+use super::data::{Data, check, negative};
 use super::get;
 use super::object::Datatype;
 use crate::abi::*;
@@ -51,6 +51,14 @@ impl Choice {
 
     pub(crate) fn is_in_place(&self) -> bool {
         self.at.addr() == MPI_IN_PLACE
+    }
+
+    /// The number of elements.
+    ///
+    /// # Errors
+    /// It is negative.
+    pub(crate) fn count(&self) -> Result<usize, Fault> {
+        usize::try_from(self.count).map_err(|_| negative(self.count))
     }
 
     /// The elements; their number and address are checked when they are used.
