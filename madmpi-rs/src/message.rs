@@ -1,7 +1,7 @@
 //! Messages on their way out: the modes of sending, and the sends that need no request.
 
 use newmad::SendOptions;
-use newmad::raw::{Memory, RawRequest};
+use newmad::raw::{Memory, RawRequest, Trusted};
 
 use crate::abi::*;
 use crate::buffer::{self, OVERHEAD, Pool};
@@ -40,20 +40,15 @@ pub(crate) enum Route {
 impl Route {
     /// Submits the message to newmad.
     ///
-    /// # Safety
-    /// The data stay where they are, with their list of pieces, until the request is over.
-    ///
     /// # Errors
     /// The peer is gone.
     #[inline]
-    pub(crate) unsafe fn submit(
+    pub(crate) fn submit(
         self,
         session: &newmad::Session,
         request: &mut RawRequest,
-        memory: Memory,
+        memory: Trusted,
     ) -> Result<(), newmad::Error> {
-        // SAFETY: the caller's promise; the program leaves the elements to the request.
-        let memory = unsafe { memory.trusted() };
         match self {
             Route::To(to, tag, mode) => {
                 request.start_send(session, to, tag, memory, mode.options())

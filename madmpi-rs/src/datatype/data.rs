@@ -54,6 +54,20 @@ pub(crate) struct PackedCopy {
 }
 
 impl PackedCopy {
+    /// Room for a copy of elements of `len` bytes.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn new(at: *mut u8, count: usize, len: usize, shape: &Arc<Shape>) -> Result<PackedCopy, Fault> {
+        let mut room = Vec::new();
+        if room.try_reserve_exact(len).is_err() {
+            let why = "no memory for a copy of data that are too scattered, or are sent from where others arrive";
+            return Err(Fault::new(MPI_ERR_NO_MEM, why));
+        }
+        room.resize_with(len, MaybeUninit::uninit);
+        Ok(PackedCopy { room: room.into(), at, count, shape: shape.clone() })
+    }
+
     /// Packs the elements.
     ///
     /// # Safety
@@ -113,6 +127,25 @@ impl Data {
         Ok(data)
     }
 
+    /// Describes a packed copy of elements, which is made now.
+    ///
+    /// # Safety
+    /// The elements are readable.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub(super) unsafe fn copied(
+        buf: *const c_void,
+        count: usize,
+        datatype: &Datatype,
+    ) -> Result<Data, Fault> {
+        let at = buf.cast_mut().cast::<u8>();
+        let mut copy = PackedCopy::new(at, count, datatype.size * count, datatype.shape())?;
+        // SAFETY: the caller's promise.
+        unsafe { copy.fill() };
+        Ok(Data::Packed(Box::new(copy)))
+    }
+
     #[cold]
     fn scattered(at: *mut u8, count: usize, len: usize, shape: &Arc<Shape>) -> Result<Data, Fault> {
         check(at, shape)?;
@@ -125,19 +158,7 @@ impl Data {
         let pieces = flat.runs().saturating_mul(count);
         let short = if len > LARGE { SHORT_PIECE_OF_LARGE } else { SHORT_PIECE };
         if pieces > FEW_PIECES && (pieces > MANY_PIECES || len / pieces < short) {
-            let mut room = Vec::new();
-            if room.try_reserve_exact(len).is_err() {
-                let why = "no memory for a copy of the data, which are too scattered to travel without one";
-                return Err(Fault::new(MPI_ERR_NO_MEM, why));
-            }
-            room.resize_with(len, MaybeUninit::uninit);
-            let room = room.into_boxed_slice();
-            return Ok(Data::Packed(Box::new(PackedCopy {
-                room,
-                at,
-                count,
-                shape: shape.clone(),
-            })));
+            return PackedCopy::new(at, count, len, shape).map(Box::new).map(Data::Packed);
         }
         let mut list: Vec<libc::iovec> = Vec::with_capacity(pieces);
         flat.strips(count, shape.extent, len, |strip| {

@@ -181,6 +181,16 @@ impl Elements {
         Ok(unsafe { copy.assume_init() })
     }
 
+    /// A packed copy of the elements, as the data of a message to be sent.
+    ///
+    /// # Errors
+    /// As [`Data::of`].
+    pub(crate) fn copied(&self) -> Result<Data, Fault> {
+        self.data()?;
+        // SAFETY: the elements are readable, by the invariant.
+        unsafe { Data::copied(self.address(), self.count as usize, &self.datatype) }
+    }
+
     /// Unpacks packed elements; elements after the end of `from` stay as they are.
     pub(crate) fn unpack_from(&self, from: &[u8]) {
         let at = self.address().cast();

@@ -56,8 +56,7 @@ pub(crate) fn isend(
     if send_at_once(comm, to, tag, mode, &data)? {
         return Ok(SENT);
     }
-    // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
-    new_message(comm, data, false, |place, memory| unsafe {
+    new_message(comm, data, false, |place, memory| {
         Route::To(to, tag, mode).submit(&comm.session, place, memory)
     })
 }
@@ -92,8 +91,7 @@ pub(crate) fn irecv(
 ) -> Result<MPI_Request, Fault> {
     let data = choice.data()?;
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
-    // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
-    new_message(comm, data, true, |place, memory| unsafe {
+    new_message(comm, data, true, |place, memory| {
         Route::From(from, tag).submit(&comm.session, place, memory)
     })
 }

@@ -117,8 +117,5 @@ pub(crate) fn imrecv(
     let found = take(message)?;
     taken()?;
     let Some((message, comm)) = found else { return Ok(PROC_NULL) };
-    // SAFETY: the program leaves the elements to the request, which keeps the list of pieces.
-    request::new_message(&comm, data, true, |place, into| unsafe {
-        place.start_message(message, into.trusted())
-    })
+    request::new_message(&comm, data, true, |place, into| place.start_message(message, into))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use newmad::raw::{Memory, RawRequest};
+use newmad::raw::{RawRequest, Trusted};
 
 use super::operation::Operation;
 use super::state::{Restart, Work};
@@ -22,7 +22,7 @@ pub(crate) fn new_message(
     comm: &Ref<Comm>,
     data: Data,
     receives: bool,
-    submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
+    submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
 ) -> Result<MPI_Request, Fault> {
     let mut locked = table::new()?;
     match locked.begin(comm, data, receives, submit) {

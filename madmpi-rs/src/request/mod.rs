@@ -20,12 +20,13 @@
 //! | `create`, `persistent` | making requests, starting them again |
 //! | `take`, `wait`, `several` | taking outcomes, waiting and testing |
 //! | `cancel`, `orphans` | cancelling and freeing |
-//! | `collective`, `generalized` | requests for collectives, and for the program's own work |
+//! | `messages`, `collective`, `generalized` | operations: several messages, collectives, the program's own work |
 
 mod cancel;
 pub(crate) mod collective;
 mod create;
 pub(crate) mod generalized;
+mod messages;
 mod operation;
 mod orphans;
 mod outcome;
@@ -38,6 +39,7 @@ mod wait;
 
 pub(crate) use cancel::{cancel, free};
 pub(crate) use create::{new_message, new_operation, new_persistent};
+pub(crate) use messages::{Messages, StatusOf};
 pub(crate) use operation::{Operation, complete};
 pub(crate) use outcome::Outcome;
 pub(crate) use persistent::start;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use newmad::raw::{Memory, RawRequest};
+use newmad::raw::{RawRequest, Trusted};
 
 use super::operation::Operation;
 use super::outcome::Outcome;
@@ -91,7 +91,7 @@ impl State {
         comm: &Ref<Comm>,
         data: Data,
         receives: bool,
-        submit: impl FnOnce(&mut RawRequest, Memory) -> Result<(), newmad::Error>,
+        submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
     ) -> Result<(), Fault> {
         if Arc::get_mut(&mut self.place).is_none() {
             self.place = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
@@ -99,7 +99,8 @@ impl State {
         let Some(place) = Arc::get_mut(&mut self.place) else {
             return Err(Fault::new(MPI_ERR_INTERN, "the memory of a request is in use"));
         };
-        submit(place, data.memory())?;
+        // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces or the copy.
+        submit(place, unsafe { data.memory().trusted() })?;
         self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });
         Ok(())
     }
@@ -147,9 +148,6 @@ impl State {
             }
         };
         let receives = matches!(route, Route::From(..));
-        // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces.
-        self.begin(comm, data, receives, |place, memory| unsafe {
-            route.submit(session, place, memory)
-        })
+        self.begin(comm, data, receives, |place, memory| route.submit(session, place, memory))
     }
 }

@@ -1,0 +1,102 @@
+//! Several messages as one operation.
+
+use marcel::plumbing::KernelMutex;
+use newmad::SendOptions;
+use newmad::raw::{Awaited, RawRequest};
+
+use super::operation::Operation;
+use super::outcome::Outcome;
+use crate::comm::Comm;
+use crate::datatype::Data;
+use crate::error::Fault;
+use crate::handle::Ref;
+
+/// What the status of an operation of several messages says.
+pub(crate) enum StatusOf {
+    /// Nothing.
+    Nothing,
+    /// The message that is received, or that there is none.
+    Received,
+}
+
+/// Messages under way, as one operation.
+pub(crate) struct Messages {
+    comm: Ref<Comm>,
+    status: StatusOf,
+    all: Vec<Message>,
+    known: KernelMutex<Option<Outcome>>,
+}
+
+struct Message {
+    /// Dropped before the data, whose memory it uses.
+    request: RawRequest,
+    data: Data,
+    receives: bool,
+}
+
+impl Messages {
+    pub(crate) fn new(comm: &Ref<Comm>, status: StatusOf) -> Messages {
+        Messages { comm: comm.clone(), status, all: Vec::new(), known: KernelMutex::new(None) }
+    }
+
+    /// Begins to receive a message.
+    pub(crate) fn receive(
+        &mut self,
+        from: impl Into<newmad::Origin>,
+        tag: impl Into<newmad::Tag>,
+        data: Data,
+    ) -> Result<(), Fault> {
+        // SAFETY: the program leaves the elements to the operation, which keeps the list of pieces or the copy.
+        let memory = unsafe { data.memory().trusted() };
+        let mut request = RawRequest::idle();
+        request.start_recv(&self.comm.session, from, tag, memory)?;
+        self.all.push(Message { request, data, receives: true });
+        Ok(())
+    }
+
+    /// Begins to send a message.
+    pub(crate) fn send(&mut self, to: u32, tag: u64, data: Data) -> Result<(), Fault> {
+        // SAFETY: as above.
+        let memory = unsafe { data.memory().trusted() };
+        let request = self.comm.session.isend_with(to, tag, memory, SendOptions::new())?;
+        self.all.push(Message { request, data, receives: false });
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+impl Operation for Messages {
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        let pending = self.all.iter().find(|message| !message.request.is_over());
+        // SAFETY: one thread at a time waits for an operation.
+        pending.map(|message| unsafe { message.request.awaited() })
+    }
+
+    /// The first fault counts.
+    fn outcome(&self) -> Outcome {
+        let mut known = self.known.lock();
+        if let Some(known) = &*known {
+            return known.clone();
+        }
+        let mut outcome = match self.status {
+            StatusOf::Nothing => Outcome::EMPTY,
+            StatusOf::Received => Outcome::NO_PROC,
+        };
+        for Message { request, data, receives } in &self.all {
+            let result = request.result().unwrap_or(Err(newmad::Error::Active));
+            let Outcome { status, fault } =
+                Outcome::of_message(result, *receives, data, &self.comm);
+            if let StatusOf::Received = self.status
+                && *receives
+            {
+                outcome.status = status;
+            }
+            outcome.fault = outcome.fault.or(fault);
+        }
+        *known = Some(outcome.clone());
+        outcome
+    }
+}
