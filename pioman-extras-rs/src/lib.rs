@@ -1,8 +1,8 @@
 //! Systems of the sources that stand beside pioman's core: a library's *event servers* ([`server`], \[Trahay09\]) and
 //! *channels* with a fixed number of slots between threads ([`channel`], \[Mythos16\]).
 //!
-//! Both are built on [`pioman`]'s public interface and its module [`pioman::plumbing`]. Programs that use neither do not
-//! depend on this crate.
+//! Both are built on [`pioman`]'s public interface and its module [`pioman::plumbing`]. Programs that use neither do
+//! not depend on this crate.
 //!
 //! # What each call blocks
 //! | call | green thread | its virtual processor | kernel thread outside a runtime |

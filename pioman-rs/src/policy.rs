@@ -1,10 +1,10 @@
 //! Policies: by which method the events of a request are looked for, as long as it is pending.
 //!
-//! The manager asks a policy for each caller ([`Asker`]): a waiter, an idle virtual processor, a poller that passes by other
-//! sources, and a submitter that leaves something pending. It asks again while the request pends: when the last answer
-//! expires ([`Choice::again`]), and when another caller asks. That is how the method of a pending request changes, in both directions: a wait that polls sleeps in the kernel
-//! from the moment when every core computes; one that sleeps is found by a virtual processor that becomes idle, or by a
-//! dedicated kernel thread that is switched on.
+//! The manager asks a policy for each caller ([`Asker`]): a waiter, an idle virtual processor, a poller that passes by
+//! other sources, and a submitter that leaves something pending. It asks again while the request pends: when the last
+//! answer expires ([`Choice::again`]), and when another caller asks. That is how the method of a pending request
+//! changes, in both directions: a wait that polls sleeps in the kernel from the moment when every core computes; one
+//! that sleeps is found by a virtual processor that becomes idle, or by a dedicated kernel thread that is switched on.
 //!
 //! A policy only chooses. Whatever the answers, the manager keeps the detection invariant (see `driver`).
 //! Where the chosen method cannot be had (no background watcher in mode mono, no

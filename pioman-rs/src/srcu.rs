@@ -12,12 +12,12 @@
 //!   4. unlocks[phase] += 1                      of that phase have left
 //! ```
 //!
-//! * A reader whose look came before 1 of the writer has been counted when the writer reads: one of the two fences comes
-//!   first. So it is waited for.
+//! * A reader whose look came before 1 of the writer has been counted when the writer reads: one of the two fences
+//!   comes first. So it is waited for.
 //! * Sums over all kernel threads are compared, so one may leave elsewhere than it came (a green thread that has
 //!   moved). `unlocks` are read first: the sums are equal only if all that have come have left.
-//! * There are two phases so that a writer ends while new readers keep coming: it waits for one, in which there are only
-//!   stragglers, then has newcomers counted in that one, and waits for the other.
+//! * There are two phases so that a writer ends while new readers keep coming: it waits for one, in which there are
+//!   only stragglers, then has newcomers counted in that one, and waits for the other.
 //! * A tick's handler is a reader within a reader. Counters lose nothing by that, see [`marcel::plumbing::slot`].
 //!
 //! The reader's fence is the dear part (6 ns here, as two of them were in each pin before). Where the kernel has
@@ -162,8 +162,8 @@ mod everywhere {
         all.push(Arc::downgrade(records));
     }
 
-    /// Whether the calling kernel thread is in the middle of a pin: its slot's counts differ, or it has begun one without
-    /// a slot. (Pins are not held across a switch of green threads.)
+    /// Whether the calling kernel thread is in the middle of a pin: its slot's counts differ, or it has begun one
+    /// without a slot. (Pins are not held across a switch of green threads.)
     ///
     /// Not in a signal handler.
     pub(crate) fn is_pinning() -> bool {

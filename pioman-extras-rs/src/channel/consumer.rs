@@ -7,8 +7,8 @@ use std::sync::mpsc::{RecvError, TryRecvError};
 #[cfg(not(loom))]
 use std::{sync::mpsc::RecvTimeoutError, time::Instant};
 
-use super::desk::Listed;
 use super::shared::Shared;
+use super::slow_path::Listed;
 use crate::shim::Arc;
 use pioman::Completion;
 
@@ -35,7 +35,7 @@ impl<T: Send> Consumer<T> {
             if self.shared.is_occupied(at) {
                 return true;
             }
-            if !self.shared.desk.is_hole(at) {
+            if !self.shared.slow_path.is_hole(at) {
                 return false;
             }
             at += 1;
@@ -44,7 +44,7 @@ impl<T: Send> Consumer<T> {
 
     /// Whether all producers are gone: what is there now is all that will be.
     pub fn is_closed(&self) -> bool {
-        self.shared.desk.no_producers()
+        self.shared.slow_path.no_producers()
     }
 
     /// The next message, in its slot, which is free when that is dropped or taken.
@@ -66,7 +66,7 @@ impl<T: Send> Consumer<T> {
     #[inline]
     fn advance(&mut self) -> bool {
         while !self.shared.is_occupied(self.at) {
-            if !self.shared.desk.take_hole(self.at) {
+            if !self.shared.slow_path.take_hole(self.at) {
                 return false;
             }
             self.free();
@@ -163,20 +163,26 @@ impl<T: Send> Consumer<T> {
 
     fn wait_with(&self, sleep: impl FnOnce(&Completion)) {
         let done = Completion::new();
-        let _listed = self.enlist(&done);
+        // SAFETY: dropped at the end of this block, before `done`.
+        let _listed = unsafe { self.enlist(&done) };
         if !self.is_closed() && !self.has_work() {
             sleep(&done);
         }
     }
 
     /// `done` is completed when this may be ready, until what it returns is dropped. Look again before you sleep.
-    pub(super) fn enlist<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
-        self.shared.desk.enlist_consumer(done)
+    ///
+    /// # Safety
+    /// The result is dropped, not forgotten, before `done` goes.
+    pub(super) unsafe fn enlist<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
+        // SAFETY: the caller's promise.
+        unsafe { self.shared.slow_path.enlist_consumer(done) }
     }
 
-    /// Whether there is a message or a hole. Who sleeps on a hole would keep its slot from a producer that waits for it.
+    /// Whether there is a message or a hole. A consumer that slept on a hole
+    /// would keep its slot from the producer that waits for it.
     pub(super) fn has_work(&self) -> bool {
-        self.shared.is_occupied(self.at) || self.shared.desk.is_hole(self.at)
+        self.shared.is_occupied(self.at) || self.shared.slow_path.is_hole(self.at)
     }
 
     /// Frees the slot, and goes on to the next.
@@ -191,7 +197,7 @@ impl<T: Send> Consumer<T> {
 impl<T: Send> Drop for Consumer<T> {
     /// Drops what has not been received. Behind a position that was forgotten, too.
     fn drop(&mut self) {
-        self.shared.desk.remove_consumer();
+        self.shared.slow_path.remove_consumer();
         for at in self.at..self.at + self.shared.slots() {
             self.at = at;
             if self.shared.is_occupied(at) {

@@ -1,8 +1,8 @@
 //! Tasks between virtual processors, or any threads: one that receives has three channels, by urgency.
 //!
 //! MyThOS sends small active messages to another hardware thread in one of three queues (kernel, user, idle), and an
-//! interrupt only if that is not awake already. Here the receiver enters itself at the desks of all three channels
-//! before it sleeps, with one completion; whoever sends otherwise finds no entry, and wakes nobody.
+//! interrupt only if that is not awake already. Here the receiver enters itself in the wait lists of all three channels
+//! before it sleeps, with one completion. A sender that finds no entry there makes no system call.
 
 use std::sync::mpsc::{RecvError, SendError, TryRecvError};
 
@@ -57,8 +57,8 @@ impl<T: Send> Clone for Sender<T> {
 }
 
 impl<T: Send> Sender<T> {
-    /// The channel of one urgency: to try, and to poll one's own mailbox between two tries. Who receives itself had
-    /// better do that than wait in [`Sender::send`]: two that wait for room at each other wait for ever.
+    /// The channel of one urgency: to try, and to poll one's own mailbox between two tries. A thread that receives,
+    /// too, had better do that than wait in [`Sender::send`]: two such threads may wait for each other's room for ever.
     pub fn lane(&self, urgency: Urgency) -> &Producer<T> {
         &self.lanes[urgency as usize]
     }
@@ -123,7 +123,8 @@ impl<T: Send> Mailbox<T> {
                 Err(TryRecvError::Empty) => (),
             }
             let done = Completion::new();
-            let _listed = self.lanes.each_ref().map(|lane| lane.enlist(&done));
+            // SAFETY: dropped at the end of this block, before `done`.
+            let _listed = self.lanes.each_ref().map(|lane| unsafe { lane.enlist(&done) });
             let over = self.lanes.iter().all(Consumer::is_closed);
             if !over && !self.lanes.iter().any(Consumer::has_work) {
                 manager.wait(&done, pioman::Hint::Short);

@@ -1,6 +1,6 @@
 //! The channel of MyThOS (whitepaper of 2016) between the threads of one process: a fixed number of slots of a fixed
-//! size, one direction, many producers, one consumer. It never allocates for a message, and a producer that finds it full
-//! is told so, and can do something else before it tries again.
+//! size, one direction, many producers, one consumer. It never allocates for a message, and a producer that finds it
+//! full is told so, and can do something else before it tries again.
 //!
 //! ```
 //! use pioman_extras::channel;
@@ -17,8 +17,8 @@
 //! ```
 //!
 //! # Protocol
-//! Three parts: [`Producer`] and [`Consumer`] are private to their threads, `shared` is what both touch. Each slot has a
-//! *header*, which names the logical position that it serves; position `p` is in slot `p % n`:
+//! Three parts: [`Producer`] and [`Consumer`] are private to their threads, `shared` is what both touch. Each slot has
+//! a *header*, which names the logical position that it serves; position `p` is in slot `p % n`:
 //!
 //! ```text
 //!   2 p       free for the producer that has position p     ──writes the value, release──▶ 2 p + 1
@@ -26,19 +26,20 @@
 //! ```
 //! A producer takes a position, looks at that slot's header until it is free *for that position*, writes, marks it
 //! occupied. The consumer looks at the header of its own position, reads in place, and stores the slot's next position,
-//! which frees the slot and says who is next. Slots see plain loads and stores only; neither end looks at the other's
-//! counter.
+//! which frees the slot for the producer that has that position. Slots see plain loads and stores only; neither end
+//! looks at the other's counter.
 //!
 //! **Where a read-modify-write is needed all the same**: in the producers' counter, from which each takes a different
 //! position. It is one `fetch_add`, in a cache line that only producers touch: cheap for one of them, the
 //! transfer of that line when several send at once.
 //!
-//! # Who waits
-//! What seldom happens (somebody waits, a position is given up, an end goes) is in `desk`, under a lock, and announced by
-//! bits in one word. Who sends or frees a slot looks at that word after a fence, and takes the lock only if
-//! a bit says that somebody waits for just that: no system call and no lock where nobody sleeps. A producer that waits is
-//! woken when the slot becomes free for *its* position, not for each that becomes free.
-//! The fence could be the sleeper's by `membarrier`, as in `pins`: rejected, a wait would cost an interrupt to all cores.
+//! # Waiting
+//! What seldom happens (a thread waits, a position is given up, an end goes) is in `slow_path`, under a lock, and
+//! announced by bits in one word. A sender, and a consumer that frees a slot, reads that word after a fence. It takes
+//! the lock only if a bit says that a thread waits for just that: no system call and no lock where no thread sleeps. A
+//! waiting producer is woken when the slot becomes free for *its* position, not for each that becomes free. The fence
+//! could be the sleeper's by `membarrier`, as in pioman's `srcu`: rejected, a wait would cost an interrupt to all
+//! cores.
 //!
 //! It is here and not in newmad, because it is used by threads of one process and waits as everything here does: with a
 //! [`Manager`](pioman::Manager), so that a kernel thread that waits polls, and a green thread leaves its processor to
@@ -83,18 +84,18 @@
 //! ```
 //!
 //! # Rejected
-//! Several consumers, by a lock bit in the header: a consumer that is slow would hold up the slots behind it, and reading
-//! in place by `&mut` could not say that there is one reader. Counters of head and tail in place of positions in headers:
-//! both ends would touch both at each message.
+//! Several consumers, by a lock bit in the header: a consumer that is slow would hold up the slots behind it, and
+//! reading in place by `&mut` could not say that there is one reader. Counters of head and tail in place of positions
+//! in headers: both ends would touch both at each message.
 
 mod consumer;
-mod desk;
 #[cfg(not(loom))]
 mod mailbox;
 #[cfg(all(test, loom))]
 mod model;
 mod producer;
 mod shared;
+mod slow_path;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
@@ -118,11 +119,11 @@ pub fn channel<T: Send>(slots: usize) -> (Producer<T>, Consumer<T>) {
 mod tests {
     use super::*;
 
-    /// With the desk's lock taken by the test itself, whoever wanted it would wait for ever.
+    /// The test itself holds the lock of the slow path: a send or a receive that took it would wait for ever.
     #[test]
     fn where_nobody_waits_nobody_takes_the_lock() {
         let (producer, mut consumer) = channel(4);
-        producer.shared.desk.while_taken(|| {
+        producer.shared.slow_path.while_taken(|| {
             for n in 0..10 {
                 assert!(producer.acquire_send().try_send(n).is_ok());
                 assert!(consumer.has_messages());

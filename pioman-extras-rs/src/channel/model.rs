@@ -1,5 +1,5 @@
-//! Models of the slots' protocol and of who waits. Loom's cells panic on an access to a value that is not ordered, loom
-//! reports a deadlock if somebody is not woken.
+//! Models of the slots' protocol and of waits. Loom's cells panic on an access to a value that is not ordered; loom
+//! reports a deadlock if a waiter is not woken.
 
 use loom::thread;
 
@@ -15,8 +15,8 @@ fn send(producer: &Producer<u32>, value: u32) {
     producer.acquire_send().send_with(value, sleep).expect("the consumer is there");
 }
 
-/// Two producers with two places each, one of which is a hole, while the consumer looks. There is room for all: who waits
-/// for room is checked below.
+/// Two producers with two places each, one of which is a hole, while the consumer looks. There is room for all: waits
+/// for room are checked below.
 #[test]
 fn two_producers_and_a_hole_in_order() {
     fn put(producer: &Producer<u32>, value: u32) {
@@ -61,7 +61,7 @@ fn a_producer_that_waits_for_its_slot_is_woken() {
     });
 }
 
-/// What was sent when the consumer goes is dropped once, by it or with the channel; who waits is told.
+/// What was sent when the consumer goes is dropped once, by it or with the channel. A waiting sender is told.
 #[test]
 fn the_consumer_goes_while_somebody_sends() {
     loom::model(|| {

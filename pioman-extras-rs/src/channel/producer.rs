@@ -15,14 +15,14 @@ pub struct Producer<T: Send> {
 
 impl<T: Send> Producer<T> {
     pub(super) fn new(shared: Arc<Shared<T>>) -> Producer<T> {
-        shared.desk.add_producer();
+        shared.slow_path.add_producer();
         Producer { shared }
     }
 
     /// Takes the next place in the order of messages.
     ///
-    /// Send at it or drop it soon: what is sent at later positions is not received before. Dropped, it leaves a hole that
-    /// the consumer steps over; forgotten (`mem::forget`), it holds up the channel.
+    /// Send at it or drop it soon: what is sent at later positions is not received before. Dropped, it leaves a hole
+    /// that the consumer steps over; forgotten (`mem::forget`), it holds up the channel.
     ///
     /// # Blocking
     /// Does not.
@@ -48,7 +48,7 @@ impl<T: Send> Producer<T> {
 
     /// Whether the consumer is gone.
     pub fn is_closed(&self) -> bool {
-        self.shared.desk.no_consumer()
+        self.shared.slow_path.no_consumer()
     }
 }
 
@@ -60,7 +60,7 @@ impl<T: Send> Clone for Producer<T> {
 
 impl<T: Send> Drop for Producer<T> {
     fn drop(&mut self) {
-        self.shared.desk.remove_producer();
+        self.shared.slow_path.remove_producer();
     }
 }
 
@@ -79,8 +79,8 @@ pub struct Position<'a, T: Send> {
 }
 
 impl<T: Send> Position<'_, T> {
-    /// Sends `value` if the slot is free. After `Full` try again, and poll incoming work in between: the consumer may be
-    /// waiting for you. After a success this takes the next free place at the next call.
+    /// Sends `value` if the slot is free. After `Full` try again, and poll incoming work in between: the consumer may
+    /// be waiting for you. After a success this takes the next free place at the next call.
     ///
     /// # Context
     /// Not in the tick's handler: it wakes a consumer that waits under a lock.
@@ -93,7 +93,7 @@ impl<T: Send> Position<'_, T> {
     #[inline]
     pub fn try_send(&mut self, value: T) -> Result<(), TrySendError<T>> {
         let shared = &*self.producer.shared;
-        if shared.desk.no_consumer() {
+        if shared.slow_path.no_consumer() {
             return Err(TrySendError::Disconnected(value));
         }
         let at = *self.at.get_or_insert_with(|| shared.acquire());
@@ -156,8 +156,9 @@ impl<T: Send> Position<'_, T> {
         let Some(at) = self.at else { return };
         let shared = &self.producer.shared;
         let done = Completion::new();
-        let _listed = shared.desk.enlist_producer(at, &done);
-        if !shared.is_free(at) && !shared.desk.no_consumer() {
+        // SAFETY: dropped at the end of this block, before `done`.
+        let _listed = unsafe { shared.slow_path.enlist_producer(at, &done) };
+        if !shared.is_free(at) && !shared.slow_path.no_consumer() {
             sleep(&done);
         }
     }
@@ -167,7 +168,7 @@ impl<T: Send> Drop for Position<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(at) = self.at {
-            self.producer.shared.desk.give_up(at);
+            self.producer.shared.slow_path.give_up(at);
         }
     }
 }

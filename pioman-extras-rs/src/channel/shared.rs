@@ -1,8 +1,8 @@
-//! What both ends touch: the slots, the producers' counter, the desk.
+//! What both ends touch: the slots, the producers' counter, the slow path.
 
 use std::mem::MaybeUninit;
 
-use super::desk::Desk;
+use super::slow_path::SlowPath;
 use crate::shim::{AtomicU64, Ordering::*, UnsafeCell, fence};
 
 /// A cache line of its own, or several (two: lines are fetched in pairs).
@@ -21,7 +21,7 @@ impl<T> Slot<T> {
     }
 }
 
-/// The next position that nobody has: of the producers alone.
+/// The next free position. Only producers touch it.
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
@@ -29,7 +29,7 @@ struct Counter(AtomicU64);
 pub(super) struct Shared<T> {
     /// A power of two of them.
     slots: Box<[Slot<T>]>,
-    pub(super) desk: Desk,
+    pub(super) slow_path: SlowPath,
     next: Counter,
 }
 
@@ -56,7 +56,7 @@ impl<T> Shared<T> {
                 value: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
-        Shared { slots, desk: Desk::new(), next: Counter(AtomicU64::new(0)) }
+        Shared { slots, slow_path: SlowPath::new(), next: Counter(AtomicU64::new(0)) }
     }
 
     pub(super) fn slots(&self) -> u64 {
@@ -68,13 +68,13 @@ impl<T> Shared<T> {
         &self.slots[position as usize & (self.slots.len() - 1)]
     }
 
-    /// A position that nobody else has.
+    /// A position of the caller's own.
     #[inline]
     pub(super) fn acquire(&self) -> u64 {
         self.next.0.fetch_add(1, Relaxed)
     }
 
-    /// Whether the position's slot may be written by who has that position.
+    /// Whether the producer that has the position may write its slot.
     #[inline]
     pub(super) fn is_free(&self, position: u64) -> bool {
         self.slot(position).header.load(Acquire) == free(position)
@@ -97,7 +97,7 @@ impl<T> Shared<T> {
         slot.touch(|place| unsafe { (*place).write(value) });
         slot.header.store(occupied(position), Release);
         fence(SeqCst);
-        self.desk.tell_consumer();
+        self.slow_path.tell_consumer();
     }
 
     /// Where the value at a position is. Only to be used by the consumer, while the position is occupied.
@@ -106,14 +106,14 @@ impl<T> Shared<T> {
         self.slot(position).touch(<*mut _>::cast)
     }
 
-    /// Frees the position's slot for the next that it serves, and tells its producer if that waits. By the consumer, when
-    /// the value is gone, or there is none and nobody has the position.
+    /// Frees the position's slot for the next that it serves, and wakes the producer that waits for it. The consumer
+    /// calls this when it has taken the value, or found a hole.
     #[inline]
     pub(super) fn free(&self, position: u64) {
         let next = position + self.slots();
         self.slot(position).header.store(free(next), Release);
         fence(SeqCst);
-        self.desk.tell_producer(next);
+        self.slow_path.tell_producer(next);
     }
 }
 

@@ -1,8 +1,8 @@
-//! What happens when nobody polls any more: requests are handed to spare kernel threads.
+//! When the last poller leaves, requests are handed to pool threads.
 
 use std::sync::atomic::Ordering::*;
 
-use super::hub::{Armed, Served, TESTED};
+use super::server_source::{Armed, Served, TESTED};
 use super::shared::Shared;
 use pioman::policy::{Asker, Method};
 
@@ -27,8 +27,8 @@ impl<R: Send + Sync + 'static> Served for Shared<R> {
         if !self.can_block() {
             return Armed::Pace;
         }
-        // A thread that tests again and again polls, but says so to nobody.
-        let since = self.hub.now().saturating_sub(self.tested_at.load(Relaxed));
+        // A thread that tests again and again polls, though it is not counted as a poller.
+        let since = self.servers.now().saturating_sub(self.tested_at.load(Relaxed));
         if since < TESTED.as_nanos() as u64 && self.can_poll() && !self.core.is_loaded() {
             return Armed::Tested;
         }

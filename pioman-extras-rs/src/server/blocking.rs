@@ -1,4 +1,4 @@
-//! Blocking on requests: jobs of spare kernel threads.
+//! Blocking on requests: jobs of pool threads.
 //!
 //! ```text
 //!   to be blocked on, no job ──a thread is to be had──▶ job ──next_call──▶ in a call ──returns──▶ next_call …
@@ -6,14 +6,14 @@
 //!          └────────────────────────────────────────────────┴─▶ the job ends
 //! ```
 //!
-//! A *job* blocks on one request, on those of one interface, or on all that are to be blocked on; never do two jobs block
-//! on the same request, and never is there more than one that blocks on several. Between two calls it looks at the list
-//! again: requests that have ended, or are to be polled again, are left out, new ones are taken in. So a request changes
-//! its method by a flag in the list, and its thread follows: got out of its call by the library's *interrupt* callback,
-//! or coming back by itself from a call with time-out. A plain blocking call finishes first; polls may find its requests'
-//! ends meanwhile.
+//! A *job* blocks on one request, on those of one interface, or on all that are to be blocked on; never do two jobs
+//! block on the same request, and never is there more than one that blocks on several. Between two calls it looks at
+//! the list again: requests that have ended, or are to be polled again, are left out, new ones are taken in. So a
+//! request changes its method by a flag in the list, and its thread follows: got out of its call by the library's
+//! *interrupt* callback, or coming back by itself from a call with time-out. A plain blocking call finishes first;
+//! polls may find its requests' ends meanwhile.
 //!
-//! A request is polled until its job's first call begins: a job that waits in the pool's queue looks after nobody.
+//! A request is polled until its job's first call begins: a job that waits in the pool's queue finds no events.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use super::job::{Job, whoami};
 use super::kinds::{Kind, SLICE, Scope};
 use super::pending::Pending;
+use super::pool;
 use super::shared::{Shared, State};
-use super::spare;
 use super::word::Outcome;
 use pioman::policy::{Asker, Method};
 
@@ -57,19 +57,19 @@ impl<R: Send + Sync + 'static> Shared<R> {
     pub(super) fn block_more(&self) {
         while self.can_block() {
             let Some(job) = self.start_job() else { return };
-            let started = self.pool.ensure(self.hub.threads_wanted(&self.pool));
+            let started = self.pool.ensure(self.servers.threads_wanted(&self.pool));
             if let (Ok(()), Some(me)) = (started, self.me.upgrade()) {
-                spare::hand_over(&self.pool, move || me.carry(job));
+                pool::hand_over(&self.pool, move || me.carry(job));
             } else {
                 self.common.no_thread.fetch_add(1, Relaxed);
                 self.end_job(job);
-                self.hub.give_thread_back();
+                self.servers.give_thread_back();
                 return;
             }
         }
     }
 
-    /// Makes a job for some of the requests that nobody blocks on, if a thread is to be had.
+    /// Makes a job for some of the requests that no job blocks on, if a thread is to be had.
     fn start_job(&self) -> Option<u64> {
         let kinds = self.callbacks.kinds();
         let mut guard = self.lock();
@@ -93,7 +93,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
         let no_wide = state.jobs.iter().all(|job| job.kind.scope() == Scope::One);
         let kind = kinds.blocking(free.len(), no_wide)?;
-        if !self.hub.take_thread() {
+        if !self.servers.take_thread() {
             self.common.no_thread.fetch_add(1, Relaxed);
             return None;
         }
@@ -167,9 +167,9 @@ impl<R: Send + Sync + 'static> Shared<R> {
         self.changed();
     }
 
-    /// Life of a job, on a spare kernel thread.
+    /// Life of a job, on a pool thread.
     fn carry(&self, id: u64) {
-        let carried = self.hub.carry();
+        let carried = self.servers.carry();
         let mut fruitless = 0;
         let slice = if self.callbacks.interrupt.is_some() { LONG_SLICE } else { SLICE };
         while let Some((kind, requests)) = self.next_call(id) {
@@ -193,16 +193,16 @@ impl<R: Send + Sync + 'static> Shared<R> {
             self.ask_about(&requests);
         }
         drop(carried);
-        self.hub.give_thread_back();
-        // What is pending still is nobody's, unless somebody polls.
+        self.servers.give_thread_back();
+        // No job looks after the pending requests now, and perhaps no poller.
         self.core.ensure_watched();
     }
 
-    /// The policy may want these polled again. Nobody else need be there to ask it.
+    /// The policy may want these polled again. Without a poller this is where it is asked.
     fn ask_about(&self, requests: &[Pending<R>]) {
         let polled = self.polled_since.load(Relaxed) != 0;
         if polled || !self.can_poll() {
-            return; // whoever polls asks
+            return; // the poller asks
         }
         let pending = requests.iter().filter(|request| !request.is_done());
         let to_poll: Vec<_> = pending
@@ -214,7 +214,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
     }
 
-    /// Gets threads out of calls that nothing is left to be blocked on in.
+    /// Gets threads out of blocking calls all of whose requests have ended or are polled.
     pub(super) fn call_back(&self) {
         if self.callbacks.interrupt.is_none() {
             return;

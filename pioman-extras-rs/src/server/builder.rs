@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::callbacks::Callbacks;
 use super::counters::Common;
 use super::handle::Server;
-use super::hub::Hub;
 use super::pass::Pass;
 use super::pending::{Group, Pending};
 use super::poller::Role;
+use super::server_source::ServerSource;
 use super::shared::{Shared, State};
 use marcel::plumbing::KernelMutex;
 use pioman::Manager;
@@ -23,12 +23,12 @@ use pioman::policy::History;
 /// Configures a [`Server`]: its name and callbacks, of which one is enough. Which is taken when: see [`crate::server`].
 ///
 /// # What callbacks may do
-/// They are ordinary code, never run in a signal handler, and may allocate and lock. They run wherever the manager looks for
-/// events, on the scheduler's own stack too, so polling ones must be short and must not wait: one that takes longer than
-/// `PIOM_LONG_CALLBACK_USEC` is named on standard error. At most one *polling* callback of a server runs at a time;
-/// blocking ones run beside it, and beside one another if they are about different requests. A panic is named and ends
-/// there: the request that the callback was called for has failed, or, if it was called for several, it is not called any
-/// more and other kinds take over.
+/// They are ordinary code, never run in a signal handler, and may allocate and lock. They run wherever the manager
+/// looks for events, on the scheduler's own stack too, so polling ones must be short and must not wait: one that takes
+/// longer than `PIOM_LONG_CALLBACK_USEC` is named on standard error. At most one *polling* callback of a server runs at
+/// a time; blocking ones run beside it, and beside one another if they are about different requests. A panic is named
+/// and ends there: the request that the callback was called for has failed, or, if it was called for several, it is not
+/// called any more and other kinds take over.
 #[must_use = "a builder does nothing before `start`"]
 pub struct Builder<R> {
     manager: Arc<Manager>,
@@ -72,8 +72,8 @@ impl<R: Send + Sync + 'static> Builder<R> {
         self
     }
 
-    /// Blocks until the event of this request has come, and completes it. If it has come before the call, returns at once:
-    /// so it is with all that block. May return for nothing; it is called again then.
+    /// Blocks until the event of this request has come, and completes it. If it has come before the call, returns at
+    /// once: so it is with all that block. May return for nothing; it is called again then.
     pub fn block_one(mut self, f: impl Fn(&Pending<R>) + Send + Sync + 'static) -> Self {
         self.callbacks.block_one = Some(Box::new(f));
         self
@@ -111,14 +111,14 @@ impl<R: Send + Sync + 'static> Builder<R> {
 
     /// Makes the blocking call on these requests return soon, also one that is only about to begin: the mark that it
     /// leaves (a byte in a pipe, a flag under the lock of a condition variable) has to last until the call sees it.
-    /// Some of the requests may have ended. With it, requests are taken out of blocking calls when they are cancelled or
-    /// to be polled again, and new ones are taken in.
+    /// Some of the requests may have ended. With it, requests are taken out of blocking calls when they are cancelled
+    /// or to be polled again, and new ones are taken in.
     pub fn interrupt(mut self, f: impl Fn(&Group<'_, R>) + Send + Sync + 'static) -> Self {
         self.callbacks.interrupt = Some(Box::new(f));
         self
     }
 
-    /// Who chooses between polling and blocking for requests without a policy of their own; else the manager's.
+    /// The policy that chooses between polling and blocking for requests without one of their own; else the manager's.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.policy = Some(policy);
         self
@@ -130,7 +130,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
     /// The kernel gives no descriptor, or no thread for the manager's watch; the manager has as many sources
     /// as it takes.
     pub fn start(self) -> io::Result<Server<R>> {
-        let (hub, source) = Hub::of(&self.manager)?;
+        let (servers, source) = ServerSource::of(&self.manager)?;
         let shared = Arc::new_cyclic(|me| Shared {
             number: marcel::trace::intern(&self.name),
             name: self.name,
@@ -140,8 +140,8 @@ impl<R: Send + Sync + 'static> Builder<R> {
             callbacks: self.callbacks,
             policy: self.policy,
             history: History::default(),
-            common: Arc::new(Common::new(hub.pending.clone())),
-            hub,
+            common: Arc::new(Common::new(servers.pending.clone())),
+            servers,
             source,
             state: KernelMutex::new(State::new()),
             generation: AtomicU64::new(0),

@@ -74,8 +74,8 @@ impl<R: Send + Sync + 'static> Callbacks<R> {
         Kinds { mask, interrupt: self.interrupt.is_some() }
     }
 
-    /// Calls a polling callback, or a blocking one with this time-out. `requests` is not empty. False if from now on the
-    /// kind is out of service.
+    /// Calls a polling callback, or a blocking one with this time-out. `requests` is not empty. False if from now on
+    /// the kind is out of service.
     pub(super) fn call(
         &self,
         whose: Whose<'_>,
@@ -106,7 +106,7 @@ impl<R: Send + Sync + 'static> Callbacks<R> {
                 request.end(Outcome::Failed);
                 true
             }
-            // Over which one, nobody knows: other kinds take over.
+            // It is not known over which request it panicked: other kinds of callback take over.
             _ => {
                 self.out_of_service.fetch_or(kind.bit(), Relaxed);
                 false

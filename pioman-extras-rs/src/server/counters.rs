@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use super::waiters::Waiters;
 use super::word::Outcome;
 
-/// A snapshot. `submitted = completed + cancelled + failed + pending`, always. (A request counts as pending until whoever
-/// ends it has counted that, which may be a moment after its waiter has seen the end.)
+/// A snapshot. `submitted = completed + cancelled + failed + pending`, always. (A request counts as pending until the
+/// thread that ends it has counted that, which may be a moment after its waiter has seen the end.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -23,15 +23,15 @@ pub struct Counters {
     pub pending: u64,
     /// Rounds of polling callbacks.
     pub polls: u64,
-    /// Calls of blocking callbacks by spare kernel threads.
+    /// Calls of blocking callbacks by pool threads.
     pub blocks: u64,
     /// Requests that went from being polled to being blocked on.
     pub to_block: u64,
     /// Requests that went back to being polled.
     pub to_poll: u64,
-    /// Calls of the callback that gets spare kernel threads out of their blocking call.
+    /// Calls of the callback that gets pool threads out of their blocking call.
     pub interrupts: u64,
-    /// Times that a spare kernel thread was wanted and not to be had: the requests were polled on.
+    /// Times that a pool thread was wanted and not to be had: the requests were polled on.
     pub no_thread: u64,
     /// Callbacks that panicked.
     pub panics: u64,

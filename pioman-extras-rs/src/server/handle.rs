@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::counters::Counters;
-use super::hub::Served;
 use super::options::Options;
 use super::pending::Pending;
 use super::request::Request;
+use super::server_source::Served;
 use super::shared::{NotTaken, Refused, Shared};
 use pioman::Hint;
 use pioman::Manager;
 
-/// An event server; see [`crate::server`]. Clones are handles of the same one. When the last is dropped it is stopped, and
-/// its callbacks go when nobody uses them any more.
+/// An event server; see [`crate::server`]. Clones are handles of the same one. When the last is dropped it is stopped,
+/// and its callbacks go with the last call and the last [`Request`].
 pub struct Server<R: Send + Sync + 'static>(Arc<Owner<R>>);
 
 struct Owner<R: Send + Sync + 'static> {
@@ -30,7 +30,7 @@ impl<R: Send + Sync + 'static> Clone for Server<R> {
 
 impl<R: Send + Sync + 'static> Server<R> {
     pub(super) fn new(shared: Arc<Shared<R>>, manager: Arc<Manager>) -> Server<R> {
-        shared.hub.add(shared.clone());
+        shared.servers.add(shared.clone());
         Server(Arc::new(Owner { shared, manager }))
     }
 
@@ -87,7 +87,7 @@ impl<R: Send + Sync + 'static> Server<R> {
         Ok(Request { pending, server: shared.clone(), manager: manager.clone() })
     }
 
-    /// Submits a request that the library owns: nobody need hold on to it, and its end is given by [`Server::wait_any`].
+    /// Submits a request that the library owns: no handle keeps it, and [`Server::wait_any`] gives its end.
     ///
     /// # Errors
     /// As [`Server::submit_with`].
@@ -133,9 +133,9 @@ impl<R: Send + Sync + 'static> Server<R> {
         })
     }
 
-    /// Stops it: everything pending ends ([`super::Outcome::Stopped`]), and nothing is taken any more. When this returns
-    /// no callback runs, but blocking ones that nothing gets out of their call (see [`super::Builder::interrupt`]), and those that
-    /// the caller itself is in.
+    /// Stops it: everything pending ends ([`super::Outcome::Stopped`]), and nothing is taken any more. When this
+    /// returns no callback runs, but blocking ones that nothing gets out of their call (see
+    /// [`super::Builder::interrupt`]), and those that the caller itself is in.
     ///
     /// # Wakes
     /// All that wait for requests of the server, or for any.
@@ -158,9 +158,9 @@ impl<R: Send + Sync + 'static> Drop for Owner<R> {
     fn drop(&mut self) {
         self.shared.stop();
         let served: Arc<dyn Served> = self.shared.clone();
-        self.shared.hub.remove(&served);
-        // A poller with a copy of the list would drop the callbacks under its pin; one that owns a source would then wait
-        // for the poller itself.
+        self.shared.servers.remove(&served);
+        // A poller with a copy of the list would drop the callbacks under its pin; one that owns a source would then
+        // wait for the poller itself.
         self.shared.core.wait_for_pollers();
     }
 }

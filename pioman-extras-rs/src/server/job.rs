@@ -1,4 +1,4 @@
-//! What a spare kernel thread blocks on.
+//! What a pool thread blocks on.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ pub(super) fn whoami() -> usize {
     marcel::plumbing::into_raw(marcel::current()) as usize
 }
 
-/// Work of one spare kernel thread.
+/// Work of one pool thread.
 pub(super) struct Job<R> {
     pub(super) id: u64,
     pub(super) kind: Kind,
     pub(super) interface: usize,
     pub(super) requests: Arc<[Pending<R>]>,
-    /// Whoever makes the call, as [`whoami`] has it; 0: it is between two calls.
+    /// The thread that makes the call, as [`whoami`] has it; 0: the job is between two calls.
     pub(super) in_call: usize,
     /// The interrupt callback was called for this call.
     pub(super) interrupted: bool,
@@ -29,7 +29,7 @@ impl<R> Job<R> {
 }
 
 impl<R> Job<R> {
-    /// What to interrupt, if there is somebody else in a call, and it was not done yet.
+    /// What to interrupt, if another thread is in a call, and was not interrupted yet.
     pub(super) fn interrupt_once(&mut self) -> Option<Arc<[Pending<R>]>> {
         let yes = self.in_call != 0 && self.in_call != whoami() && !self.interrupted;
         yes.then(|| {

@@ -5,7 +5,7 @@
 //! | one | poll one, poll group, poll any | block one, block group, block any |
 //! | several | poll any, poll group (for each interface), poll one (each) | block any, block group, block one |
 //!
-//! * One: the cheapest look at exactly what is asked for. Several: the fewest calls, and the fewest spare kernel threads.
+//! * One: the cheapest look at exactly what is asked for. Several: the fewest calls, and the fewest pool threads.
 //! * A server without polling callbacks is polled by its blocking ones *with time-out*, with a time-out of zero.
 //! * Of a blocking kind with and without time-out the one without is taken if there is an interrupt callback, since its
 //!   thread wakes up for events only; else the one with, since its thread comes back by itself ([`SLICE`]).
@@ -13,8 +13,8 @@
 
 use std::time::Duration;
 
-/// How long a blocking call with time-out lasts where nothing else gets its thread out. So long does it take at most until
-/// it serves another request, or none; it costs 50 wake-ups a second.
+/// How long a blocking call with time-out lasts where nothing else gets its thread out. So long does it take at most
+/// until it serves another request, or none; it costs 50 wake-ups a second.
 pub(super) const SLICE: Duration = Duration::from_millis(20);
 
 /// A kind of callback (\[Trahay09\], annex A.1).
@@ -96,7 +96,7 @@ impl Kinds {
         }
     }
 
-    /// How to block on `n` requests; `wide` kinds only if nobody blocks on several already.
+    /// How to block on `n` requests; `wide` kinds, for several requests, only if no job has one already.
     pub(super) fn blocking(self, n: usize, wide: bool) -> Option<Kind> {
         use Kind::*;
         let one =

@@ -24,11 +24,11 @@
 //! ```
 //!
 //! # What looks for a request
-//! *Polling* is done by whoever is there: a thread that waits, an idle virtual processor, a context switch; one at a time,
-//! for all requests of the server (`polling`). Of several waiting threads one polls, the others sleep (`poller`).
-//! *Blocking* is done by spare kernel threads (`blocking`): from the submission on if the policy says so, since every core
-//! computes; else from the moment when nobody polls any more (`arming`). It goes back to polling when a thread waits and
-//! the policy lets it poll, and for good when somebody polls for half a millisecond without a pause.
+//! A thread that waits, an idle virtual processor or a context switch *polls*, one thread at a time, for all requests
+//! of the server (`polling`). Of several waiting threads one polls, the others sleep (`poller`). *Blocking* is done by
+//! pool threads (`blocking`): from the submission on if the policy says so, since every core computes; else from the
+//! moment when the last poller leaves (`arming`). It goes back to polling when a thread waits and the policy lets it
+//! poll, and for good when threads poll for half a millisecond without a pause.
 //!
 //! Which callback is taken:
 //!
@@ -37,21 +37,21 @@
 //! | one | poll one, poll group, poll any | block one, block group, block any |
 //! | several | poll any, poll group (each interface), poll one (each) | block any, block group, block one |
 //!
-//! With *poll* callbacks only, requests are polled: while everything sleeps, at the pace of the tick (4 ms). With *block*
-//! callbacks only, spare kernel threads block (`PIOM_SPARE_LWP` of them at most), in every mode, since nothing else can be
-//! done; a kind with time-out also serves for polling. With both, `block` callbacks are used in mode `smp` with the
-//! point *block* on. Without a spare kernel thread, requests are polled until one is to be had.
+//! With *poll* callbacks only, requests are polled: while everything sleeps, at the pace of the tick (4 ms). With
+//! *block* callbacks only, pool threads block (`PIOM_SPARE_LWP` of them at most), in every mode, since nothing else can
+//! be done; a kind with time-out also serves for polling. With both, `block` callbacks are used in mode `smp` with the
+//! point *block* on. Without a pool thread, requests are polled until one is to be had.
 //!
 //! # How a request ends
-//! Exactly once (`word`): completed by a callback, or by anybody else who holds a [`Pending`] (another thread, another
-//! server, a driver in the tick's signal handler); cancelled; stopped with its server; failed with a callback. All who wait
-//! for it are woken at once, by whoever ends it, also the one who polls for all.
+//! Exactly once (`word`): completed by a callback, or by another holder of a [`Pending`] (another thread, another
+//! server, a driver in the tick's signal handler); cancelled; stopped with its server; failed with a callback. The
+//! thread that ends it wakes all its waiters at once, the poller included.
 //!
-//! A request is its caller's ([`Server::submit`]) or the library's own ([`Server::post`]), whose end [`Server::wait_any`]
-//! gives. What may be said of it: [`Options`].
+//! A request is its caller's ([`Server::submit`]) or the library's own ([`Server::post`]), whose end
+//! [`Server::wait_any`] gives. What may be said of it: [`Options`].
 //!
-//! Rejected: values that callbacks may change through `&mut` (then a poll could not look at what a spare kernel thread
-//! blocks on; a value that changes has its own lock); a source for each server (64 servers at most, and pins that a server
+//! Rejected: values that callbacks may change through `&mut` (then a poll could not look at what a pool thread blocks
+//! on; a value that changes has its own lock); a source for each server (64 servers at most, and pins that a server
 //! dropped in its own callback would wait for); requests in the caller's memory (a safe caller can forget them).
 
 #[cfg(not(loom))]
@@ -67,8 +67,6 @@ mod counters;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
-mod hub;
-#[cfg(not(loom))]
 mod job;
 #[cfg(not(loom))]
 mod kinds;
@@ -82,11 +80,13 @@ mod poller;
 #[cfg(not(loom))]
 mod polling;
 #[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
 mod request;
 #[cfg(not(loom))]
-mod shared;
+mod server_source;
 #[cfg(not(loom))]
-mod spare;
+mod shared;
 #[cfg(not(loom))]
 mod trace;
 mod waiters;

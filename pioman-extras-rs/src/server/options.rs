@@ -11,7 +11,7 @@ use pioman::{Hint, Priority};
 pub enum Only {
     /// Only by polling.
     Poll,
-    /// Only by a spare kernel thread that blocks. While none is to be had it is polled, if the server can.
+    /// Only by a pool thread that blocks. While none is to be had it is polled, if the server can.
     Block,
 }
 
@@ -23,11 +23,11 @@ pub struct Options {
     pub hint: Hint,
     /// The only method that is accepted.
     pub only: Option<Only>,
-    /// Who is polled first, and who gets a spare kernel thread first.
+    /// Requests of a higher priority are polled first, and get a pool thread first.
     pub priority: Priority,
     /// Requests on one interface are polled and blocked on together, where a group is asked for.
     pub interface: usize,
-    /// Who chooses its method; else the server's policy, else the manager's.
+    /// The policy that chooses its method; else the server's, else the manager's.
     pub policy: Option<Arc<dyn Policy>>,
 }
 

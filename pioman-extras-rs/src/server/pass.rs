@@ -26,7 +26,7 @@ impl<R> Pass<R> {
 }
 
 impl<R> Delegated for Pass<R> {
-    /// Nobody's destructor is to wait for the next round.
+    /// Lets go of ended requests now, so that their values do not live until the next round.
     fn run_delegated(&mut self, _: u64) {
         self.generation = u64::MAX;
         self.requests.clear();

@@ -1,7 +1,7 @@
 //! A request in the hands of those that can end it.
 //!
-//! The server, callbacks under way and every handle share one reference-counted node, so nothing dangles whatever a caller
-//! drops or forgets.
+//! The server, callbacks under way and every handle share one reference-counted node, so nothing dangles whatever a
+//! caller drops or forgets.
 
 use std::fmt;
 use std::ops::Deref;
@@ -25,19 +25,19 @@ pub(super) struct Node<R> {
     pub(super) word: Word,
     pub(super) waiters: Waiters,
     pub(super) options: Options,
-    /// Nobody holds a [`Request`] of it: its end goes to [`super::Server::wait_any`].
+    /// No [`super::Request`] of it exists: its end goes to [`super::Server::wait_any`].
     pub(super) of_library: bool,
     /// Its place in the server's list; under its lock. `usize::MAX`: it has left.
     pub(super) slot: AtomicUsize,
     pub(super) submitted: Instant,
     pub(super) common: Arc<Common>,
-    /// Who takes it out of the list when it has ended.
+    /// Takes it out of the list when it has ended.
     pub(super) server: Weak<dyn Settles<R>>,
     pub(super) value: R,
 }
 
-/// A request in the hands of whoever can end it: callbacks, other threads, a driver's own paths. Dereferences to the
-/// library's value. Cheap to clone; says nothing about who owns the request.
+/// A handle that can end a request: for callbacks, other threads, a driver's own paths. Dereferences to the library's
+/// value. Cheap to clone; it does not own the request.
 pub struct Pending<R>(pub(super) Arc<Node<R>>);
 
 impl<R> Clone for Pending<R> {
@@ -100,7 +100,7 @@ impl<R: Send + Sync + 'static> Pending<R> {
         &self.0.options
     }
 
-    /// Ends it, unless somebody else has.
+    /// Ends it; false if it has ended already.
     pub(super) fn end(&self, outcome: Outcome) -> bool {
         let node = &*self.0;
         if !node.word.end(outcome) {
@@ -133,8 +133,8 @@ impl<R> fmt::Debug for Group<'_, R> {
 }
 
 impl<'a, R: Send + Sync + 'static> Group<'a, R> {
-    /// The requests. One that has ended since the call began is still among them: to complete it again does nothing, and
-    /// a call that is to be interrupted may be about nothing else any more.
+    /// The requests. One that has ended since the call began is still among them: to complete it again does nothing,
+    /// and a call that is to be interrupted may be about nothing else any more.
     pub fn iter(&self) -> impl Iterator<Item = &'a Pending<R>> {
         self.requests.iter()
     }

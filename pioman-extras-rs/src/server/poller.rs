@@ -1,21 +1,23 @@
 //! Of all threads that wait on a server, one polls: the role of the poller, and how it changes hands.
 //!
 //! ```text
-//!   enter:  nobody has it?   it is mine (a Poller)   :   I am a Candidate, last in the queue, and sleep
-//!   leave:  the first candidate that still sleeps has it from now on, and is woken; without one nobody has it
-//!   stand up (a candidate was woken, or gives up):  was I chosen?  it is mine   :   out of the queue
+//!   enter         the role is free?  the caller is the Poller  :  it is a Follower, last in the queue, and sleeps
+//!   leave         the first follower that still sleeps is chosen as poller, and woken; without one the role is free
+//!   leave_queue   (a follower was woken, or gives up)  chosen?  it is the Poller  :  it leaves the queue
 //! ```
 //!
-//! A candidate is woken by the end of what it waits for, by whoever finds it, and by the poller that leaves; or its time is
-//! over. Whatever the reason, it asks under the lock whether it was chosen: if so the role is its own, to use or to hand on.
-//! So the role is never with somebody who has gone: *while a thread waits, a thread that is awake, or about to be, or polls
-//! has the role.* Both guards do their part when they are dropped, since a wait also ends by unwinding.
+//! A follower is woken by the thread that ends its request, by the poller that leaves, or by its deadline. In each case
+//! it asks under the lock whether it was chosen: if so the role is its own, to use or to hand on.
 //!
-//! Compared with the algorithm of \[Didelot14\], 5.4.3.1: the role is given up explicitly; whoever only tests does not
-//! come here; the poller waits as everybody waits ([`pioman::Manager::wait`]), so it sees its own end whoever brings it,
-//! gives way to other green threads and sleeps when polling does not pay; there is no flag that several waiters share.
+//! Invariant: while a thread waits, the role is with a thread that polls, is awake, or has been woken. The guards keep
+//! it when they are dropped, since a wait also ends by unwinding.
 //!
-//! Rejected: waking all candidates when the poller leaves (they would run to sleep again, but one); everybody polls under
+//! Compared with the algorithm of \[Didelot14\], 5.4.3.1: the role is given up explicitly; a thread that only tests
+//! does not come here; the poller waits by [`pioman::Manager::wait`], so it sees its own end whichever thread brings
+//! it, gives way to other green threads and sleeps when polling does not pay; there is no flag that several waiters
+//! share.
+//!
+//! Rejected: waking all followers when the poller leaves (all but one would sleep again); all waiters poll under
 //! a try-lock (the losers spin, and on a busy machine on the winner's core).
 
 use std::collections::VecDeque;
@@ -35,7 +37,7 @@ struct Inner {
 /// What [`Role::enter`] gives.
 pub(super) enum Entry<'a> {
     Poller(Poller<'a>),
-    Candidate(Candidate<'a>),
+    Follower(Follower<'a>),
 }
 
 impl Role {
@@ -55,7 +57,7 @@ impl Role {
             Entry::Poller(Poller { role: self })
         } else {
             inner.queue.push_back(waiter.clone());
-            Entry::Candidate(Candidate { role: self, waiter: Some(waiter.clone()) })
+            Entry::Follower(Follower { role: self, waiter: Some(waiter.clone()) })
         }
     }
 
@@ -65,13 +67,13 @@ impl Role {
         !inner.queue.is_empty() && inner.poller.as_ref().is_some_and(|p| p.woken.is_done())
     }
 
-    /// Hands the role on; true if somebody has it now.
+    /// Hands the role on; false if no follower takes it.
     fn leave(&self) -> bool {
         let mut inner = self.lock();
         inner.poller = None;
         while let Some(next) = inner.queue.pop_front() {
             if next.woken.is_done() {
-                continue; // its end has come: it is on its way out
+                continue; // its request has ended: it is about to leave
             }
             next.chosen.store(true, Relaxed);
             inner.poller = Some(next.clone());
@@ -102,21 +104,21 @@ impl Drop for Poller<'_> {
 }
 
 /// A place in the queue.
-pub(super) struct Candidate<'a> {
+pub(super) struct Follower<'a> {
     role: &'a Role,
-    /// Until it has stood up.
+    /// `None` when it has left.
     waiter: Option<Arc<Waiter>>,
 }
 
-impl<'a> Candidate<'a> {
+impl<'a> Follower<'a> {
     /// Leaves the queue; with the role, if it was chosen meanwhile.
-    pub(super) fn stand_up(mut self) -> Option<Poller<'a>> {
+    pub(super) fn leave_queue(mut self) -> Option<Poller<'a>> {
         let waiter = self.waiter.take()?;
         self.role.withdraw(&waiter)
     }
 }
 
-impl Drop for Candidate<'_> {
+impl Drop for Follower<'_> {
     fn drop(&mut self) {
         if let Some(waiter) = self.waiter.take() {
             drop(self.role.withdraw(&waiter));
@@ -209,9 +211,9 @@ mod model {
                     Some(role) => role.becomes(&waiter),
                     None => match self.role.enter(&waiter) {
                         Entry::Poller(role) => poller = Some(role),
-                        Entry::Candidate(candidate) => {
+                        Entry::Follower(follower) => {
                             waiter.woken.latch().wait("a model");
-                            poller = candidate.stand_up();
+                            poller = follower.leave_queue();
                             continue;
                         }
                     },
@@ -229,7 +231,7 @@ mod model {
             let _enlisted = self.requests[i].waiters.enlist(&waiter);
             match self.role.enter(&waiter) {
                 Entry::Poller(_role) => self.poll(),
-                Entry::Candidate(candidate) => drop(candidate.stand_up()),
+                Entry::Follower(follower) => drop(follower.leave_queue()),
             }
         }
     }

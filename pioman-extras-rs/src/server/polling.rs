@@ -1,11 +1,12 @@
-//! One round of polling: by whoever is there, one at a time, on behalf of all.
+//! One round of polling: one thread at a time polls on behalf of all.
 //!
-//! Everybody who looks for events comes here (idle virtual processors, switches, waits, tests, the spare watcher); whoever
-//! finds a round under way goes on at once, since that round serves him too. Never in a signal handler: callbacks are safe
-//! code. What is looked for is grouped once for each change of the list ([`Pass`]), not at each round.
+//! Every poller comes here (idle virtual processors, switches, waits, tests, the background watcher). A poller that
+//! finds a round under way returns at once, since that round serves its requests, too. Never in a signal handler:
+//! callbacks are safe code. What is looked for is grouped once for each change of the list ([`Pass`]), not at each
+//! round.
 //!
-//! A request that a spare kernel thread blocks on at this moment is left out, unless it is to be polled again and its
-//! thread cannot be got out: then both look, and whoever is first ends it ([`super::word`]).
+//! A request that a pool thread blocks on at this moment is left out, unless it is to be polled again and its
+//! thread cannot be got out: then both look, and the first to find the event ends it ([`super::word`]).
 
 use std::sync::atomic::Ordering::*;
 use std::time::Duration;
@@ -24,10 +25,10 @@ const ASK: u64 = 100_000;
 /// …and this much more rarely for each request.
 const ASK_EACH: u64 = 2_000;
 /// Polled for so long without a pause, requests are not blocked on any more if the policy agrees. Shorter, and a thread
-/// that polls before it sleeps would call the spare one back each time.
+/// that polls before it sleeps would call the pool thread back each time.
 const BACK_AFTER: u64 = 500_000;
 
-/// Says who polls, as long as it lives.
+/// The calling thread is in [`Shared::polled_by`] until this is dropped.
 struct Polling<'a, R: Send + Sync + 'static>(&'a Shared<R>);
 
 impl<R: Send + Sync + 'static> Drop for Polling<'_, R> {
@@ -37,7 +38,7 @@ impl<R: Send + Sync + 'static> Drop for Polling<'_, R> {
 }
 
 impl<R: Send + Sync + 'static> Shared<R> {
-    /// A round, unless somebody is at it. True if a request has ended. Never in a signal handler.
+    /// A round, unless another thread is in one. True if a request has ended. Never in a signal handler.
     pub(super) fn poll(&self) -> bool {
         if self.common.pending.load(Relaxed) == 0 && !self.common.dirty.load(Relaxed) {
             return false;
@@ -64,7 +65,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
 
     /// A round by a thread that does not wait.
     pub(super) fn test(&self) -> bool {
-        self.tested_at.store(self.hub.now(), Relaxed);
+        self.tested_at.store(self.servers.now(), Relaxed);
         self.poll()
     }
 
@@ -125,8 +126,8 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
     }
 
-    /// Somebody is about to wait for `request`, and will poll if the policy says so. The spare kernel thread that blocks on
-    /// it stays where it is: it is wanted again when the polling is over.
+    /// The caller is about to wait for `request`, and will poll if the policy says so. The pool thread that blocks on
+    /// it stays in its call: it is wanted again when the polling is over.
     pub(super) fn begin_wait(&self, request: &Pending<R>) {
         self.fresh.store(false, Relaxed);
         let blocked = {
@@ -140,7 +141,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
 
     /// Asks the policies again about what is pending, from time to time.
     fn look_at_methods(&self) {
-        let now = self.hub.now();
+        let now = self.servers.now();
         if self.polled_since.load(Relaxed) == 0 {
             self.polled_since.store(now, Relaxed);
         }

@@ -18,10 +18,10 @@ pub const DROPPED: i32 = i32::MIN;
 
 /// A request and its owner's rights: to wait for it, and to end it by dropping it.
 ///
-/// Dropped while pending, it is cancelled (code [`DROPPED`]), and when the drop returns no callback works on it or will:
-/// a poll under way is waited for, and so is a blocking call that can be got out of (the server's *interrupt* callback or
-/// a kind with time-out). A blocking call that nothing can get out is left to its thread, which sees the end afterwards.
-/// Forgotten, it stays with the server until its event comes or the server stops.
+/// Dropped while pending, it is cancelled (code [`DROPPED`]), and when the drop returns no callback works on it or
+/// will: a poll under way is waited for, and so is a blocking call that can be got out of (the server's *interrupt*
+/// callback or a kind with time-out). A blocking call that nothing can get out is left to its thread, which sees the
+/// end afterwards. Forgotten, it stays with the server until its event comes or the server stops.
 pub struct Request<R: Send + Sync + 'static> {
     pub(super) pending: Pending<R>,
     pub(super) server: Arc<Shared<R>>,
@@ -92,7 +92,7 @@ impl<R: Send + Sync + 'static> Request<R> {
         self.pending.cancel(code)
     }
 
-    /// A handle for whoever is to end it.
+    /// A handle that can end it.
     pub fn pending(&self) -> Pending<R> {
         self.pending.clone()
     }

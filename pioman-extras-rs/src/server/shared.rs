@@ -1,9 +1,9 @@
-//! What a server is made of: its pending requests and who looks after each of them.
+//! A server: its pending requests, and the method by which each is looked for.
 //!
 //! One lock protects the list of requests, with the method by which each is looked for, and the jobs of spare kernel
-//! threads. It is held for a few instructions, never while a callback, a policy or a destructor of the library's runs, and
-//! never asked for in a signal handler. *Generation* counts the changes, so that the poller sees with one load whether its
-//! group of requests is still the right one (grouping costs more than a poll).
+//! threads. It is held for a few instructions, never while a callback, a policy or a destructor of the library's runs,
+//! and never asked for in a signal handler. *Generation* counts the changes, so that the poller sees with one load
+//! whether its group of requests is still the right one (grouping costs more than a poll).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,12 +16,12 @@ use marcel::plumbing::lwp::LwpPool;
 
 use super::callbacks::{Callbacks, Whose};
 use super::counters::Common;
-use super::hub::Hub;
 use super::job::{Job, whoami};
 use super::options::{Only, Options};
 use super::pass::{FORGET, Pass};
 use super::pending::{Node, Pending, Settles};
 use super::poller::{Entry, Poller, Role};
+use super::server_source::ServerSource;
 use super::waiters::{Waiter, Waiters};
 use super::word::{Outcome, Word};
 use pioman::Hints;
@@ -39,8 +39,8 @@ use pioman::policy::{self, Asker, Method, Policy};
 pub enum Refused {
     /// The server is stopped.
     Stopped,
-    /// No callback of the server can find its end: by polling where it is to be polled, or by blocking, for which a spare
-    /// kernel thread is allowed (`PIOM_SPARE_LWP`).
+    /// No callback of the server can find its end: by polling where it is to be polled, or by blocking, for which a
+    /// spare kernel thread is allowed (`PIOM_SPARE_LWP`).
     NoWay,
 }
 
@@ -80,7 +80,7 @@ impl<R> std::fmt::Debug for NotTaken<R> {
 
 impl<R> std::error::Error for NotTaken<R> {}
 
-/// A pending request, and who looks after it.
+/// A pending request, and how its end is looked for.
 pub(super) struct Listed<R> {
     pub(super) request: Pending<R>,
     /// To be blocked on; else to be polled.
@@ -130,8 +130,8 @@ pub(super) struct Shared<R> {
     /// The name in traces.
     pub(super) number: u32,
     pub(super) core: CoreHandle,
-    pub(super) hub: Arc<Hub>,
-    /// The hub's name, for waits.
+    pub(super) servers: Arc<ServerSource>,
+    /// Names [`ServerSource`] in waits.
     pub(super) source: SourceId,
     pub(super) pool: Arc<LwpPool>,
     pub(super) me: Weak<Shared<R>>,
@@ -143,13 +143,13 @@ pub(super) struct Shared<R> {
     pub(super) generation: AtomicU64,
     pub(super) role: Role,
     pub(super) pass: DelegationLock<Pass<R>>,
-    /// Whoever polls now, as [`whoami`] has it; 0: nobody.
+    /// The thread that polls now, as [`whoami`] has it; 0: none.
     pub(super) polled_by: AtomicUsize,
     /// Rounds of polling that have begun.
     pub(super) passes: AtomicU64,
     /// Generation at which [`Shared::arm`] last found everything looked after.
     pub(super) armed_at: AtomicU64,
-    /// Since when somebody polls without a pause, in nanoseconds of the hub's clock; 0: nobody does.
+    /// Since when threads poll without a pause, by [`ServerSource::now`]; 0: none does.
     pub(super) polled_since: AtomicU64,
     /// When a thread last tested, on that clock.
     pub(super) tested_at: AtomicU64,
@@ -160,8 +160,8 @@ pub(super) struct Shared<R> {
 }
 
 impl<R: Send + Sync + 'static> Settles<R> for Shared<R> {
-    /// Takes a request that has ended out of the list; those of the library's go to whoever waits for any. Done by whoever
-    /// ends it, or by the next one who comes by if that was a signal handler. May be repeated.
+    /// Takes a request that has ended out of the list; those of the library's go to the waiters for any. The thread
+    /// that ends it calls this; if that was in a signal handler, the next [`Shared::sweep`] does. May be repeated.
     fn settle(&self, request: &Pending<R>) {
         let mut idle = Vec::new();
         {
@@ -192,7 +192,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         self.state.lock()
     }
 
-    /// Something has changed that the poller, or whoever arms, has to look at anew. With the lock held.
+    /// The list has changed: pollers and `arm` have to look at it anew. With the lock held.
     pub(super) fn changed(&self) {
         self.generation.fetch_add(1, SeqCst);
     }
@@ -206,11 +206,11 @@ impl<R: Send + Sync + 'static> Shared<R> {
         self.callbacks.kinds().polling(1).is_some()
     }
 
-    /// Whether spare kernel threads may block for it: where the manager lets them, or where nothing else is left.
+    /// Whether pool threads may block for it: where the manager lets them, or where nothing else is left.
     pub(super) fn can_block(&self) -> bool {
         let kinds = self.callbacks.kinds();
         kinds.blocking(1, true).is_some()
-            && self.hub.max_blocked > 0
+            && self.servers.max_blocked > 0
             && (self.core.may_block() || kinds.polling(1).is_none())
     }
 
@@ -322,18 +322,18 @@ impl<R: Send + Sync + 'static> Shared<R> {
             }
             match &poller {
                 Some(role) => role.becomes(&waiter),
-                // A destructor in a runtime that stops: it polls by itself, nobody may be left who would.
+                // A destructor in a runtime that stops polls by itself: no other thread may be left that would.
                 None if marcel::is_stopping() => {}
                 None => match self.role.enter(&waiter) {
                     Entry::Poller(role) => poller = Some(role),
-                    Entry::Candidate(candidate) => {
+                    Entry::Follower(follower) => {
                         match deadline {
                             None => waiter.woken.latch().wait("I/O"),
                             Some(deadline) => {
                                 waiter.woken.latch().wait_until("I/O", deadline);
                             }
                         }
-                        poller = candidate.stand_up();
+                        poller = follower.leave_queue();
                         continue;
                     }
                 },

@@ -1,10 +1,10 @@
-//! Who waits for the end of a request, or for any end on a server.
+//! The wait lists of a request, and of any end on a server.
 //!
-//! A waiting thread puts a [`Waiter`] of its own into the list, looks once more whether there is an end, then sleeps.
-//! Whoever ends a request writes its word first, then leaves `ENDED` with the list's lock: the holder, who may be itself,
-//! wakes all that are in the list. So either the waiter sees the end when it looks, or it is in the list by then. The lock
-//! is a [`DelegationLock`], since a request may be ended in a signal handler that has interrupted whoever holds it; in there
-//! nothing is freed, for waiters leave the list by themselves.
+//! A waiting thread puts a [`Waiter`] of its own into the list, looks once more whether there is an end, then sleeps. A
+//! thread that ends a request writes its word first, then delegates `ENDED` to the list's lock: the holder, perhaps
+//! that thread itself, wakes all waiters in the list. So either the waiter sees the end when it looks, or it is in the
+//! list by then. The lock is a [`DelegationLock`], since a request may be ended in a signal handler that has
+//! interrupted its holder; in there nothing is freed, for waiters leave the list by themselves.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::shim::{self, AtomicBool, Ordering::Relaxed};
 use pioman::Completion;
 use pioman::plumbing::{Delegated, DelegationLock};
 
-/// The bit to leave with the lock.
+/// The bit to delegate.
 const ENDED: u64 = 1;
 
-/// One sleep of one thread. It is woken once, for whatever reason; who sleeps again makes another one.
+/// One sleep of one thread. It is woken once, for whatever reason; a thread that sleeps again makes another.
 pub(super) struct Waiter {
     pub(super) woken: Completion,
     /// The role of the poller was handed to it. Written under the lock of [`super::poller::Role`].
@@ -115,7 +115,7 @@ mod model {
         }
     }
 
-    /// Loom reports a deadlock if somebody is not woken.
+    /// Loom reports a deadlock if a waiter is not woken.
     #[test]
     fn of_two_ends_one_is_seen_by_every_waiter() {
         explore(|| {

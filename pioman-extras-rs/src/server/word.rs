@@ -6,15 +6,15 @@
 //!      └──stop, panic─────────▶ STOPPED, FAILED
 //! ```
 //!
-//! Every arrow is the same compare-exchange from PENDING, so of a poll, a blocking call, a cancellation and a completion
-//! by a stranger exactly one wins, and only the winner counts the end and wakes the waiters.
+//! Every arrow is the same compare-exchange from PENDING, so of a poll, a blocking call, a cancellation and a
+//! completion by another thread exactly one wins, and only the winner counts the end and wakes the waiters.
 
 use crate::shim::{AtomicU64, Ordering::*};
 
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Its event has come; the code is that of whoever found it.
+    /// Its event has come; the code is the one given to [`super::Pending::complete`].
     Completed(i32),
     /// It was cancelled, with this code.
     Cancelled(i32),
@@ -38,7 +38,7 @@ impl Word {
         Word(AtomicU64::new(PENDING))
     }
 
-    /// Ends the request; false if somebody else has. Progress path.
+    /// Ends the request; false if it has ended already. Progress path.
     #[must_use]
     pub(super) fn end(&self, outcome: Outcome) -> bool {
         let (kind, code) = match outcome {

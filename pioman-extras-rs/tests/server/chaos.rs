@@ -1,5 +1,5 @@
-//! Everything at random: ends by callbacks, by others, by cancellation, time-outs, drops, changes of method. What has to
-//! hold: every request ends once, in the way that whoever ended it says, and all waits return.
+//! Everything at random: ends by callbacks, by others, by cancellation, time-outs, drops, changes of method. What has
+//! to hold: every request ends once, in the way that whoever ended it says, and all waits return.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};

@@ -325,7 +325,8 @@ unsafe impl Source for Silent {
     fn disarm(&self) {}
 }
 
-/// A poller that walks the list of servers must not be the one that drops a callback: to remove a source waits for pollers.
+/// A poller that walks the list of servers must not be the one that drops a callback: to remove a source waits for
+/// pollers.
 #[test]
 fn callbacks_of_a_server_that_goes_during_a_round_are_not_dropped_by_the_poller() {
     let manager = Manager::builder().mode(Mode::NoThread).build().unwrap();

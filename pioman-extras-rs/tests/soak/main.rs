@@ -1,10 +1,10 @@
-//! A soak over all parts of the I/O manager at once: green and kernel threads wait for timers, pipes, light tasks, requests
-//! of event servers and of a source, conditions, semaphores, files, children, with random cancellations and time-outs,
-//! while policies change and cores begin and cease to compute. At the end every wait has got its outcome, and what was
-//! submitted = completed + cancelled + failed, for each part by itself.
+//! A soak over all parts of the I/O manager at once: green and kernel threads wait for timers, pipes, light tasks,
+//! requests of event servers and of a source, conditions, semaphores, files, children, with random cancellations and
+//! time-outs, while policies change and cores begin and cease to compute. At the end every wait has got its outcome,
+//! and what was submitted = completed + cancelled + failed, for each part by itself.
 //!
-//! `PIOM_SOAK=seconds` has it last longer than it does by default. `MARCEL_MODE`, `PIOM_POLICY` and `MARCEL_NVP`, if they
-//! are set, fix what else goes round; `PIOM_SOAK_SEED` is the seed of the dice.
+//! `PIOM_SOAK=seconds` has it last longer than it does by default. `MARCEL_MODE`, `PIOM_POLICY` and `MARCEL_NVP`, if
+//! they are set, fix what else goes round; `PIOM_SOAK_SEED` is the seed of the dice.
 
 #[path = "../server/device.rs"]
 mod device;

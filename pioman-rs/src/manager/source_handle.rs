@@ -10,8 +10,8 @@ use crate::progress::source::{Source, SourceId};
 
 /// A registered source. Dropping it unregisters the source, and returns when no poller uses the source any more.
 ///
-/// A poller must not drop it, as it would wait for itself: neither a source's functions, nor a policy, a light task or a
-/// server's callback. A waker or a function for a completion may, since it is called when the poller has left.
+/// A poller must not drop it, as it would wait for itself: neither a source's functions, nor a policy, a light task or
+/// a server's callback. A waker or a function for a completion may, since it is called when the poller has left.
 #[derive(Debug)]
 pub struct SourceHandle {
     manager: Arc<Manager>,
@@ -82,15 +82,15 @@ impl Manager {
     /// Not the progress path.
     ///
     /// # Errors
-    /// The manager has 64 sources already; the kernel refuses the descriptor. (Without a spare or dedicated kernel thread
-    /// events are found in other ways, which is told on standard error.)
+    /// The manager has 64 sources already; the kernel refuses the descriptor. (Without a spare or dedicated kernel
+    /// thread events are found in other ways, which is told on standard error.)
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
         let slot = self.register(source)?;
         Ok(SourceHandle { manager: self.clone(), slot, removed: Removed::default() })
     }
 
-    /// As [`Manager::wait`], for what only this source will find. A library's handle ([`SourceHandle`]) may be dropped while
-    /// its users wait.
+    /// As [`Manager::wait`], for what only this source will find. A library's handle ([`SourceHandle`]) may be dropped
+    /// while its users wait.
     ///
     /// ```
     /// # use pioman::{Completion, Manager, Source, SourceHandle};

@@ -1,4 +1,4 @@
-//! Closures for the pool of spare kernel threads, whose jobs are immortal nodes: nodes are recycled.
+//! Closures for the pool threads. Jobs of the pool are immortal nodes, so the nodes are recycled.
 
 use std::sync::OnceLock;
 
@@ -23,7 +23,7 @@ impl LwpJob for Carrier {
     }
 }
 
-/// Has a spare kernel thread call `work`, which must not unwind. Allocates.
+/// Has a pool thread call `work`, which must not unwind. Allocates.
 pub(super) fn hand_over(pool: &LwpPool, work: impl FnOnce() + Send + 'static) {
     let free = FREE.lock().pop();
     let carrier = free.unwrap_or_else(|| {

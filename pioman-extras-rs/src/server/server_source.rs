@@ -1,15 +1,17 @@
 //! The source through which a manager looks after all its event servers.
 //!
 //! One for each manager, made with its first server: servers come and go without a slot of the registry, and a manager
-//! without servers pays nothing. Why a [`Source`] and not a light task for each server: a source is told when nobody polls
-//! any more (*arm*), which is when requests have to be blocked on, and when somebody polls again (*disarm*); a light task
-//! is called at the pace of the tick then. And the source is found wherever the manager looks: idle virtual processors,
-//! switches, waits, the spare watcher. In the tick's handler it does nothing, for callbacks are safe code.
+//! without servers pays nothing. Why a [`Source`] and not a light task for each server: a source is told when the last
+//! poller leaves (*arm*), which is when requests have to be blocked on, and when one comes again (*disarm*); a light
+//! task is called at the pace of the tick then. And the source is found wherever the manager looks: idle virtual
+//! processors, switches, waits, the background watcher. In the tick's handler it does nothing, for callbacks are safe
+//! code.
 //!
-//! `arm` hands requests to spare kernel threads. What nobody blocks on then (no callback for it, no thread to be had, the
-//! policy wants it polled) is polled at the *pace* of the tick: the source's descriptor is a timer, so whoever sleeps in
-//! the kernel wakes up for it. The same timer, set to a moment, is used where somebody is about to poll: a request was
-//! just submitted, or the poller is handing over its role. If nobody does, the spare watcher finds that out.
+//! `arm` hands requests to pool threads. The other requests (no callback for it, no thread to be had, the policy wants
+//! it polled) are polled at the *pace* of the tick: the source's descriptor is a timer, so the thread that sleeps on
+//! the manager's sources wakes up for it. The same timer, set to a moment, is used where a thread is about to poll: a
+//! request was just submitted, or the poller is handing over its role. If no thread does, the timer wakes the
+//! background watcher.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -25,40 +27,40 @@ use pioman::Source;
 use pioman::SourceId;
 use pioman::plumbing::{Birth, CoreHandle};
 
-/// How long somebody who is about to poll may take to begin.
+/// How long a thread that is about to poll may take to begin.
 const MOMENT: Duration = Duration::from_micros(50);
 
-/// Whoever has tested within this time goes on testing, as far as anybody can know.
+/// A thread that has tested within this time is expected to test again.
 pub(super) const TESTED: Duration = Duration::from_millis(1);
 
 /// A server, whatever its requests are.
 pub(super) trait Served: Send + Sync {
     /// A round of polling.
     fn poll(&self) -> bool;
-    /// Nobody polls from now on.
+    /// The last poller has left.
     fn arm(&self) -> Armed;
 }
 
-/// Who looks after a server's requests while nobody polls.
+/// How a server's requests are found while no thread polls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Armed {
-    /// Nobody has to, or spare kernel threads do.
+    /// Pool threads block on all of them, or there are none.
     Watched,
     /// Some are to be polled at the pace of the tick.
     Pace,
-    /// Somebody keeps on testing.
+    /// A thread keeps on testing.
     Tested,
-    /// Somebody is about to poll.
+    /// A thread is about to poll.
     Soon,
 }
 
 type Servers = Arc<[Arc<dyn Served>]>;
 
-pub(super) struct Hub {
+pub(super) struct ServerSource {
     servers: KernelMutex<Servers>,
     /// Requests of all servers that have not ended.
     pub(super) pending: Arc<AtomicUsize>,
-    /// Spare kernel threads that servers may have, and how many they have.
+    /// Pool threads that servers may have, and how many they have.
     pub(super) max_blocked: usize,
     blocked: AtomicUsize,
     /// Those that have begun.
@@ -75,8 +77,8 @@ pub(super) struct Hub {
     birth: Birth,
 }
 
-impl Hub {
-    fn new(max_blocked: usize, pace: Duration) -> io::Result<Hub> {
+impl ServerSource {
+    fn new(max_blocked: usize, pace: Duration) -> io::Result<ServerSource> {
         // SAFETY: no pointers; the descriptor is ours.
         let timer = unsafe {
             let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
@@ -86,7 +88,7 @@ impl Hub {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Hub {
+        Ok(ServerSource {
             servers: KernelMutex::new(Arc::new([])),
             pending: Arc::new(AtomicUsize::new(0)),
             max_blocked,
@@ -103,15 +105,15 @@ impl Hub {
     }
 
     /// That of `manager`, and by what name waits know it; the first call makes it.
-    pub(super) fn of(manager: &Manager) -> io::Result<(Arc<Hub>, SourceId)> {
+    pub(super) fn of(manager: &Manager) -> io::Result<(Arc<ServerSource>, SourceId)> {
         let (_, most) = manager.blocking_pool();
         let period = CoreHandle::of(manager).tick_period();
-        let made = manager.own_source(|| Hub::new(most, period))?;
+        let made = manager.own_source(|| ServerSource::new(most, period))?;
         Ok((made.source.clone(), made.id))
     }
 
-    /// In the tick's handler, which may have interrupted who holds a lock; or in a child of fork, where that thread is not
-    /// there.
+    /// In the tick's handler, which may have interrupted the holder of a lock; or in a child of fork, where that holder
+    /// does not exist.
     fn is_out_of_bounds(&self) -> bool {
         marcel::in_tick() || !self.birth.is_here()
     }
@@ -134,7 +136,7 @@ impl Hub {
         drop(before); // outside the lock: closures of the library's may go with it
     }
 
-    /// Takes one of the spare kernel threads that servers may have.
+    /// Takes one of the pool threads that servers may have.
     pub(super) fn take_thread(&self) -> bool {
         let more = |n| (n < self.max_blocked).then_some(n + 1);
         self.blocked.fetch_update(SeqCst, SeqCst, more).is_ok()
@@ -146,7 +148,7 @@ impl Hub {
         self.blocked.load(SeqCst) + others
     }
 
-    /// A spare kernel thread has begun with a job, until what this returns is dropped.
+    /// A pool thread has begun with a job, until what this returns is dropped.
     pub(super) fn carry(&self) -> impl Drop {
         struct Carried<'a>(&'a AtomicUsize);
         impl Drop for Carried<'_> {
@@ -162,7 +164,7 @@ impl Hub {
         self.blocked.fetch_sub(1, SeqCst);
     }
 
-    /// Nanoseconds since the hub was made, not 0.
+    /// Nanoseconds since this was made, not 0.
     pub(super) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64 + 1
     }
@@ -196,7 +198,7 @@ impl Hub {
         }
     }
 
-    /// Nobody need wake up, as the one who armed as number `arming` has found; unless somebody armed after him.
+    /// Cancels the timer, unless `armings` has advanced since `arming`.
     fn let_sleep(&self, arming: u64) {
         let mut fires = self.fires();
         if fires.is_some() && self.armings.load(SeqCst) == arming {
@@ -204,7 +206,7 @@ impl Hub {
         }
     }
 
-    /// If the timer has fired, makes it unreadable, or whoever sleeps on it would wake up again at once.
+    /// If the timer has fired, makes it unreadable: a thread that sleeps on it would wake up again at once.
     fn clear_fired(&self) {
         let mut fires = self.fires();
         if fires.is_some_and(|at| at <= Instant::now()) {
@@ -214,8 +216,8 @@ impl Hub {
 }
 
 // SAFETY: `pending` is one load. `poll` returns at once in the tick's signal handler; `arm` and `disarm` are not called
-// there (the manager arms from threads, the scheduler and its spare kernel threads), and return at once as well.
-unsafe impl Source for Hub {
+// there (the manager arms from threads, the scheduler and its pool threads), and return at once as well.
+unsafe impl Source for ServerSource {
     fn name(&self) -> &str {
         "servers"
     }

@@ -1,16 +1,17 @@
-//! What seldom happens at a channel: who waits, which positions have been given up, which end is gone.
+//! What seldom happens at a channel: waits, positions that are given up, an end that goes.
 //!
 //! All of it is under one lock; `notes` is a digest that is written at each unlocking and read without it.
 //!
 //! ```text
-//!   who waits       entry at the desk; fence; look at the header; nothing? sleep
-//!   who brings it   store the header; fence; look at the notes; somebody waits? lock, take the entry out, complete
+//!   waiter           lock, put an entry in; fence; look at the header; nothing? sleep
+//!   the other end    store the header; fence; look at the notes; an entry? lock, take it out, complete
 //! ```
-//! One of the two fences comes first, so one of the two sees the other. A completion is on its waiter's stack and is
-//! touched under the lock only, while its entry is there: who leaves takes the entry out, or finds that somebody has,
-//! and then that is over.
+//! One of the two fences comes first, so one of the two sees the other.
 //!
-//! Why a lock: the lists are short, and nobody sleeps or switches while holding it.
+//! Invariant: a completion, which is on its waiter's stack, is touched only under the lock and while its entry is
+//! there. The waiter takes the entry out before it leaves, unless the other end has taken it.
+//!
+//! Why a lock: the lists are short, and its holder neither sleeps nor switches.
 
 use std::ptr::{NonNull, null};
 
@@ -28,7 +29,7 @@ const PRODUCERS_GONE: u64 = 16;
 
 /// See the module's description. In cache lines of its own: mostly read.
 #[repr(align(128))]
-pub(super) struct Desk {
+pub(super) struct SlowPath {
     notes: AtomicU64,
     entries: Mutex<Entries>,
 }
@@ -74,8 +75,8 @@ impl Entries {
     }
 }
 
-impl Desk {
-    pub(super) fn new() -> Desk {
+impl SlowPath {
+    pub(super) fn new() -> SlowPath {
         let entries = Entries {
             producers: 0,
             consumer_gone: false,
@@ -83,7 +84,7 @@ impl Desk {
             waiting: Vec::new(),
             holes: Vec::new(),
         };
-        Desk { notes: AtomicU64::new(entries.notes()), entries: Mutex::new(entries) }
+        SlowPath { notes: AtomicU64::new(entries.notes()), entries: Mutex::new(entries) }
     }
 
     fn locked<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
@@ -169,23 +170,33 @@ impl Desk {
 
     /// `done` is completed when something comes for the consumer, until what this returns is dropped. Look again before
     /// you sleep.
-    pub(super) fn enlist_consumer<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
+    ///
+    /// # Safety
+    /// The result is dropped, not forgotten, before `done` goes.
+    pub(super) unsafe fn enlist_consumer<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
         self.locked(|entries| entries.consumer = done);
         fence(SeqCst);
-        Listed { desk: self, done, position: None }
+        Listed { slow_path: self, done, position: None }
     }
 
-    /// `done` is completed when `position` becomes free, or the consumer goes; as [`Desk::enlist_consumer`].
-    pub(super) fn enlist_producer<'a>(&'a self, position: u64, done: &'a Completion) -> Listed<'a> {
+    /// `done` is completed when `position` becomes free, or the consumer goes; as [`SlowPath::enlist_consumer`].
+    ///
+    /// # Safety
+    /// As [`SlowPath::enlist_consumer`].
+    pub(super) unsafe fn enlist_producer<'a>(
+        &'a self,
+        position: u64,
+        done: &'a Completion,
+    ) -> Listed<'a> {
         self.locked(|entries| entries.waiting.push((position, NonNull::from(done))));
         fence(SeqCst);
-        Listed { desk: self, done, position: Some(position) }
+        Listed { slow_path: self, done, position: Some(position) }
     }
 }
 
-/// Somebody who waits, until this is dropped: a wait also ends by the unwinding of a runtime that stops.
+/// A waiter's entry. Dropping it takes the entry out: a wait also ends by the unwinding of a runtime that stops.
 pub(super) struct Listed<'a> {
-    desk: &'a Desk,
+    slow_path: &'a SlowPath,
     done: &'a Completion,
     /// Of a producer.
     position: Option<u64>,
@@ -193,7 +204,7 @@ pub(super) struct Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.desk.locked(|entries| match self.position {
+        self.slow_path.locked(|entries| match self.position {
             None => entries.consumer = null(),
             Some(_) => entries.waiting.retain(|(_, done)| !std::ptr::eq(done.as_ptr(), self.done)),
         });
@@ -201,8 +212,8 @@ impl Drop for Listed<'_> {
 }
 
 #[cfg(all(test, not(loom)))]
-impl Desk {
-    /// Calls `f` while nobody can get at the desk.
+impl SlowPath {
+    /// Calls `f` with the lock held.
     pub(super) fn while_taken(&self, f: impl FnOnce()) {
         let _entries = self.entries.lock();
         f();
