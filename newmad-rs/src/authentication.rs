@@ -7,11 +7,11 @@
 //!    proof of the caller                         ─▶  admitted or not
 //! ```
 //! A proof is the HMAC-SHA256, under the key, of a word for the role, the hello and the nonce of the called. So an
-//! eavesdropper cannot use a proof a second time, a proof cannot be reflected to its maker, and the caller knows which process
-//! it has reached. What follows on the connection is neither encrypted nor signed.
+//! eavesdropper cannot use a proof a second time, a proof cannot be reflected to its maker, and the caller knows which
+//! process it has reached. What follows on the connection is neither encrypted nor signed.
 //!
-//! newmad's own connections begin so. For a program's own ones a key can go to the others with [`crate::Launched::gather`].
-//! The bytes that these functions are given may come from any process.
+//! newmad's own connections begin so. For a program's own ones a key can go to the others with
+//! [`crate::Launched::gather`]. The bytes that these functions are given may come from any process.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -50,7 +50,8 @@ fn proven(key: &[u8; KEY], role: Role, hello: &[u8], nonce: &[u8], proof: &[u8])
     mac(key, role, hello, nonce).is_some_and(|mac| mac.verify_slice(proof).is_ok())
 }
 
-/// The called's answer to a hello; `nonce` has to be fresh and unforeseeable. (`None` does not happen with this length of keys.)
+/// The called's answer to a hello; `nonce` has to be fresh and unforeseeable. (`None` does not happen with this length
+/// of keys.)
 #[must_use]
 pub fn challenge(key: &[u8; KEY], hello: &[u8], nonce: [u8; NONCE]) -> Option<[u8; CHALLENGE]> {
     let mut bytes = [0; CHALLENGE];

@@ -10,11 +10,12 @@
 //!                                  STARTING ──woken meanwhile──▶ WOKEN: `start` says that it is over
 //! ```
 //!
-//! The function is called where wakers are (`pioman`): by the thread that found the end, without the engine's lock, or by a
-//! kernel thread of the library's; never in a signal handler. So it may allocate, free, and start further requests; it must
-//! not block. It may free the request: the caller does not touch that any more.
+//! The function is called where wakers are (`pioman`): by the thread that found the end, without the engine's lock, or
+//! by a kernel thread of the library's; never in a signal handler. So it may allocate, free, and start further
+//! requests; it must not block. It may free the request: the caller does not touch that any more.
 //!
-//! A nudge (see [`crate::request`]) wakes too: a waker that finds the request not over helps the engine, and watches again.
+//! A nudge (see [`crate::request`]) wakes too: a waker that finds the request not over helps the engine, and watches
+//! again.
 
 use std::cell::{Cell, UnsafeCell};
 use std::future::{Future, IntoFuture};
@@ -50,8 +51,8 @@ pub(crate) struct CallbackRequest {
     then: Cell<Option<Then>>,
 }
 
-// SAFETY: touched by its owner while it is not under way, and then by one thread at a time: the starter, until its swap of
-// `state`, or whoever is woken, after theirs.
+// SAFETY: touched by its owner while it is not under way, and then by one thread at a time: the starter, until its swap
+// of `state`, or the thread that is woken, after its own.
 unsafe impl Send for CallbackRequest {}
 // SAFETY: as above.
 unsafe impl Sync for CallbackRequest {}
@@ -110,7 +111,7 @@ impl CallbackRequest {
     /// Has `then` called when the request, which is submitted, is over; answers as [`CallbackRequest::start`].
     ///
     /// # Safety
-    /// As [`CallbackRequest::start`], and nobody else watches it.
+    /// As [`CallbackRequest::start`], and no other thread watches it.
     pub(crate) unsafe fn watch(
         this: NonNull<CallbackRequest>,
         manager: &Manager,
@@ -136,7 +137,7 @@ impl CallbackRequest {
             // it WATCHED.
             let waker =
                 unsafe { Waker::from_raw(RawWaker::new((&raw const *self).cast(), &TABLE)) };
-            // SAFETY: nobody else watches.
+            // SAFETY: no other thread watches.
             let over = unsafe { self.poll(&mut Context::from_waker(&waker)) };
             if over {
                 return false;
@@ -187,7 +188,7 @@ impl CallbackRequest {
 
     /// Its `wait` was woken: if that was not for the end, helps.
     fn over_or_nudged(&self) {
-        // SAFETY: whoever has been woken is the only one; the wait has been fired.
+        // SAFETY: the woken thread is the only one; the wait has been fired.
         unsafe { *self.wait.get() = None };
         if !self.request().is_finished() {
             self.engine.nudged(CallbackRequest::pointer(NonNull::from(self)));

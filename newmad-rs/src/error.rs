@@ -133,8 +133,8 @@ pub enum Error {
         /// How many there are.
         found: usize,
     },
-    /// Members of a group do not do the same: a message had another length than its receiver's call has it. The group is
-    /// over.
+    /// Members of a group do not do the same: a message had another length than its receiver's call has it. The group
+    /// is over.
     Mismatch {
         /// Its sender: a rank of the session.
         from: u32,

@@ -1,4 +1,5 @@
-//! The atomics that the shared-memory ring, the submission list and the leases are built from, or loom's models of them.
+//! The atomics that the shared-memory ring, the submission list and the leases are built from, or loom's models of
+//! them.
 
 #[cfg(not(loom))]
 pub(crate) use core::{

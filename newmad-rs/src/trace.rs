@@ -2,15 +2,15 @@
 //!
 //! # A message's number
 //! Both sides know one without having to say more than they do anyway, so an arrow survives whatever either side's ring
-//! has forgotten: of an announced message it is the announcement's (`Rts`), of another that of its packet, with its place
-//! there if it is one of several. Both are unique among the messages from one rank to another; a packet's comes again
-//! after 2^32.
+//! has forgotten: of an announced message it is the announcement's (`Rts`), of another that of its packet, with its
+//! place there if it is one of several. Both are unique among the messages from one rank to another; a packet's comes
+//! again after 2^32.
 //!
 //! # Cost
-//! Off: a load and a branch for the moment before the packet leaves, which is the one that counts: afterwards the receiver
-//! may have it already. On: two records on either side of each message, which made a half round trip of 1 byte over shared
-//! memory 0.22 µs instead of 0.085. None is left out: of an arrow both ends are needed. What a process sends to itself
-//! has none.
+//! Off: a load and a branch for the moment before the packet leaves, which is the one that counts: afterwards the
+//! receiver may have it already. On: two records on either side of each message, which made a half round trip of 1 byte
+//! over shared memory 0.22 µs instead of 0.085. None is left out: of an arrow both ends are needed. What a process
+//! sends to itself has none.
 //!
 //! # Rejected
 //! * Counting the messages of each pair and tag: the oldest records are overwritten, on each side at another time.
@@ -48,8 +48,8 @@ pub(crate) fn left(when: Option<When>, ranks: (u32, u32), number: u64, message: 
     }
 }
 
-/// A message has come, and there is no receive for it yet, or it has only been announced. `ranks`: this process's, and the
-/// sender's.
+/// A message has come, and there is no receive for it yet, or it has only been announced. `ranks`: this process's, and
+/// the sender's.
 #[inline]
 pub(crate) fn arrived(ranks: (u32, u32), number: u64, message: (u64, usize)) {
     if let Some(when) = moment() {

@@ -196,7 +196,7 @@ fn a_callback_does_not_keep_its_session_open() {
 
 #[test]
 fn a_flood_of_unexpected_messages_does_not_starve_a_future() {
-    // More messages than there are cells come before the one that is awaited; nobody is blocked in the library, so a
+    // More messages than there are cells come before the one that is awaited; no thread is blocked in the library, so a
     // future has to make room.
     let sessions = world(2);
     std::thread::scope(|threads| {

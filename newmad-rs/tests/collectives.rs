@@ -130,7 +130,7 @@ fn is_failure(error: &Error) -> bool {
 fn dies(session: &Session) -> Result<(), Error> {
     let world = session.world()?;
     let (rank, size) = (session.rank(), session.size());
-    // Operations in which not everybody needs rank 1.
+    // Operations in which not every rank needs rank 1.
     world.barrier().wait()?;
     let start = Instant::now();
     let mut failed = false;
@@ -158,7 +158,7 @@ fn dies(session: &Session) -> Result<(), Error> {
     // What comes later fails at once.
     let error = world.barrier().start().map(drop).unwrap_err();
     assert!(is_failure(&error), "{error:?}");
-    // Those who are left make a group of their own.
+    // The survivors make a group of their own.
     let left: Vec<u32> = (0..size).filter(|&rank| rank != 1).collect();
     let group = session.group(&left)?;
     all_operations(&group, 100, 1)
@@ -209,7 +209,7 @@ fn nobody_waits_for_a_survivor_who_has_given_up() {
     one_dies("gives_up_early", 3);
 }
 
-/// Rank 2 sends rank 0 a message that is announced first, and that nobody asks for.
+/// Rank 2 sends rank 0 a message that is announced first, and that no receive asks for.
 fn exposed(session: &Session) -> Result<(), Error> {
     first_one_then_the_other(session, 2, 4_000_000)
 }

@@ -182,7 +182,7 @@ fn a_collective_can_be_awaited_and_goes_on_by_itself() {
             let waker = Waker::from(count.clone());
             let mut context = Context::from_waker(&waker);
             let result = loop {
-                // Polled only when it was woken: nobody here looks for events.
+                // Polled only when it was woken: no thread here looks for events.
                 let woken = count.0.load(Ordering::SeqCst);
                 if let Poll::Ready(result) = pending.as_mut().poll(&mut context) {
                     break result.unwrap();

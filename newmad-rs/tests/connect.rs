@@ -1,5 +1,5 @@
 //! How real processes meet: connections when they are wanted, one for each pair, several rails, strangers at the door,
-//! and deaths of those with whom there is no connection.
+//! and deaths of processes without a connection.
 
 mod common;
 #[allow(dead_code)]
@@ -41,8 +41,8 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// The same when calls that crossed are over: the porter closes the one of two that does not count a little after the other is
-/// in use, and on a busy machine that takes a while.
+/// The same when calls that crossed are over: the porter closes the one of two that does not count a little after the
+/// other is in use, and on a busy machine that takes a while.
 fn settled_descriptors() -> usize {
     let (mut least, mut since) = (descriptors(), Instant::now());
     while since.elapsed() < Duration::from_millis(500) {
@@ -76,7 +76,7 @@ fn ring() -> Result<(), Error> {
     let mut neighbours = vec![previous, next];
     neighbours.sort_unstable();
     assert_eq!(peers, neighbours, "one link with each neighbour, and no other");
-    // Nobody leaves while others count: closing waits for all.
+    // No rank leaves while others count: closing waits for all.
     let took = settled_descriptors() - before;
     println!("took {took} descriptors, open after {} us.", opened.as_micros());
     session.close()
@@ -104,7 +104,7 @@ fn sixty_four_processes_in_a_ring_open_what_four_do() {
     }
 }
 
-/// Everybody talks to everybody at once, so that nearly all connections are begun from both sides.
+/// All ranks talk to all ranks at once, so that nearly all connections are begun from both sides.
 fn crossing(session: &Session) -> Result<(), Error> {
     let (rank, size) = (session.rank(), session.size());
     let rails = session.driver().split('+').count();
@@ -181,7 +181,7 @@ fn rails_that_differ_or_make_no_sense_are_errors_that_name_the_knob() {
     }
 }
 
-/// Some of the processes end themselves at some moment; nobody has a link with them.
+/// Some of the processes end themselves at some moment; no other process has a link with them.
 fn mourn(session: &Session) -> Result<(), Error> {
     let victims: Vec<(u32, u64)> = std::env::var("VICTIMS")
         .unwrap()
@@ -208,7 +208,7 @@ fn mourn(session: &Session) -> Result<(), Error> {
     // The promise is 2 s; the machine may be busy with other things.
     assert!(begin.elapsed() < Duration::from_secs(10), "noticed after {:?}", begin.elapsed());
     println!("noticed after {} ms.", begin.elapsed().as_millis());
-    // The living go on, whoever was between them.
+    // The living go on, also those with a dead rank between them.
     let living: Vec<u32> = (0..session.size())
         .filter(|rank| victims.iter().all(|(victim, _)| victim != rank))
         .collect();
@@ -249,7 +249,7 @@ fn everybody_learns_of_deaths_at_random_moments_without_a_link() {
     }
 }
 
-/// Nobody is left who could serve a receive from anybody. The first to go may be gone before others are in the ring.
+/// No rank is left to serve a receive from any rank. The first to go may be gone before others are in the ring.
 fn lonely(session: &Session) -> Result<(), Error> {
     if session.rank() > 0 {
         let after = std::env::var("AFTER").unwrap().parse().unwrap();
@@ -300,7 +300,7 @@ fn hello(from: u32) -> Vec<u8> {
     bytes
 }
 
-/// Knocks in every way until `stop`; says how often, and that nobody was let in.
+/// Knocks in every way until `stop`; says how often, and that no knock was answered.
 fn knock(open: &dyn Fn() -> Option<Box<dyn Door>>, stop: &Mutex<bool>) -> usize {
     let mut silent = Vec::new();
     let mut knocks = 0;
@@ -323,7 +323,7 @@ fn knock(open: &dyn Fn() -> Option<Box<dyn Door>>, stop: &Mutex<bool>) -> usize 
                         let _ = door.write_all(&[0; 32]);
                         let mut rest = Vec::new();
                         let _ = door.read_to_end(&mut rest);
-                        assert_eq!(rest, [], "somebody without the key got an answer");
+                        assert_eq!(rest, [], "a caller without the key got an answer");
                     }
                 }
             }

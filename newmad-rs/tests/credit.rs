@@ -1,5 +1,5 @@
-//! Eager credit comes back: who receives everything is never out of reach of short blocking sends, also when one thread
-//! plays both sides and nobody else looks for events.
+//! Eager credit comes back: a receiver of everything is never out of reach of short blocking sends, also when one
+//! thread plays both sides and no other looks for events.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn alone() -> Result<(), Error> {
     Ok(())
 }
 
-/// The word has no room when it is owed: the track is full of messages that nobody receives yet.
+/// The word has no room when it is owed: the track is full of messages that no receive takes yet.
 fn full() -> Result<(), Error> {
     let manager = Manager::builder().build().unwrap();
     let ranks = Session::local_world(2, &manager)?;

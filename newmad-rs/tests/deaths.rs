@@ -145,7 +145,7 @@ fn survivors(session: &Session) -> Result<(), Error> {
     let waiting = session.irecv(ANY, 5, vec![0; 8])?;
     session.barrier()?;
     soon(Instant::now(), session.recv(1, 3, &mut [0; 8]));
-    // Receives from anybody go on as long as somebody lives.
+    // Receives from any rank go on as long as one lives.
     let other = 2 - rank;
     session.send(other, 5, b"alive")?;
     let (_, status) = waiting.wait()?;

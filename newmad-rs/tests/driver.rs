@@ -183,8 +183,8 @@ impl Stream {
     }
 }
 
-// SAFETY: a non-blocking socket, and buffers that do not grow: `out` is empty before a packet of 8 KiB, and `input` holds
-// less than one before 16 KiB come.
+// SAFETY: a non-blocking socket, and buffers that do not grow: `out` is empty before a packet of 8 KiB, and `input`
+// holds less than one before 16 KiB come.
 unsafe impl Link for Stream {
     fn send(&mut self, track: Track, packet: &[IoSlice<'_>]) -> io::Result<()> {
         self.flush()?;

@@ -1,5 +1,5 @@
-//! A sender that floods a receiver that never receives: the receiver's memory stays small, and what comes behind the flood
-//! is received.
+//! A sender that floods a receiver that never receives: the receiver's memory stays small, and what comes behind the
+//! flood is received.
 
 mod common;
 
@@ -43,7 +43,7 @@ fn flood(session: &Session) -> Result<(), Error> {
     let before = resident();
     let mut word = [0; 9];
     if std::env::var(common::SCENARIO).is_ok_and(|scenario| scenario == "tested") {
-        // Who only asks never waits: the engine must get memory from that, too.
+        // A caller that only tests never waits: the engine must get memory from tests, too.
         let receive = session.irecv(0, 2, word.to_vec())?;
         while !receive.test() {}
         word.copy_from_slice(&receive.wait()?.0);

@@ -1,10 +1,10 @@
-//! A process is killed at a random moment of everything that it can be doing: opening, connecting, in the middle of a message
-//! that it sends, receives, copies or has copied, in a collective, a packed message or a remote call, and while the others
-//! close. Those that live get an error that names it, soon, their memory is their own again, they go on with each other,
-//! and they end.
+//! A process is killed at a random moment of everything that it can be doing: opening, connecting, in the middle of a
+//! message that it sends, receives, copies or has copied, in a collective, a packed message or a remote call, and while
+//! the others close. Those that live get an error that names it, soon, their memory is their own again, they go on with
+//! each other, and they end.
 //!
-//! No hook in the code says where: over many runs all steps are met (`NEWMAD_KILLS`: runs of each kind; the survivors tell
-//! what they were doing).
+//! No hook in the code says where: over many runs all steps are met (`NEWMAD_KILLS`: runs of each kind; the survivors
+//! tell what they were doing).
 
 mod common;
 
@@ -60,7 +60,7 @@ fn child() {
         session.recv(VICTIM, 99, &mut []).map(drop)
     });
     match result.and_then(|result| result) {
-        // Whoever opens does not have to succeed without it.
+        // Opening need not succeed without it.
         Err(error) if scenario == "opening" => println!("\nNOTICED {} opening: {error}", micros()),
         Err(error) => panic!("{error}"),
         Ok(()) => {}
@@ -137,7 +137,7 @@ fn be_victim(
     Ok(())
 }
 
-/// Memory of this process that nobody writes to when what it was used for has failed.
+/// Memory of this process that is not written to after the operation that used it has failed.
 struct Canary(Vec<u8>);
 
 impl Canary {

@@ -65,7 +65,7 @@ fn a_scope_waits_on_return_on_error_and_on_panic() {
         first.scope(|scope| scope.irecv(1, 1, &mut buffer).map(drop)).unwrap();
     });
     assert_eq!(&buffer, b"late");
-    // The error of a request that nobody waited for is not lost.
+    // The error of a request that was never waited for is not lost.
     last.send(0, 2, b"too long").unwrap();
     let result = first.scope(|scope| scope.irecv(1, 2, &mut buffer).map(drop));
     assert!(matches!(result, Err(Error::Truncated { message: 8, capacity: 4, .. })), "{result:?}");
@@ -142,8 +142,8 @@ fn more_unexpected_messages_than_cells_to_oneself() {
     }
 }
 
-/// Both ways in which ranks of one process move large messages: by plain copies, and through rings. The second in a process
-/// of its own, for knobs are read from the environment.
+/// Both ways in which ranks of one process move large messages: by plain copies, and through rings. The second in a
+/// process of its own, for knobs are read from the environment.
 fn both_ways(test: &str, run: impl Fn()) {
     run();
     if std::env::var_os("NMAD_CMA").is_none() {
@@ -202,7 +202,8 @@ fn nothing_is_written_into_what_a_closed_receiver_has_back() {
     });
 }
 
-/// The receiver does not wait, and the sender does: so the sender copies, into buffers that are freed when the receiver ends.
+/// The receiver does not wait, and the sender does: so the sender copies, into buffers that are freed when the receiver
+/// ends.
 fn a_receiver_closes(round: u64) {
     let mut sessions = world(2);
     let (last, first) = (sessions.pop().unwrap(), sessions.pop().unwrap());

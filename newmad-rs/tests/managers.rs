@@ -21,7 +21,7 @@ fn child() {
         return texts();
     }
     let run = match scenario.as_str() {
-        "everybody" => everybody,
+        "exchange" => exchange,
         "fails" => fails,
         "dies" => dies,
         "killed" => killed,
@@ -33,7 +33,7 @@ fn child() {
     }
 }
 
-/// No session: rank 0 hears a short text of everybody, at whatever time they come.
+/// No session: rank 0 hears a short text of every rank, at whatever time it comes.
 fn texts() {
     let me = Launched::find().unwrap();
     let (rank, size) = (me.rank(), me.size());
@@ -44,8 +44,8 @@ fn texts() {
     println!("rank {rank} of {size} heard {} texts", texts.len());
 }
 
-/// Everybody to everybody, short and long, then a barrier.
-fn everybody(session: &Session) -> Result<(), Error> {
+/// All ranks to all ranks, short and long, then a barrier.
+fn exchange(session: &Session) -> Result<(), Error> {
     let (rank, size) = (session.rank(), session.size());
     for len in [8, 300_000] {
         let sends: Vec<_> = (0..size)
@@ -65,11 +65,11 @@ fn everybody(session: &Session) -> Result<(), Error> {
         }
         session.barrier()?;
     }
-    println!("rank {rank} of {size} heard everybody");
+    println!("rank {rank} of {size} heard all ranks");
     Ok(())
 }
 
-/// One rank fails while the others wait for it, for ever if nobody ended them.
+/// One rank fails while the others wait for it, for ever unless they are ended.
 fn fails(session: &Session) -> Result<(), Error> {
     if session.rank() == 1 {
         session.barrier()?;
@@ -120,10 +120,10 @@ fn run(mut manager: Command, scenario: &str, env: &[(&str, &str)]) -> managers::
 
 fn succeeds(manager: Option<Command>, size: usize, env: &[(&str, &str)]) {
     let Some(manager) = manager else { return };
-    let ended = run(manager, "everybody", env);
+    let ended = run(manager, "exchange", env);
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     for rank in 0..size {
-        let line = format!("rank {rank} of {size} heard everybody");
+        let line = format!("rank {rank} of {size} heard all ranks");
         assert!(ended.text.contains(&line), "{ended:#?}");
     }
 }
@@ -197,7 +197,7 @@ fn ranks_that_hydra_leaves_alone_are_told_of_a_death() {
 #[test]
 fn a_protocol_that_is_not_offered_is_an_error() {
     let Some(manager) = managers::hydra(2) else { return };
-    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "pmix")]);
+    let ended = run(manager, "exchange", &[("NMAD_BOOTSTRAP", "pmix")]);
     assert_ne!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.text.contains("NMAD_BOOTSTRAP=pmix"), "{ended:#?}");
 }
@@ -205,8 +205,8 @@ fn a_protocol_that_is_not_offered_is_an_error() {
 #[test]
 fn alone_is_alone_under_any_process_manager() {
     let Some(manager) = managers::hydra(2) else { return };
-    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "alone")]);
-    assert_eq!(ended.text.matches("rank 0 of 1 heard everybody").count(), 2, "{ended:#?}");
+    let ended = run(manager, "exchange", &[("NMAD_BOOTSTRAP", "alone")]);
+    assert_eq!(ended.text.matches("rank 0 of 1 heard all ranks").count(), 2, "{ended:#?}");
 }
 
 /// What Slurm's three ways are called, and what each is for us: its pmi2 speaks both versions.
@@ -227,16 +227,17 @@ fn slurm_starts_sessions() {
 #[test]
 fn processes_that_slurm_does_not_introduce_are_told_what_to_do() {
     let Some(manager) = managers::slurm(2, "none") else { return };
-    let ended = run(manager, "everybody", &[]);
+    let ended = run(manager, "exchange", &[]);
     assert_ne!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(ended.text.matches("use `srun --mpi=pmi2`").count(), 2, "{ended:#?}");
     succeeds(managers::slurm(1, "none"), 1, &[]);
     let manager = managers::slurm(2, "none").unwrap();
-    let ended = run(manager, "everybody", &[("NMAD_BOOTSTRAP", "alone")]);
-    assert_eq!(ended.text.matches("rank 0 of 1 heard everybody").count(), 2, "{ended:#?}");
+    let ended = run(manager, "exchange", &[("NMAD_BOOTSTRAP", "alone")]);
+    assert_eq!(ended.text.matches("rank 0 of 1 heard all ranks").count(), 2, "{ended:#?}");
 }
 
-/// Slurm leaves the others alone, unless it is asked: who waits for the rank is told, srun says who it was, and ends.
+/// Slurm leaves the others alone, unless it is asked: a rank that waits for it gets an error, and srun names it and
+/// ends.
 #[test]
 fn deaths_under_slurm_are_reported() {
     for (kind, protocol) in SLURM {

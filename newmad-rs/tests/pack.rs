@@ -146,7 +146,7 @@ fn shape_of(number: u64) -> Shape {
 fn threads(session: &Session) -> Result<(), Error> {
     const THREADS: u64 = 8;
     const EACH: u64 = 25;
-    // All with one tag: whoever unpacks gets one message whole.
+    // All with one tag: each thread that unpacks gets one message whole.
     if session.rank() > 0 {
         let senders: Vec<_> = (0..THREADS)
             .map(|thread| {

@@ -121,7 +121,7 @@ fn probes(session: &Session) -> Result<(), Error> {
         assert_eq!(session.recv(ANY, upper(0), &mut buffer)?, seen);
         assert!(buffer == message(number, seen.len));
     }
-    // Two threads share the second third: each message is received once, by the one who took hold of it.
+    // Two threads share the second third: each message is received once, by the thread that matched it.
     let share = |_| -> Result<Vec<u64>, Error> {
         let mut numbers = Vec::new();
         loop {
@@ -390,7 +390,7 @@ fn persistent(session: &Session) -> Result<(), Error> {
             assert!(receive.buffer()?.iter().all(|&byte| byte == round));
             send.wait_idle()?;
         }
-        // The scope waits for what nobody has a handle to any more.
+        // The scope waits for requests without a handle, too.
         receive.start(session)?;
         send.start(session)
     })?;

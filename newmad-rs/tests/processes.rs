@@ -262,7 +262,7 @@ fn floods_of_unexpected_messages_are_kept() {
 }
 
 fn barrier(session: &Session) -> Result<(), Error> {
-    // Nobody may be a round ahead: rank 0 collects everybody's round between two barriers.
+    // No rank may be a round ahead: rank 0 collects every rank's round between two barriers.
     for round in 0..50u64 {
         if session.rank() == 0 {
             for _ in 1..session.size() {

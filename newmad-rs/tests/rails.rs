@@ -1,8 +1,8 @@
-//! Two real networks between two processes, one of which is cut in the middle of everything: nothing is lost, twice or out
-//! of order, and the other one carries on. And what happens when the only one is cut.
+//! Two real networks between two processes, one of which is cut in the middle of everything: nothing is lost, twice or
+//! out of order, and the other one carries on. And what happens when the only one is cut.
 //!
-//! The networks are virtual cables between two network namespaces, which needs root, `ip` and `tc`; without, the tests say
-//! that they are skipped.
+//! The networks are virtual cables between two network namespaces, which needs root, `ip` and `tc`; without, the tests
+//! say that they are skipped.
 
 mod common;
 #[allow(dead_code, unreachable_pub)]
@@ -65,7 +65,7 @@ impl Words {
     fn wait(&self, word: &str) {
         let start = Instant::now();
         while !self.is_said(word) {
-            assert!(start.elapsed() < LIMIT, "nobody said {word}");
+            assert!(start.elapsed() < LIMIT, "no process said {word}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

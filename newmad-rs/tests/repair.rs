@@ -60,7 +60,7 @@ fn goes_on(session: &Session, round: u64) -> Result<bool, Error> {
     Ok(more == [1])
 }
 
-/// Everybody with everybody: many short messages, some long ones; contents tell their place.
+/// All ranks with all ranks: many short messages, some long ones; contents tell their place.
 fn storm(session: &Session) -> Result<(), Error> {
     let (rank, size) = (session.rank(), session.size());
     for round in 0.. {

@@ -209,7 +209,7 @@ fn sessions_end_at_odd_moments() {
         rpcs[1].serve("echo", |_, bytes: Vec<u8>| bytes).unwrap();
         let calls: Vec<_> = (0..round)
             .map(|n| {
-                // Short ones: ranks of one process that end do not wait for the others, who may still be
+                // Short ones: ranks of one process that end do not wait for the others, which may still be
                 // copying long messages from their memory.
                 let bytes = message(n, (n as usize * 37) % 400);
                 (rpcs[0].call::<_, Vec<u8>>(1, "echo", &bytes).unwrap(), bytes)
@@ -260,7 +260,7 @@ fn services_end_with_the_last_handle_and_may_begin_again() {
     rpcs[0].call::<_, ()>(1, "x", &()).unwrap().wait().unwrap();
     drop(other);
     assert_eq!(Arc::strong_count(&token), 1, "what handlers hold is dropped");
-    // Nobody answers, until somebody does.
+    // No answer comes until a service is there.
     let early = rpcs[0].call::<_, u8>(1, "y", &()).unwrap();
     assert!(!early.wait_timeout(Duration::from_millis(20)));
     let again = sessions[1].rpc().unwrap();
@@ -320,7 +320,7 @@ fn mixed(session: &Session) -> Ran {
     rpc.service("far").compute().bytes(|_, bytes| Ok::<_, String>(bytes)).unwrap();
     session.barrier()?;
     let peers = session.size();
-    // Several green threads of each process call everybody, with everything that changes the protocol.
+    // Several green threads of each process call all ranks, with everything that changes the protocol.
     let threads: Vec<_> = (0..6u64)
         .map(|thread| {
             let rpc = rpc.clone();
@@ -438,7 +438,7 @@ fn limits(session: &Session) -> Ran {
             Err(CallError::TooLong { result: true, limit: 65_536, .. }) => {}
             other => panic!("{:?}", other.map(|bytes| bytes.len())),
         }
-        match rpc.call_bytes(peer, "nobody", vec![0; 70_000]).unwrap().wait() {
+        match rpc.call_bytes(peer, "unknown", vec![0; 70_000]).unwrap().wait() {
             Err(CallError::NoService { .. }) => {}
             other => panic!("{:?}", other.map(|bytes| bytes.len())),
         }

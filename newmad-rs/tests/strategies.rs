@@ -145,7 +145,7 @@ fn hold(session: &Session) -> Result<(), Error> {
     let sends = (0..10).map(send).collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     while !std::path::Path::new(&flag).exists() {
-        assert!(start.elapsed() < Duration::from_secs(60), "nobody sends what is held");
+        assert!(start.elapsed() < Duration::from_secs(60), "no thread sends what is held");
     }
     sends.into_iter().try_for_each(|send| send.wait().map(drop))?;
     session.barrier()

@@ -1,11 +1,12 @@
-//! What a process manager tells a program that opens no session with it: its rank, and a short text of each other process.
+//! What a process manager tells a program that opens no session with it: its rank, and a short text of each other
+//! process.
 //!
-//! For programs that only want to find each other (launchers, services, the `mad` command across machines). The texts go
-//! through the process manager alone, so what is in them (an address, a key) is known to the job alone, not to listeners
-//! on the network of the messages.
+//! For programs that only want to find each other (launchers, services, the `mad` command across machines). The texts
+//! go through the process manager alone, so what is in them (an address, a key) is known to the job alone, not to
+//! listeners on the network of the messages.
 //!
-//! The texts of others are fetched where they are kept, which with PMIx is the machine of their owner, so an owner takes its
-//! leave only after a second fence, when they have been read.
+//! The texts of others are fetched where they are kept, which with PMIx is the machine of their owner, so an owner
+//! takes its leave only after a second fence, when they have been read.
 
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,10 @@ impl std::fmt::Debug for Launched {
 }
 
 impl Launched {
-    /// Asks the environment, as [`Builder::open`](crate::Builder::open) does (`NMAD_BOOTSTRAP`); a process that was started by
-    /// itself is one of one. So is one that has only inherited the variables of PMI, from a parent that kept the descriptor. A
-    /// process manager of the PMI family that has started one process is not asked: it serves one program, and a script may
-    /// start several.
+    /// Asks the environment, as [`Builder::open`](crate::Builder::open) does (`NMAD_BOOTSTRAP`); a process that was
+    /// started by itself is one of one. So is one that has only inherited the variables of PMI, from a parent that kept
+    /// the descriptor. A process manager of the PMI family that has started one process is not asked: it serves one
+    /// program, and a script may start several.
     ///
     /// ```
     /// let me = newmad::Launched::find()?;

@@ -22,8 +22,8 @@ pub(crate) trait Bootstrap: Send {
     /// Puts a value that the others can get after the next fence. Each key is put once.
     fn put(&mut self, key: &str, value: &str, deadline: Instant) -> Result<(), Error>;
 
-    /// What others put before their fence can be got after this one. Most process managers hold a process back until all
-    /// have come to it, but some (Hydra's PMI-2) what is got afterwards.
+    /// What others put before their fence can be got after this one. Most process managers hold a process back until
+    /// all have come to it, but some (Hydra's PMI-2) what is got afterwards.
     fn fence(&mut self, deadline: Instant) -> Result<(), Error>;
 
     /// The value that rank `owner` has put.

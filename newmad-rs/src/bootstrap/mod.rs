@@ -1,9 +1,10 @@
 //! How a process finds the others of its session: what it shares with a process manager, or the lack of one.
 //!
 //! Every process manager that we know of offers the same three things under different names: short texts that one
-//! process *puts* under a key, a *fence* to which all come, and texts of others that are *got* afterwards. [`Bootstrap`] is that, and what is common to all of them is written once on top:
-//! [`publish`](Bootstrap::publish) puts a card, [`card_of`](Bootstrap::card_of) gets one when it is needed. So a
-//! session of many processes asks for the cards of those that it talks to.
+//! process *puts* under a key, a *fence* to which all come, and texts of others that are *got* afterwards.
+//! [`Bootstrap`] is that, and what is common to all of them is written once on top: [`publish`](Bootstrap::publish)
+//! puts a card, [`card_of`](Bootstrap::card_of) gets one when it is needed. So a session of many processes asks for the
+//! cards of those that it talks to.
 //!
 //! ```text
 //!   publish(card) ─▶ fence ─▶ card_of(rank), card_of(rank) … ─▶ finish
@@ -53,7 +54,8 @@ pub(crate) fn from_environment(
         (Some("pmix"), _) if !pmix => Err(missing("pmix", "PMIX_NAMESPACE or PMIX_RANK")),
         (Some("pmix"), _) => Ok(Box::new(Pmix::connect(deadline)?)),
         (Some(asked), None) => Err(missing(asked, "PMI_FD")),
-        // Both are set where one process manager was started by another. Variables are inherited, the descriptor is not.
+        // Both are set where one process manager was started by another. Variables are inherited, the descriptor is
+        // not.
         (None, Some(fd)) if pmix && !wire::is_open(fd) => Ok(Box::new(Pmix::connect(deadline)?)),
         (asked, Some(fd)) => pmi(Wire::take(fd)?, asked, deadline),
         (None, None) if pmix => Ok(Box::new(Pmix::connect(deadline)?)),
@@ -64,8 +66,9 @@ pub(crate) fn from_environment(
     }
 }
 
-/// Slurm has started so many processes and introduces none to another: what was meant as one session would be as many of
-/// one, each of them rank 0, without a word. (Batch scripts and the shells of allocations lack this variable, or it is 1.)
+/// Slurm has started so many processes and introduces none to another: what was meant as one session would be as many
+/// of one, each of them rank 0, without a word. (Batch scripts and the shells of allocations lack this variable, or it
+/// is 1.)
 fn unintroduced(tasks: Option<&str>) -> Option<Error> {
     let tasks: u32 = tasks?.trim().parse().ok().filter(|&tasks| tasks > 1)?;
     Some(Error::Bootstrap(format!(

@@ -2,8 +2,8 @@
 //!
 //! It begins as PMI-1 does (`cmd=init pmi_version=2 pmi_subversion=0` and its answer are lines). Then each request and
 //! each answer is its length in six characters and as many bytes of `cmd=name;key=value;…`: `fullinit`, `kvs-put`,
-//! `kvs-fence`, `kvs-get`, `finalize`. Of the rest of the protocol (processes started later, names, attributes of nodes)
-//! nothing is used.
+//! `kvs-fence`, `kvs-get`, `finalize`. Of the rest of the protocol (processes started later, names, attributes of
+//! nodes) nothing is used.
 
 use std::time::{Duration, Instant};
 

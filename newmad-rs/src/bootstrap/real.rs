@@ -55,7 +55,8 @@ fn child() {
         "late" => std::thread::sleep(Duration::from_secs(2)),
         "absent" => {
             boot.fence(soon()).unwrap();
-            let missing = boot.get(0, "nobody-has-put-this", sys::deadline(Duration::from_secs(1)));
+            let missing =
+                boot.get(0, "no-rank-has-put-this", sys::deadline(Duration::from_secs(1)));
             println!("rank {rank} was told: {}", missing.unwrap_err());
             boot.fence(soon()).unwrap();
             boot.finish().unwrap();

@@ -1,5 +1,5 @@
-//! The operations. Each describes a [`Collective`], which the caller waits for or starts. Lengths are in elements, ranks are
-//! those of the group.
+//! The operations. Each describes a [`Collective`], which the caller waits for or starts. Lengths are in elements,
+//! ranks are those of the group.
 //!
 //! All members give the same root, lengths of what all have, and operator. `counts` has a length for each rank.
 
@@ -27,7 +27,8 @@ fn bytes_of<D: Buffer>(data: &D) -> usize {
     size_of_val(data.items())
 }
 
-/// A collective that is described and has not begun: [`wait`](Collective::wait) for it, or [`start`](Collective::start) it.
+/// A collective that is described and has not begun: [`wait`](Collective::wait) for it, or [`start`](Collective::start)
+/// it.
 ///
 /// Buffers are borrowed (`&data`, `&mut data`) or owned (vectors). To start a collective and go on takes owned ones.
 ///
@@ -71,8 +72,8 @@ impl<B: Buffers> Collective<'_, B> {
         let Collective { group, task, operator, buffers, in_place } = &mut self;
         let memory = buffers.memory();
         check(task, *operator, (group.rank(), group.size()), memory, *in_place)?;
-        // SAFETY: checked; the buffers are here until this returns or unwinds, and any bytes are elements. What `Bytes` has
-        // was promised.
+        // SAFETY: checked; the buffers are here until this returns or unwinds, and any bytes are elements. What `Bytes`
+        // has was promised.
         unsafe { group.complete(task, *operator, memory, *in_place)? };
         Ok(self.buffers.result())
     }
@@ -84,7 +85,8 @@ impl<B: Buffers> Collective<'_, B> {
     /// # Blocking
     /// No.
     /// # Errors
-    /// [`Error::BadBuffer`], [`Error::BadRank`], and those of a group that is over already; others when it is waited for.
+    /// [`Error::BadBuffer`], [`Error::BadRank`], and those of a group that is over already; others when it is waited
+    /// for.
     pub fn start(self) -> Result<Pending<B::Result>, Error>
     where
         B: Send + 'static,
@@ -93,8 +95,8 @@ impl<B: Buffers> Collective<'_, B> {
         let mut buffers = Box::new(buffers);
         let memory = buffers.memory();
         check(&task, operator, (group.rank(), group.size()), memory, in_place)?;
-        // SAFETY: checked; the elements do not move when their owners do, and the run keeps those until it is over. What
-        // `Bytes` has was promised.
+        // SAFETY: checked; the elements do not move when their owners do, and the run keeps those until it is over.
+        // What `Bytes` has was promised.
         let run = unsafe { group.start(&task, operator, memory, in_place, buffers.kept())? };
         Ok(Pending::new(run, B::take))
     }
@@ -299,8 +301,8 @@ impl Group {
     /// Any task on raw memory: for bindings to other languages, which have their own types and operators.
     ///
     /// # Safety
-    /// Until the collective is over, `contribution` stays readable and unchanged, and `result` writable and exclusive; the
-    /// two do not overlap. It is over when [`Collective::wait`] returns or unwinds; of a started one, when
+    /// Until the collective is over, `contribution` stays readable and unchanged, and `result` writable and exclusive;
+    /// the two do not overlap. It is over when [`Collective::wait`] returns or unwinds; of a started one, when
     /// [`Pending::wait_over`] has returned, whatever that says.
     pub unsafe fn bytes<'a>(
         &'a self,

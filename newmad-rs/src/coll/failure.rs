@@ -1,16 +1,17 @@
 //! Why a collective fails, and with it its group.
 //!
 //! A collective needs all members. A member that cannot go on (a peer is dead, the lengths do not agree, an operator
-//! panics) *revokes* the group: its collectives of the group end with an error, those under way and later ones, and it sends
-//! a notice to all other members, which do the same in turn. So every member is told even if the first one dies meanwhile.
+//! panics) *revokes* the group: its collectives of the group end with an error, those under way and later ones, and it
+//! sends a notice to all other members, which do the same in turn. So every member is told even if the first one dies
+//! meanwhile.
 //!
-//! In good times no receive for notices is posted: it would be in the path of every message. A thread that has
-//! waited for a collective for longer than [`PATIENCE`] posts one beside it, and so does every 64th collective from its start,
+//! In good times no receive for notices is posted: it would be in the path of every message. A thread that has waited
+//! for a collective for longer than [`PATIENCE`] posts one beside it, and so does every 64th collective from its start,
 //! for the sake of members that never wait. A notice that came earlier is there as an unexpected message.
 //!
-//! A member that has given up does not match the messages of the others any more. Its *janitor* receives and discards them:
-//! a receive of no bytes for any tag of the group, from any member, again and again, until the session ends. So a long
-//! send of a member that is told later ends as well, and its memory is its owner's again.
+//! A member that has given up does not match the messages of the others any more. Its *janitor* receives and discards
+//! them: a receive of no bytes for any tag of the group, from any member, again and again, until the session ends. So a
+//! long send of a member that is told later ends as well, and its memory is its owner's again.
 //!
 //! Rejected: messages that say "failed" instead of the data, passed on along the plan (a member that has given up
 //! earlier does not carry out the plan of the next collective, and would have to); a time limit (which?).

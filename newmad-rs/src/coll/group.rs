@@ -1,19 +1,21 @@
 //! Groups: ordered sets of ranks that do collectives together.
 //!
 //! # Contexts
-//! The messages of a group have tags of their own: `1 << 63 | 1 << 56 | id (40 bits) << 16 | number (16 bits)`. The number
-//! counts the collectives of the group, so several may be outstanding; members start them in the same order. (After 65 535
-//! collectives numbers come again. By then the older one is over at the receiver, since no more than half of that may be
-//! outstanding; and messages of one tag do not overtake each other.)
+//! The messages of a group have tags of their own: `1 << 63 | 1 << 56 | id (40 bits) << 16 | number (16 bits)`. The
+//! number counts the collectives of the group, so several may be outstanding; members start them in the same order.
+//! (After 65 535 collectives numbers come again. By then the older one is over at the receiver, since no more than half
+//! of that may be outstanding; and messages of one tag do not overtake each other.)
 //!
-//! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made from the
-//! session: its members, and how many groups of just these members were made before; so members make groups of the same
-//! members in the same order. For a part or a duplicate of a group: the id of that group, how many were made of it
-//! before, and the colour. 39 bits make a collision of two of a thousand groups a matter of one in a million runs; it is
-//! checked, at every member of both groups, and is an error. A key of one's own ([`Session::group_with_key`]) is the way out; and
-//! a layer that gives out numbers already, none twice, makes groups of these ([`Session::group_with_id`]): the other half of all ids.
+//! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made
+//! from the session: its members, and how many groups of just these members were made before; so members make groups of
+//! the same members in the same order. For a part or a duplicate of a group: the id of that group, how many were made
+//! of it before, and the colour. 39 bits make a collision of two of a thousand groups a matter of one in a million
+//! runs; it is checked, at every member of both groups, and is an error. A key of one's own
+//! ([`Session::group_with_key`]) is the way out; and a layer that gives out numbers already, none twice, makes groups
+//! of these ([`Session::group_with_id`]): the other half of all ids.
 //!
-//! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all groups).
+//! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all
+//! groups).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -64,11 +66,11 @@ const BY_KEY: u64 = 2;
 const DUPLICATE: u64 = 3;
 const PART: u64 = 4;
 
-/// An ordered set of ranks of a session, with which they do collectives. Clones are the same group; a group of its own with the
-/// same members is a [`Group::dup`].
+/// An ordered set of ranks of a session, with which they do collectives. Clones are the same group; a group of its own
+/// with the same members is a [`Group::dup`].
 ///
-/// All members call the same operations in the same order; blocking and non-blocking ones may be mixed. Several threads of
-/// a process use a group each.
+/// All members call the same operations in the same order; blocking and non-blocking ones may be mixed. Several threads
+/// of a process use a group each.
 ///
 /// ```
 /// use newmad::coll::Op;
@@ -89,9 +91,10 @@ const PART: u64 = 4;
 /// ```
 ///
 /// # Failures
-/// When a member dies, or what members call does not fit together, the collective ends with an error at every member that
-/// waits for it, and the group is over: all its collectives under way, and later ones, end with an error too. The survivors may
-/// make a new group of themselves. A collective that a member had finished before stays finished for that one.
+/// When a member dies, or what members call does not fit together, the collective ends with an error at every member
+/// that waits for it, and the group is over: all its collectives under way, and later ones, end with an error too. The
+/// survivors may make a new group of themselves. A collective that a member had finished before stays finished for that
+/// one.
 #[derive(Clone)]
 pub struct Group {
     pub(super) context: Arc<Context>,
@@ -107,8 +110,8 @@ impl Group {
         let rank = check(session, members)?;
         if !Groups::of(session).known().ids.insert(id) {
             return Err(Error::BadGroup(format!(
-                "its id {id:#x} belongs to another group of this process. If it follows from members and history: make it \
-                 with Session::group_with_key and a key that all members choose"
+                "its id {id:#x} belongs to another group of this process. If it follows from members and \
+                 history: make it with Session::group_with_key and a key that all members choose"
             )));
         }
         let context = Context::new(session, members, rank, id, choices);
@@ -140,8 +143,8 @@ impl Group {
         self.context.children.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A group of its own of the same members. No message is needed: all members call it, in the same order as other calls of
-    /// [`Group::dup`] and [`Group::split`] of this group.
+    /// A group of its own of the same members. No message is needed: all members call it, in the same order as other
+    /// calls of [`Group::dup`] and [`Group::split`] of this group.
     ///
     /// # Errors
     /// [`Error::BadGroup`]: two ids are the same by chance.
@@ -149,8 +152,8 @@ impl Group {
         self.child(DUPLICATE, 0, self.members(), self.next_child())
     }
 
-    /// Divides the group: those of one colour are a group of their own, ordered by their keys and, where these are the same, as
-    /// they are here. `None`: in no part.
+    /// Divides the group: those of one colour are a group of their own, ordered by their keys and, where these are the
+    /// same, as they are here. `None`: in no part.
     ///
     /// # Blocking
     /// The calling thread, until all members have called it.
@@ -171,8 +174,9 @@ impl Group {
         self.child(PART, u64::from(colour), &members, number).map(Some)
     }
 
-    /// Chooses the algorithm of an operation, as the knobs `NMAD_COLL_…` do (`allreduce`, `ring`; `auto` for the library's
-    /// choice). All members have to choose the same. Groups that are made of this one later take the choice over.
+    /// Chooses the algorithm of an operation, as the knobs `NMAD_COLL_…` do (`allreduce`, `ring`; `auto` for the
+    /// library's choice). All members have to choose the same. Groups that are made of this one later take the choice
+    /// over.
     ///
     /// # Errors
     /// [`Error::BadGroup`]: there is no such operation, or no such algorithm of it.
@@ -196,12 +200,12 @@ impl Session {
         self.group(&all)
     }
 
-    /// A group of these ranks, in this order. All of them call it; groups of the same members are made in the same order
-    /// everywhere. No message is needed.
+    /// A group of these ranks, in this order. All of them call it; groups of the same members are made in the same
+    /// order everywhere. No message is needed.
     ///
     /// # Errors
-    /// [`Error::BadRank`]; [`Error::BadGroup`]: a rank is there twice, or the own one is not there, or two ids are the same
-    /// by chance.
+    /// [`Error::BadRank`]; [`Error::BadGroup`]: a rank is there twice, or the own one is not there, or two ids are the
+    /// same by chance.
     pub fn group(&self, members: &[u32]) -> Result<Group, Error> {
         check(self.inner(), members)?;
         let origin = hash_members(BY_MEMBERS, members);
@@ -213,8 +217,8 @@ impl Session {
         Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
     }
 
-    /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other group with
-    /// the same members and key may be there.
+    /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other
+    /// group with the same members and key may be there.
     ///
     /// # Errors
     /// As [`Session::group`].
@@ -223,11 +227,13 @@ impl Session {
         Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
     }
 
-    /// As [`Session::group`]; the members name an id below 2^39, which no other group has that shares a process with this one:
-    /// for layers above that give out such numbers themselves. These ids never meet those of groups made in other ways.
+    /// As [`Session::group`]; the members name an id below 2^39, which no other group has that shares a process with
+    /// this one: for layers above that give out such numbers themselves. These ids never meet those of groups made in
+    /// other ways.
     ///
     /// # Errors
-    /// [`Error::BadRank`]; [`Error::BadGroup`]: as of [`Session::group`]; the id is too large, or that of another group.
+    /// [`Error::BadRank`]; [`Error::BadGroup`]: as of [`Session::group`]; the id is too large, or that of another
+    /// group.
     pub fn group_with_id(&self, members: &[u32], id: u64) -> Result<Group, Error> {
         if id >= GIVEN {
             return Err(Error::BadGroup(format!(

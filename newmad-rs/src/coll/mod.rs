@@ -1,14 +1,14 @@
 //! Collectives: what all members of a group do together.
 //!
-//! A collective is *recorded* when it starts, as a schedule of sends, receives, copies and combinations that wait for each other.
-//! The thread that finds the end of one of its messages carries it on: an idle core, a thread that waits for something else, a kernel
-//! thread of the library's. So round k + 1 goes out when round k has come in, while the program computes; and no thread
-//! is there for that alone.
+//! A collective is *recorded* when it starts, as a schedule of sends, receives, copies and combinations that wait for
+//! each other. The thread that finds the end of one of its messages carries it on: an idle core, a thread that waits
+//! for something else, a kernel thread of the library's. So round k + 1 goes out when round k has come in, while the
+//! program computes; and no thread is there for that alone.
 //!
 //! | file | what |
 //! |---|---|
 //! | `group` | which ranks do it together, and how their messages are told from others' |
-//! | `collective` | the operations, each of which is waited for or started; `buffers`: their memory; `check`: whether it fits |
+//! | `collective` | the operations, which are waited for or started; `buffers`: their memory; `check`: whether it fits |
 //! | `operator` | elements, and how they are combined |
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |

@@ -121,8 +121,8 @@ impl Operator {
         }
     }
 
-    /// `apply(left, into)` does `into[i] = left[i] op into[i]` for elements of `element` bytes; it gets any number of them.
-    /// It has to be associative, and is called by any thread.
+    /// `apply(left, into)` does `into[i] = left[i] op into[i]` for elements of `element` bytes; it gets any number of
+    /// them. It has to be associative, and is called by any thread.
     pub fn new(
         element: usize,
         commutative: bool,

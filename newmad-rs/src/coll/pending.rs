@@ -28,8 +28,8 @@ impl Group {
     /// Records the plan and begins.
     ///
     /// # Safety
-    /// The memory is what the task takes it to be ([`Task`], checked by the caller). Until the run is over it stays, is not
-    /// written to by others, and the output is not read.
+    /// The memory is what the task takes it to be ([`Task`], checked by the caller). Until the run is over it stays, is
+    /// not written to by others, and the output is not read.
     pub(super) unsafe fn start(
         &self,
         task: &Task,
@@ -166,8 +166,8 @@ fn result(run: &Run) -> Result<(), Error> {
     }
 }
 
-/// A collective that goes on; its result comes from [`Pending::wait`], or by awaiting it. Dropped or forgotten, it goes on by
-/// itself, for the others wait for it, and its result is lost.
+/// A collective that goes on; its result comes from [`Pending::wait`], or by awaiting it. Dropped or forgotten, it goes
+/// on by itself, for the others wait for it, and its result is lost.
 #[must_use = "the result comes from waiting for it"]
 pub struct Pending<R> {
     run: Arc<Run>,
@@ -191,8 +191,8 @@ impl<R> Pending<R> {
     /// # Blocking
     /// The calling thread.
     /// # Errors
-    /// [`Error::PeerDied`], [`Error::Revoked`], [`Error::Mismatch`], [`Error::Closed`]. Then the memory is freed as soon
-    /// as it is used no more.
+    /// [`Error::PeerDied`], [`Error::Revoked`], [`Error::Mismatch`], [`Error::Closed`]. Then the memory is freed as
+    /// soon as it is used no more.
     /// # Panics
     /// When an operator did.
     pub fn wait(self) -> Result<R, Error> {

@@ -1,8 +1,8 @@
 //! A plan: what one rank does in a collective, as steps that wait for each other.
 //!
-//! A plan knows nothing of sessions: it names ranks of the group, and places in three buffers. It does not change while it
-//! is carried out; what has been done is in a [`Progress`]. So the same code runs over real requests (`run.rs`) and, with
-//! all ranks in one thread, under proptest (`tests/simulator.rs`).
+//! A plan knows nothing of sessions: it names ranks of the group, and places in three buffers. It does not change while
+//! it is carried out; what has been done is in a [`Progress`]. So the same code runs over real requests (`run.rs`) and,
+//! with all ranks in one thread, under proptest (`coll/simulator.rs`).
 
 use std::collections::VecDeque;
 

@@ -1,11 +1,11 @@
 //! Recording a plan: an algorithm says what it does as if each line were over before the next one begins, and the
 //! recorder finds out which lines have to wait for which.
 //!
-//! - A step waits for the end of earlier ones that write what it reads or writes, or read what it writes. This is
-//!   found by the bytes that each step names ([`Track`]), so two steps that are under way at once never touch the
-//!   same byte in a way that matters, whatever an algorithm does: the memory safety of `run.rs` rests on this file only.
-//! - Messages between two ranks have one tag, and are told apart by their order. So a send waits until the earlier send to
-//!   that rank has *started*, and a receive likewise.
+//! - A step waits for the end of earlier ones that write what it reads or writes, or read what it writes. This is found
+//!   by the bytes that each step names ([`Track`]), so two steps that are under way at once never touch the same byte
+//!   in a way that matters, whatever an algorithm does: the memory safety of `run.rs` rests on this file only.
+//! - Messages between two ranks have one tag, and are told apart by their order. So a send waits until the earlier send
+//!   to that rank has *started*, and a receive likewise.
 //! - Sends do not wait for receives of the same pair: two ranks that both send first do not block each other.
 //!
 //! Pipelines come out by themselves: a chain that receives and passes on piece after piece is written as a loop.
@@ -124,8 +124,8 @@ impl Recorder {
         self.follow(before, step);
     }
 
-    /// Combines two places of the same length. With [`Side::Right`] the result is in `right` and `left` stays as it is; with
-    /// [`Side::Left`] the result is in `left` and `right` is lost.
+    /// Combines two places of the same length. With [`Side::Right`] the result is in `right` and `left` stays as it is;
+    /// with [`Side::Left`] the result is in `left` and `right` is lost.
     pub(crate) fn combine(&mut self, left: Place, right: Place, keep: Side) {
         debug_assert_eq!(left.len, right.len);
         for (at, len) in slices(left.len, self.element) {

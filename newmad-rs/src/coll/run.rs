@@ -1,19 +1,19 @@
 //! A collective under way: its plan, its memory, its requests, and the threads that push it forward.
 //!
-//! The thread that finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits for something,
-//! a kernel thread of the library's; see `api/callback.rs`), which leaves the step and has the plan carried on: by
-//! itself, or by the thread that is at it already ([`DelegationLock`]). So the next messages go out at once, whatever the
-//! program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining and copying
-//! the rest is left to a light task, so that a passing thread is not held up for long.
+//! The thread that finds the end of one of its requests calls [`told`] (an idle virtual processor, a thread that waits
+//! for something, a kernel thread of the library's; see [`crate::callback`]), which leaves the step and has the plan
+//! carried on: by itself, or by the thread that is at it already ([`DelegationLock`]). So the next messages go out at
+//! once, whatever the program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining
+//! and copying the rest is left to a light task, so that a passing thread is not held up for long.
 //!
 //! # Ownership
-//! Handles, and every request under way, have a count of the [`Run`]. So its memory stays until the engine has done with it,
-//! even if the handle is dropped or forgotten; then the collective goes on by itself.
+//! Handles, and every request under way, have a count of the [`Run`]. So its memory stays until the engine has done
+//! with it, even if the handle is dropped or forgotten; then the collective goes on by itself.
 //!
 //! # Its end
 //! *told*: the outcome is known. *over*: no request is under way any more, so memory that was borrowed is free. In good
-//! times both come together; after a failure *over* comes later: receives are cancelled, but a long message whose receiver
-//! has seen it already has to be fetched, or refused, first.
+//! times both come together; after a failure *over* comes later: receives are cancelled, but a long message whose
+//! receiver has seen it already has to be fetched, or refused, first.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -114,7 +114,8 @@ unsafe impl Linked for Slot {
         unsafe { &raw const (*this.as_ptr()).link }
     }
 }
-// SAFETY: the request may be sent; the rest belongs to the thread that carries the plan on, or to the one call of `told`.
+// SAFETY: the request may be sent; the rest belongs to the thread that carries the plan on, or to the one call of
+// `told`.
 unsafe impl Send for Slot {}
 
 /// A request of a run is over.
@@ -135,8 +136,8 @@ std::thread_local! {
     static AGENDA: RefCell<Option<Vec<Arc<Run>>>> = const { RefCell::new(None) };
 }
 
-/// Carries on, now or, if this is called in the middle of another one, afterwards: else a thread would go deeper and deeper
-/// into its stack, as the messages that it starts find the ends of others.
+/// Carries on, now or, if this is called in the middle of another one, afterwards: else a thread would go deeper and
+/// deeper into its stack, as the messages that it starts find the ends of others.
 fn carry_on(run: Arc<Run>) {
     let first = AGENDA.with_borrow_mut(|agenda| match agenda {
         Some(runs) => {
@@ -154,8 +155,8 @@ fn carry_on(run: Arc<Run>) {
     let mut next = Some(run);
     while let Some(run) = next {
         run.go();
-        // The last owner drops the program's buffers and operator. Their panic is reported, but must not leave the agenda
-        // behind: this thread would carry no other run on.
+        // The last owner drops the program's buffers and operator. Their panic is reported, but must not leave the
+        // agenda behind: this thread would carry no other run on.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
         next = AGENDA.with_borrow_mut(|agenda| match agenda.as_mut().and_then(Vec::pop) {
             None => {
@@ -178,7 +179,8 @@ impl Member for Run {
 }
 
 impl Run {
-    /// A run that has not begun; [`Run::go`] begins it. So many steps of the plan are done already, with this scratch memory.
+    /// A run that has not begun; [`Run::go`] begins it. So many steps of the plan are done already, with this scratch
+    /// memory.
     ///
     /// # Safety
     /// The memory is as long as the plan takes it to be. Until the run is over it stays, is not written to by others,
@@ -508,7 +510,8 @@ impl Work {
 
 /// Submits; true if it is over already.
 fn start(run: &Arc<Run>, slot: NonNull<Slot>, request: Request) -> bool {
-    // SAFETY: the slot is not under way; it stays as long as the run, of which it gets a count; its memory was promised.
+    // SAFETY: the slot is not under way; it stays as long as the run, of which it gets a count; its memory was
+    // promised.
     unsafe {
         slot.as_ref().run.store(Arc::into_raw(run.clone()).cast_mut(), Relaxed);
         let over = CallbackRequest::start(slot.cast(), &run.context.session.manager, request, told);

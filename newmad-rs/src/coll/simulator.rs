@@ -1,8 +1,8 @@
 //! All ranks' plans carried out in one thread, in any order that is possible, against a sequential oracle.
 //!
 //! A message is copied when it is sent (eager) or when it arrives (rendezvous); receives of a pair get its messages in
-//! order. Whatever is under way at once is checked not to touch the same bytes. Some ranks walk through a part of their plan
-//! first, as callers that wait do (`straight`).
+//! order. Whatever is under way at once is checked not to touch the same bytes. Some ranks walk through a part of their
+//! plan first, as callers that wait do (`straight`).
 
 use std::collections::HashMap;
 
@@ -272,7 +272,7 @@ fn run(parts: Vec<Part>, operator: &Operator, choices: &Choices, seed: u64) -> V
         assert!(rank.progress.is_over(), "rank {number} of {size} waits for ever");
     }
     let left = world.pairs.values().filter(|pair| !pair.sent.is_empty());
-    assert_eq!(left.count(), 0, "messages that nobody wants");
+    assert_eq!(left.count(), 0, "messages that no step receives");
     world.ranks.into_iter().map(|rank| rank.buffers.into_iter().nth(1).unwrap()).collect()
 }
 

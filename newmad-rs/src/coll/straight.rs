@@ -1,13 +1,13 @@
 //! Short collectives whose caller waits: carried out by the caller, step by step, without requests.
 //!
-//! A recorder writes steps down in an order in which they can be done one after the other, as long as no send waits for its
-//! receive. Short messages do not. So a caller that waits anyway walks through the plan: it sends at once, looks for each
-//! message for a while ([`BUDGET`]), and combines in place. Most short collectives end so, and allocate nothing. When a message
-//! does not come soon, or something else is to be done, the rest becomes a [`Run`], which goes on from the step that was
-//! reached: it can sleep, is carried on by others, and hears of failures.
+//! A recorder writes steps down in an order in which they can be done one after the other, as long as no send waits for
+//! its receive. Short messages do not. So a caller that waits anyway walks through the plan: it sends at once, looks
+//! for each message for a while ([`BUDGET`]), and combines in place. Most short collectives end so, and allocate
+//! nothing. When a message does not come soon, or something else is to be done, the rest becomes a [`Run`], which goes
+//! on from the step that was reached: it can sleep, is carried on by others, and hears of failures.
 //!
-//! Rejected: a function for each operation (there would be two descriptions of each algorithm); spinning for longer (what
-//! it costs to make the rest a run is hidden by the wait for the message).
+//! Rejected: a function for each operation (there would be two descriptions of each algorithm); spinning for longer
+//! (what it costs to make the rest a run is hidden by the wait for the message).
 //!
 //! [`Run`]: crate::coll::run::Run
 
@@ -81,7 +81,8 @@ pub(super) unsafe fn walk(
         [memory.input.cast::<u8>().cast_mut(), memory.output.cast(), scratch.as_mut_ptr().cast()];
     let at = |place: Place| {
         debug_assert!(place.buf != Buf::Tmp || place.at + place.len <= SCRATCH);
-        // SAFETY: inside the buffer: the plan was made for these lengths, and `is_short` has looked at the scratch memory.
+        // SAFETY: inside the buffer: the plan was made for these lengths, and `is_short` has looked at the scratch
+        // memory.
         unsafe { buffers[place.buf as usize].add(place.at) }
     };
     for (index, step) in plan.steps.iter().enumerate() {

@@ -93,8 +93,8 @@ impl Blocks {
     }
 }
 
-/// What a collective does, as one rank sees it. Lengths in bytes; ranks are those of the group. A *contribution* is read, a
-/// *result* is written; in place, the contribution is where the result goes.
+/// What a collective does, as one rank sees it. Lengths in bytes; ranks are those of the group. A *contribution* is
+/// read, a *result* is written; in place, the contribution is where the result goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// No member goes on before all have come.

@@ -7,14 +7,16 @@
 //!    Proof (of the caller) [descriptors]  ──▶
 //!                                         ◀──  Verdict [descriptors]
 //! ```
-//! What a proof is: [`crate::authentication`]. The key is in the called's card, which only the job's processes and the process manager read.
-//! So the key never travels over this connection, an eavesdropper cannot use a proof a second time (both nonces are fresh),
-//! and a caller knows too that it has reached the publisher of the card. Descriptors are shown only after the proof.
+//! What a proof is: [`crate::authentication`]. The key is in the called's card, which only the job's processes and the
+//! process manager read. So the key never travels over this connection, an eavesdropper cannot use a proof a second
+//! time (both nonces are fresh), and a caller knows too that it has reached the publisher of the card. Descriptors are
+//! shown only after the proof.
 //!
-//! *Protected*: a process without the key cannot join the session, nor pass for one of its processes. *Not protected*: what
-//! follows on a TCP connection is neither encrypted nor signed. An attacker that can read the network reads the messages; one
-//! that can change packets on their way can take over a connection that has been greeted. Where the network is shared with
-//! strangers, put a tunnel (WireGuard, IPsec) below. Over Unix sockets the kernel vouches for the user.
+//! *Protected*: a process without the key cannot join the session, nor pass for one of its processes. *Not protected*:
+//! what follows on a TCP connection is neither encrypted nor signed. An attacker that can read the network reads the
+//! messages; one that can change packets on their way can take over a connection that has been greeted. Where the
+//! network is shared with strangers, put a tunnel (WireGuard, IPsec) below. Over Unix sockets the kernel vouches for
+//! the user.
 //!
 //! Rejected: sending the key (an eavesdropper joins); keys by asymmetric exchange (the process manager's space already
 //! is a common secret); TLS (encrypts what benchmarks measure, and would be the largest dependency by far).

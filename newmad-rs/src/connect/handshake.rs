@@ -1,4 +1,5 @@
-//! A handshake: a connection on which the greeting is not over. Its size and time are bounded, and no thread waits for it.
+//! A handshake: a connection on which the greeting is not over. Its size and time are bounded, and no thread waits for
+//! it.
 //!
 //! ```text
 //!  caller   Connecting ─▶ Challenged ─────▶ Judged ─▶ Outcome::Verdict
@@ -36,7 +37,7 @@ enum Step {
 pub(super) struct Handshake {
     pub(super) socket: OwnedFd,
     pub(super) until: Instant,
-    /// Of a call: whom, and what for.
+    /// Of a call: the peer, and what for.
     pub(super) called: Option<(u32, Purpose)>,
     /// The rail over which it goes on.
     pub(super) on: usize,

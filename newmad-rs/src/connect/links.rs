@@ -6,10 +6,10 @@
 //!     └──── called ────▶ Called ── all its sockets ──▶ Open
 //! ```
 //! *Exactly one link*: when both call, the call of the lower rank counts. The lower one refuses the other's
-//! ([`Verdict::Crossing`]); the higher one gives its own up when it is called. *No call from the past*: both sides count
-//! the links that they have had over a rail; a call that knows of fewer than there were is refused with the number
-//! ([`Verdict::Stale`]). So a call that was given up, and is read late, opens nothing, and a caller whose verdict
-//! got lost (there was a link, and it does not know) gets a new one.
+//! ([`Verdict::Crossing`]); the higher one gives its own up when it is called. *No call from the past*: both sides
+//! count the links that they have had over a rail; a call that knows of fewer than there were is refused with the
+//! number ([`Verdict::Stale`]). So a call that was given up, and is read late, opens nothing, and a caller whose
+//! verdict got lost (there was a link, and it does not know) gets a new one.
 //!
 //! Rejected: only the lower rank calls (the higher one would have to ask for a call over the ring, hop by hop).
 
@@ -116,8 +116,8 @@ impl Links {
         if counts { Ruling::Take } else { Ruling::Say(Verdict::Refused) }
     }
 
-    /// `peer` says that there were so many links. True: call again at once. A peer that says it time and again is called
-    /// as one that does not answer.
+    /// `peer` says that there were so many links. True: call again at once. A peer that says it time and again is
+    /// called as one that does not answer.
     pub(super) fn stale(&mut self, rail: usize, peer: u32, generation: u32) -> bool {
         let link = self.get_mut(rail, peer);
         let news = generation > link.generation;

@@ -6,7 +6,7 @@
 //! ```text
 //!   engine ── wants (rail, peer): a bit and a bell ──▶ connection manager ── attach / unreachable / goodbye ──▶ engine
 //!                                                     │   │
-//!                     process manager: cards, lazily ─┘   ├─ listeners, calls, greetings   (greeting, handshake, socket)
+//!                     process manager: cards, lazily ─┘   ├─ listeners, calls, greetings   (greeting, handshake)
 //!                                                         ├─ the links: whose call counts  (links)
 //!                                                         └─ the control ring: ends        (ring)
 //! ```
@@ -14,16 +14,16 @@
 //! ring. A link is made when it is first wanted: by a send to that peer, or a receive that names it. So a session of n
 //! processes opens n control connections, and for the rest what it uses.
 //!
-//! *Repair*: the engine wants a TCP link again that has broken, and the connection manager makes it again. When that takes
-//! longer than `NMAD_REPAIR_MS`, and no other rail leads there, the peer is unreachable. A refused call means that its
-//! process is gone: no waiting then.
+//! *Repair*: the engine wants a TCP link again that has broken, and the connection manager makes it again. When that
+//! takes longer than `NMAD_REPAIR_MS`, and no other rail leads there, the peer is unreachable. A refused call means
+//! that its process is gone: no waiting then.
 //!
-//! *Strangers* on a port or socket cost a bounded number of bytes, connections and seconds each ([`handshake`]), and hold up
-//! no peer: handshakes go on side by side, and when there are too many, the oldest one that is not authenticated ends. A peer
-//! that is turned away wrongly calls again.
+//! *Strangers* on a port or socket cost a bounded number of bytes, connections and seconds each ([`handshake`]), and
+//! hold up no peer: handshakes go on side by side, and when there are too many, the oldest one that is not
+//! authenticated ends. A peer that is turned away wrongly calls again.
 //!
-//! Rejected: connecting all processes when the session opens (n²/2 connections, most of them for nothing); connecting in
-//! the thread that sends (it may be in a signal handler, and a green thread would block its virtual processor); a
+//! Rejected: connecting all processes when the session opens (n²/2 connections, most of them for nothing); connecting
+//! in the thread that sends (it may be in a signal handler, and a green thread would block its virtual processor); a
 //! source of the I/O manager instead of a thread (its events are treated where nothing may be allocated).
 
 mod card;

@@ -63,7 +63,8 @@ impl Rail {
         Ok((rail, AnyDriver::Tcp(Box::new(driver))))
     }
 
-    /// A rail over a network of the program's, and its driver. `address`: where it listens, if it reaches other machines.
+    /// A rail over a network of the program's, and its driver. `address`: where it listens, if it reaches other
+    /// machines.
     pub(crate) fn custom(
         size: u32,
         network: Box<dyn Network>,
@@ -122,8 +123,8 @@ impl Rail {
         }
     }
 
-    /// The link with `peer` over these sockets, of which it has told `theirs`. `given`: the own offer, and the descriptors of
-    /// the peer's.
+    /// The link with `peer` over these sockets, of which it has told `theirs`. `given`: the own offer, and the
+    /// descriptors of the peer's.
     pub(super) fn link(
         &self,
         peer: u32,

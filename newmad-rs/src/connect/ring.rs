@@ -6,11 +6,11 @@
 //!
 //!  of a rank:   Alive ──Left──▶ Left ──Dead──▶ Dead          facts only ever move to the right
 //! ```
-//! A notice is a fact about one rank. A process that learns a fact tells it over all its links but the one it came by; a process
-//! that gets a new link tells all facts over it first. So facts reach every process that is connected, in whatever order links
-//! end and are made, and nothing travels twice over a link. A socket that ends is a death, unless its process said
-//! [`Notice::End`]: over Unix sockets at once; over TCP when its process refuses a call, or cannot be called within
-//! the repair time. A process says `End` when it has left and every other rank has left or died.
+//! A notice is a fact about one rank. A process that learns a fact tells it over all its links but the one it came by;
+//! a process that gets a new link tells all facts over it first. So facts reach every process that is connected, in
+//! whatever order links end and are made, and nothing travels twice over a link. A socket that ends is a death, unless
+//! its process said [`Notice::End`]: over Unix sockets at once; over TCP when its process refuses a call, or cannot be
+//! called within the repair time. A process says `End` when it has left and every other rank has left or died.
 //!
 //! Two links for each process whatever the number of ranks (a few more while the ring closes around a death), and no
 //! traffic while nothing happens. A notice takes size/2 hops, each a wake-up of a sleeping kernel thread (some 10 µs).

@@ -1,4 +1,5 @@
-//! Sockets of the connection manager: they listen, call, and carry short messages with descriptors; nothing here blocks.
+//! Sockets of the connection manager: they listen, call, and carry short messages with descriptors; nothing here
+//! blocks.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

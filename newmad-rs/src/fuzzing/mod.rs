@@ -1,5 +1,5 @@
-//! Hostile input: one function for each place where bytes of others come in. cargo-fuzz runs them (`fuzz/`), and the tests
-//! below over inputs made from seeds.
+//! Hostile input: one function for each place where bytes of others come in. cargo-fuzz runs them (`fuzz/`), and the
+//! tests below over inputs made from seeds.
 //!
 //! A target takes any bytes. What they mean is up to it: mostly a list of choices, so that much of what is tried is
 //! nearly right. It fails by a panic, by an access that a sanitizer sees, or by not ending.

@@ -199,8 +199,8 @@ pub(crate) static LOCK: Knob = Knob {
     kind: Kind::Word(&["coarse", "none", "fine"]),
     default: "coarse",
     unit: "",
-    meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; fine: \
-              over shared memory short messages are sent to each rank beside the engine; a program may change it while \
+    meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; \
+              fine:               over shared memory short messages are sent to each rank beside the engine; a program may change it while \
               it runs",
 };
 

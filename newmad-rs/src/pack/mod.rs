@@ -20,15 +20,15 @@
 //! # Ok::<(), newmad::Error>(())
 //! ```
 //!
-//! *Express* pieces are copied when they are packed and are there when they have been unpacked: lengths, and what else is
-//! needed to unpack the rest. *Deferred* ones are not copied: they are borrowed, or owned, until the end of packing, and
-//! there at the end of unpacking. Both sides name the same pieces in the same order, with the same lengths: what differs is
-//! an error that names the piece.
+//! *Express* pieces are copied when they are packed and are there when they have been unpacked: lengths, and what else
+//! is needed to unpack the rest. *Deferred* ones are not copied: they are borrowed, or owned, until the end of packing,
+//! and there at the end of unpacking. Both sides name the same pieces in the same order, with the same lengths: what
+//! differs is an error that names the piece.
 //!
 //! Nothing is sent before the end: express pieces and short deferred ones then travel together in one message, eagerly,
 //! and long deferred ones by a rendezvous of their own (`wire`). So a builder that is dropped or forgotten has sent
-//! nothing, and nothing ever points to what it has borrowed. Rejected: sending express pieces as soon as they are packed
-//! (a message for each, and what is forgotten half-way would have to be taken back).
+//! nothing, and nothing ever points to what it has borrowed. Rejected: sending express pieces as soon as they are
+//! packed (a message for each, and what is forgotten half-way would have to be taken back).
 
 mod receiving;
 mod sending;

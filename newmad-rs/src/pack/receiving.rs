@@ -7,8 +7,8 @@ use crate::api::scope::Scope;
 use crate::error::Error;
 use crate::session::{Origin, Session};
 
-/// What is left of a message. Dropped, it takes the rest without room for it, so that the sender is free of it; receives
-/// that are forgotten instead leave the sender with its long pieces until the session ends.
+/// What is left of a message. Dropped, it takes the rest without room for it, so that the sender is free of it;
+/// receives that are forgotten instead leave the sender with its long pieces until the session ends.
 struct Message {
     session: Session,
     source: u32,
@@ -23,7 +23,8 @@ struct Message {
     len: usize,
 }
 
-/// A packed message that is being taken apart; see [`Session::unpack`]. Dropped before its end, it throws the rest away.
+/// A packed message that is being taken apart; see [`Session::unpack`]. Dropped before its end, it throws the rest
+/// away.
 #[must_use = "dropped, it throws the message away"]
 pub struct Unpack<'a> {
     message: Message,

@@ -42,7 +42,8 @@ impl<'a> Pack<'a> {
         self
     }
 
-    /// Adds a piece that the receiver has at the end. It is borrowed until then, or owned, and copied only if it is short.
+    /// Adds a piece that the receiver has at the end. It is borrowed until then, or owned, and copied only if it is
+    /// short.
     pub fn deferred(&mut self, bytes: impl Into<Cow<'a, [u8]>>) -> &mut Self {
         let bytes = bytes.into();
         if bytes.len() <= SHORT {

@@ -4,9 +4,9 @@
 //! head    0 magic(u32)  4 number of pieces that come apart(u32)  8 id  16 length of the stream  24 its beginning
 //! stream  for each piece, in order:  kind(u8)  length(u64)  its bytes, unless it comes apart
 //! ```
-//! Everything is little-endian. The rest of a stream that does not fit the head is one more message, and each piece that
-//! comes apart is one. An id is the sender's, so a pair of rank and id belongs to one packed message: those of several
-//! threads never mix. Pieces that come apart share a tag and keep their order.
+//! Everything is little-endian. The rest of a stream that does not fit the head is one more message, and each piece
+//! that comes apart is one. An id is the sender's, so a pair of rank and id belongs to one packed message: those of
+//! several threads never mix. Pieces that come apart share a tag and keep their order.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub(super) fn piece_tag(id: u64) -> u64 {
 pub(super) enum Kind {
     /// In the stream.
     Express = 1,
-    /// In the stream, although nobody needs it before the end.
+    /// In the stream, although the receiver needs it at the end only.
     Short = 2,
     /// As a message of its own.
     Apart = 3,
@@ -85,7 +85,8 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Head {
-    /// Reads and checks it, and leaves the beginning of the stream in `bytes`. `None`: nobody who packs sends that.
+    /// Reads and checks it, and leaves the beginning of the stream in `bytes`. `None`: no packed message
+    /// begins so.
     pub(super) fn decode(bytes: &mut Vec<u8>) -> Option<Head> {
         let (first, id, len) = (word(bytes, 0)?, word(bytes, 8)?, word(bytes, 16)?);
         let len = usize::try_from(len).ok().filter(|&len| len <= STREAM)?;
@@ -117,7 +118,7 @@ pub(super) enum Found {
     Piece(Record),
     /// The end of what has come of the stream; the piece may be in the rest.
     Cut,
-    /// Nothing that anybody packs.
+    /// No piece: the stream is not of a packed message.
     Nonsense,
 }
 

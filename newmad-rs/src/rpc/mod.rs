@@ -18,12 +18,12 @@
 //! [`Rpc::serve`].
 //!
 //! # What runs where
-//! A call runs on a green thread of its own, on the reactive virtual processors of the target, so it is served while every
-//! core computes; without a runtime it is a kernel thread. Handlers may block, wait, and call services themselves,
-//! their callers' too. Services that answer at once may run [`inline`](ServiceBuilder::inline), where the call is found.
-//! A call carries a [`Priority`]: an urgent one passes those that wait, a background one waits until the virtual
-//! processor has nothing else. A target that is awake is sent no wake-up, whatever the priority: that is the drivers'
-//! affair (`net/segment/bell.rs`).
+//! A call runs on a green thread of its own, on the reactive virtual processors of the target, so it is served while
+//! every core computes; without a runtime it is a kernel thread. Handlers may block, wait, and call services
+//! themselves, their callers' too. Services that answer at once may run [`inline`](ServiceBuilder::inline), where the
+//! call is found. A call carries a [`Priority`]: an urgent one passes those that wait, a background one waits until the
+//! virtual processor has nothing else. A target that is awake is sent no wake-up, whatever the priority: that is the
+//! drivers' affair (`net/segment/bell.rs`).
 //!
 //! # Bounds
 //! `NMAD_RPC_THREADS` calls of one kind run at once, and their long arguments take at most `NMAD_RPC_MEMORY` bytes;
@@ -32,12 +32,12 @@
 //!
 //! # Ends
 //! A peer that dies ends every call to it with [`crate::Error::PeerDied`]; the end of the session, every call with
-//! [`crate::Error::Closed`]. A process that has never registered a service does not answer: calls to it wait until it does,
-//! or leaves.
+//! [`crate::Error::Closed`]. A process that has never registered a service does not answer: calls to it wait until it
+//! does, or leaves.
 //!
-//! Rejected: a thread that receives all answers and hands them out (each call has a tag of its own, so matching does it);
-//! a thread for each reply that is not wanted (callbacks take it); suspending a call that waits for memory (the thread is
-//! that already).
+//! Rejected: a thread that receives all answers and hands them out (each call has a tag of its own, so matching does
+//! it); a thread for each reply that is not wanted (callbacks take it); suspending a call that waits for memory (the
+//! thread is that already).
 
 mod client;
 mod depth;

@@ -7,8 +7,8 @@
 //!        └─ result comes apart ─▶ receive of it posted ─ result ──▶ outcome, `done`
 //! ```
 //! The thread that finds the end of a step does the next one, not the waiting thread: results arrive while the caller
-//! computes, and a reply that is not wanted any more still takes what it is sent, with no room for it, so that the target
-//! is free of it. The call's memory belongs to the reply and to the step under way, by reference count.
+//! computes, and a reply that is not wanted any more still takes what it is sent, with no room for it, so that the
+//! target is free of it. The call's memory belongs to the reply and to the step under way, by reference count.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;

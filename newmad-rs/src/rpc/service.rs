@@ -29,8 +29,8 @@ pub(super) struct Handle {
     started: KernelMutex<Option<usize>>,
 }
 
-/// The services of this process, and calls to those of others. Clones are the same. When the last is dropped the services
-/// end: calls that are running are completed, later ones are not answered.
+/// The services of this process, and calls to those of others. Clones are the same. When the last is dropped the
+/// services end: calls that are running are completed, later ones are not answered.
 ///
 /// A handler that captures an `Rpc` would keep itself alive: it uses [`Context::client`] instead.
 #[derive(Clone)]
@@ -153,8 +153,8 @@ impl ServiceBuilder<'_> {
     /// Registers the service: arguments to result. An error is what the caller is told of it.
     ///
     /// # Context
-    /// Green threads and kernel threads. The first service's caller decides on what threads calls run: green ones, if it
-    /// is one.
+    /// Green threads and kernel threads. The first service's caller decides on what threads calls run: green ones, if
+    /// it is one.
     /// # Errors
     /// The name is none, or taken; there is no memory for the threads that receive.
     pub fn bytes<E: std::fmt::Display>(

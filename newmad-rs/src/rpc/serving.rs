@@ -110,7 +110,8 @@ fn receive(shared: &Arc<Shared>, lane: usize) {
     }
 }
 
-/// A call that has a place. Dropped unanswered (no thread could be started for it, or its thread was unwound), it says so.
+/// A call that has a place. Dropped unanswered (no thread could be started for it, or its thread was unwound), it says
+/// so.
 struct Job {
     shared: Arc<Shared>,
     source: u32,

@@ -1,7 +1,8 @@
 //! Calls with arguments and results of any type that serde knows, as bytes of the postcard format.
 //!
-//! Both sides must mean the same type: what decodes as another one is an error, unless it happens to decode. postcard is
-//! compact (a small number is a byte), its decoder does not believe lengths, and it needs no description at run time.
+//! Both sides must mean the same type: what decodes as another one is an error, unless it happens to decode. postcard
+//! is compact (a small number is a byte), its decoder does not believe lengths, and it needs no description at run
+//! time.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;

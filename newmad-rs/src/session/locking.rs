@@ -1,5 +1,4 @@
-//! How a session's engine is locked; a program may change it while the session is used ([Trahay09] §5.3.1 has none, coarse and fine, and leaves
-//! changing open).
+//! Changes the lock mode of a running session.
 
 use super::Session;
 use crate::engine::Locking;
@@ -35,8 +34,8 @@ impl Session {
         self.inner.engine.locking()
     }
 
-    /// How often, with [`Locking::None`], the engine was taken from the kernel thread that had it for itself. Each time cost
-    /// some microseconds: if this grows all the time, several kernel threads use the session.
+    /// How often, with [`Locking::None`], the engine was taken from the kernel thread that had it for itself. Each time
+    /// cost some microseconds: if this grows all the time, several kernel threads use the session.
     pub fn lock_revocations(&self) -> u64 {
         self.inner.engine.lock_revocations()
     }

@@ -31,7 +31,7 @@ use crate::strategy::selection::Selection;
 /// Tag of the barrier's messages; the round is added.
 const BARRIER: u64 = RESERVED | 1 << 32;
 
-/// From whom to receive: a rank, or [`ANY`].
+/// The sender that a receive takes messages of: a rank, or [`ANY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// This rank.

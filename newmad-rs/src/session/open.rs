@@ -106,8 +106,8 @@ impl Builder {
         self
     }
 
-    /// Adds a rail over a network of the program's own, behind those of [`Builder::rails`]; the only one if there are none. All
-    /// processes add the same networks in the same order. A session of one process uses none.
+    /// Adds a rail over a network of the program's own, behind those of [`Builder::rails`]; the only one if there are
+    /// none. All processes add the same networks in the same order. A session of one process uses none.
     pub fn network(mut self, network: impl Network + 'static) -> Builder {
         self.networks.push(Box::new(network));
         self
@@ -119,15 +119,15 @@ impl Builder {
         self
     }
 
-    /// No message to a peer overtakes another, whatever their tags are and `NMAD_REORDER` says: for programs that receive with
-    /// masks and count on the order.
+    /// No message to a peer overtakes another, whatever their tags are and `NMAD_REORDER` says: for programs that
+    /// receive with masks and count on the order.
     pub fn ordered(mut self) -> Builder {
         self.ordered = true;
         self
     }
 
-    /// Opens the session: finds the other processes by the environment, publishes how this one can be reached, and takes
-    /// its place in the control ring. Links with others are made when they are first wanted. Without a process
+    /// Opens the session: finds the other processes by the environment, publishes how this one can be reached, and
+    /// takes its place in the control ring. Links with others are made when they are first wanted. Without a process
     /// manager in the environment it is a session of one.
     ///
     /// # Context

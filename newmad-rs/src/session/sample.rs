@@ -6,8 +6,9 @@
 //! ```text
 //! rank 0   AGAIN ──▶ the same back      NEXT ──▶ (another size)      OVER ──▶ (another phase)
 //! ```
-//! *Bounded*: a size takes [`ENOUGH_NS`] or three balls, and after the first size that is slower than that for a single ball
-//! larger ones are left out. The price: rank 0 is connected with every other rank, as a program that gathers would be.
+//! *Bounded*: a size takes [`ENOUGH_NS`] or three balls, and after the first size that is slower than that for a single
+//! ball larger ones are left out. The price: rank 0 is connected with every other rank, as a program that gathers would
+//! be.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

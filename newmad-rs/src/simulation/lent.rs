@@ -3,8 +3,8 @@
 use super::*;
 use crate::request::Op;
 
-/// A goodbye and an announcement cross: the sender takes its buffer back when it hears the one, so the receiver must not
-/// copy from there when it hears the other.
+/// A goodbye and an announcement cross: the sender takes its buffer back when it hears the one, so the receiver must
+/// not copy from there when it hears the other.
 #[test]
 fn after_its_goodbye_a_rank_reads_nothing_from_a_peers_memory() {
     for held in [false, true] {

@@ -652,8 +652,8 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
     }
 }
 
-/// A flood that is not received stays with its sender, but for the credit; what comes behind it is received; and in the end
-/// all of it is, in order.
+/// A flood that is not received stays with its sender, but for the credit; what comes behind it is received; and in the
+/// end all of it is, in order.
 #[test]
 fn a_flood_stays_with_its_sender_and_holds_up_no_other() {
     const CREDIT: u64 = 2000;

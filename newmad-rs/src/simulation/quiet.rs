@@ -133,7 +133,7 @@ fn a_peer_that_computes_outlives_the_repair_of_its_link() {
     pair.pass(PATIENCE_MS as usize + 200, &[]);
     assert_eq!(pair.cores[0].gates[1].open, 0, "the link was not given up");
     pair.wires.lock().unwrap().clear();
-    // The porters are slow, and not at the same pace.
+    // The connection managers are slow, and not at the same pace.
     for rank in 0..2 {
         pair.pass(300, &[]);
         pair.cores[rank].attach(0, 1 - rank as u32, |_| ());

@@ -222,7 +222,7 @@ fn held_messages_leave_together_at_the_next_look() {
     assert_eq!(on_the_way(), 1);
     sent.push(send(&mut cores[0], true));
     assert_eq!(on_the_way(), 2);
-    // Without anybody to call it is not held.
+    // Without a patient caller no message is held.
     cores[0].patient = false;
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 3);

@@ -38,13 +38,13 @@ fn summed(size: usize, count: usize) -> Vec<u64> {
 pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result<(), Error> {
     let (me, size) = (group.rank() as usize, group.size() as usize);
     let root = seed % size;
-    let (root32, everybody) = (root as u32, 0..size);
+    let (root32, ranks) = (root as u32, 0..size);
     let (sum, order) = (Op::<u64>::sum(), Op::ordered(compose));
     let counts: Vec<usize> =
         (0..size).map(|rank| (count * (rank + seed) / 3) % (count + 1)).collect();
-    let all: Vec<u64> = everybody.clone().flat_map(|rank| values(rank, count)).collect();
+    let all: Vec<u64> = ranks.clone().flat_map(|rank| values(rank, count)).collect();
     let total: usize = counts.iter().sum();
-    let all_v: Vec<u64> = everybody.clone().flat_map(|rank| values(rank, counts[rank])).collect();
+    let all_v: Vec<u64> = ranks.clone().flat_map(|rank| values(rank, counts[rank])).collect();
 
     group.barrier().wait()?;
     group.barrier().start()?.wait()?;
@@ -101,7 +101,7 @@ pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result
     assert_eq!(into, all_v, "allgatherv started");
 
     let part = count / size + 1;
-    let expected: Vec<u64> = everybody
+    let expected: Vec<u64> = ranks
         .clone()
         .flat_map(|from| values(from, size * part)[me * part..(me + 1) * part].to_vec())
         .collect();
@@ -109,13 +109,13 @@ pub(crate) fn all_operations(group: &Group, count: usize, seed: usize) -> Result
     group.alltoall(&values(me, size * part), &mut into).wait()?;
     assert_eq!(into, expected, "alltoall");
     let amount = |from: usize, to: usize| (from * 7 + to * 3 + seed) % 5 * (part % 50);
-    let sends: Vec<usize> = everybody.clone().map(|to| amount(me, to)).collect();
-    let recvs: Vec<usize> = everybody.clone().map(|from| amount(from, me)).collect();
-    let expected: Vec<u64> = everybody
+    let sends: Vec<usize> = ranks.clone().map(|to| amount(me, to)).collect();
+    let recvs: Vec<usize> = ranks.clone().map(|from| amount(from, me)).collect();
+    let expected: Vec<u64> = ranks
         .clone()
         .flat_map(|from| {
             let before: usize = (0..me).map(|to| amount(from, to)).sum();
-            let whole: usize = everybody.clone().map(|to| amount(from, to)).sum();
+            let whole: usize = ranks.clone().map(|to| amount(from, to)).sum();
             values(from, whole)[before..before + amount(from, me)].to_vec()
         })
         .collect();

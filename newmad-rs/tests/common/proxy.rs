@@ -1,4 +1,5 @@
-//! A TCP network between two processes that can be cut, made to swallow everything or to change a bit, or be listened to.
+//! A TCP network between two processes that can be cut, made to swallow everything or to change a bit, or be listened
+//! to.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

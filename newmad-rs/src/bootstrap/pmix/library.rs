@@ -20,7 +20,7 @@ pub(super) const SUCCESS: c_int = 0;
 /// `PMIX_OPERATION_SUCCEEDED`: done at once, the callback is not called.
 pub(super) const DONE: c_int = -157;
 /// `PMIX_RANK_WILDCARD`: what concerns all ranks.
-pub(super) const EVERYBODY: u32 = u32::MAX - 1;
+pub(super) const ALL_RANKS: u32 = u32::MAX - 1;
 /// `PMIX_GLOBAL`: for all processes on every machine.
 pub(super) const GLOBAL: u8 = 3;
 /// `PMIX_JOB_SIZE`.
@@ -204,7 +204,7 @@ mod tests {
             size_of::<u16>(),
             SUCCESS,
             DONE,
-            EVERYBODY,
+            ALL_RANKS,
             GLOBAL,
             STRING,
             UINT32,

@@ -6,8 +6,8 @@
 //!
 //! The calls that wait for others are the library's non-blocking ones, with a wait of ours: so they end in time when
 //! another process never comes. The callback of a call that was given up still finds its [`Reply`], which both own.
-//! Each call is made by a kernel thread that is made for it: the library (it loads plug-ins, it reads the topology) needs
-//! more stack than a green thread has, and that thread, from which the library's threads inherit it, has all
+//! Each call is made by a kernel thread that is made for it: the library (it loads plug-ins, it reads the topology)
+//! needs more stack than a green thread has, and that thread, from which the library's threads inherit it, has all
 //! signals blocked.
 
 mod library;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Instant;
 
-use self::library::{Data, EVERYBODY, NSPACE, Proc, Value};
+use self::library::{ALL_RANKS, Data, NSPACE, Proc, Value};
 use super::manager::Bootstrap;
 use super::wire::{LONGEST, MOST, variable};
 use crate::error::Error;
@@ -165,7 +165,7 @@ impl Pmix {
         .map_err(failed)?;
         let mut pmix = Pmix { library, nspace: me.nspace, rank: me.rank, size: 0 };
         pmix.check(status, "connecting with the process manager")?;
-        pmix.size = match pmix.fetch(EVERYBODY, library::JOB_SIZE, deadline)? {
+        pmix.size = match pmix.fetch(ALL_RANKS, library::JOB_SIZE, deadline)? {
             Answer::Number(size) => size,
             other => return Err(failed(format_args!("the size of the job is {other:?}"))),
         };
@@ -235,7 +235,7 @@ impl Bootstrap for Pmix {
         let status = aside(|| unsafe { (self.library.commit)() })?;
         self.check(status, "publishing what was put")?;
         let doing = "waiting for the others";
-        let reply = Reply::about(Proc { nspace: self.nspace, rank: EVERYBODY }, CString::default());
+        let reply = Reply::about(Proc { nspace: self.nspace, rank: ALL_RANKS }, CString::default());
         let status = aside(|| {
             let (all, theirs) = (&reply.proc, reply.theirs());
             // SAFETY: the set of processes is in the reply, of which the callback has its half.

@@ -38,8 +38,8 @@ pub(super) fn ring(rec: &mut Recorder, blocks: &Blocks, all: Place, root: u32) {
     }
 }
 
-/// Bruck: in round k one gets, from the rank 2^k further on, as many blocks as one has. log2(size) rounds for any number
-/// of ranks: for short blocks.
+/// Bruck: in round k one gets, from the rank 2^k further on, as many blocks as one has. log2(size) rounds for any
+/// number of ranks: for short blocks.
 pub(super) fn bruck(rec: &mut Recorder, blocks: &Blocks) {
     // The blocks in circular order from the own one on.
     let ranks: Vec<u32> = (0..rec.size).map(|distance| rec.after(distance)).collect();

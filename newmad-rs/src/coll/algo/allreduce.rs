@@ -1,5 +1,5 @@
-//! From all to all, combined. In each of these all ranks combine in the same way, so that all have the same bits even where
-//! the operator rounds.
+//! From all to all, combined. In each of these all ranks combine in the same way, so that all have the same bits even
+//! where the operator rounds.
 
 use crate::coll::algo::{allgather, bcast, reduce, reduce_scatter};
 use crate::coll::plan::{Place, Side};
@@ -49,8 +49,8 @@ fn unfold(rec: &mut Recorder, folded: &Folded, sum: Place) {
     }
 }
 
-/// Recursive doubling: in round k one exchanges with the rank whose bit k is the other way. Few rounds: for short vectors.
-/// The order of ranks is kept.
+/// Recursive doubling: in round k one exchanges with the rank whose bit k is the other way. Few rounds: for short
+/// vectors. The order of ranks is kept.
 pub(super) fn doubling(rec: &mut Recorder, len: usize) {
     let result = rec.output(0, len);
     rec.copy(rec.input(0, len), result);
@@ -79,8 +79,8 @@ pub(super) fn doubling(rec: &mut Recorder, len: usize) {
     unfold(rec, &folded, result);
 }
 
-/// Reduce-scatter around the ring, then allgather around it. Each rank sends twice the vector at the most, always to its
-/// neighbour: for long vectors. The order of ranks is not kept.
+/// Reduce-scatter around the ring, then allgather around it. Each rank sends twice the vector at the most, always to
+/// its neighbour: for long vectors. The order of ranks is not kept.
 pub(super) fn ring(rec: &mut Recorder, len: usize) {
     let sum = rec.output(0, len);
     rec.copy(rec.input(0, len), sum);
@@ -89,8 +89,8 @@ pub(super) fn ring(rec: &mut Recorder, len: usize) {
     allgather::ring(rec, &pieces, sum, 0);
 }
 
-/// Rabenseifner: one halves the part that one is responsible for at each exchange, and then doubles it again. As few bytes as
-/// the ring, in fewer rounds, if the number of ranks is a power of two. The order of ranks is not kept.
+/// Rabenseifner: one halves the part that one is responsible for at each exchange, and then doubles it again. As few
+/// bytes as the ring, in fewer rounds, if the number of ranks is a power of two. The order of ranks is not kept.
 pub(super) fn halving_doubling(rec: &mut Recorder, len: usize) {
     let sum = rec.output(0, len);
     rec.copy(rec.input(0, len), sum);

@@ -40,8 +40,8 @@ fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
     }
 }
 
-/// Bruck: the block for the rank at a distance travels along the bits of that distance, together with all others that have
-/// the bit. log2(size) messages instead of size, but each block is sent several times: for short blocks.
+/// Bruck: the block for the rank at a distance travels along the bits of that distance, together with all others that
+/// have the bit. log2(size) messages instead of size, but each block is sent several times: for short blocks.
 pub(super) fn bruck(rec: &mut Recorder, len: usize) {
     let size = rec.size as usize;
     let from = rec.input(0, size * len);

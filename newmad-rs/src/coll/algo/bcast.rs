@@ -17,8 +17,8 @@ pub(super) fn binomial(rec: &mut Recorder, root: u32, data: Place) {
     }
 }
 
-/// A chain of ranks; each passes on piece after piece while it receives the next ones. All links are busy at once, and each
-/// rank sends everything once only: for long messages.
+/// A chain of ranks; each passes on piece after piece while it receives the next ones. All links are busy at once, and
+/// each rank sends everything once only: for long messages.
 pub(super) fn chain(rec: &mut Recorder, root: u32, len: usize, segment: usize) {
     let me = from_root(rec, root);
     let segment = segment.max(1);

@@ -1,9 +1,9 @@
 //! Which algorithm: by the number of ranks and the bytes, unless a knob or the program has chosen.
 //!
-//! The thresholds of bcast, reduce, allreduce, allgather and alltoall come from a rough comparison (`mad bench coll`, all
-//! algorithms interleaved, 3, 4 and 8 processes on 4 busy cores, over shared memory with cross-memory attach). There every
-//! copy costs a core's time and the links are not what is scarce: so what moves the fewest bytes in all wins for longer than on a
-//! network, and a pipelined chain never did; it is taken when asked for.
+//! The thresholds of bcast, reduce, allreduce, allgather and alltoall come from a rough comparison (`mad bench coll`,
+//! all algorithms interleaved, 3, 4 and 8 processes on 4 busy cores, over shared memory with cross-memory attach).
+//! There every copy costs a core's time and the links are not what is scarce: so what moves the fewest bytes in all
+//! wins for longer than on a network, and a pipelined chain never did; it is taken when asked for.
 
 use marcel::plumbing::knob::{Knob, KnobError};
 
@@ -147,7 +147,8 @@ pub fn algorithms() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         .map(|choice| (choice.operation, choice.algorithms.iter().map(|(name, _)| *name).collect()))
 }
 
-/// What a task is done with. `ordered`: the operator is not commutative. A forced algorithm that cannot do that is not taken.
+/// What a task is done with. `ordered`: the operator is not commutative. A forced algorithm that cannot do that is not
+/// taken.
 pub(crate) fn choose(choices: &Choices, task: &Task, size: u32, ordered: bool) -> Algorithm {
     use Algorithm as A;
     let ranks = size as usize;

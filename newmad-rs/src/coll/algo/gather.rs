@@ -22,8 +22,8 @@ pub(super) fn linear(rec: &mut Recorder, root: u32, own: usize, blocks: Option<&
     }
 }
 
-/// The part of the root's buffer that holds the blocks of `span` ranks from `first` (counted from the root) on: one piece,
-/// or two where they go on at the buffer's beginning.
+/// The part of the root's buffer that holds the blocks of `span` ranks from `first` (counted from the root) on: one
+/// piece, or two where they go on at the buffer's beginning.
 pub(super) fn pieces(
     rec: &Recorder,
     root: u32,

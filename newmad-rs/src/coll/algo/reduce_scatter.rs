@@ -17,8 +17,8 @@ fn finish(rec: &mut Recorder, blocks: &Blocks, all: Place) {
     rec.copy(own, rec.output(0, own.len));
 }
 
-/// Each rank sends each block to its owner, which combines them in the order of ranks. One round, and the order is kept;
-/// each rank combines all that it gets.
+/// Each rank sends each block to its owner, which combines them in the order of ranks. One round, and the order is
+/// kept; each rank combines all that it gets.
 pub(super) fn pairwise(rec: &mut Recorder, blocks: &Blocks) {
     let input = rec.input(0, blocks.end(rec.size));
     let mine = blocks.len(rec.rank);
@@ -78,8 +78,8 @@ pub(super) fn halving(rec: &mut Recorder, blocks: &Blocks) {
     finish(rec, blocks, all);
 }
 
-/// Recursive halving: the ranks that take part, `(me, count)`, keep a smaller and smaller range of the pieces, at last their
-/// own. `part` tells where a range of pieces lies, `rank` which rank has a number.
+/// Recursive halving: the ranks that take part, `(me, count)`, keep a smaller and smaller range of the pieces, at last
+/// their own. `part` tells where a range of pieces lies, `rank` which rank has a number.
 pub(super) fn halve(
     rec: &mut Recorder,
     (me, count): (u32, u32),

@@ -120,8 +120,8 @@ impl Thread {
         }
     }
 
-    /// Links with that peer cannot be made any more. Its connections of the control ring may be as silent and not know: they
-    /// are made anew, and when that cannot be done either, the peer is dead for all processes.
+    /// Links with that peer cannot be made any more. Its connections of the control ring may be as silent and not know:
+    /// they are made anew, and when that cannot be done either, the peer is dead for all processes.
     pub(super) fn doubt(&mut self, peer: u32) {
         if self.rails[0].is_local() {
             // The kernel would have told.

@@ -1,5 +1,5 @@
-//! The connection manager's thread: its loop, and what it does when something happens. What it decides with is in `links`, `ring`
-//! and `handshake`, without sockets or time.
+//! The connection manager's thread: its loop, and what it does when something happens. What it decides with is in
+//! `links`, `ring` and `handshake`, without sockets or time.
 
 mod calls;
 mod ends;
@@ -283,8 +283,8 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // An error or a panic has ended the thread while the session lives: links are neither made nor repaired any more, and
-        // ends are not noticed. So nothing may wait for a peer.
+        // An error or a panic has ended the thread while the session lives: links are neither made nor repaired any
+        // more, and ends are not noticed. So nothing may wait for a peer.
         let failed = self.order.load(Ordering::SeqCst) == WORK;
         self.engine.with(|core| {
             for peer in (0..self.size).filter(|&peer| failed && peer != self.rank) {

@@ -1,14 +1,14 @@
-//! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays, drops,
-//! repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
+//! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays,
+//! drops, repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
 //! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `network` is
 //! the virtual network and its driver, `program` what the ranks do, `asked` their requests, `world` the loop of events,
-//! `porters` who connects them, `oracle` what must hold.
+//! `managers` their connection managers, `oracle` what must hold.
 
 mod asked;
+mod managers;
 mod network;
 mod oracle;
-mod porters;
 mod program;
 mod world;
 

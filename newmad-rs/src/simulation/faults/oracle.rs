@@ -1,5 +1,6 @@
-//! What must hold in every schedule: each message arrives once, whole and in order, between ranks that live; what needs a
-//! rank that does not ends with an error, and nothing else does; everybody can close, and nothing is left in any table.
+//! What must hold in every schedule: each message arrives once, whole and in order, between ranks that live; what needs
+//! a rank that does not ends with an error, and nothing else does; every rank can close, and nothing is left in any
+//! table.
 
 use super::asked::{Asked, Tally};
 use super::network::Virtual;
@@ -34,7 +35,7 @@ pub(super) fn judge(seed: u64) -> Tally {
     take_back(&mut world, false);
     for asked in world.sends.iter().chain(&world.receives).chain(&world.probes) {
         let over = asked.get().is_finished() || world.cores[asked.rank as usize].is_none();
-        // What needs one who leaves may wait until the others, too, leave.
+        // A request that needs a leaving rank may wait until the others leave, too.
         assert!(over || !world.left.is_empty(), "a request never ends: {}", stuck(&world, asked));
     }
     check_ends(&world, &whole);
@@ -70,7 +71,7 @@ fn stuck(world: &World, asked: &Asked) -> String {
 
 /// Receives and probes that nothing matched are taken back. What needs a rank that is gone must have ended. `tight`: a
 /// receive may have been matched and yet wait, when something before its message has no room, or when
-/// one who leaves receives from one who has heard that.
+/// a leaving rank receives from one that has heard of its end.
 fn take_back(world: &mut World, tight: bool) {
     for index in 0..world.receives.len() + world.probes.len() {
         let asked = world.receives.iter().chain(&world.probes).nth(index).unwrap();
@@ -163,7 +164,7 @@ fn check_messages(world: &World, key: (u32, u32, u64), messages: &[(usize, usize
     }
 }
 
-/// Everybody closes, in disorder.
+/// Every rank closes, in disorder.
 fn close(world: &mut World, program: &Program) {
     if program.rough_end {
         world.network.lock().unwrap().calm = false;

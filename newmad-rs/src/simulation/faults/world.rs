@@ -1,4 +1,4 @@
-//! Ranks, their porters and the events of the world, in virtual time.
+//! Ranks, their connection managers and the events of the world, in virtual time.
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
@@ -21,7 +21,7 @@ pub(super) enum Event {
     /// A parting is over.
     Together,
     Step(Step),
-    /// A porter has found its peer's.
+    /// A connection manager has reached its peer's.
     Meet {
         rail: usize,
         ends: [u32; 2],
@@ -329,7 +329,7 @@ impl World {
                 self.receive_held();
                 any = true;
             }
-            self.porters();
+            self.connect();
             for rank in 0..RANKS {
                 let asleep = self.random.chance(250);
                 if let Some(core) = self.core(rank).filter(|_| !asleep) {
@@ -344,12 +344,12 @@ impl World {
                 quiet = 0;
                 continue;
             }
-            // Everybody looks once more before time goes on.
+            // Every rank polls once more before time goes on.
             for core in self.cores.iter_mut().flatten() {
                 any |= core.progress();
             }
             self.receive_held();
-            self.porters();
+            self.connect();
             if any {
                 continue;
             }
@@ -365,7 +365,7 @@ impl World {
                     let mut network = self.network.lock().unwrap();
                     network.now = network.now.max(at);
                 }
-                // A header without its bytes is no news for those who take it, but makes room.
+                // Taking a header without its bytes is no progress of a rank, but makes room.
                 None if quiet < 4 => quiet += 1,
                 None => return,
             }

@@ -1,4 +1,4 @@
-//! The ranks' porters: they open what is wanted when both sides are there, and call `tick`.
+//! The ranks' connection managers: they open the links that are wanted when both sides are there, and call `tick`.
 
 use std::sync::atomic::Ordering;
 
@@ -9,7 +9,7 @@ use crate::error::Cause;
 const TICK: u64 = 50;
 
 impl World {
-    /// Both porters are there, or one learns that it is alone.
+    /// Two connection managers open a link, or one learns that the other is gone.
     pub(super) fn meet(&mut self, rail: usize, ends: [u32; 2]) {
         let [one, other] = ends;
         let now = self.now();
@@ -35,7 +35,7 @@ impl World {
         let network = self.network.clone();
         let key = (rail, one.min(other), one.max(other));
         let is_whole = |id: &u64| network.lock().unwrap().is_whole(*id);
-        // Now and then two porters meet twice.
+        // Now and then a whole link is replaced.
         if self.links.get(&key).is_some_and(is_whole)
             && !(core.gates.rails[rail].breaks && self.random.chance(100))
         {
@@ -49,7 +49,7 @@ impl World {
         }
     }
 
-    pub(super) fn porters(&mut self) {
+    pub(super) fn connect(&mut self) {
         let mut wanted = Vec::new();
         for core in self.cores.iter().flatten() {
             core.signals.take_wanted(|rail, peer| wanted.push((rail, [core.rank, peer])));
