@@ -55,7 +55,8 @@ pub struct Registered<T: AsFd> {
 }
 
 impl<T: AsFd> Registered<T> {
-    /// Makes the descriptor non-blocking (for everybody who shares it) and registers it with the caller's manager.
+    /// Makes the descriptor non-blocking (with all that share its open file) and registers it with the caller's
+    /// manager.
     ///
     /// # Errors
     /// `Unsupported` for what the kernel cannot say is ready: regular files and directories, which [`std::fs`] and
@@ -108,11 +109,11 @@ impl<T: AsFd> Registered<T> {
     /// The green thread, or the kernel thread.
     ///
     /// # Wakes
-    /// Nobody. It is woken by events, including the end: another thread that shuts a socket down, or the peer.
+    /// No thread. Events wake it, including the end: another thread, or the peer, shuts the socket down.
     ///
     /// # Errors
     /// Those of the call; no manager can be had; the kernel refuses to watch the descriptor; the runtime of the thread
-    /// stops, or the process is a fork's child: then nobody waits.
+    /// stops, or the process is a fork's child: neither can wait.
     pub fn io<R>(
         &self,
         interest: Interest,

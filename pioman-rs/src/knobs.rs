@@ -32,7 +32,7 @@ pub(crate) static BUSY_WAIT_USEC: Knob = Knob {
               a kernel wake-up in adaptive (`mad knobs --explain` shows it)",
 };
 
-/// Who chooses the method.
+/// The policy that chooses the method.
 pub(crate) static POLICY: Knob = Knob {
     name: "PIOM_POLICY",
     kind: Kind::Text,

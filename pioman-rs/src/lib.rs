@@ -17,11 +17,11 @@
 //! | [`Manager::poll`], [`Manager::ensure_watched`], [`TaskBuilder::submit`] | goes on | goes on | goes on |
 //!
 //! # Where to look
-//! From the top: [`net`], [`fs`], [`process`], [`pipe`], [`fd`], [`time`] wait with a manager (`manager`, `tasks`), for sources
-//! that are built in (`io`). Which thread polls, which one sleeps in the kernel, and why no event is forgotten: `driver`.
-//! The sources, and the policies that choose the method of detection: `progress`, [`policy`]. Light tasks and their queues:
-//! `ltask`. What a thread waits for: `completion`. The lock of the progress path: `sync`. Libraries with machinery of their
-//! own: [`plumbing`]. Who has looked where, and with what success: [`observe`].
+//! From the top: [`net`], [`fs`], [`process`], [`pipe`], [`fd`], [`time`] wait with a manager (`manager`, `tasks`), for
+//! sources that are built in (`io`). Which thread polls, which one sleeps in the kernel, and why no event is forgotten:
+//! `driver`. The sources, and the policies that choose the method of detection: `progress`, [`policy`]. Light tasks and
+//! their queues: `ltask`. What a thread waits for: `completion`. The lock of the progress path: `sync`. Libraries with
+//! machinery of their own: [`plumbing`]. Counts of polls and events: [`observe`].
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]

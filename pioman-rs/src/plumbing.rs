@@ -21,8 +21,8 @@ pub use crate::sync::{
     delegation::{Delegated, DelegationLock, Guard},
 };
 
-/// Whether the calling thread is calling a waker or a callback, or is in the middle of a light task: others wait behind it,
-/// so it must not wait itself.
+/// Whether the calling thread is calling a waker or a callback, or is in the middle of a light task: others wait behind
+/// it, so it must not wait itself.
 ///
 /// # Context
 /// Not in a signal handler.

@@ -1,8 +1,8 @@
-//! Who uses what might be taken away: readers that pay next to nothing, writers that wait for them.
+//! Readers that pay next to nothing, and writers that wait for them before they free what was removed.
 //!
 //! The progress path looks at the registered sources some million times a second; a source is removed now and then. So
 //! this is a *sleepable read-copy-update* (SRCU, as in Linux): a reader counts itself in and out with counters of its
-//! own kernel thread, and who removes something waits until everybody has left who could have seen it.
+//! own kernel thread, and a writer that removes something waits until every reader has left that may have seen it.
 //!
 //! ```text
 //!   reader                                   writer
@@ -97,8 +97,8 @@ impl Pins {
         fence(SeqCst);
     }
 
-    /// Waits until all have left who may have seen what the caller has just taken away. One writer at a time. False,
-    /// and at once, if the kernel has withdrawn its promise: then nobody knows.
+    /// Waits until all readers have left that may have seen what the caller has just removed. One writer at a time.
+    /// False, and at once, if the kernel has withdrawn its promise: readers may be left then.
     #[must_use]
     pub(crate) fn wait_for_readers(&self) -> bool {
         if self.asymmetric && !barrier::all_threads() {
@@ -230,7 +230,7 @@ mod tests {
 
     const DEAD: usize = 0xdead;
 
-    /// Readers that never stop, some without a slot; nobody reads what is gone, and the writer ends each time.
+    /// Readers that never stop, some without a slot; no reader sees what is gone, and the writer ends each time.
     fn readers_and_a_writer(pins: &Pins) {
         let value = || Box::into_raw(Box::new(AtomicUsize::new(1)));
         let shared = AtomicPtr::new(value());
@@ -255,7 +255,7 @@ mod tests {
             for _ in 0..300 {
                 let old = shared.swap(value(), AcqRel);
                 assert!(pins.wait_for_readers());
-                // SAFETY: nobody has it any more.
+                // SAFETY: no reader has it any more.
                 let old = unsafe { Box::from_raw(old) };
                 old.store(DEAD, Relaxed);
             }
@@ -338,7 +338,7 @@ mod model {
             world.there.store(0, Relaxed);
             // As `wait_for_readers` where there is no `membarrier`.
             assert!(world.pins.wait_for_readers());
-            // SAFETY: nobody reads any more.
+            // SAFETY: there are no readers any more.
             world.value.with_mut(|value| unsafe { *value = 0 });
             threads.into_iter().for_each(|thread| thread.join().unwrap());
         });

@@ -1,5 +1,5 @@
-//! Deadlines as events: a [`Timer`] is complete when its time has come, an [`Interval`] again and again, and a [`timeout`]
-//! completes somebody else's [`Completion`] unless that has happened before.
+//! Deadlines as events: a [`Timer`] is complete when its time has come, an [`Interval`] again and again, and a
+//! [`timeout`] completes another owner's [`Completion`] unless that is complete already.
 //!
 //! ```
 //! # let runtime = pioman::Runtime::new()?;
@@ -17,12 +17,13 @@
 //! ```
 //!
 //! # Which one
-//! * A thread that is to go on later, and waits for nothing else: [`marcel::sleep`]. It needs no manager and no completion;
-//!   its virtual processor wakes it.
-//! * A wait for something that is not to last for ever: [`crate::Manager::wait_until`], or the time-out that the thing has.
-//! * A deadline that is an event among others: these. It is detected as events of sources are, by whoever polls or sleeps
-//!   in the kernel, under the policy of the source called `timer`. Since it is known when it was due, the delay of
-//!   detection is, too: `timer.deadline().elapsed()` after a wait.
+//! * A thread that is to go on later, and waits for nothing else: [`marcel::sleep`]. It needs no manager and no
+//!   completion; its virtual processor wakes it.
+//! * A wait for something that is not to last for ever: [`crate::Manager::wait_until`], or the time-out that the thing
+//!   has.
+//! * A deadline that is an event among others: these. It is detected as events of sources are, by threads that poll or
+//!   sleep in the kernel, under the policy of the source called `timer`. Since it is known when it was due, the delay
+//!   of detection is, too: `timer.deadline().elapsed()` after a wait.
 
 use std::io;
 use std::sync::Arc;
@@ -199,7 +200,7 @@ impl Interval {
     }
 
     /// Waits for the end of the period, unless it is over already. How many have ended since the last call: 1, or more
-    /// for who comes late.
+    /// for a late caller.
     ///
     /// # Blocking
     /// As [`Timer::wait`].
@@ -219,8 +220,8 @@ impl Interval {
     }
 }
 
-/// Has `completion` completed when `time` is over, unless what this returns is dropped before: so whoever waits for it
-/// waits for its event or the time-out. [`Timeout::is_over`] tells which.
+/// Has `completion` completed when `time` is over, unless the result is dropped before: its waiters wait for
+/// its event or the time-out. [`Timeout::is_over`] tells which.
 ///
 /// # Errors
 /// As [`Timer::at`].

@@ -1,11 +1,11 @@
-//! What waits, completions, light tasks and servers tell the trace ([`marcel::trace`]): a few lines here, so that those
-//! who wait and call need one each.
+//! What waits, completions and light tasks tell the trace ([`marcel::trace`]), one line at each place that does.
 
 use std::borrow::Cow;
 
 use marcel::trace::{self, Kind};
 
-/// The polling part of a wait for the request at `request`. Thinned out, as waits may be shorter than a record is cheap.
+/// The polling part of a wait for the request at `request`. Thinned out, as waits may be shorter than a record is
+/// cheap.
 #[inline(always)]
 pub(crate) fn polls<T>(request: &T) -> Polls {
     let request = std::ptr::from_ref(request).addr() as u64;
@@ -43,7 +43,8 @@ fn tell_completion(request: u64) {
     trace::often(Kind::Complete, request, 0);
 }
 
-/// A light task's name, ready to be traced on the progress path: a constant gets its number there, what was made up has it.
+/// A light task's name, ready to be traced on the progress path: a constant gets its number there, what was made up has
+/// it.
 #[derive(Clone, Copy)]
 pub(crate) enum Label {
     Constant(&'static str),
@@ -94,8 +95,8 @@ impl Drop for Call {
     }
 }
 
-/// The wait for `request` goes to sleep, until what this returns is dropped: the policy wanted it for the source that the
-/// trace calls `source`.
+/// The wait for `request` goes to sleep, until what this returns is dropped: the policy wanted it for the source that
+/// the trace calls `source`.
 #[inline(always)]
 pub(crate) fn sleeps<T>(request: &T, source: u32, method: u64, why: &'static str) -> Sleeps {
     let request = std::ptr::from_ref(request).addr() as u64;

@@ -89,7 +89,7 @@ fn those_who_poll_have_names() {
     let counters = runtime.manager().counters();
     let of = |who: &str| {
         let pollers = &counters.source("named").unwrap().pollers;
-        let mut found = pollers.iter().filter(|poller| poller.who.starts_with(who));
+        let mut found = pollers.iter().filter(|poller| poller.thread.starts_with(who));
         found.next().map(|poller| poller.points[Point::Library as usize].polls)
     };
     assert_eq!((of("vp0"), of("thread ")), (Some(100), Some(1)), "{counters}");

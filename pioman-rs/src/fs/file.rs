@@ -17,9 +17,9 @@ use crate::progress::policy::hints::Hint;
 /// Most buffers of a vectored call.
 const MAX_VECTORS: usize = 1024;
 
-/// As [`std::fs::File`]: same names, same meaning, but a green thread that reads, writes or syncs blocks alone. Positioned
-/// reads and writes are those of [`FileExt`] (on a pipe, which has no positions, a ring ignores the offset where the
-/// system call is refused).
+/// As [`std::fs::File`]: same names, same meaning, but a green thread that reads, writes or syncs blocks alone.
+/// Positioned reads and writes are those of [`FileExt`] (on a pipe, which has no positions, a ring ignores the offset
+/// where the system call is refused).
 ///
 /// # Context
 /// Green and kernel threads; not the progress path.
@@ -30,7 +30,7 @@ const MAX_VECTORS: usize = 1024;
 #[derive(Debug)]
 pub struct File {
     file: Arc<std::fs::File>,
-    /// Of a regular file: held by whoever reads or writes at the position, or moves it. The kernel's own calls do that by
+    /// Of a regular file: held to read or write at the position, or to move it. The kernel's own calls lock it
     /// themselves, a ring's do not. Clones share it, as they share the position.
     position: Option<Arc<Mutex<()>>>,
 }
@@ -135,8 +135,8 @@ impl File {
         unsafe { Transfer::begin(self.file.clone(), buffer, call) }
     }
 
-    /// Begins to read up to `buffer.len()` bytes from the position on; of a pipe, when some come. Who reads or writes at
-    /// the position of a file meanwhile may use the same one.
+    /// Begins to read up to `buffer.len()` bytes from the position on; of a pipe, when some come. A call
+    /// that reads or writes at the position of a file meanwhile may use the same one.
     ///
     /// # Blocking
     /// As [`File::start_read_at`].
@@ -182,7 +182,7 @@ impl File {
         Arc::try_unwrap(self.file).or_else(|shared| shared.try_clone())
     }
 
-    /// Does something at the position, which nobody moves meanwhile.
+    /// Calls `work` while no other call moves the position.
     fn at_position<T>(&self, work: impl FnOnce() -> T) -> T {
         let _held = self.position.as_ref().and_then(|position| match is_inside() {
             true => position.try_lock(), // a light task must not wait

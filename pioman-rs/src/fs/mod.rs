@@ -19,12 +19,13 @@
 //!
 //! # How
 //! In a green thread: what a read finds in the page cache it takes at once, by a system call that does not wait. Else,
-//! opening, reading, writing and syncing go by the manager's `io_uring` ([`crate::Manager::file_engine`]). What has to do with names and metadata, and
-//! everything where there is no ring, is made by [`marcel::blocking()`]. A plain kernel thread makes the system call: it
-//! blocks nobody else. [`File::start_read_at`] and its like do not wait at all: from any thread, by the ring.
+//! opening, reading, writing and syncing go by the manager's `io_uring` ([`crate::Manager::file_engine`]). What has to
+//! do with names and metadata, and everything where there is no ring, is made by [`marcel::blocking()`]. A plain kernel
+//! thread makes the system call: it blocks no green thread. [`File::start_read_at`] and its like do not wait at all:
+//! from any thread, by the ring.
 //!
-//! Time-outs and cancellation: a [`crate::Transfer`] has both. The blocking calls have none, as in `std`; in a runtime that
-//! stops they are cancelled, and their buffers are not left before the kernel has done with them.
+//! Time-outs and cancellation: a [`crate::Transfer`] has both. The blocking calls have none, as in `std`; in a runtime
+//! that stops they are cancelled, and their buffers are not left before the kernel has done with them.
 
 mod file;
 mod options;

@@ -1,7 +1,7 @@
 //! Which manager serves the caller.
 //!
-//! A green thread: the hooks of its runtime. A kernel thread: the one that it has *entered*. Who has neither can still do
-//! I/O: one manager is there for the whole process, made when it is first asked for.
+//! A green thread: the hooks of its runtime. A kernel thread: the one that it has *entered*. A caller that has neither
+//! gets the one manager of the whole process, which is made when it is first asked for.
 
 use std::any::Any;
 use std::cell::RefCell;

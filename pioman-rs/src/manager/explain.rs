@@ -50,7 +50,7 @@ pub struct OfSource {
     pub policy: String,
     /// Something is pending in it.
     pub pending: bool,
-    /// What the policy answers, whoever asks.
+    /// What the policy answers, for each [`Asker`].
     pub answers: Vec<Answer>,
     /// The policy's numbers.
     pub detail: String,
@@ -60,7 +60,7 @@ pub struct OfSource {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Answer {
-    /// Who asks.
+    /// The caller.
     pub asker: Asker,
     /// The answer.
     pub choice: Choice,
@@ -200,7 +200,7 @@ impl fmt::Display for OfSource {
         let pending = if self.pending { ", something is pending" } else { "" };
         writeln!(f, "{name}: policy {}{pending}", self.policy)?;
         for answer in &self.answers {
-            let who = match answer.asker {
+            let caller = match answer.asker {
                 Asker::Waiter => "a waiter",
                 Asker::Idle => "an idle virtual processor",
                 Asker::Passing => "a passing poller",
@@ -212,7 +212,7 @@ impl fmt::Display for OfSource {
                 Method::Tick => "tick",
                 Method::Dedicated => "dedicated",
             };
-            write!(f, "  {who}: {}", method(answer.choice.method))?;
+            write!(f, "  {caller}: {}", method(answer.choice.method))?;
             if answer.served_by != answer.choice.method {
                 write!(f, ", which there is not: {}", method(answer.served_by))?;
             }

@@ -12,8 +12,8 @@ use crate::progress::policy::hints::Hints;
 pub struct Looking<'a>(pub(super) Polling<'a>);
 
 impl Looking<'_> {
-    /// As [`crate::Manager::wait_until`], by the poller itself: between its last poll and the wait no thread is asked to
-    /// watch, and the wait polls or arms.
+    /// As [`crate::Manager::wait_until`], by the poller itself: between its last poll and the wait no thread is asked
+    /// to watch, and the wait polls or arms.
     ///
     /// # Context
     /// As [`crate::Manager::wait`].

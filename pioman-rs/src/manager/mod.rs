@@ -1,8 +1,8 @@
 //! The I/O manager as its users see it.
 //!
-//! A manager looks after the requests of its *sources* and runs *light tasks*. Events are found by any thread that is there:
-//! one inside a wait, an idle virtual processor, a context switch, a tick, or a kernel thread that sleeps in the kernel. Which
-//! of them, and why none is forgotten: `driver`.
+//! A manager looks after the requests of its *sources* and runs *light tasks*. Events are found by any thread that is
+//! there: one inside a wait, an idle virtual processor, a context switch, a tick, or a kernel thread that sleeps in the
+//! kernel. Which of them, and why none is forgotten: `driver`.
 
 pub(crate) mod builder;
 pub(crate) mod current;
@@ -95,8 +95,8 @@ impl Manager {
         set
     }
 
-    /// How many dedicated kernel threads poll, from now on (`PIOM_DEDICATED`; 16 at the most). What is pending changes its
-    /// method, if its policy says so.
+    /// How many dedicated kernel threads poll, from now on (`PIOM_DEDICATED`; 16 at the most). What is pending changes
+    /// its method, if its policy says so.
     ///
     /// # Context
     /// Not the progress path.
@@ -117,8 +117,8 @@ impl Manager {
         self.driver.poll(point)
     }
 
-    /// To be called before returning to the application with requests outstanding: makes sure that somebody
-    /// watches them (see the module's invariant). A few loads when somebody does already.
+    /// Makes sure that outstanding requests are detected: called before a library returns to the application. A few
+    /// loads where a thread polls or watches already.
     ///
     /// # Context
     /// Not a signal handler.
@@ -130,8 +130,8 @@ impl Manager {
         self.driver.ensure_watched();
     }
 
-    /// Whether the next event of this source wakes a spare kernel thread, which then sees to all that is unattended: a few
-    /// loads. If so, a source that arms itself after this need not have it watched by [`Manager::ensure_watched`].
+    /// Whether the next event of this source wakes the background watcher, which then polls all that is unattended: a
+    /// few loads. If so, a source that arms itself after this need not have it watched by [`Manager::ensure_watched`].
     ///
     /// # Context
     /// Anywhere, the progress path included.
@@ -140,12 +140,12 @@ impl Manager {
         self.driver.watches(source.slot())
     }
 
-    /// The caller polls this source itself, without [`Manager::wait`], until what is returned is dropped: meanwhile nobody
-    /// else is asked to watch it. Then it is seen to that somebody does, if something is pending.
+    /// The caller polls this source itself, without [`Manager::wait`], until the result is dropped: meanwhile no other
+    /// thread is asked to watch it. Dropping the result does what [`Manager::ensure_watched`] does.
     ///
     /// # Context
     /// Not the progress path. The thread neither waits nor runs anything else meanwhile.
-    #[must_use = "somebody is asked to watch when it is dropped"]
+    #[must_use = "dropped at once, it has the source watched at once"]
     pub fn looking(&self, source: SourceId) -> Looking<'_> {
         Looking(self.driver.begin_polling(1 << source.slot()))
     }
@@ -175,9 +175,9 @@ impl Manager {
         wait::wait(&self.driver, completion, hints.into(), Some(deadline), &|| ())
     }
 
-    /// As [`Manager::wait`], or until `deadline`; `before_sleep` is called each time before the wait sleeps. There a library
-    /// makes its source say that somebody does not ask any more ([`Source::unattended`]): as long as the wait polls, nobody
-    /// has to be woken for it.
+    /// As [`Manager::wait`], or until `deadline`; `before_sleep` is called each time before the wait sleeps. There a
+    /// library makes its source say that the owner of a request does not ask for its end any more
+    /// ([`Source::unattended`]): as long as the wait polls, no other thread has to be woken for it.
     ///
     /// # Context, Blocking
     /// As [`Manager::wait`].
@@ -225,17 +225,16 @@ impl Manager {
         self.driver.machine.mode
     }
 
-    /// Offers to idle virtual processors what the caller could do at once, but an idle core as well: to begin a request,
-    /// say. True: leave it to the source, which then is pending; who looks for events on another core takes it. False:
-    /// nobody looks, and the caller had better do it; if that happens again and again, an idle virtual processor will
-    /// stay awake for it.
+    /// Offers work to idle virtual processors that the caller could do at once, but an idle core as well: to begin a
+    /// request, say. True: the caller leaves it to the source, which then is pending, and a poller on another core
+    /// takes it. False: no such poller is there, and the caller does it. If that happens again and again, an idle
+    /// virtual processor stays awake for the next offer (*spinning helper*).
     ///
     /// # Context
     /// Not the progress path.
-    /// # Blocking
-    /// No.
+    ///
     /// # Wakes
-    /// Nobody.
+    /// No thread.
     pub fn offer(&self) -> bool {
         self.driver.offer()
     }
@@ -245,10 +244,6 @@ impl Manager {
     ///
     /// # Context
     /// Anywhere, the progress path included.
-    /// # Blocking
-    /// No.
-    /// # Wakes
-    /// Nobody.
     pub fn idle_cores(&self) -> usize {
         self.driver.machine.idle_cores()
     }

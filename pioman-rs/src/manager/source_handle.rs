@@ -19,7 +19,7 @@ pub struct SourceHandle {
     removed: Removed,
 }
 
-/// The end of a source, for those who wait for what it was to find: see [`Manager::wait_unless_removed`].
+/// The end of a source, for waiters on its events: see [`Manager::wait_unless_removed`].
 #[derive(Clone, Debug, Default)]
 pub struct Removed(Arc<Completion>);
 
@@ -48,7 +48,7 @@ impl SourceHandle {
         SourceId(self.slot as u8)
     }
 
-    /// For those who wait for its events, and are to be told when it is removed.
+    /// Tells waiters on its events when it is removed.
     pub fn removed(&self) -> Removed {
         self.removed.clone()
     }
@@ -56,7 +56,7 @@ impl SourceHandle {
     /// From now on this policy chooses, also for what is pending. The one before is returned.
     ///
     /// # Context
-    /// Not the progress path, nor a waker or callback: it waits for those who look for events.
+    /// Not the progress path, nor a light task or a server's callback: it waits for pollers.
     ///
     /// # Errors
     /// The policy wants a dedicated kernel thread, and the kernel gives none. It is in force all the same.
@@ -70,7 +70,7 @@ impl SourceHandle {
 impl Drop for SourceHandle {
     fn drop(&mut self) {
         self.manager.driver.remove_source(self.slot);
-        // It finds nothing any more: who still waits, waits in vain.
+        // It finds nothing any more: its waiters would wait for ever.
         self.removed.0.complete();
     }
 }
@@ -82,8 +82,8 @@ impl Manager {
     /// Not the progress path.
     ///
     /// # Errors
-    /// The manager has 64 sources already; the kernel refuses the descriptor. (Without a spare or dedicated kernel
-    /// thread events are found in other ways, which is told on standard error.)
+    /// The manager has 64 sources already; the kernel refuses the descriptor. (Without a background watcher or
+    /// dedicated kernel thread events are found in other ways, which is told on standard error.)
     pub fn add_source(self: &Arc<Self>, source: Arc<dyn Source>) -> io::Result<SourceHandle> {
         let slot = self.register(source)?;
         Ok(SourceHandle { manager: self.clone(), slot, removed: Removed::default() })

@@ -88,8 +88,8 @@ impl Semaphore {
 }
 
 impl Manager {
-    /// Waits until one of them is there; which. Of several that are there at the call, the first. Only its permit, if it
-    /// is one, is taken.
+    /// Waits until one of them is there; which. Of several that are there at the call, the first. Only its permit, if
+    /// it is one, is taken.
     ///
     /// ```
     /// use pioman::{Completion, Cond, Manager};

@@ -1,4 +1,4 @@
-//! Addresses from text. To look up a host's name blocks in the C library, so that a spare kernel thread does it.
+//! Addresses from text. To look up a host's name blocks in the C library, so that a pool thread does it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};

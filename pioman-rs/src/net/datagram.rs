@@ -13,8 +13,8 @@ use crate::net::socket::{Socket, socket_methods, timeout_methods};
 
 /// A socket for datagrams: [`std::os::unix::net::UnixDatagram`], but it blocks one green thread only.
 ///
-/// There is no `send_to` that waits: the kernel tells nobody but the sender that blocks in it when an address that the
-/// socket is not connected to has room again. [`UnixDatagram::try_send_to`] says so instead.
+/// There is no `send_to` that waits: when an address that the socket is not connected to has room again, the kernel
+/// tells only a sender that blocks in the call. [`UnixDatagram::try_send_to`] says so instead.
 pub struct UnixDatagram {
     socket: Socket<std::os::unix::net::UnixDatagram>,
 }
@@ -55,7 +55,7 @@ impl UnixDatagram {
     /// Makes `path` the address that [`UnixDatagram::send`] sends to.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// No socket is bound to `path`.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         self.socket.get().connect(path)
     }
@@ -74,7 +74,7 @@ impl UnixDatagram {
     /// Sends a datagram to `path`, if there is room.
     ///
     /// # Errors
-    /// `WouldBlock` when the receiver's queue is full; nobody is there.
+    /// `WouldBlock` when the receiver's queue is full; no socket is bound to `path`.
     pub fn try_send_to<P: AsRef<Path>>(&self, datagram: &[u8], path: P) -> io::Result<usize> {
         self.socket.get().send_to(datagram, path)
     }
@@ -90,7 +90,7 @@ impl UnixDatagram {
         self.socket.read(|inner| inner.recv(buffer))
     }
 
-    /// As [`UnixDatagram::recv`], and who sent it.
+    /// As [`UnixDatagram::recv`], and its sender.
     ///
     /// # Blocking, Errors
     /// As [`UnixDatagram::recv`].

@@ -39,7 +39,7 @@ fn nanos(time: Option<Duration>) -> u64 {
 }
 
 impl<T: AsFd> Socket<T> {
-    /// A new socket, of which nobody else knows.
+    /// A new socket: the only descriptor of its open file.
     pub(super) fn new(io: T) -> Self {
         // Refused only for what is no descriptor.
         let _ = set_nonblocking(io.as_fd(), true);
@@ -241,7 +241,8 @@ macro_rules! socket_methods {
 macro_rules! timeout_methods {
     ($type:ident) => {
         impl $type {
-            /// How long reads wait; `None`: for ever. After it they fail with [`io::ErrorKind::WouldBlock`], as `std`'s.
+            /// How long reads wait; `None`: for ever. After it they fail with [`io::ErrorKind::WouldBlock`], as
+            /// `std`'s.
             ///
             /// # Errors
             /// `InvalidInput` for a duration of zero.

@@ -29,7 +29,7 @@ impl TcpStream {
     /// The green thread, or the kernel thread.
     ///
     /// # Errors
-    /// Nobody answers at any of the addresses; the kernel gives no descriptor.
+    /// No address answers; the kernel gives no descriptor.
     pub fn connect<A: ToSocketAddrs>(addresses: A) -> io::Result<TcpStream> {
         address::each(addresses, |address| Self::connect_until(&address, None))
     }

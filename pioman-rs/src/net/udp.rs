@@ -31,7 +31,7 @@ impl UdpSocket {
         Ok(UdpSocket { socket: Socket::new(inner) })
     }
 
-    /// Waits for a datagram: its length, cut to the buffer's, and who sent it.
+    /// Waits for a datagram: its length, cut to the buffer's, and its sender.
     ///
     /// # Blocking
     /// The green thread, or the kernel thread.
@@ -85,7 +85,7 @@ impl UdpSocket {
     /// The green thread, or the kernel thread, while the kernel's buffer is full.
     ///
     /// # Errors
-    /// The kernel's: not connected, or nobody was there for an earlier datagram.
+    /// The kernel's: not connected, or no socket was there for an earlier datagram.
     pub fn send(&self, datagram: &[u8]) -> io::Result<usize> {
         self.socket.write(|inner| inner.send(datagram))
     }

@@ -32,7 +32,7 @@ impl UnixStream {
     /// The green thread, or the kernel thread, while the listener's queue is full.
     ///
     /// # Errors
-    /// Nobody listens there; the kernel gives no descriptor.
+    /// No socket listens there; the kernel gives no descriptor.
     pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
         let path = path.as_ref();
         Self::connect_to(&SockAddr::unix(path)?, || std::os::unix::net::UnixStream::connect(path))
@@ -51,7 +51,7 @@ impl UnixStream {
                 PathBuf::from(std::ffi::OsStr::from_bytes(&path))
             }
             (None, None) => {
-                let why = "an address without a name: nobody listens there";
+                let why = "an address without a name: no socket listens there";
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
             }
         };
@@ -59,8 +59,8 @@ impl UnixStream {
         Self::connect_to(&SockAddr::unix(path)?, connect)
     }
 
-    /// The kernel connects at once, or says that the listener's queue is full, which nobody can wait for but a call
-    /// that blocks.
+    /// The kernel connects at once, or says that the listener's queue is full. Only a call that blocks can wait
+    /// for room there.
     fn connect_to(
         address: &SockAddr,
         block: impl FnOnce() -> io::Result<std::os::unix::net::UnixStream> + Send,

@@ -24,7 +24,7 @@ pub struct Polls {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Poller {
     /// `vp0`, `reactive vp0`, or `thread N` by its kernel's number.
-    pub who: String,
+    pub thread: String,
     /// By point, in the order of [`Point::ALL`].
     pub points: [Polls; Point::ALL.len()],
 }
@@ -79,7 +79,7 @@ impl SourceCounters {
     fn add(&mut self, other: SourceCounters) {
         self.is_there |= other.is_there;
         for more in other.pollers {
-            match self.pollers.iter_mut().find(|poller| poller.who == more.who) {
+            match self.pollers.iter_mut().find(|poller| poller.thread == more.thread) {
                 Some(poller) => {
                     for (sum, more) in poller.points.iter_mut().zip(more.points) {
                         sum.polls += more.polls;
@@ -110,8 +110,8 @@ pub struct Counters {
     pub sleeps: [u64; 2],
     /// How often the background watcher woke up and found nothing.
     pub vain: u64,
-    /// Kernel threads of this process that belong to this library or to those above it, with the time that each has spent on
-    /// a core so far, and then the time of the whole process: `total`.
+    /// Kernel threads of this process that belong to this library or to those above it, with the time that each has
+    /// spent on a core so far, and then the time of the whole process: `total`.
     pub threads: Vec<(String, Duration)>,
 }
 
@@ -136,10 +136,11 @@ fn poller(counts: &Counts, slot: usize, index: usize) -> Option<Poller> {
         Polls { polls: cells[point].polls.get(), hits }
     });
     let polled = points.iter().any(|polls: &Polls| polls.polls > 0);
-    polled.then(|| Poller { who: who(counts, slot), points })
+    polled.then(|| Poller { thread: owner_of(counts, slot), points })
 }
 
-fn who(counts: &Counts, slot: usize) -> String {
+/// The kernel thread that counts in row `slot`, or counted there last.
+fn owner_of(counts: &Counts, slot: usize) -> String {
     let vp = |number: u32| match number >> 31 {
         0 => format!("vp{number}"),
         _ => format!("reactive vp{}", number & !(1 << 31)),
@@ -176,7 +177,13 @@ impl fmt::Display for Counters {
             for poller in &source.pollers {
                 let sum = |of: fn(&Polls) -> u64| poller.points.iter().map(of).sum::<u64>();
                 let (polls, hits) = (sum(|p| p.polls), sum(|p| p.hits));
-                writeln!(f, "  by {:w$} {:8} {polls:12} {hits:10}", poller.who, "", w = width - 5)?;
+                writeln!(
+                    f,
+                    "  by {:w$} {:8} {polls:12} {hits:10}",
+                    poller.thread,
+                    "",
+                    w = width - 5
+                )?;
             }
             if source.wake_ups != [0, 0] {
                 let [leader, watcher] = source.wake_ups;

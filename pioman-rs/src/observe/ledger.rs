@@ -1,5 +1,5 @@
-//! Figures that outlive what they count: of sources that have gone, and with `PIOM_STATS=1` of each manager, told on standard
-//! error when the manager goes or the process exits.
+//! Figures that outlive what they count: of sources that have gone, and with `PIOM_STATS=1` of each manager, told on
+//! standard error when the manager goes or the process exits.
 
 use std::io::Write;
 use std::sync::{Arc, Once, Weak};

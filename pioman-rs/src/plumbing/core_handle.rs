@@ -13,8 +13,8 @@ use crate::manager::own_sources::OwnSource;
 use crate::progress::policy::contract::{Policy, Snapshot};
 use crate::progress::source::Source;
 
-/// The part of a manager that its kernel threads share. A callback that runs on one of them keeps this: dropping it never
-/// waits for a kernel thread, as dropping the last `Arc<Manager>` does.
+/// The part of a manager that its kernel threads share. A callback that runs on one of them keeps this: dropping it
+/// never waits for a kernel thread, as dropping the last `Arc<Manager>` does.
 #[derive(Clone, Debug)]
 pub struct CoreHandle(Arc<Driver>);
 
@@ -24,7 +24,7 @@ impl CoreHandle {
         CoreHandle(manager.driver.clone())
     }
 
-    /// Whether spare kernel threads may block on behalf of requests (`PIOM_POINTS`, the mode).
+    /// Whether pool threads may block on behalf of requests (`PIOM_POINTS`, the mode).
     pub fn may_block(&self) -> bool {
         self.0.machine.points.block
     }
@@ -49,13 +49,13 @@ impl CoreHandle {
         self.0.ensure_watched();
     }
 
-    /// Counts a blocking call of a spare kernel thread that has found an event ([`Manager::hits`]).
+    /// Counts a blocking call of a pool thread that has found an event ([`Manager::hits`]).
     pub fn count_blocking_hit(&self) {
         self.0.tasks.blocking_hits.fetch_add(1, Relaxed);
     }
 
-    /// Waits until every thread has left that is polling, arming or disarming sources now. False, and at once, if the caller
-    /// is one of them, or the kernel does not say.
+    /// Waits until every thread has left that is polling, arming or disarming sources now. False, and at once, if the
+    /// caller is one of them, or the kernel does not say.
     ///
     /// # Context
     /// Not the progress path.
@@ -70,7 +70,7 @@ impl CoreHandle {
 }
 
 impl Manager {
-    /// The pool of spare kernel threads for blocking calls, and how many threads it may have (`PIOM_SPARE_LWP`).
+    /// The pool threads for blocking calls, and how many threads it may have (`PIOM_SPARE_LWP`).
     pub fn blocking_pool(&self) -> (&Arc<LwpPool>, usize) {
         (self.spare.pool(), self.spare.most())
     }

@@ -78,8 +78,8 @@ impl Command {
         self
     }
 
-    /// The standard library's command, for what is not here. Where input, output and errors go is set by the methods above:
-    /// of what is set here [`Command::output`] does not know.
+    /// The standard library's command, for what is not here. Where input, output and errors go is set by the methods
+    /// above: of what is set here [`Command::output`] does not know.
     pub fn as_std_mut(&mut self) -> &mut std::process::Command {
         &mut self.command
     }
@@ -108,8 +108,8 @@ impl Command {
         self.spawn()?.wait()
     }
 
-    /// Runs it to its end, and collects what it writes, unless it was set where that goes. Its input is empty, unless it
-    /// was set.
+    /// Runs it to its end, and collects what it writes, unless it was set where that goes. Its input is empty, unless
+    /// it was set.
     ///
     /// # Blocking
     /// The green thread, or the kernel thread.
@@ -127,7 +127,7 @@ impl Command {
             self.command.stderr(Stdio::piped());
         }
         let spawned = self.spawn();
-        // As before, for whoever goes on with `spawn`.
+        // As before, for later calls of `spawn`.
         if !self.set[0] {
             self.command.stdin(Stdio::inherit());
         }

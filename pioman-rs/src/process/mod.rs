@@ -14,8 +14,8 @@
 //! # How
 //! The end of a child makes its *pidfd* readable, and a pipe is readable when there is something in it: both are waited
 //! for as sockets are ([`crate::fd`]). So no kernel thread is occupied, however many children there are, and a wait can
-//! have a time-out. Where there are no pidfds (before Linux 5.3; seccomp; no descriptor left), the child is asked now and
-//! then, every millisecond at first and every 20 in the end.
+//! have a time-out. Where there are no pidfds (before Linux 5.3; seccomp; no descriptor left), the child is asked now
+//! and then, every millisecond at first and every 20 in the end.
 
 mod child;
 mod command;

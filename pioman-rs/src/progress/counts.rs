@@ -1,12 +1,12 @@
 //! What is counted where it happens: on the progress path, in signal handlers, at every poll.
 //!
-//! A row for each kernel thread ([`marcel::plumbing::slot`]), so that counting is a plain addition which a tick cannot lose; one more
-//! row, shared and counted with read-modify-writes, for kernel threads without a slot. Rows are zeroed memory that
-//! is never touched, and so never had, where nobody counts.
+//! A row for each kernel thread ([`marcel::plumbing::slot`]), so that counting is a plain addition which a tick cannot
+//! lose; one more row, shared and counted with read-modify-writes, for kernel threads without a slot. Rows are zeroed
+//! memory; a page that no thread counts in is never touched, so the process never gets it.
 //!
-//! *Times* are taken only if they are asked for (`PIOM_STATS`): a look at the clock costs more than an empty poll. How long
-//! an event has waited for its detection is known from above: since the poll before, which had not found it, began. A
-//! source that knows better says so ([`Source::happened`](crate::Source::happened)).
+//! *Times* are taken only if they are asked for (`PIOM_STATS`): a look at the clock costs more than an empty poll. How
+//! long an event has waited for its detection is known from above: since the poll before, which had not found it,
+//! began. A source that knows better says so ([`Source::happened`](crate::Source::happened)).
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -49,7 +49,7 @@ pub(crate) struct Counts {
     pub(crate) rows: Box<[Row]>,
     /// The names of the sources in a trace.
     names: [AtomicU32; MAX],
-    /// Who had the rows: one more than the number of a virtual processor that has ended.
+    /// The last owner of each row: one more than the number of a virtual processor that has ended.
     pub(crate) ended: Box<[AtomicU32]>,
     pub(crate) times: Option<Box<[Times]>>,
     start: Instant,
@@ -75,12 +75,12 @@ impl Counts {
         }
     }
 
-    /// A source has got `index`, which nobody uses yet.
+    /// A source has got `index`, and is not polled yet.
     pub(crate) fn begin(&self, index: usize, name: &str) {
         self.names[index].store(trace::intern(name), Relaxed);
         for row in &self.rows {
             for cell in &row.0[index] {
-                // Not written where it is zero: pages that nobody has counted in stay away.
+                // Not written where it is zero: the process does not get pages that no thread has counted in.
                 if cell.polls.get() != 0 || cell.told.load(Relaxed) != 0 {
                     cell.polls.reset();
                     cell.hits.reset();

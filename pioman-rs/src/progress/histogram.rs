@@ -52,8 +52,8 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// The end of the bucket in which this share of them (0.5: the median) has been counted; `None` without any. The last
-    /// bucket has no end in fact.
+    /// The end of the bucket in which this share of them (0.5: the median) has been counted; `None` without any. The
+    /// last bucket has no end in fact.
     pub fn within(&self, share: f64) -> Option<Duration> {
         let all = self.count();
         let wanted = ((all as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);

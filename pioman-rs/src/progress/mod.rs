@@ -1,4 +1,4 @@
-//! What progress is made with: sources of events, who polls them, and the policies that choose how.
+//! What progress is made with: sources of events, their pollers, and the policies that choose how.
 //!
 //! | file | what |
 //! |---|---|

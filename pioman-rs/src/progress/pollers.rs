@@ -1,23 +1,23 @@
-//! Who polls which source: as long as somebody does, nobody has to be woken for it.
+//! How many threads poll each source: while the count is not 0, no thread has to be woken for its events.
 //!
-//! A count for each source. Whoever begins to poll *joins*; whoever stops *leaves*, and then looks whether something
-//! pends that nobody polls any more. Whoever makes something pending and goes away looks whether nobody polls it:
+//! A poller *joins*. When it stops it *leaves*, then looks for pending sources whose count is 0. A submitter that
+//! leaves something pending checks the count as well:
 //!
 //! ```text
 //!   poller                                    submitter
 //!   1. leave: count -= 1                      1. something pends
 //!   2. (fence)                                2. (fence)
 //!   3. does something pend? and count = 0?    3. count = 0?
-//!      then somebody is to be armed, ticked…     then somebody is to be armed, ticked…
+//!      then arm, set ticks, …                    then arm, set ticks, …
 //! ```
 //!
-//! One of the two fences comes first, so at least one of them sees that it is its turn: **what pends is polled, or
-//! somebody has found out that it is not**. That is all that a change of the method of a pending request needs, in either
-//! direction: the next one polls before the last one sleeps or not, but never does each rely on the other. Modelled below,
-//! with a policy that is replaced meanwhile.
+//! One of the two fences comes first, so at least one of the two threads sees the other's store. Invariant: a pending
+//! source is polled, or a thread has found out that it is not. A change of the method of a pending request needs no
+//! more, in either direction: the poller and the submitter never each rely on the other. Modelled below, with a policy
+//! that is replaced meanwhile.
 //!
-//! Rejected: one count for all sources (then all have to be polled by whoever polls one, and the dear poll of a source
-//! that is rarely ready delays the others).
+//! Rejected: one count for all sources (then a poller of one source has to poll all, and the dear poll of a source that
+//! is rarely ready delays the others).
 
 use crate::shim::{AtomicU64, Ordering::*, fence, fence_after_rmw};
 
@@ -56,7 +56,7 @@ impl<const N: usize> Pollers<N> {
         fence_after_rmw();
     }
 
-    /// Those of `pending` that nobody polls.
+    /// Those of `pending` that no thread polls.
     #[inline]
     pub(crate) fn unpolled(&self, pending: u64) -> u64 {
         fence(SeqCst);
@@ -70,7 +70,7 @@ impl<const N: usize> Pollers<N> {
         bits(pending).filter(is_unpolled).fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// Whether each of these, which the caller has joined, is polled by somebody else, too, as it seems.
+    /// Whether each of these, which the caller has joined, seems to be polled by another thread, too.
     #[inline]
     pub(crate) fn seem_polled_by_others(&self, mask: u64) -> bool {
         bits(mask).all(|slot| self.0[slot].load(Relaxed) > 1)
@@ -93,7 +93,7 @@ mod model {
         pending: AtomicBool,
         method: AtomicU64,
         armed: AtomicBool,
-        /// Somebody who polls has been called (a dedicated kernel thread, an idle virtual processor).
+        /// A poller has been called (a dedicated kernel thread, an idle virtual processor).
         called: AtomicBool,
     }
 

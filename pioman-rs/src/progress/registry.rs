@@ -1,7 +1,7 @@
 //! The registered sources: a few slots that the progress path walks without locks or reference counts.
 //!
 //! One word says which slots are active. A reader *pins* them all ([`crate::srcu`]), then reads the word. Removal takes
-//! the slot's bit away, then waits until everybody has left who was there before: only then may the source's memory go.
+//! the slot's bit away, then waits until every pin that began before has ended: only then may the source's memory go.
 //! Pins are short, the longest being a bounded spin.
 
 use std::cell::UnsafeCell;
@@ -36,15 +36,16 @@ struct Slot {
     histories: [History; 2],
 }
 
-// SAFETY: `registered` is written only while the slot is inactive and nobody has pinned it, under `Registry::writers`;
-// what `policy` points to goes only when nobody has pinned it any more.
+// SAFETY: `registered` is written only while the slot is inactive and no reader has pinned it, under
+// `Registry::writers`; what `policy` points to goes only when no reader pins it any more. When the kernel does not say
+// whether readers are left (`wait_for_readers` is false), both stay for ever.
 unsafe impl Sync for Slot {}
 
 impl Drop for Slot {
     fn drop(&mut self) {
         let policy = *self.policy.get_mut();
         if !policy.is_null() {
-            // SAFETY: from `Box::into_raw`, and nobody else is left.
+            // SAFETY: from `Box::into_raw`; `self` is the only reference.
             drop(unsafe { Box::from_raw(policy) });
         }
     }
@@ -90,7 +91,7 @@ impl Registry {
         slot.histories.iter().for_each(History::clear);
         self.counts.begin(index, registered.source.name());
         let before = self.replace_policy(slot, policy);
-        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        // SAFETY: inactive, not pinned by any reader, and no other writer.
         unsafe { *slot.registered.get() = Some(registered) };
         self.active.fetch_or(1 << index, Release);
         drop(free);
@@ -98,7 +99,8 @@ impl Registry {
         Some(index)
     }
 
-    /// Empties a slot. When nobody uses its source any more `last` is called, and then another one may have the slot.
+    /// Empties a slot. When no reader uses its source any more `last` is called, and then another source may have the
+    /// slot.
     pub(crate) fn remove(
         &self,
         index: usize,
@@ -107,18 +109,18 @@ impl Registry {
         let mut free = self.writers.lock();
         self.active.fetch_and(!(1 << index), SeqCst);
         if !self.pins.wait_for_readers() {
-            // Nobody knows who still uses it: it stays, and its slot with it.
+            // Readers may still use it: it stays, and its slot with it.
             // SAFETY: no other writer; readers only read.
             let registered = unsafe { (*self.slots[index].registered.get()).clone() };
             return registered.inspect(last);
         }
-        // SAFETY: inactive, nobody has pinned it, and no other writer.
+        // SAFETY: inactive, not pinned by any reader, and no other writer.
         let registered = unsafe { (*self.slots[index].registered.get()).take() }.inspect(last);
         *free |= 1 << index;
         registered
     }
 
-    /// Gives a source another policy; when this returns nobody asks the one before, which is returned.
+    /// Gives a source another policy; when this returns no reader asks the one before, which is returned.
     pub(crate) fn set_policy(
         &self,
         index: usize,
@@ -134,16 +136,16 @@ impl Registry {
             return None;
         }
         if !self.pins.wait_for_readers() {
-            // Nobody knows who still asks it: it stays.
+            // Readers may still ask it: it stays.
             // SAFETY: never freed then.
             return unsafe { before.as_ref() }.cloned();
         }
-        // SAFETY: from `Box::into_raw`, nobody has pinned it, and it was taken out by one.
+        // SAFETY: from `Box::into_raw`; no reader pins it, and only this swap has taken it out.
         Some(*unsafe { Box::from_raw(before) })
     }
 
-    /// Waits until every pin that exists now has ended. False, and at once, if the calling thread pins itself, or the kernel
-    /// does not say.
+    /// Waits until every pin that exists now has ended. False, and at once, if the calling thread pins itself, or the
+    /// kernel does not say.
     pub(crate) fn wait_for_pins(&self) -> bool {
         if srcu::is_pinning() {
             return false;
@@ -212,7 +214,7 @@ impl<'a> Pinned<'a> {
         if index >= MAX || self.mask >> index & 1 == 0 {
             return None;
         }
-        // SAFETY: pinned, so nobody writes.
+        // SAFETY: pinned, so there is no writer.
         unsafe { &*self.registry.slots[index].registered.get() }.as_ref()
     }
 
@@ -220,7 +222,7 @@ impl<'a> Pinned<'a> {
     #[inline]
     pub(crate) fn policy(&self, index: usize) -> Option<&dyn Policy> {
         self.get(index)?;
-        // SAFETY: set before the slot became active; whoever replaces it waits for pins before it goes.
+        // SAFETY: set before the slot became active; a writer that replaces it waits for pins before it frees it.
         unsafe { self.registry.slots[index].policy.load(Acquire).as_ref() }.map(|policy| &**policy)
     }
 
@@ -239,8 +241,8 @@ impl<'a> Pinned<'a> {
         })
     }
 
-    /// The caller has slept on these, or was about to; it polls now, and then sees to what is unattended. What was asked for
-    /// on its behalf is not wanted any more: it may be more than what is wanted then.
+    /// Disarms and acknowledges these: the caller has slept on them, or was about to. It polls now, and then arms again
+    /// those that are still unattended. (A source that stayed armed for the caller alone would ring for nothing.)
     pub(crate) fn acknowledge(&self, mask: u64) {
         for (_, slot) in self.these(mask) {
             slot.source.disarm();
@@ -248,7 +250,7 @@ impl<'a> Pinned<'a> {
         }
     }
 
-    /// Those of `mask` whose events must be found although nobody polls.
+    /// Those of `mask` whose events must be found although no thread polls.
     #[inline]
     pub(crate) fn unattended_of(&self, mask: u64) -> u64 {
         let unattended = self.these(mask).filter(|(_, slot)| slot.source.unattended());
@@ -340,7 +342,8 @@ mod tests {
         });
     }
 
-    /// Wakers are not called under a pin. A kernel thread without a slot has no counts of its own that say whether it pins.
+    /// Wakers are not called under a pin. A kernel thread without a slot has no counts of its own that say whether it
+    /// pins.
     #[test]
     fn a_thread_without_a_slot_knows_whether_it_pins() {
         use marcel::plumbing::slot::{SLOTS, current};

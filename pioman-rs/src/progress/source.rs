@@ -6,8 +6,8 @@ use std::time::Instant;
 /// Most sources that one manager takes: a bit of a word each.
 pub(crate) const MAX: usize = 64;
 
-/// A source, as waits name it ([`crate::Hints::on`]). The number of a removed source may be given to another source of the
-/// same manager; only histories depend on it, so that does no harm.
+/// A source, as waits name it ([`crate::Hints::on`]). The number of a removed source may be given to another source of
+/// the same manager; only histories depend on it, so that does no harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceId(pub(crate) u8);
 
@@ -25,15 +25,14 @@ impl SourceId {
 ///
 /// # Safety
 /// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`] and [`Source::disarm`] may run in a
-/// signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So they
-/// allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local, keep
-/// `errno`, and do not panic. (Light tasks, which are safe code, are never run in the handler.)
+/// signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So
+/// they allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local,
+/// keep `errno`, and do not panic. (Light tasks, which are safe code, are never run in the handler.)
 ///
 /// # From polling to sleeping
-/// Peers that can see whether anybody polls need not ring a bell then. `arm` asks for rings, `disarm` says
-/// that they are unnecessary. The manager guarantees: *something is pending and nobody polls ⇒ the last one
-/// to stop polling has armed*. A source guarantees: after `arm` has returned true, the next event makes `fd`
-/// readable.
+/// A peer rings a doorbell only where that is asked for: `arm` asks for rings, `disarm` says that they are unnecessary.
+/// The manager guarantees: *when the last poller leaves while something is pending, it arms*. A source guarantees:
+/// after `arm` has returned true, the next event makes `fd` readable.
 pub unsafe trait Source: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;
@@ -44,10 +43,10 @@ pub unsafe trait Source: Send + Sync {
     /// Whether requests are outstanding whose end `poll` would find. One or two relaxed loads.
     fn pending(&self) -> bool;
 
-    /// Whether something is outstanding whose event must be found while nobody polls. False promises that the owners of
-    /// all that is outstanding ask for its end, and lose nothing when its event is found then: the manager arms nothing.
-    /// An owner that sleeps does not ask ([`Manager::wait_prepared`](crate::Manager::wait_prepared)). As cheap as
-    /// [`Source::pending`], and never true when that is false.
+    /// Whether something is outstanding whose event must be found while no thread polls. False promises that the owners
+    /// of all that is outstanding ask for its end, and lose nothing when its event is found then: the manager arms
+    /// nothing. An owner that sleeps does not ask ([`Manager::wait_prepared`](crate::Manager::wait_prepared)). As cheap
+    /// as [`Source::pending`], and never true when that is false.
     fn unattended(&self) -> bool {
         self.pending()
     }
@@ -55,11 +54,11 @@ pub unsafe trait Source: Send + Sync {
     /// A descriptor that becomes readable when something happens while armed; watched level-triggered.
     fn fd(&self) -> Option<RawFd>;
 
-    /// The calling thread has slept on the descriptor, or was about to: makes it unreadable until the next event, whether or
-    /// not another thread is using the source. The caller polls, or arms, after this.
+    /// The calling thread has slept on the descriptor, or was about to: makes it unreadable until the next event,
+    /// whether or not another thread is using the source. The caller polls, or arms, after this.
     ///
-    /// A source whose `poll` gives up when another thread is inside must do this. Otherwise a watcher that has preempted
-    /// that thread is woken by the same event again and again, and keeps it from its core.
+    /// A source whose `poll` gives up when another thread is inside must do this. Otherwise a watcher that has
+    /// preempted that thread is woken by the same event again and again, and keeps it from its core.
     ///
     /// # Context
     /// Not a signal handler; the rest of the progress path's rules hold.
@@ -77,6 +76,6 @@ pub unsafe trait Source: Send + Sync {
         None
     }
 
-    /// Somebody polls: rings are unnecessary. Cheap when not armed.
+    /// A thread polls: rings are unnecessary. Cheap when not armed.
     fn disarm(&self);
 }

@@ -1,9 +1,10 @@
 //! What a wake-up by the kernel costs here: from the event until the thread that slept runs again.
 //!
-//! It starts with a guess. The background watcher, when it is started, takes the time by which it oversleeps a few short
-//! time-outs (a timer's interrupt and the way through the kernel's scheduler: what an event costs, too). From then on
-//! every wait that another kernel thread ends by waking the waiter gives a sample, and an exponentially weighted mean
-//! ([`SHARE`]) follows them. A sample far off counts as four times the present value: then somebody else had the core.
+//! It starts with a guess. The background watcher, when it is started, takes the time by which it oversleeps a few
+//! short time-outs (a timer's interrupt and the way through the kernel's scheduler: what an event costs, too). From
+//! then on every wait that another kernel thread ends by waking the waiter gives a sample, and an exponentially
+//! weighted mean ([`SHARE`]) follows them. A sample far off counts as four times the present value: another process had
+//! the core then.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -96,8 +97,8 @@ impl WakeUp {
     }
 }
 
-/// What a wake-up costs on this machine now: the median of some, with a kernel thread that sleeps in a pipe and one that
-/// writes to it, each taking the clock. For `mad knobs --explain`.
+/// What a wake-up costs on this machine now: the median of some, with a kernel thread that sleeps in a pipe and one
+/// that writes to it, each taking the clock. For `mad knobs --explain`.
 ///
 /// # Blocking
 /// The calling kernel thread, for about 20 ms.

@@ -1,16 +1,16 @@
-//! The policy that learns: it polls for the time that has been cheapest ([`crate::progress::policy::history`]), at the prices of the
-//! present load.
+//! The policy that learns: it polls for the time that has been cheapest ([`crate::progress::policy::history`]), at the
+//! prices of the present load.
 //!
-//! The price of a sleep is not the wake-up alone. While a core is idle, polling takes nothing from anybody; what it costs
-//! is power, and time of other processes that the manager cannot see. [`WORTH`] µs of it are accepted for each µs of a
-//! wake-up that is saved (the *accepted overhead* of 5 % of \[Trahay09\], 5.3.2: 1/20). So `C` in the formula is
-//! `WORTH` times the measured wake-up.
+//! The price of a sleep is not the wake-up alone. While a core is idle, polling takes no time from a computation; what
+//! it costs is power, and time of other processes that the manager cannot see. [`WORTH`] µs of it are accepted for each
+//! µs of a wake-up that is saved (the *accepted overhead* of 5 % of \[Trahay09\], 5.3.2: 1/20). So `C` in the formula
+//! is `WORTH` times the measured wake-up.
 //!
-//! While every core computes, a µs of polling is a µs that a computation does not get. But a sleep takes from it as well
-//! (arming, two switches and the wake-up are work for that core), and the delay comes on top: `C` is [`WORTH_FULL`] times
-//! the wake-up then. So whoever waits for answers that come sooner than that polls for them on a full machine, too, and
-//! only who waits: an idle virtual processor there is none. (`mad bench policies`, ping-pong while every core computes:
-//! asleep, an event costs 6 µs of delay and 7 to 9 µs of CPU time; polled for, 0.3 µs and 2 µs.)
+//! While every core computes, a µs of polling is a µs that a computation does not get. But a sleep takes from it as
+//! well (arming, two switches and the wake-up are work for that core), and the delay comes on top: `C` is
+//! [`WORTH_FULL`] times the wake-up then. So a waiter polls on a full machine, too, for answers that come sooner than
+//! that. (Only a waiter does: there is no idle virtual processor.) (`mad bench policies`, ping-pong while every core
+//! computes: asleep, an event costs 6 µs of delay and 7 to 9 µs of CPU time; polled for, 0.3 µs and 2 µs.)
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const WORTH: u32 = 20;
 /// What a sleep costs where every core computes, in wake-ups: one for the delay, two for the work.
 const WORTH_FULL: u32 = 3;
 
-/// A wake-up that takes longer is somebody else's doing (other processes, a virtual machine's timers): polling twenty
+/// A wake-up that takes longer is made longer by other processes, or by a virtual machine's timers: polling twenty
 /// times as long would add to it.
 const LONGEST_WAKE_UP: Duration = Duration::from_micros(8);
 
@@ -39,8 +39,8 @@ fn price(load: &Snapshot) -> Duration {
 }
 
 fn limit(load: &Snapshot) -> Duration {
-    // On a full machine nobody polls for long, whatever the knob says of idle ones. (Not exactly the price: history
-    // knows powers of two only.)
+    // On a full machine a waiter polls for a short time only, whatever the knob says of idle ones. (Not exactly the
+    // price: history knows powers of two only.)
     let most = if load.loaded { price(load) * 3 / 2 } else { Duration::from_secs(4) };
     match load.limit {
         Limit::Auto if load.loaded => most,
@@ -78,7 +78,7 @@ impl Policy for Adaptive {
 
     fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice {
         match request.asker {
-            Asker::Leaving => return Choice::new(Method::Block, "nobody else looks"),
+            Asker::Leaving => return Choice::new(Method::Block, "no other thread looks"),
             Asker::Passing if spin(request, load).time.is_zero() => {
                 return Choice::new(Method::Block, "looking has not paid");
             }

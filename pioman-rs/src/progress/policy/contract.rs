@@ -7,28 +7,28 @@ use marcel::Mode;
 use crate::progress::policy::hints::{Hint, Method, Priority};
 use crate::progress::policy::history::History;
 
-/// Who stands before the choice.
+/// The caller for which a policy chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// A thread that waits for the request and has nothing else to do. [`Method::Poll`]: it polls.
     Waiter,
     /// A virtual processor with nothing to run. [`Method::Poll`]: it polls.
     Idle,
-    /// Somebody who looks for others already: a context switch, a wait for something else, a tick. [`Method::Poll`]: it
-    /// looks here too.
+    /// A caller that polls other sources already: a context switch, a wait for something else, a tick.
+    /// [`Method::Poll`]: it polls this source, too.
     Passing,
-    /// Somebody who goes away: nobody looks from here on but whom the answer names. [`Method::Poll`]: an idle virtual
-    /// processor is woken to poll, or ticks have to do.
+    /// A submitter or poller that leaves: from here on only the method of the answer finds events. [`Method::Poll`]: an
+    /// idle virtual processor is woken to poll; without one, ticks poll.
     Leaving,
 }
 
-/// A request that is pending, or, when nobody waits, any request of the source.
+/// A request that is pending, or, without a waiter, any request of the source.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request<'a> {
     /// Name of the source that it will be found in; empty if that is not known.
     pub source: &'a str,
-    /// Who asks.
+    /// The caller.
     pub asker: Asker,
     /// What the library knows of its duration.
     pub hint: Hint,
@@ -36,14 +36,14 @@ pub struct Request<'a> {
     pub only: Option<Method>,
     /// How urgent it is.
     pub priority: Priority,
-    /// For how long the asker has looked or waited already.
+    /// For how long the caller has polled or waited already.
     pub waited: Duration,
     /// How long waits for this source, with such a hint, have taken.
     pub history: &'a History,
 }
 
 impl<'a> Request<'a> {
-    /// A short request of normal priority, for which the asker has not waited yet.
+    /// A short request of normal priority, for which the caller has not waited yet.
     pub fn new(source: &'a str, asker: Asker, history: &'a History) -> Request<'a> {
         let (hint, priority) = (Hint::Short, Priority::Normal);
         Request { source, asker, hint, only: None, priority, waited: Duration::ZERO, history }
@@ -58,13 +58,13 @@ pub struct Snapshot {
     pub mode: Mode,
     /// Compute virtual processors; none without a runtime.
     pub vps: usize,
-    /// How many of them run a thread, the asker's own included.
+    /// How many of them run a thread, the caller's own included.
     pub busy_vps: usize,
-    /// Every compute virtual processor is busy, the asker's own not counted.
+    /// Every compute virtual processor is busy, the caller's own not counted.
     pub loaded: bool,
-    /// Other threads want the asker's virtual processor.
+    /// Other threads want the caller's virtual processor.
     pub runnable: bool,
-    /// No asker is to poll longer than this (`PIOM_BUSY_WAIT_USEC`).
+    /// No caller is to poll longer than this (`PIOM_BUSY_WAIT_USEC`).
     pub limit: Limit,
     /// What a wake-up by the kernel costs, as measured.
     pub wake_up: Duration,
@@ -111,8 +111,8 @@ impl Choice {
 /// Chooses the method of detection; see the module's description. Users write their own: `examples/my_policy.rs`.
 ///
 /// # Context
-/// All methods are called from threads that wait, from the scheduler and from kernel threads of the manager, never from a
-/// signal handler, and at the same time by several. They should take some ten nanoseconds, and not allocate. One that
+/// All methods are called from threads that wait, from the scheduler and from kernel threads of the manager, never from
+/// a signal handler, and at the same time by several. They should take some ten nanoseconds, and not allocate. One that
 /// panics is reported, and `load-aware` is asked instead.
 pub trait Policy: Send + Sync {
     /// Its name, for messages.

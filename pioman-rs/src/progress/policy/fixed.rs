@@ -9,9 +9,9 @@ use crate::progress::policy::hints::Method;
 pub(crate) struct AlwaysPoll;
 /// Nothing polls.
 pub(crate) struct AlwaysBlock;
-/// The tick looks, nobody else.
+/// Only ticks poll.
 pub(crate) struct TimerOnly;
-/// A dedicated kernel thread looks, nobody else.
+/// Only dedicated kernel threads poll.
 pub(crate) struct Dedicated;
 
 /// How often a poller sees whether it is still to poll.

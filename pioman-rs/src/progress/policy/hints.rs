@@ -31,7 +31,7 @@ pub enum Hint {
 /// How urgent a request is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// May wait: nobody polls for it alone.
+    /// May wait: no thread polls for it alone.
     Low,
     /// As most.
     #[default]

@@ -1,8 +1,8 @@
 //! How long waits have taken: a decayed histogram, and what it says about polling.
 //!
 //! Bucket *i* counts waits of 2^(i+7) to 2^(i+8) ns (the first one everything shorter as well, the last one everything
-//! longer). When [`WINDOW`] waits are in, all counts are halved, so that a new phase of the program counts as much as all
-//! before it after some thirty waits.
+//! longer). When [`WINDOW`] waits are in, all counts are halved, so that a new phase of the program counts as much as
+//! all before it after some thirty waits.
 //!
 //! With `C` the price of a sleep in the kernel, polling for `x` before one sleeps costs
 //!
@@ -10,26 +10,26 @@
 //!   cost(x) = Σ_{T ≤ x} T + Σ_{T > x} (x + C)
 //! ```
 //!
-//! over the waits `T` seen. [`History::best_spin`] takes the `x` that makes it least. That is only as good as history: in
-//! the worst case every wait is a little longer than `x`. So an *account* is kept beside: what was paid, and what somebody
-//! who knows the future would have paid, Σ min(T, C). While more than twice that has been paid, `x = C` is taken, which
-//! never pays more than twice by itself (ski rental). So over any number of waits
+//! over the waits `T` seen. [`History::best_spin`] takes the `x` that makes it least. That is only as good as history:
+//! in the worst case every wait is a little longer than `x`. So an *account* is kept beside: what was paid, and what
+//! would have been paid with knowledge of the future, Σ min(T, C). While more than twice that has been paid, `x = C` is
+//! taken, which never pays more than twice by itself (ski rental). So over any number of waits
 //!
 //! > paid ≤ 2 · least possible + one slip,
 //!
 //! a slip being the longest time ever polled plus `2 C`. (Karlin, Manasse, McGeoch, Owicki 1994 prove e/(e−1) for
 //! randomised times; a bound that holds whatever happens is worth more here than 0.42 on average.)
 //!
-//! Polling may also be in vain *because* one polls: when whoever is waited for shares the core, it runs when the poller
-//! sleeps and not before. Times do not show that (asleep at once, the same waits are short; so history would send one
-//! back to polling). So the *luck* of those that did poll is kept as well: after [`IN_VAIN`] polls in a row that found
-//! nothing before they had to sleep, the next waits sleep at once, twice as many each time, up to [`MOST_SKIPPED`]; then
-//! one tries again, and when it is lucky all do. (Two processes of an echo on one core: 128 µs a round with polls of
-//! 50 µs on either side, 22 µs without. Rejected: `sched_yield` between polls, which on a busy machine hands the core to
-//! somebody else for milliseconds, where a sleeper is woken at once.)
+//! Polling may also be in vain *because* a waiter polls: a peer that shares the core runs when the poller sleeps and
+//! not before. Times do not show that (asleep at once, the same waits are short; so history would choose polling
+//! again). So the *hit streak* of polls is kept as well: after [`IN_VAIN`] polls in a row that found nothing before
+//! they had to sleep, the next waits sleep at once, twice as many each time, up to [`MOST_SKIPPED`]; then one polls
+//! again, and if it finds its event all do. (Two processes of an echo on one core: 128 µs a round with polls of 50 µs
+//! on either side, 22 µs without. Rejected: `sched_yield` between polls, which on a busy machine hands the core to
+//! another process for milliseconds, where a sleeper is woken at once.)
 //!
-//! All of it is relaxed loads and stores: counts that two waits write at once may be lost, and nothing but the choice of a
-//! duration hangs on them.
+//! All of it is relaxed loads and stores: counts that two waits write at once may be lost, and nothing but the choice
+//! of a duration hangs on them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

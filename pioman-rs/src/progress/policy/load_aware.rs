@@ -1,9 +1,9 @@
 //! The policy of \[Trahay09\], 5.3: poll where a core is idle, sleep in the kernel where none is.
 //!
-//! How long to poll: the cost of a wake-up by the kernel over the accepted overhead (5 µs / 5 % = 100 µs at the most; the
-//! default is half of that). Not at all when every compute virtual processor is busy (the core is better given to them, and
-//! a kernel wake-up preempts them in a few µs), nor when other green threads want the caller's virtual processor. Only
-//! briefly when the library says that the wait will be long.
+//! How long to poll: the cost of a wake-up by the kernel over the accepted overhead (5 µs / 5 % = 100 µs at the most;
+//! the default is half of that). Not at all when every compute virtual processor is busy (the core is better given to
+//! them, and a kernel wake-up preempts them in a few µs), nor when other green threads want the caller's virtual
+//! processor. Only briefly when the library says that the wait will be long.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub(crate) const LONG_SPIN: Duration = Duration::from_micros(5);
 /// A poller sees at this pace whether the machine has become loaded.
 pub(crate) const LOOK: Duration = Duration::from_micros(20);
 
-/// Polls while a core is idle, for a bounded time; else sleeps in the kernel. The manager asks it in place of a policy that panics.
+/// Polls while a core is idle, for a bounded time; else sleeps in the kernel. The manager asks it in place of a policy
+/// that panics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadAware;
 
@@ -30,8 +31,10 @@ impl Policy for LoadAware {
     #[inline]
     fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice {
         match request.asker {
-            Asker::Passing => return Choice::new(Method::Poll, "whoever looks, looks everywhere"),
-            Asker::Leaving => return Choice::new(Method::Block, "nobody else looks"),
+            Asker::Passing => {
+                return Choice::new(Method::Poll, "a poller that passes polls all sources");
+            }
+            Asker::Leaving => return Choice::new(Method::Block, "no other thread looks"),
             Asker::Waiter | Asker::Idle => {}
         }
         if let Some(choice) = too_loaded(request, load) {
@@ -72,7 +75,7 @@ pub(crate) fn too_loaded(request: &Request<'_>, load: &Snapshot) -> Option<Choic
     None
 }
 
-/// Why not to poll although a core is idle: those who did lately have had to sleep all the same.
+/// Why not to poll although a core is idle: recent polls found nothing before their waiters slept.
 #[inline]
 pub(crate) fn in_vain(request: &Request<'_>) -> Option<Choice> {
     let polls = match request.asker {
@@ -80,8 +83,7 @@ pub(crate) fn in_vain(request: &Request<'_>) -> Option<Choice> {
         Asker::Idle => request.history.is_hopeful(),
         _ => true,
     };
-    (!polls)
-        .then(|| Choice::new(Method::Block, "those who polled lately had to sleep all the same"))
+    (!polls).then(|| Choice::new(Method::Block, "recent polls found nothing before the sleep"))
 }
 
 /// Polls until `spin` of waiting is over, seeing now and then whether the load has changed.
