@@ -12,6 +12,7 @@ pub use crate::{
     fork::Birth,
     kernel_threads::library_thread,
     manager::own_sources::OwnSource,
+    trace::{Call as TracedCall, completes},
 };
 #[cfg(not(loom))]
 pub use core_handle::CoreHandle;

@@ -1,4 +1,4 @@
-//! What waits, completions and light tasks tell the trace ([`marcel::trace`]), one line at each place that does.
+//! What waits, completions, light tasks and servers tell the trace ([`marcel::trace`]), one line at each place that does.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl Polls {
 
 /// `request` is about to complete. Before the event: its owner may free it at once.
 #[inline(always)]
-pub(crate) fn completes<T>(request: &T) {
+pub fn completes<T>(request: &T) {
     if trace::is_on() {
         tell_completion(std::ptr::from_ref(request).addr() as u64);
     }
@@ -72,7 +72,8 @@ impl Label {
 
 /// Foreign code that is being called, until this is dropped.
 #[must_use]
-pub(crate) struct Call(Option<Kind>);
+#[derive(Debug)]
+pub struct Call(Option<Kind>);
 
 impl Call {
     /// A light task.
@@ -83,6 +84,14 @@ impl Call {
         }
         let told = trace::often(Kind::Task, label.number().into(), 0);
         Call(told.then_some(Kind::TaskEnd))
+    }
+
+    /// The callback `which` of the server that the trace calls `server`.
+    #[inline(always)]
+    pub fn callback(server: u32, which: &'static str) -> Call {
+        let told = trace::is_on()
+            && trace::often(Kind::Callback, server.into(), trace::intern_static(which).into());
+        Call(told.then_some(Kind::CallbackEnd))
     }
 }
 

@@ -9,7 +9,6 @@ use marcel::trace::Stamp;
 use super::counters::Common;
 use super::kinds::{Kind, Kinds};
 use super::pending::{Group, Pending};
-use super::trace;
 use super::word::Outcome;
 use pioman::plumbing;
 
@@ -135,7 +134,7 @@ impl Whose<'_> {
     fn guarded(&self, what: &'static str, short: bool, call: impl FnOnce()) -> bool {
         let stopping = marcel::is_stopping();
         let start = Stamp::now();
-        let told = trace::Call::begin(self.number, what);
+        let told = plumbing::TracedCall::callback(self.number, what);
         let result = catch_unwind(AssertUnwindSafe(call));
         drop(told);
         let end = Stamp::now();

@@ -87,8 +87,6 @@ mod request;
 mod server_source;
 #[cfg(not(loom))]
 mod shared;
-#[cfg(not(loom))]
-mod trace;
 mod waiters;
 mod word;
 

@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use super::counters::Common;
 use super::options::Options;
-use super::trace::completes;
 use super::waiters::Waiters;
 use super::word::{Outcome, Word};
+use pioman::plumbing::completes;
 
 /// The server, as far as a request needs it.
 pub(super) trait Settles<R>: Send + Sync {
