@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use super::server_source::{Armed, Served, TESTED};
+use super::server_source::{Armed, Served};
 use super::shared::Shared;
 use pioman::policy::{Asker, Method};
 
@@ -13,14 +13,14 @@ impl<R: Send + Sync + 'static> Served for Shared<R> {
 
     /// Called at each switch with something pending: one load when nothing has changed.
     fn arm(&self) -> Armed {
-        self.polled_since.store(0, Relaxed);
+        self.activity.pauses();
         self.sweep();
         if self.common.pending.load(SeqCst) == 0
             || self.armed_at.load(SeqCst) == self.generation.load(SeqCst)
         {
             return Armed::Watched;
         }
-        let about_to_poll = self.fresh.swap(false, Relaxed) || self.role.is_changing_hands();
+        let about_to_poll = self.activity.take_submission() || self.role.is_changing_hands();
         if about_to_poll && self.can_poll() && !self.core.is_loaded() {
             return Armed::Soon;
         }
@@ -28,8 +28,7 @@ impl<R: Send + Sync + 'static> Served for Shared<R> {
             return Armed::Pace;
         }
         // A thread that tests again and again polls, though it is not counted as a poller.
-        let since = self.servers.now().saturating_sub(self.tested_at.load(Relaxed));
-        if since < TESTED.as_nanos() as u64 && self.can_poll() && !self.core.is_loaded() {
+        if self.activity.is_tested() && self.can_poll() && !self.core.is_loaded() {
             return Armed::Tested;
         }
         let polled: Vec<_> = {

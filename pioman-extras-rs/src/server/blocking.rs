@@ -200,8 +200,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
 
     /// The policy may want these polled again. Without a poller this is where it is asked.
     fn ask_about(&self, requests: &[Pending<R>]) {
-        let polled = self.polled_since.load(Relaxed) != 0;
-        if polled || !self.can_poll() {
+        if self.activity.is_polled() || !self.can_poll() {
             return; // the poller asks
         }
         let pending = requests.iter().filter(|request| !request.is_done());

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use super::activity::Activity;
 use super::callbacks::Callbacks;
 use super::counters::Common;
 use super::handle::Server;
@@ -150,10 +151,7 @@ impl<R: Send + Sync + 'static> Builder<R> {
             polled_by: AtomicUsize::new(0),
             passes: AtomicU64::new(0),
             armed_at: AtomicU64::new(u64::MAX),
-            polled_since: AtomicU64::new(0),
-            tested_at: AtomicU64::new(0),
-            ask_at: AtomicU64::new(0),
-            fresh: AtomicBool::new(false),
+            activity: Activity::new(),
         });
         Ok(Server::new(shared, self.manager))
     }

@@ -55,6 +55,8 @@
 //! dropped in its own callback would wait for); requests in the caller's memory (a safe caller can forget them).
 
 #[cfg(not(loom))]
+mod activity;
+#[cfg(not(loom))]
 mod arming;
 #[cfg(not(loom))]
 mod blocking;

@@ -20,13 +20,6 @@ use pioman::policy::{Asker, Method};
 
 /// Requests that are polled one by one in a round.
 const BATCH: usize = 64;
-/// The policy is asked this often about what is polled…
-const ASK: u64 = 100_000;
-/// …and this much more rarely for each request.
-const ASK_EACH: u64 = 2_000;
-/// Polled for so long without a pause, requests are not blocked on any more if the policy agrees. Shorter, and a thread
-/// that polls before it sleeps would call the pool thread back each time.
-const BACK_AFTER: u64 = 500_000;
 
 /// The calling thread is in [`Shared::polled_by`] until this is dropped.
 struct Polling<'a, R: Send + Sync + 'static>(&'a Shared<R>);
@@ -65,7 +58,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
 
     /// A round by a thread that does not wait.
     pub(super) fn test(&self) -> bool {
-        self.tested_at.store(self.servers.now(), Relaxed);
+        self.activity.tests();
         self.poll()
     }
 
@@ -129,7 +122,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
     /// The caller is about to wait for `request`, and will poll if the policy says so. The pool thread that blocks on
     /// it stays in its call: it is wanted again when the polling is over.
     pub(super) fn begin_wait(&self, request: &Pending<R>) {
-        self.fresh.store(false, Relaxed);
+        self.activity.waits();
         let blocked = {
             let state = self.lock();
             state.entries.get(request.0.slot.load(Relaxed)).is_some_and(|entry| entry.block)
@@ -141,24 +134,18 @@ impl<R: Send + Sync + 'static> Shared<R> {
 
     /// Asks the policies again about what is pending, from time to time.
     fn look_at_methods(&self) {
-        let now = self.servers.now();
-        if self.polled_since.load(Relaxed) == 0 {
-            self.polled_since.store(now, Relaxed);
-        }
-        let at = self.ask_at.load(Relaxed);
-        if now < at || !self.can_block() || !self.can_poll() {
+        let Some(now) = self.activity.polls() else { return };
+        if !self.can_block() || !self.can_poll() {
             return;
         }
         let pending: Vec<_> = {
             let state = self.lock();
-            let next = now + ASK + ASK_EACH * state.entries.len() as u64;
-            if self.ask_at.compare_exchange(at, next, Relaxed, Relaxed).is_err() {
+            if !self.activity.take_turn(now, state.entries.len()) {
                 return;
             }
             state.entries.iter().map(|entry| (entry.request.clone(), entry.block)).collect()
         };
-        let since = self.polled_since.load(Relaxed);
-        let for_long = since != 0 && now.saturating_sub(since) >= BACK_AFTER;
+        let for_long = self.activity.is_polled_for_long(now);
         let (mut to_block, mut to_poll) = (Vec::new(), Vec::new());
         for (request, block) in pending {
             match (block, self.choose_for(&request, Asker::Passing)) {

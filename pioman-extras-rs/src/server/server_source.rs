@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::lwp::LwpPool;
 
+use super::activity::TESTED;
 use pioman::Manager;
 use pioman::Source;
 use pioman::SourceId;
@@ -29,9 +30,6 @@ use pioman::plumbing::{Birth, CoreHandle};
 
 /// How long a thread that is about to poll may take to begin.
 const MOMENT: Duration = Duration::from_micros(50);
-
-/// A thread that has tested within this time is expected to test again.
-pub(super) const TESTED: Duration = Duration::from_millis(1);
 
 /// A server, whatever its requests are.
 pub(super) trait Served: Send + Sync {
@@ -73,7 +71,6 @@ pub(super) struct ServerSource {
     /// When it fires.
     fires: KernelMutex<Option<Instant>>,
     pace: Duration,
-    start: Instant,
     birth: Birth,
 }
 
@@ -99,7 +96,6 @@ impl ServerSource {
             armings: AtomicU64::new(0),
             fires: KernelMutex::new(None),
             pace,
-            start: Instant::now(),
             birth: Birth::here(),
         })
     }
@@ -162,11 +158,6 @@ impl ServerSource {
 
     pub(super) fn give_thread_back(&self) {
         self.blocked.fetch_sub(1, SeqCst);
-    }
-
-    /// Nanoseconds since this was made, not 0.
-    pub(super) fn now(&self) -> u64 {
-        self.start.elapsed().as_nanos() as u64 + 1
     }
 
     fn fires(&self) -> MutexGuard<'_, Option<Instant>> {

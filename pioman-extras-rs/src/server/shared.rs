@@ -7,13 +7,14 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::lwp::LwpPool;
 
+use super::activity::Activity;
 use super::callbacks::{Callbacks, Whose};
 use super::counters::Common;
 use super::job::{Job, whoami};
@@ -149,14 +150,7 @@ pub(super) struct Shared<R> {
     pub(super) passes: AtomicU64,
     /// Generation at which [`Shared::arm`] last found everything looked after.
     pub(super) armed_at: AtomicU64,
-    /// Since when threads poll without a pause, by [`ServerSource::now`]; 0: none does.
-    pub(super) polled_since: AtomicU64,
-    /// When a thread last tested, on that clock.
-    pub(super) tested_at: AtomicU64,
-    /// When the policy is asked again about what is polled.
-    pub(super) ask_at: AtomicU64,
-    /// A request was submitted, and its submitter is likely to wait for it at once.
-    pub(super) fresh: AtomicBool,
+    pub(super) activity: Activity,
 }
 
 impl<R: Send + Sync + 'static> Settles<R> for Shared<R> {
@@ -250,7 +244,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         if block {
             self.block_more();
         } else {
-            self.fresh.store(true, Relaxed);
+            self.activity.submits();
         }
         Ok(request)
     }
