@@ -1,8 +1,8 @@
 //! Which virtual processors of a kind sleep, or are about to: a bit each.
 //!
-//! Half of the protocol by which no wake-up is lost (`vp`): who goes to sleep announces it, *then* looks for
-//! work once more; who makes work visible *then* claims a sleeper. Each side has a fence in between, so one of
-//! them sees the other. Whoever clears a bit owes that sleeper a notification.
+//! The protocol by which no wake-up is lost is in `rest`. The set is its bits: a sleeper announces itself, *then* looks for
+//! work once more; a publisher makes work visible, *then* claims a sleeper. Each side has a fence in between, so one of
+//! them sees the other. The caller that clears another's bit must notify that sleeper.
 
 use std::sync::atomic::Ordering::*;
 
@@ -26,9 +26,10 @@ impl IdleSet {
         fence(SeqCst);
     }
 
-    /// Number `index` is awake.
-    pub(crate) fn withdraw(&self, index: usize) {
-        self.words[index / 64].fetch_and(!(1 << (index % 64)), SeqCst);
+    /// Number `index` is awake; true if it has been claimed since it announced itself.
+    pub(crate) fn withdraw(&self, index: usize) -> bool {
+        let bit = 1 << (index % 64);
+        self.words[index / 64].fetch_and(!bit, SeqCst) & bit == 0
     }
 
     /// Picks one that sleeps, not `except`, if `among` likes it, and clears its bit: it must be notified. To be
@@ -84,9 +85,9 @@ mod tests {
         set.announce(66);
         assert_eq!(set.claim(None, Some(&|index| index > 10)), Some(66));
         assert_eq!(set.claim(None, Some(&|index| index > 10)), None);
-        set.withdraw(4);
+        assert!(!set.withdraw(4));
         set.announce(5);
-        set.withdraw(5);
+        assert!(!set.withdraw(5) && set.withdraw(5));
         assert_eq!(set.claim(None, None), None);
     }
 }
@@ -142,6 +143,28 @@ mod model {
             self.spinning.fetch_sub(1, SeqCst);
             fence(SeqCst);
             found
+        }
+
+        /// As `Worker::run`, until it has something to run.
+        fn take_one(&self, index: usize, spins: bool) {
+            let mut wakes_next = false;
+            while !self.take() {
+                wakes_next |= spins;
+                if spins && self.look_around() {
+                    continue;
+                }
+                let seen = std::cell::Cell::new(true);
+                self.idle.announce(index);
+                self.sleepers[index].sleep(None, || {
+                    seen.set(self.queue.load(Relaxed) > 0);
+                    seen.get()
+                });
+                let claimed = self.idle.withdraw(index);
+                wakes_next = claimed || wakes_next && seen.get();
+            }
+            if wakes_next && self.queue.load(Relaxed) > 0 {
+                self.wake();
+            }
         }
 
         fn take(&self) -> bool {
@@ -231,6 +254,29 @@ mod model {
                 }
             }
             other.join().unwrap();
+        });
+    }
+
+    /// Two threads' worth of work, published while a worker spins, so that no wake-up is sent. It takes one and computes;
+    /// the other worker, which sleeps, gets the other.
+    #[test]
+    fn a_worker_that_spun_wakes_the_next() {
+        loom::model(|| {
+            let vps = Vps::new(2);
+            let publisher = {
+                let vps = vps.clone();
+                thread::spawn(move || {
+                    vps.inject();
+                    vps.inject();
+                })
+            };
+            let spins = {
+                let vps = vps.clone();
+                thread::spawn(move || vps.take_one(0, true))
+            };
+            vps.take_one(1, false);
+            publisher.join().unwrap();
+            spins.join().unwrap();
         });
     }
 

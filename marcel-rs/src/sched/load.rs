@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
@@ -45,8 +46,11 @@ impl Load {
         self.0.vps(Kind::Compute).iter().filter(there).all(|vp| vp.is_busy())
     }
 
-    /// Starts the tick of every busy virtual processor. Progress path: system calls that do not block.
+    /// Starts the tick of every busy virtual processor. The caller has made visible what
+    /// [`Hooks::wants_ticks`](crate::Hooks::wants_ticks) looks at. Progress path: system calls that do not block.
     pub fn arm_ticks(&self) {
+        // Pairs with the fences in `Worker::become_busy` and in the tick's handler.
+        fence(SeqCst);
         for vp in self.0.all_vps() {
             if vp.is_busy() {
                 vp.tick.arm();

@@ -2,6 +2,7 @@
 //! (`ending`), in which order it runs its threads (`policy`), where it finds those that never ran (`spawned`, `steal`), its
 //! `timer`s and `tick`s, and what it does with nothing to run (`rest`, `idle`).
 
+mod armed;
 #[cfg(not(loom))]
 pub(crate) mod ending;
 #[cfg(not(loom))]

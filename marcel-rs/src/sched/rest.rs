@@ -2,9 +2,26 @@
 //! then sleeps.
 //!
 //! The *little while* is for programs that hand work from core to core: a thread that is spawned or woken within it
-//! costs no system call and no interrupt; publishers of work send no wake-up while a worker looks around. It is bounded (`MARCEL_IDLE_SPIN`), not more than half of the virtual
-//! processors of a kind do it at once, and none where a core has more than one.
+//! costs no system call and no interrupt. It is bounded (`MARCEL_IDLE_SPIN`), at most half of the virtual processors of a
+//! kind spin at once, and none where a core has more than one.
+//!
+//! # Going to sleep without losing a wake-up
+//! ```text
+//!   sleeper                               publisher of work
+//!   0. spinning - 1, if it spun           1. push (inbox, deque or injector)
+//!   1. announce: idle bit, sleeper word   2. fence
+//!   2. fence                              3. a worker spins? done. Else an idle bit set? clear it and
+//!   3. last look at every queue              notify that sleeper
+//!   4. sleep
+//! ```
+//! One of the two sees the other. A thread pushed to an *inbox* has one possible runner, so its sleeper is notified
+//! directly, whether workers spin or not.
+//!
+//! Several publishers rely on one spinning worker, which takes one thread. So the worker wakes the next one after its pick
+//! if it spun, and found work or saw some in its last look; so does a worker that was woken for work, for the same reason
+//! ([`Core::wakes_next`]). A burst needs one notification for each worker, and no thread is forgotten.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use crate::recorder::event;
@@ -35,7 +52,11 @@ impl Here {
         event!("sleep", vp = self.number());
         recorder::record(Trace::Sleep, 0, 0);
         self.announce();
-        let last_look = || self.has_work() || self.shared.is_stopping();
+        let work_seen = Cell::new(true);
+        let last_look = || {
+            work_seen.set(self.has_work());
+            work_seen.get() || self.shared.is_stopping()
+        };
         let slept = match self.shared.hooks() {
             Some(hooks) => hooks.sleep(&self.vp, &self.sleeper, deadline, &last_look),
             None => false,
@@ -43,7 +64,8 @@ impl Here {
         if !slept {
             self.sleeper.sleep(deadline, last_look);
         }
-        self.withdraw();
+        let claimed = self.withdraw();
+        self.with(|core| core.wakes_next = claimed || core.wakes_next && work_seen.get());
         event!("wake", vp = self.number());
         recorder::record(Trace::Wake, 0, 0);
     }
@@ -63,7 +85,8 @@ impl Here {
         }
     }
 
-    pub(super) fn withdraw(self) {
+    /// It is awake; true if a publisher has claimed it.
+    pub(super) fn withdraw(self) -> bool {
         match self.original {
             None => self.shared.idle(self.kind()).withdraw(self.index()),
             Some(original) => self.shared.lent(self.kind()).withdraw(original.index()),
@@ -73,7 +96,7 @@ impl Here {
     /// Polls and looks for work, for a bounded time; true if there is some.
     fn look_around(self) -> bool {
         let hooks = self.shared.hooks();
-        // Not a standby: who looks around is relied on to take what it sees.
+        // Not a standby: publishers rely on a spinning worker to take what it sees.
         let spin = match self.original {
             None => self.shared.begin_spinning(self.kind()),
             Some(_) => None,
@@ -103,15 +126,14 @@ impl Here {
         }
         if spin.is_some() {
             self.shared.end_spinning(self.kind());
-            self.with(|core| core.looked_around = found);
+            self.with(|core| core.wakes_next = true);
         }
         found
     }
 
-    /// It has looked around, and has taken something: those who saw it looking have woken nobody, so it wakes
-    /// somebody for what is left.
+    /// It has picked a thread, and `wakes_next` was set: wakes a worker for what is left, if anything is.
     #[cold]
-    pub(super) fn pass_on(self) {
+    pub(super) fn wake_next(self) {
         if self.fresh_in_sight() {
             self.shared.wake_for_work(self.kind());
         }

@@ -1,6 +1,6 @@
 //! The scheduler's loop: which thread runs next, running it, and what becomes of it then.
 
-use std::sync::atomic::Ordering::*;
+use std::sync::atomic::{Ordering::*, fence};
 use std::time::Instant;
 
 use crate::recorder::event;
@@ -39,10 +39,10 @@ impl Worker {
                 here.rest();
                 continue;
             };
-            let looked_around = std::mem::take(&mut core.looked_around);
+            let wakes_next = std::mem::take(&mut core.wakes_next);
             drop(core);
-            if looked_around {
-                here.pass_on();
+            if wakes_next {
+                here.wake_next();
             }
             here.execute(tcb);
         }
@@ -84,10 +84,11 @@ impl Here {
         if self.shared.migrating() && self.original.is_none() {
             self.share_surplus(core);
         }
-        let Core { order, spawned, .. } = core;
-        let found = order.next(&mut Reachable { worker: &self, spawned });
+        let Core { order, spawned, wakes_next, .. } = core;
+        let found = order.next(&mut Reachable { worker: &self, spawned, wakes_next });
         if found.is_none() && self.shared.migrating() && self.rob_inboxes(core) {
-            return core.order.next(&mut Reachable { worker: &self, spawned: &mut core.spawned });
+            let Core { order, spawned, wakes_next, .. } = core;
+            return order.next(&mut Reachable { worker: &self, spawned, wakes_next });
         }
         found
     }
@@ -246,6 +247,8 @@ impl Worker {
         self.count_busy(1);
         if let Some(hooks) = self.shared.hooks() {
             hooks.busy(&self.vp);
+            // Pairs with the fence in `Load::arm_ticks`: see `armed`.
+            fence(SeqCst);
             if hooks.wants_ticks() {
                 self.tick.arm();
             }

@@ -157,18 +157,16 @@ impl Shared {
         compute > 0 && self.busy(Kind::Compute) >= compute
     }
 
-    /// How long the caller may look for work before it sleeps; it says when it is over.
+    /// How long the caller may look for work before it sleeps; then it calls [`Shared::end_spinning`].
     pub(crate) fn begin_spinning(&self, kind: Kind) -> Option<Duration> {
         let group = self.group(kind);
         if kind == Kind::Reactive || self.spin.is_zero() {
             return None;
         }
+        // A worker that may not spin is never counted: publishers would rely on it.
         let most = self.vps(kind).len() / 2;
-        if group.spinning.fetch_add(1, Relaxed) < most {
-            return Some(self.spin);
-        }
-        self.end_spinning(kind);
-        None
+        let counted = |spinning| (spinning < most).then_some(spinning + 1);
+        group.spinning.fetch_update(Relaxed, Relaxed, counted).ok().map(|_| self.spin)
     }
 
     /// Re-check the queues after this: publishers skipped a wake-up because this worker counted as spinning.
@@ -202,8 +200,8 @@ impl Shared {
         self.wake_after_fence(kind, Some(&among));
     }
 
-    /// A thread that never ran is visible to the virtual processors of `kind`: wakes one that sleeps, unless another
-    /// one looks around, which finds it, or looks once more when it has stopped to (`vp::rest`).
+    /// A thread that never ran is visible to the virtual processors of `kind`: wakes one that sleeps, unless a
+    /// worker spins, which finds it, or looks once more when it has stopped to (`rest`).
     #[inline]
     pub(crate) fn wake_for_work(&self, kind: Kind) {
         fence(SeqCst);

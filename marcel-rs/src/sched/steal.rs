@@ -20,6 +20,8 @@ use crate::tcb::traits::Priority;
 pub(super) struct Reachable<'a> {
     pub(super) worker: &'a Worker,
     pub(super) spawned: &'a mut Spawned,
+    /// See [`Core::wakes_next`].
+    pub(super) wakes_next: &'a mut bool,
 }
 
 impl Fresh for Reachable<'_> {
@@ -42,9 +44,23 @@ impl Fresh for Reachable<'_> {
 
 impl Reachable<'_> {
     #[cold]
-    fn unusual(&self, priority: Priority) -> Option<&'static Tcb> {
+    fn unusual(&mut self, priority: Priority) -> Option<&'static Tcb> {
         let worker = self.worker;
-        worker.may_take().then(|| steal(worker.shared.injector(worker.kind(), priority))).flatten()
+        if !worker.may_take() {
+            return None;
+        }
+        let injector = worker.shared.injector(worker.kind(), priority);
+        let tcb = steal(injector)?;
+        if !injector.is_empty() {
+            self.wake_next();
+        }
+        Some(tcb)
+    }
+
+    /// There is more than it takes: a worker that is woken for it does the same.
+    fn wake_next(&mut self) {
+        *self.wakes_next = false;
+        self.worker.shared.wake_for_work(self.worker.kind());
     }
 
     /// From the queues that several virtual processors serve.
@@ -65,7 +81,7 @@ impl Reachable<'_> {
         }
         let tcb = self.spawned.take_from(injector)?;
         if !self.spawned.is_empty() || !injector.is_empty() {
-            shared.wake_for_work(self.worker.kind());
+            self.wake_next();
         }
         Some(tcb)
     }
@@ -96,7 +112,7 @@ impl Reachable<'_> {
                             from.into(),
                         );
                         if !victim.stealer.is_empty() {
-                            shared.wake_for_work(self.worker.kind());
+                            self.wake_next();
                         }
                         return Some(tcb);
                     }

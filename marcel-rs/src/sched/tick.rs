@@ -3,7 +3,7 @@
 //! A computing green thread never yields, so the I/O manager is called from a signal handler instead. Each
 //! virtual processor has a timer of its own that signals its kernel thread only. It is armed when the
 //! virtual processor is busy *and* something is pending; it is disarmed by the handler that finds nothing
-//! left, and before the virtual processor sleeps. So a request that completes within a period costs at most
+//! left, and before the virtual processor sleeps (`armed`: no tick is lost). So a request that completes within a period costs at most
 //! one system call for the timer, and silence costs nothing.
 //!
 //! The handler runs on an alternate stack (green threads' stacks are small), saves `errno`, and does nothing
@@ -15,8 +15,10 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::time::Duration;
+
+use crate::sched::armed::Armed;
 
 /// What the signal calls.
 pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
@@ -28,7 +30,9 @@ const NONE: usize = usize::MAX;
 pub(crate) struct Tick {
     timer: AtomicUsize,
     period_ns: UnsafeCell<i64>,
-    armed: AtomicBool,
+    armed: Armed,
+    /// Counts the threads that set the timer: it is not deleted meanwhile, for the kernel may give its number to another.
+    setting: AtomicU32,
 }
 
 // SAFETY: `period_ns` is written once, by `create`, before `timer` is published with release.
@@ -39,7 +43,8 @@ impl Default for Tick {
         Tick {
             timer: AtomicUsize::new(NONE),
             period_ns: UnsafeCell::new(0),
-            armed: AtomicBool::new(false),
+            armed: Armed::default(),
+            setting: AtomicU32::new(0),
         }
     }
 }
@@ -64,39 +69,44 @@ impl Tick {
         if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: `timer` is still NONE, so nobody reads the period.
+        // SAFETY: `timer` is still NONE, so no thread reads the period.
         unsafe { *self.period_ns.get() = period.as_nanos().clamp(1, i64::MAX as u128) as i64 };
         self.timer.store(timer as usize, Release);
-        self.armed.store(false, Release);
+        self.armed.reset(false);
         Ok(())
     }
 
     /// Starts ticking, if it does not tick. Any thread, signal handlers included.
     pub(crate) fn arm(&self) {
-        if !self.armed.load(Relaxed) && !self.armed.swap(true, AcqRel) {
-            self.set(true);
-        }
+        self.armed.change(true, |on| self.set(on));
     }
 
     /// Stops ticking.
     pub(crate) fn disarm(&self) {
-        if self.armed.load(Relaxed) && self.armed.swap(false, AcqRel) {
-            self.set(false);
-        }
+        self.armed.change(false, |on| self.set(on));
     }
 
     /// Deletes the timer. On the kernel thread that made it.
     pub(crate) fn delete(&self) {
-        self.armed.store(true, Relaxed); // no `arm` from now on
-        let timer = self.timer.swap(NONE, AcqRel);
+        self.armed.reset(true); // no `arm` from now on
+        let timer = self.timer.swap(NONE, SeqCst);
         if timer != NONE {
-            // SAFETY: made by `create`; `set` in flight at most gets EINVAL from the kernel.
+            while self.setting.load(SeqCst) > 0 {
+                std::thread::yield_now(); // another thread is about to make one system call
+            }
+            // SAFETY: made by `create`, and no thread uses it any more: see `set`.
             unsafe { libc::timer_delete(timer as libc::timer_t) };
         }
     }
 
     fn set(&self, on: bool) {
-        let timer = self.timer.load(Acquire);
+        self.setting.fetch_add(1, SeqCst);
+        self.set_counted(on);
+        self.setting.fetch_sub(1, Release);
+    }
+
+    fn set_counted(&self, on: bool) {
+        let timer = self.timer.load(SeqCst);
         if timer == NONE {
             return;
         }

@@ -1,5 +1,7 @@
 //! What a tick does: it calls the I/O manager, unless the kernel thread is in the scheduler, which polls by itself.
 
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
 use crate::os::this_thread;
 use crate::recorder;
 use crate::sched::{here, worker};
@@ -17,6 +19,11 @@ pub(crate) extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::
         && !hooks.tick(&worker.vp)
     {
         worker.tick.disarm();
+        // A submitter may have seen the tick armed still: see `armed`.
+        fence(SeqCst);
+        if hooks.wants_ticks() {
+            worker.tick.arm();
+        }
     }
     recorder::record(recorder::Kind::TickEnd, 0, 0);
     this_thread::set_in_tick(false);

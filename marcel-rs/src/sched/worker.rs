@@ -14,17 +14,7 @@
 //! * woken by anyone else, signal handlers included: the inbox (or, where threads migrate, another one that neighbours
 //!   look into).
 //!
-//! # Going to sleep without losing a wake-up
-//! ```text
-//!   sleeper                               publisher of work
-//!   1. announce: idle bit, sleeper word   1. push (inbox, deque or injector)
-//!   2. fence                              2. fence
-//!   3. last look at every queue           3. an idle bit set? clear it, notify that sleeper
-//!   4. sleep
-//! ```
-//! One of the two sees the other. A thread pushed to an *inbox* has one possible runner, so its sleeper is
-//! notified directly. A virtual processor that was woken and finds more than it takes wakes the next one, so
-//! a burst of spawns needs no more than one notification each and none is forgotten.
+//! How it goes to sleep without losing a wake-up: `rest`.
 //!
 //! Rejected: a global run queue (one contended line for each switch); stealing started threads (unsound in
 //! Rust: thread-locals and `!Send` values may be held across the switch), unless the program takes the
@@ -91,8 +81,8 @@ pub(crate) struct Core {
     pub(crate) picks: u32,
     /// To be run next, if it can: a thread yields to it.
     pub(crate) run_next: Option<&'static Tcb>,
-    /// It has just found something by looking around.
-    pub(crate) looked_around: bool,
+    /// After its next pick it wakes another worker for what is left: see `rest`.
+    pub(crate) wakes_next: bool,
     /// It is bound to its group's core.
     pub(crate) meets: bool,
     /// Which resumptions are recorded, and which of the other events of its threads.
@@ -357,7 +347,7 @@ impl Worker {
             panicking: 0,
             picks: 0,
             run_next: None,
-            looked_around: false,
+            wakes_next: false,
             meets: false,
             switches: Limiter::default(),
             events: Limiter::default(),
