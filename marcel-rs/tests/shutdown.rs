@@ -694,3 +694,22 @@ fn a_kernel_thread_wakes_the_last_thread_of_a_runtime() {
         });
     }
 }
+
+#[test]
+fn a_runtime_that_cannot_be_built_leaves_nothing_behind() {
+    in_a_child("a_runtime_that_cannot_be_built_leaves_nothing_behind", LIMIT, || {
+        // SAFETY: the process has no other thread that reads the environment.
+        unsafe { std::env::set_var("MARCEL_SIGQUIT", "perhaps") };
+        let held = Arc::new(());
+        let policy = {
+            let held = held.clone();
+            move |_| -> Box<dyn marcel::policy::Policy> {
+                let _ = &held;
+                Box::new(marcel::policy::Fair::new())
+            }
+        };
+        let built = marcel::Runtime::builder().mode(marcel::Mode::Smp).policy(policy).build();
+        assert!(matches!(built, Err(marcel::Error::Knob(_))), "{built:?}");
+        assert_eq!(Arc::strong_count(&held), 1);
+    });
+}

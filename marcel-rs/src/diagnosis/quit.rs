@@ -65,6 +65,12 @@ pub(super) fn answer(dump: impl FnOnce()) {
     }
 }
 
+/// Whether a signal at `now` comes soon after that at `last`; 0 is none. Two handlers on two threads may read the clock in
+/// one order and swap in the other.
+fn is_soon_after(last: u64, now: u64) -> bool {
+    last != 0 && now.saturating_sub(last) < AGAIN
+}
+
 extern "C" fn handler(_: i32) {
     HANDLERS.fetch_add(1, Relaxed);
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -75,7 +81,7 @@ extern "C" fn handler(_: i32) {
     };
     let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
     let last = LAST.swap(now, Relaxed);
-    let again = last != 0 && now - last < AGAIN || ANSWERING.load(Relaxed);
+    let again = is_soon_after(last, now) || ANSWERING.load(Relaxed);
     // A forked child has no diagnosis thread.
     if again || process != PROCESS.load(Relaxed) {
         // SAFETY: valid arguments. The signal is blocked in its handler, so it is delivered when the handler returns.
@@ -90,4 +96,15 @@ extern "C" fn handler(_: i32) {
     // SAFETY: errno of this thread.
     unsafe { *libc::__errno_location() = errno };
     HANDLERS.fetch_sub(1, Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_handlers_at_once_make_two_signals() {
+        assert!(!is_soon_after(0, 5) && !is_soon_after(5, 5 + AGAIN));
+        assert!(is_soon_after(5, 6) && is_soon_after(6, 5));
+    }
 }

@@ -208,6 +208,8 @@ impl Builder {
             topology,
             groups: [Group::new(compute), Group::new(reactive)],
         });
+        // First, for it may fail: workers that exist belong to a `Runtime`, whose end gives them back.
+        let watched = service::watch(&shared)?;
         let mut workers = Vec::new();
         let places = [compute_places(&shared.topology, &cores), reactive_places(reactive)];
         for (kind, places) in [Kind::Compute, Kind::Reactive].into_iter().zip(places) {
@@ -227,7 +229,6 @@ impl Builder {
             hooks.started(Load(shared.clone()), &vps);
         }
         overflow::install();
-        let watched = service::watch(&shared)?;
         let mut runtime =
             Runtime { shared, hooks: self.hooks, workers, kernel_threads: Vec::new(), watched };
         if mode != Mode::NoThread {

@@ -74,6 +74,7 @@ impl Worker {
                 core.empty();
             });
         }
+        self.stale_timers.store(0, Relaxed);
         self.busy.store(false, Relaxed);
         self.running.store(std::ptr::null_mut(), Relaxed);
         self.tid.store(0, Relaxed);

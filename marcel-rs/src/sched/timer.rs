@@ -1,4 +1,4 @@
-//! Timed waits of a virtual processor: who is to be woken, and when.
+//! Timed waits of a virtual processor: which threads are to be woken, and when.
 //!
 //! A wait that ends early leaves its timer in the heap: `wait`, compared with the thread's own count, tells that
 //! it is stale. When most are, the heap is cleaned, so it does not grow with waits that end early.
@@ -62,9 +62,9 @@ impl Timers {
         self.heap.push(Timer { deadline, tcb, wait: tcb.wait.load(Relaxed) });
     }
 
-    /// One of the timers is stale.
-    pub(crate) fn forget_one(&mut self) {
-        self.stale += 1;
+    /// `count` of the timers are stale.
+    pub(crate) fn forget(&mut self, count: usize) {
+        self.stale += count;
         if self.stale > 64 && self.stale > self.heap.len() / 2 {
             self.heap.retain(|timer| !timer.is_stale());
             self.stale = 0;
@@ -119,8 +119,47 @@ mod tests {
         for _ in 0..10_000 {
             timers.add(Instant::now() + Duration::from_secs(3600), tcb);
             tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);
-            timers.forget_one();
+            timers.forget(1);
         }
         assert!(timers.heap.len() < 200, "{}", timers.heap.len());
+    }
+
+    /// Also not where their threads wake up elsewhere.
+    #[test]
+    fn waits_that_end_early_after_a_migration_do_not_pile_up() {
+        use crate::sched::worker;
+        use std::sync::atomic::{AtomicBool, AtomicUsize};
+        const ROUNDS: usize = 20_000;
+        // SAFETY: the threads hold nothing of their kernel threads.
+        let builder = unsafe { crate::Runtime::builder().vps(2).migrate_started_threads(true) };
+        let runtime = builder.mode(crate::Mode::Smp).build().unwrap();
+        let (moved, most, over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        runtime.scope(|scope| {
+            let waits: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        for _ in 0..ROUNDS {
+                            let before = crate::current_vp().unwrap().index();
+                            crate::park_timeout(Duration::from_secs(3600));
+                            let here = worker::current().unwrap();
+                            moved.fetch_add((here.index() != before) as usize, Relaxed);
+                            most.fetch_max(here.own_core().timers.heap.len(), Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            let threads: Vec<_> = waits.iter().map(|wait| *wait.thread()).collect();
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Relaxed) {
+                    threads.iter().for_each(crate::Thread::unpark);
+                    crate::yield_now();
+                }
+            });
+            waits.into_iter().for_each(|wait| wait.join().unwrap());
+            over.store(true, Relaxed);
+        });
+        let (moved, most) = (moved.into_inner(), most.into_inner());
+        assert!(most < 1000, "{most} timers, {moved} migrations");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use crossbeam_deque::Stealer;
 
@@ -48,6 +48,8 @@ pub struct Vp {
     /// go meanwhile.
     pub(crate) wakers: AtomicU32,
     pub(crate) tick: Tick,
+    /// Timers of its heap that threads have left behind which went on elsewhere.
+    pub(crate) stale_timers: AtomicUsize,
     pub(crate) busy: AtomicBool,
     /// The thread that it resumed last; whether that one still runs, its `info` says.
     pub(crate) running: AtomicPtr<Tcb>,
@@ -79,6 +81,7 @@ impl Vp {
             sleeper: Sleeper::new(),
             wakers: AtomicU32::new(0),
             tick: Tick::default(),
+            stale_timers: AtomicUsize::new(0),
             busy: AtomicBool::new(false),
             running: AtomicPtr::new(std::ptr::null_mut()),
             busy_since: AtomicU64::new(0),

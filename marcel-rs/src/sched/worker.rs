@@ -519,13 +519,22 @@ impl Here {
 
     /// Wakes `tcb`, which parks right after this, at `deadline`.
     pub(crate) fn add_timer(self, deadline: Instant, tcb: &'static Tcb) {
-        let added = self.with(|core| core.timers.add(deadline, tcb));
+        let added = self.with(|core| {
+            core.timers.add(deadline, tcb);
+            if self.shared.migrating() {
+                core.timers.forget(self.stale_timers.swap(0, Relaxed));
+            }
+        });
         added.expect("a thread that parks does not run inside the scheduler");
     }
 
-    /// A timer that the running thread has set is not needed any more.
+    /// A timer that the running thread has set here is not needed any more. The thread may have migrated since.
     pub(crate) fn forget_timer(self) {
-        self.with(|core| core.timers.forget_one());
+        if self.is_here() {
+            self.with(|core| core.timers.forget(1));
+        } else {
+            self.stale_timers.fetch_add(1, Relaxed);
+        }
     }
 }
 

@@ -72,9 +72,10 @@ fn enough(permits: isize, n: usize) -> bool {
     usize::try_from(permits).is_ok_and(|permits| permits >= n)
 }
 
-/// Takes permits, unless another thread waits for some already.
+/// Takes permits, unless another thread waits for some already. None are always free: no release would look for a waiter
+/// that wants none.
 fn take(inner: &mut Inner<isize, Wish>, n: usize) -> bool {
-    let free = inner.queue.is_empty() && enough(inner.state, n);
+    let free = n == 0 || inner.queue.is_empty() && enough(inner.state, n);
     if free {
         inner.state -= n as isize;
     }
@@ -290,6 +291,26 @@ impl Drop for Permit<'_> {
 impl fmt::Debug for Permit<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Permit({})", self.n)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_permits_are_to_be_had_at_once() {
+        let semaphore = Semaphore::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| semaphore.acquire());
+            while semaphore.permits.with(|inner| inner.queue.is_empty()) {
+                std::thread::yield_now();
+            }
+            // Behind a thread that waits, and without a permit.
+            let at_once = semaphore.try_acquire_many(0);
+            semaphore.release();
+            assert!(at_once);
+        });
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<
             unsafe { tcb.switch(Switch::Park) };
             tcb.wait.store(tcb.wait.load(Relaxed) + 1, Relaxed);
             tcb.park.take_token();
-            if deadline.is_some_and(|deadline| Instant::now() < deadline) && worker.is_here() {
+            if deadline.is_some_and(|deadline| Instant::now() < deadline) {
                 worker.forget_timer();
             }
         }
