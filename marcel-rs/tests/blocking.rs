@@ -96,7 +96,7 @@ fn other_threads_run_while_one_sits_in_a_read() {
                 })
             };
             let reading = marcel::spawn(move || {
-                started.acquire();
+                started.acquire().forget();
                 blocking(|| read_all(&reader))
             });
             computing.join().unwrap();

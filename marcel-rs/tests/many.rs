@@ -106,14 +106,14 @@ fn a_soak_of_short_threads_loses_none_and_does_not_grow() {
     fn detached(n: usize, ended: &Arc<AtomicUsize>) {
         let room = Arc::new(Semaphore::new(300));
         for _ in 0..n {
-            room.acquire();
+            room.acquire().forget();
             let (ended, room) = (ended.clone(), room.clone());
             drop(marcel::spawn(move || {
                 ended.fetch_add(1, SeqCst);
                 room.release();
             }));
         }
-        (0..300).for_each(|_| room.acquire());
+        (0..300).for_each(|_| room.acquire().forget());
     }
 
     fn scoped(n: usize, ended: &Arc<AtomicUsize>) {
@@ -144,7 +144,7 @@ fn a_burst_of_threads_waits_and_goes_on_together() {
                         let (gate, there) = (gate.clone(), there.clone());
                         marcel::spawn(move || {
                             there.fetch_add(1, SeqCst);
-                            gate.acquire();
+                            gate.acquire().forget();
                             i
                         })
                     };
@@ -301,7 +301,7 @@ fn without_memory_for_more_stacks_a_thread_says_so_and_the_others_go_on() {
                 let blocked = || {
                     let gate = gate.clone();
                     Builder::new().stack_size(1 << 20).spawn(move || {
-                        gate.acquire();
+                        gate.acquire().forget();
                         1
                     })
                 };

@@ -102,7 +102,7 @@ fn blocked_in_every_way(ready: &Arc<AtomicUsize>) -> Vec<Body> {
             let _ = marcel::sleep_interruptible(Duration::from_secs(100_000));
         }),
         Box::new(|| while marcel::park_interruptible().is_ok() {}),
-        Box::new(|| Semaphore::new(0).acquire()),
+        Box::new(|| Semaphore::new(0).acquire().forget()),
         Box::new(|| {
             Semaphore::new(0).acquire_timeout(Duration::from_secs(100_000));
         }),
@@ -350,7 +350,7 @@ fn a_thread_that_waits_in_a_destructor_during_its_panic_is_not_unwound_twice() {
                             let _waits = Then(|| {
                                 ready.fetch_add(1, SeqCst);
                                 match i % 3 {
-                                    0 => Semaphore::new(0).acquire(),
+                                    0 => Semaphore::new(0).acquire().forget(),
                                     1 => marcel::sleep(Duration::from_secs(100_000)),
                                     _ => {
                                         while !marcel::is_stopping() {

@@ -86,7 +86,7 @@ fn threads_that_the_standby_started_go_on_after_the_return() {
                     writer.write_all(b"started").unwrap();
                     drop(writer);
                     for _ in 0..50 {
-                        go.acquire();
+                        go.acquire().forget();
                         assert_eq!(here(), standby);
                         assert_eq!(marcel::spawn(|| 7).join().unwrap(), 7);
                         marcel::yield_now();
@@ -102,7 +102,7 @@ fn threads_that_the_standby_started_go_on_after_the_return() {
             assert_eq!(standby(|| read_all(reader)), "started");
             for _ in 0..50 {
                 go.release();
-                done.acquire();
+                done.acquire().forget();
             }
             assert_ne!(started.join().unwrap(), vp);
         });
@@ -152,10 +152,10 @@ fn by_itself_a_call_is_exported_only_where_others_have_been_started() {
                 let (started, go) = (started.clone(), go.clone());
                 marcel::spawn(move || {
                     started.release();
-                    go.acquire();
+                    go.acquire().forget();
                 })
             };
-            started.acquire();
+            started.acquire().forget();
             assert_ne!(blocking(here), vp);
             go.release();
             other.join().unwrap();

@@ -188,7 +188,7 @@ fn threads_on_a_standby_are_woken_by_requests_and_by_others() {
                 });
                 let delivering = marcel::spawn(move || {
                     for _ in 0..N {
-                        turn.acquire();
+                        turn.acquire().forget();
                         to.deliver();
                     }
                 });

@@ -133,7 +133,8 @@ mod tests {
         // SAFETY: the threads hold nothing of their kernel threads.
         let builder = unsafe { crate::Runtime::builder().vps(2).migrate_started_threads(true) };
         let runtime = builder.mode(crate::Mode::Smp).build().unwrap();
-        let (moved, most, over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let (moved, most, over) =
+            (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         runtime.scope(|scope| {
             let waits: Vec<_> = (0..4)
                 .map(|_| {

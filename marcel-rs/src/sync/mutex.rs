@@ -80,14 +80,14 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// # Blocking
     /// As [`Mutex::lock`], but a destructor that runs because the runtime stops does not wait.
-    pub fn try_lock_for(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock_timeout(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
         self.try_lock().or_else(|| self.lock_within(&Limits::within(time)).ok())
     }
 
-    /// As [`Mutex::try_lock_for`], until `deadline`.
+    /// As [`Mutex::try_lock_timeout`], until `deadline`.
     ///
     /// # Blocking
-    /// As [`Mutex::try_lock_for`].
+    /// As [`Mutex::try_lock_timeout`].
     pub fn try_lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, T>> {
         self.lock_within(&Limits::until(deadline)).ok()
     }

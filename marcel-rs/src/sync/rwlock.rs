@@ -85,14 +85,14 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Blocking
     /// As [`RwLock::read`], but a destructor that runs because the runtime stops does not wait.
-    pub fn try_read_for(&self, time: Duration) -> Option<RwLockReadGuard<'_, T>> {
+    pub fn try_read_timeout(&self, time: Duration) -> Option<RwLockReadGuard<'_, T>> {
         self.read_within(&Limits::within(time))
     }
 
-    /// As [`RwLock::try_read_for`], until `deadline`.
+    /// As [`RwLock::try_read_timeout`], until `deadline`.
     ///
     /// # Blocking
-    /// As [`RwLock::try_read_for`].
+    /// As [`RwLock::try_read_timeout`].
     pub fn try_read_until(&self, deadline: Instant) -> Option<RwLockReadGuard<'_, T>> {
         self.read_within(&Limits::until(deadline))
     }
@@ -128,14 +128,14 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Blocking
     /// As [`RwLock::write`], but a destructor that runs because the runtime stops does not wait.
-    pub fn try_write_for(&self, time: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+    pub fn try_write_timeout(&self, time: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         self.write_within(&Limits::within(time))
     }
 
-    /// As [`RwLock::try_write_for`], until `deadline`.
+    /// As [`RwLock::try_write_timeout`], until `deadline`.
     ///
     /// # Blocking
-    /// As [`RwLock::try_write_for`].
+    /// As [`RwLock::try_write_timeout`].
     pub fn try_write_until(&self, deadline: Instant) -> Option<RwLockWriteGuard<'_, T>> {
         self.write_within(&Limits::until(deadline))
     }

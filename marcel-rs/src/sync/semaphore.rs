@@ -10,8 +10,8 @@ use crate::os::const_unless_modelled;
 
 /// A counting semaphore, for green and kernel threads in any mixture.
 ///
-/// Permits are taken by hand ([`acquire`](Semaphore::acquire), [`release`](Semaphore::release): P and V), where one thread
-/// may release what another has acquired; or as [`Permit`]s, which release them when they are dropped, after a panic too.
+/// A [`Permit`] is released when it is dropped, after a panic too. One that is [forgotten](Permit::forget) (P) may be
+/// [released](Semaphore::release) by any thread (V).
 ///
 /// # Fairness
 /// First come, first served: permits are handed over, and no thread overtakes a waiter. A thread that waits for many
@@ -27,9 +27,9 @@ use crate::os::const_unless_modelled;
 /// use marcel::sync::Semaphore;
 ///
 /// let semaphore = Semaphore::new(2);
-/// let permit = semaphore.access();
-/// assert!(semaphore.try_acquire());
-/// assert!(semaphore.try_access(1).is_none());
+/// let permit = semaphore.acquire();
+/// semaphore.try_acquire().expect("the second one").forget();
+/// assert!(semaphore.try_acquire().is_none());
 /// drop(permit);
 /// assert_eq!(semaphore.available(), 1);
 /// ```
@@ -102,8 +102,8 @@ impl Semaphore {
     /// # Blocking
     /// Blocks the green thread, or outside a runtime the kernel thread.
     #[inline]
-    pub fn acquire(&self) {
-        self.acquire_many(1);
+    pub fn acquire(&self) -> Permit<'_> {
+        self.acquire_many(1)
     }
 
     /// Takes `n` permits at once.
@@ -112,37 +112,40 @@ impl Semaphore {
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
-    pub fn acquire_many(&self, n: usize) {
+    #[inline]
+    pub fn acquire_many(&self, n: usize) -> Permit<'_> {
         if self.acquire_within(n, &Limits::NONE) != Outcome::Woken {
             self.permits.with(|inner| inner.state = inner.state.saturating_sub_unsigned(n));
         }
+        Permit { semaphore: self, n }
     }
 
     /// Takes a permit if one is free now and no thread waits for it.
-    pub fn try_acquire(&self) -> bool {
+    #[inline]
+    pub fn try_acquire(&self) -> Option<Permit<'_>> {
         self.try_acquire_many(1)
     }
 
     /// Takes `n` permits if they are free now and no thread waits for any.
     #[inline]
-    pub fn try_acquire_many(&self, n: usize) -> bool {
-        self.permits.with(|inner| take(inner, n))
+    pub fn try_acquire_many(&self, n: usize) -> Option<Permit<'_>> {
+        self.permits.with(|inner| take(inner, n)).then(|| Permit { semaphore: self, n })
     }
 
-    /// Takes a permit within `time`; false after a time-out.
+    /// Takes a permit within `time`; `None` after a time-out.
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
-    pub fn acquire_timeout(&self, time: Duration) -> bool {
-        self.acquire_within(1, &Limits::within(time)) == Outcome::Woken
+    pub fn acquire_timeout(&self, time: Duration) -> Option<Permit<'_>> {
+        self.permit(1, &Limits::within(time))
     }
 
-    /// Takes `n` permits before `deadline`; false after a time-out.
+    /// Takes `n` permits before `deadline`; `None` after a time-out.
     ///
     /// # Context, Blocking
     /// As [`Semaphore::acquire`].
-    pub fn acquire_many_until(&self, n: usize, deadline: Instant) -> bool {
-        self.acquire_within(n, &Limits::until(deadline)) == Outcome::Woken
+    pub fn acquire_many_until(&self, n: usize, deadline: Instant) -> Option<Permit<'_>> {
+        self.permit(n, &Limits::until(deadline))
     }
 
     /// As [`Semaphore::acquire`], but an interrupt ends the wait.
@@ -153,7 +156,7 @@ impl Semaphore {
     /// # Errors
     /// The thread was interrupted, before or during the wait, or its runtime stops. A permit that is there is
     /// taken all the same.
-    pub fn acquire_interruptible(&self) -> Result<(), Interrupted> {
+    pub fn acquire_interruptible(&self) -> Result<Permit<'_>, Interrupted> {
         self.acquire_many_interruptible(1)
     }
 
@@ -161,16 +164,21 @@ impl Semaphore {
     ///
     /// # Context, Blocking, Errors
     /// As [`Semaphore::acquire_interruptible`].
-    pub fn acquire_many_interruptible(&self, n: usize) -> Result<(), Interrupted> {
-        match self.acquire_within(n, &Limits::INTERRUPTIBLE) {
-            Outcome::Woken => Ok(()),
-            _ => Err(Interrupted),
-        }
+    pub fn acquire_many_interruptible(&self, n: usize) -> Result<Permit<'_>, Interrupted> {
+        self.permit(n, &Limits::INTERRUPTIBLE).ok_or(Interrupted)
+    }
+
+    fn permit(&self, n: usize, limits: &Limits) -> Option<Permit<'_>> {
+        let woken = self.acquire_within(n, limits) == Outcome::Woken;
+        woken.then(|| Permit { semaphore: self, n })
     }
 
     #[inline]
     fn acquire_within(&self, n: usize, limits: &Limits) -> Outcome {
-        if self.try_acquire_many(n) { Outcome::Woken } else { self.acquire_in_turn(n, limits) }
+        match self.permits.with(|inner| take(inner, n)) {
+            true => Outcome::Woken,
+            false => self.acquire_in_turn(n, limits),
+        }
     }
 
     fn acquire_in_turn(&self, n: usize, limits: &Limits) -> Outcome {
@@ -216,44 +224,6 @@ impl Semaphore {
     /// Number of free permits.
     pub fn available(&self) -> usize {
         self.permits.with(|inner| inner.state.max(0) as usize)
-    }
-
-    /// As [`Semaphore::acquire`], with a guard that releases the permit when it is dropped.
-    ///
-    /// # Context, Blocking
-    /// As [`Semaphore::acquire`].
-    pub fn access(&self) -> Permit<'_> {
-        self.access_many(1)
-    }
-
-    /// As [`Semaphore::acquire_many`], with a guard.
-    ///
-    /// # Context, Blocking
-    /// As [`Semaphore::acquire`].
-    pub fn access_many(&self, n: usize) -> Permit<'_> {
-        self.acquire_many(n);
-        Permit { semaphore: self, n }
-    }
-
-    /// As [`Semaphore::try_acquire_many`], with a guard.
-    pub fn try_access(&self, n: usize) -> Option<Permit<'_>> {
-        self.try_acquire_many(n).then(|| Permit { semaphore: self, n })
-    }
-
-    /// As [`Semaphore::acquire_timeout`], with a guard.
-    ///
-    /// # Context, Blocking
-    /// As [`Semaphore::acquire`].
-    pub fn access_timeout(&self, time: Duration) -> Option<Permit<'_>> {
-        self.acquire_timeout(time).then(|| Permit { semaphore: self, n: 1 })
-    }
-
-    /// As [`Semaphore::acquire_interruptible`], with a guard.
-    ///
-    /// # Context, Blocking, Errors
-    /// As [`Semaphore::acquire_interruptible`].
-    pub fn access_interruptible(&self) -> Result<Permit<'_>, Interrupted> {
-        self.acquire_interruptible().map(|()| Permit { semaphore: self, n: 1 })
     }
 }
 
@@ -302,12 +272,12 @@ mod tests {
     fn no_permits_are_to_be_had_at_once() {
         let semaphore = Semaphore::new(0);
         std::thread::scope(|scope| {
-            scope.spawn(|| semaphore.acquire());
+            scope.spawn(|| semaphore.acquire().forget());
             while semaphore.permits.with(|inner| inner.queue.is_empty()) {
                 std::thread::yield_now();
             }
             // Behind a thread that waits, and without a permit.
-            let at_once = semaphore.try_acquire_many(0);
+            let at_once = semaphore.try_acquire_many(0).is_some();
             semaphore.release();
             assert!(at_once);
         });
@@ -329,7 +299,7 @@ mod model {
             let waiters: Vec<_> = (0..2)
                 .map(|_| {
                     let semaphore = semaphore.clone();
-                    thread::spawn(move || semaphore.acquire())
+                    thread::spawn(move || semaphore.acquire().forget())
                 })
                 .collect();
             semaphore.release_many(2);
@@ -344,11 +314,13 @@ mod model {
             let semaphore = Arc::new(Semaphore::new(0));
             let hasty = {
                 let semaphore = semaphore.clone();
-                thread::spawn(move || semaphore.acquire_many_until(1, Instant::now()))
+                thread::spawn(move || {
+                    semaphore.acquire_many_until(1, Instant::now()).map(Permit::forget).is_some()
+                })
             };
             let patient = {
                 let semaphore = semaphore.clone();
-                thread::spawn(move || semaphore.acquire())
+                thread::spawn(move || semaphore.acquire().forget())
             };
             semaphore.release();
             let got = hasty.join().unwrap();
@@ -369,7 +341,7 @@ mod model {
                 let semaphore = semaphore.clone();
                 thread::spawn(move || {
                     tx.send(park::current()).unwrap();
-                    semaphore.acquire_interruptible().is_ok()
+                    semaphore.acquire_interruptible().map(Permit::forget).is_ok()
                 })
             };
             let releaser = {
@@ -392,9 +364,9 @@ mod model {
             let semaphore = Arc::new(Semaphore::new(1));
             let greedy = {
                 let semaphore = semaphore.clone();
-                thread::spawn(move || semaphore.acquire_many_until(2, Instant::now()))
+                thread::spawn(move || semaphore.acquire_many_until(2, Instant::now()).is_some())
             };
-            semaphore.acquire();
+            semaphore.acquire().forget();
             assert!(!greedy.join().unwrap());
             assert_eq!(semaphore.available(), 0);
         });

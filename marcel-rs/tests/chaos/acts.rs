@@ -161,7 +161,7 @@ fn read_or_write(world: &World, random: &mut Random) {
         dawdle(random);
     } else {
         let numbers = match random.below(3) {
-            0 => world.shared.try_read_for(Duration::from_micros(200)),
+            0 => world.shared.try_read_timeout(Duration::from_micros(200)),
             1 => world.shared.read_interruptible().ok(),
             _ => Some(world.shared.read()),
         };
@@ -175,10 +175,10 @@ fn read_or_write(world: &World, random: &mut Random) {
 
 fn permits(world: &World, random: &mut Random) {
     let permit = match random.below(4) {
-        0 => world.semaphore.try_access(1),
-        1 => world.semaphore.access_timeout(short(random)),
-        2 => world.semaphore.access_interruptible().ok(),
-        _ => Some(world.semaphore.access()),
+        0 => world.semaphore.try_acquire_many(1),
+        1 => world.semaphore.acquire_timeout(short(random)),
+        2 => world.semaphore.acquire_interruptible().ok(),
+        _ => Some(world.semaphore.acquire()),
     };
     if let Some(_permit) = permit {
         struct Inside<'a>(&'a World);

@@ -75,7 +75,7 @@ fn kernel_threads(world: &Arc<World>, random: &mut Random) -> Vec<std::thread::J
             while world.goes_on() {
                 match random.below(5) {
                     0 => drop(world.section(random.below(3) as usize)),
-                    1 => drop(world.semaphore.access_timeout(Duration::from_micros(100))),
+                    1 => drop(world.semaphore.acquire_timeout(Duration::from_micros(100))),
                     2 => drop(if random.one_in(2) { world.put(1) } else { world.take() }),
                     3 => drop(world.shared.read()),
                     _ => {

@@ -128,7 +128,7 @@ impl World {
         let mutex = &self.pairs[which];
         let guard = match how {
             0 => mutex.try_lock(),
-            1 => mutex.try_lock_for(Duration::from_micros(200)),
+            1 => mutex.try_lock_timeout(Duration::from_micros(200)),
             _ => mutex.lock_interruptible().ok(),
         };
         guard.map(|guard| self.check(guard))

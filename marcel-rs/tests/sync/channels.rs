@@ -73,7 +73,7 @@ fn a_bounded_channel_holds_so_many_and_no_more() {
             assert_eq!(tx.try_send(7), Err(TrySendError::Full(7)));
             assert_eq!(tx.send_timeout(7, SHORT), Err(SendTimeoutError::Timeout(7)));
             let deadline = Instant::now() + SHORT;
-            assert_eq!(tx.send_deadline(7, deadline), Err(SendTimeoutError::Timeout(7)));
+            assert_eq!(tx.send_until(7, deadline), Err(SendTimeoutError::Timeout(7)));
             assert_eq!(rx.try_iter().collect::<Vec<_>>(), (0..capacity).collect::<Vec<_>>());
             assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
         }
@@ -137,7 +137,7 @@ fn a_receive_waits_for_a_message_or_for_its_time() {
         let start = Instant::now();
         assert_eq!(rx.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
         assert!(start.elapsed() >= SHORT);
-        assert_eq!(rx.recv_deadline(Instant::now()), Err(RecvTimeoutError::Timeout));
+        assert_eq!(rx.recv_until(Instant::now()), Err(RecvTimeoutError::Timeout));
         let sender = spawn(true, move || {
             std::thread::sleep(SHORT);
             tx.send(1).unwrap();

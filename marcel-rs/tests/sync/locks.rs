@@ -39,7 +39,7 @@ fn a_locked_mutex_is_not_locked_again() {
         let theirs = mutex.clone();
         let start = Instant::now();
         spawn(true, move || {
-            assert!(theirs.try_lock_for(SHORT).is_none());
+            assert!(theirs.try_lock_timeout(SHORT).is_none());
             assert!(theirs.try_lock_until(Instant::now() + SHORT).is_none());
             assert!(theirs.try_lock_until(Instant::now()).is_none());
         })
@@ -47,7 +47,7 @@ fn a_locked_mutex_is_not_locked_again() {
         assert!(start.elapsed() >= 2 * SHORT);
         drop(guard);
         // No waiter is left behind, and nobody is locked out.
-        assert!(mutex.try_lock_for(Duration::ZERO).is_some_and(|value| *value == 1));
+        assert!(mutex.try_lock_timeout(Duration::ZERO).is_some_and(|value| *value == 1));
         assert!(mutex.try_lock_until(Instant::now()).is_some());
         assert!(!mutex.is_locked());
     });
@@ -60,7 +60,7 @@ fn a_timed_lock_that_succeeds_in_time_is_a_lock() {
         let guard = mutex.lock();
         let theirs = mutex.clone();
         let other = spawn(false, move || {
-            *theirs.try_lock_for(Duration::from_secs(100)).expect("in time") += 1;
+            *theirs.try_lock_timeout(Duration::from_secs(100)).expect("in time") += 1;
         });
         marcel::sleep(SHORT);
         drop(guard);
@@ -165,14 +165,14 @@ fn what_a_reader_or_writer_excludes_times_out() {
         let lock = Arc::new(RwLock::new(0));
         let reader = lock.read();
         assert!(lock.try_read().is_some() && lock.try_write().is_none());
-        assert!(lock.try_write_for(SHORT).is_none());
+        assert!(lock.try_write_timeout(SHORT).is_none());
         assert!(lock.try_write_until(Instant::now() + SHORT).is_none());
         // The writers that gave up left nothing in the way.
-        assert!(lock.try_read_for(Duration::ZERO).is_some());
+        assert!(lock.try_read_timeout(Duration::ZERO).is_some());
         drop(reader);
         let writer = lock.write();
         assert!(lock.try_read().is_none() && lock.try_write().is_none());
-        assert!(lock.try_read_for(SHORT).is_none());
+        assert!(lock.try_read_timeout(SHORT).is_none());
         assert!(lock.try_read_until(Instant::now() + SHORT).is_none());
         drop(writer);
         assert!(lock.try_write_until(Instant::now()).is_some());
@@ -186,7 +186,7 @@ fn a_writer_that_gives_up_lets_readers_behind_it_in() {
         let lock = Arc::new(RwLock::new(()));
         let reader = lock.read();
         let theirs = lock.clone();
-        let writer = spawn(false, move || theirs.try_write_for(5 * SHORT).is_none());
+        let writer = spawn(false, move || theirs.try_write_timeout(5 * SHORT).is_none());
         until(|| lock.try_read().is_none()); // it waits
         let theirs = lock.clone();
         let behind = spawn(false, move || drop(theirs.read()));

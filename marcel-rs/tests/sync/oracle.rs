@@ -137,7 +137,7 @@ proptest! {
         let mut permits = Vec::new();
         for (take, n) in steps {
             if take {
-                let permit = semaphore.try_access(n);
+                let permit = semaphore.try_acquire_many(n);
                 prop_assert_eq!(permit.is_some(), n <= model);
                 model -= if permit.is_some() { n } else { 0 };
                 permits.extend(permit);

@@ -68,11 +68,13 @@ fn waits_that_may_fail_fail_at_once_in_a_destructor() {
         in_a_destructor(runtime, || {
             let mutex = Mutex::new(());
             let guard = mutex.lock();
-            assert!(mutex.try_lock_for(LONG).is_none() && mutex.lock_interruptible().is_err());
+            assert!(mutex.try_lock_timeout(LONG).is_none() && mutex.lock_interruptible().is_err());
             drop(guard);
             let lock = RwLock::new(());
             let guard = lock.write();
-            assert!(lock.try_read_for(LONG).is_none() && lock.try_write_for(LONG).is_none());
+            assert!(
+                lock.try_read_timeout(LONG).is_none() && lock.try_write_timeout(LONG).is_none()
+            );
             assert!(lock.read_interruptible().is_err() && lock.write_interruptible().is_err());
             drop(guard);
 
@@ -88,7 +90,7 @@ fn waits_that_may_fail_fail_at_once_in_a_destructor() {
             assert!(!Barrier::new(2).wait().is_leader());
             Once::new().wait();
             assert!(OnceLock::<()>::new().wait_interruptible().is_err());
-            assert!(!Semaphore::new(0).acquire_timeout(LONG));
+            assert!(Semaphore::new(0).acquire_timeout(LONG).is_none());
 
             let (tx, rx) = channel::bounded(0);
             assert!(tx.send(1).is_err() && rx.recv().is_err());
@@ -110,7 +112,7 @@ fn what_is_there_is_there_in_a_destructor_too() {
             let (tx, rx) = channel::bounded(1);
             tx.send(1).unwrap();
             assert_eq!(rx.recv(), Ok(1));
-            drop(Semaphore::new(1).access());
+            drop(Semaphore::new(1).acquire());
             *RwLock::new(1).write() += 1;
             let cell = OnceLock::new();
             assert_eq!(cell.get_or_init(|| 3), &3);
@@ -125,12 +127,12 @@ fn permits_taken_on_credit_are_paid_for() {
         let semaphore = Arc::new(Semaphore::new(0));
         let theirs = semaphore.clone();
         in_a_destructor(runtime, move || {
-            theirs.acquire_many(3);
+            theirs.acquire_many(3).forget();
             assert_eq!(theirs.available(), 0);
-            drop(theirs.access()); // pays for itself
+            drop(theirs.acquire()); // pays for itself
         });
         semaphore.release_many(2);
-        assert!(!semaphore.try_acquire(), "two of three are paid for");
+        assert!(semaphore.try_acquire().is_none(), "two of three are paid for");
         semaphore.release_many(2);
         assert_eq!(semaphore.available(), 1);
     }
@@ -222,7 +224,7 @@ fn permits_locks_and_notifications_for_a_thread_that_is_unwound_go_to_the_next()
     for _ in 0..5 {
         let semaphore = Arc::new(Semaphore::new(0));
         let theirs = semaphore.clone();
-        hand_over_and_stop(move || theirs.acquire_many(2), || semaphore.release_many(2));
+        hand_over_and_stop(move || theirs.acquire_many(2).forget(), || semaphore.release_many(2));
         assert!(semaphore.available() == 2 || semaphore.available() == 0);
 
         let lock = Arc::new(RwLock::new(()));

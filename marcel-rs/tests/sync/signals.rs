@@ -111,7 +111,7 @@ fn no_more_threads_are_inside_than_there_are_permits() {
         crowd(9, move |i| {
             for round in 0..50 {
                 let n = (i + round) % 3 + 1;
-                let permit = theirs.access_many(n);
+                let permit = theirs.acquire_many(n);
                 assert_eq!(permit.count(), n);
                 for _ in 0..n {
                     assert!(inside.add() <= 3);
@@ -130,16 +130,23 @@ fn no_more_threads_are_inside_than_there_are_permits() {
 fn permits_are_lent_forgotten_and_brought_by_others() {
     everywhere(|| {
         let semaphore = Arc::new(Semaphore::new(1));
-        semaphore.try_access(1).expect("one is there").forget();
-        assert!(semaphore.try_access(1).is_none() && !semaphore.acquire_timeout(SHORT));
-        assert!(semaphore.access_timeout(SHORT).is_none());
-        assert!(!semaphore.acquire_many_until(2, Instant::now() + SHORT));
+        semaphore.try_acquire_many(1).expect("one is there").forget();
+        assert!(
+            semaphore.try_acquire_many(1).is_none() && semaphore.acquire_timeout(SHORT).is_none()
+        );
+        assert!(semaphore.acquire_timeout(SHORT).is_none());
+        assert!(semaphore.acquire_many_until(2, Instant::now() + SHORT).is_none());
         let theirs = semaphore.clone();
         let other = spawn(false, move || {
             marcel::sleep(SHORT);
             theirs.release_many(2);
         });
-        assert!(semaphore.acquire_many_until(2, Instant::now() + LONG));
+        assert!(
+            semaphore
+                .acquire_many_until(2, Instant::now() + LONG)
+                .map(marcel::sync::Permit::forget)
+                .is_some()
+        );
         other.join();
         assert_eq!(semaphore.available(), 0);
     });
@@ -156,7 +163,7 @@ fn more_permits_than_can_be_counted_are_refused() {
 fn a_panic_gives_permits_back() {
     let semaphore = Semaphore::new(1);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _permit = semaphore.access();
+        let _permit = semaphore.acquire();
         panic!("as planned");
     }));
     assert!(result.is_err());

@@ -84,7 +84,7 @@ pub(super) struct Place {
 impl Place {
     /// Blocks the calling thread until there is one.
     pub(super) fn take(bounds: &Arc<Bounds>, lane: usize) -> Place {
-        bounds.places[lane].acquire();
+        bounds.places[lane].acquire().forget();
         Place { bounds: bounds.clone(), lane, bytes: 0 }
     }
 
@@ -98,7 +98,7 @@ impl Place {
         if bytes > self.bounds.limit {
             return false;
         }
-        self.bounds.memory[self.lane].acquire_many(bytes);
+        self.bounds.memory[self.lane].acquire_many(bytes).forget();
         self.bytes += bytes;
         true
     }

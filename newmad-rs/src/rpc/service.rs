@@ -113,7 +113,7 @@ impl Drop for Handle {
         }
         // A handler that drops the last one would wait for the thread that it is on.
         if depth::get() == 0 {
-            shared.ended.acquire_many(started);
+            shared.ended.acquire_many(started).forget();
         }
         // The handlers may hold what keeps the session open.
         shared.registry.clear();

@@ -380,7 +380,7 @@ mod model {
             };
             let hasty = {
                 let rx = rx.clone();
-                thread::spawn(move || rx.recv_deadline(Instant::now()))
+                thread::spawn(move || rx.recv_until(Instant::now()))
             };
             match hasty.join().unwrap() {
                 Err(RecvTimeoutError::Timeout) => assert_eq!(rx.recv(), Ok(5)),
@@ -394,7 +394,7 @@ mod model {
     fn a_send_that_times_out_keeps_its_message() {
         loom::model(|| {
             let (tx, rx) = bounded(0);
-            let hasty = thread::spawn(move || tx.send_deadline(5, Instant::now()).is_ok());
+            let hasty = thread::spawn(move || tx.send_until(5, Instant::now()).is_ok());
             let got = rx.recv();
             assert_eq!(hasty.join().unwrap(), got.is_ok());
         });

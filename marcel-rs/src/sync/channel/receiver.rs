@@ -73,7 +73,7 @@ impl<T> Receiver<T> {
     ///
     /// # Errors
     /// As [`Receiver::recv_timeout`].
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+    pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.recv_within(&Limits::until(deadline))
     }
 

@@ -79,7 +79,7 @@ impl<T> Sender<T> {
     ///
     /// # Errors
     /// As [`Sender::send_timeout`].
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
+    pub fn send_until(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.send_within(message, &Limits::until(deadline))
     }
 

@@ -106,7 +106,7 @@ impl Drop for Outcome {
 /// # Safety
 /// As [`make`].
 unsafe fn by_ring(ring: &Arc<Uring>, manager: &Manager, call: &Call, hint: Hint) -> i32 {
-    let _permit = ring.permits().access();
+    let _permit = ring.permits().acquire();
     let slot = Slot::submitted();
     // SAFETY: `pending` keeps the frame until the slot is complete; the rest is the caller's promise.
     unsafe { ring.submit(call, &slot) };

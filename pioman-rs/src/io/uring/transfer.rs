@@ -75,8 +75,9 @@ impl Transfer {
         if let Some(manager) = &manager
             && let Some(ring) = manager.uring()
             && ring.knows(&call)
-            && ring.permits().try_acquire()
+            && let Some(permit) = ring.permits().try_acquire()
         {
+            permit.forget(); // the transfer releases it when it is dropped
             // SAFETY: a permit is ours; the transfer keeps `inner` until the slot is complete, or for ever.
             unsafe { ring.submit(&call, &inner.slot) };
             ring.poll();
