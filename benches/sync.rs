@@ -81,7 +81,7 @@ fn sync(c: &mut Criterion) {
     c.bench_function("semaphore: V, then P that need not wait", |b| {
         b.iter(|| {
             black_box(&semaphore).release();
-            assert!(semaphore.try_acquire().map(marcel::sync::Permit::forget).is_some());
+            assert!(semaphore.try_acquire());
         });
     });
     for n in [2, 8] {
