@@ -16,8 +16,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
@@ -40,16 +39,12 @@ pub(crate) static BENCH: Bench = Bench {
         WINDOW,
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 1000,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(|results| mpi::compare(results, "mpi_time", false)),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const WORKLOAD: Key = Key {

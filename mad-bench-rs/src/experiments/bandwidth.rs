@@ -11,8 +11,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::latency::{trip, trips};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
@@ -25,16 +24,12 @@ pub(crate) static BENCH: Bench = Bench {
     source: "osu_latency and osu_bw of the OSU benchmarks; [Trahay09] 7.2.1",
     keys: &[DRIVER, MODE, POLICY, PROGRESSION, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
-    ranks: 2,
     iters: 8000,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(|results| mpi::compare(results, "bandwidth", true)),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const SIZES: &str = "65536,262144,1048576,4194304,16777216";

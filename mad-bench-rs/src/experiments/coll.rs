@@ -15,7 +15,7 @@ use newmad::coll::{Group, Op};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -44,10 +44,7 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const RANKS: u64 = 8;

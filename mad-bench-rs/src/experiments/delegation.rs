@@ -23,7 +23,7 @@ use pioman::{Progress, TaskBuilder};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::latency::HALF_ROUND_TRIP;
-use crate::harness::experiment::{Bench, Stage};
+use crate::harness::experiment::{BASE, Bench, Stage};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
 use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
@@ -41,16 +41,11 @@ pub(crate) static BENCH: Bench = Bench {
         Key { default: "4", ..SIZE },
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 5000,
-    rounds: 5,
-    points: |grid| grid,
     work,
     derive: Some(|results| results.added("half_round_trip", "method", "caller")),
-    apart: None,
     staged: Some(Stage::Variables(without_warnings)),
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const METHOD: Key = Key {

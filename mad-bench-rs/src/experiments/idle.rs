@@ -19,8 +19,7 @@ use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::detect::sources;
 use crate::experiments::detect::stage::Raiser;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, NONE, POLICY, PROGRESSION, Takes};
 use crate::harness::mpi;
 use crate::harness::present::figure;
@@ -42,16 +41,14 @@ pub(crate) static BENCH: Bench = Bench {
         SECONDS,
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 1,
     rounds: 3,
     points,
     work,
     derive: Some(|results| mpi::compare(results, "cpu_time", false)),
-    apart: None,
-    staged: None,
     summary: Some(summary),
     mpi: Some(program),
+    ..BASE
 };
 
 const MESSAGE: &str = "message";

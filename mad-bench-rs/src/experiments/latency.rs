@@ -12,8 +12,7 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bare::Bare;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
@@ -35,16 +34,12 @@ pub(crate) static BENCH: Bench = Bench {
         Key { default: "1,64,1024,16384,65536,1048576", ..SIZE },
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 5000,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const LIBRARY: Key = Key {

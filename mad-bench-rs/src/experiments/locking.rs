@@ -12,7 +12,7 @@
 //! are multiples of 5 ns, and what is added by less than that is not seen.
 
 use crate::experiments::latency::{HALF_ROUND_TRIP, LOCK, work};
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{DRIVER, Key, MODE, SIZE};
 use crate::harness::results::{ADDED_TIME, Metric};
 
@@ -28,16 +28,11 @@ pub(crate) static BENCH: Bench = Bench {
         Key { default: "4", ..SIZE },
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 5000,
     rounds: 7,
-    points: |grid| grid,
     work,
     derive: Some(|results| results.added("half_round_trip", "lock", "none")),
-    apart: None,
-    staged: None,
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];

@@ -12,8 +12,7 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
@@ -40,16 +39,12 @@ pub(crate) static BENCH: Bench = Bench {
         Key { default: "1", ..SIZE },
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 20_000,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const WORKLOAD: Key = Key {

@@ -21,7 +21,7 @@ use pioman::{Manager, Point, Progress, Source, TaskBuilder};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{Key, MODE, POLICY, Takes};
 use crate::harness::present::figure;
 use crate::harness::results::{Measured, Metric};
@@ -36,14 +36,10 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 2000,
-    rounds: 5,
     points,
     work,
-    derive: None,
-    apart: None,
-    staged: None,
     summary: Some(summary),
-    mpi: None,
+    ..BASE
 };
 
 const METHOD: Key = Key {

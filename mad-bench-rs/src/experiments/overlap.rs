@@ -35,8 +35,7 @@ use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::clocks;
 use crate::experiments::clocks::Clocks;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
@@ -59,16 +58,12 @@ pub(crate) static BENCH: Bench = Bench {
         SIDE,
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 10,
-    rounds: 5,
     points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const COMPUTE: Key = Key {

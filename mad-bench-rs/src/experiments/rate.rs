@@ -9,8 +9,7 @@ use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::latency::trips;
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
@@ -23,16 +22,12 @@ pub(crate) static BENCH: Bench = Bench {
     source: "osu_mbw_mr of the OSU benchmarks",
     keys: &[DRIVER, MODE, POLICY, PROGRESSION, LIBRARY, WINDOW, Key { default: "8", ..SIZE }],
     metrics: &METRICS,
-    ranks: 2,
     iters: 2000,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(|results| mpi::compare(results, "message_rate", true)),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const WINDOW: Key = Key {

@@ -30,8 +30,7 @@ use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::crunch::{Crunch, Reading};
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
@@ -54,16 +53,12 @@ pub(crate) static BENCH: Bench = Bench {
         SIDE,
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 5000,
-    rounds: 5,
     points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const THREADS: Key = Key {

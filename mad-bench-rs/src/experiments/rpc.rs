@@ -14,7 +14,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::crunch::Crunch;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
@@ -26,16 +26,9 @@ pub(crate) static BENCH: Bench = Bench {
     source: "PM2's LRPC; MyThOS whitepaper 2016, 3.2",
     keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,65536,1048576", ..SIZE }],
     metrics: &METRICS,
-    ranks: 2,
     iters: 2000,
-    rounds: 5,
-    points: |grid| grid,
     work,
-    derive: None,
-    apart: None,
-    staged: None,
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const OP: Key = Key {

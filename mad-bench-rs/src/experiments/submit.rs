@@ -21,8 +21,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
@@ -44,16 +43,12 @@ pub(crate) static BENCH: Bench = Bench {
         COMPUTE,
     ],
     metrics: &METRICS,
-    ranks: 2,
     iters: 200,
-    rounds: 5,
     points: mpi::points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
-    summary: None,
     mpi: Some(program),
+    ..BASE
 };
 
 const SIZES: &str = "4,256,1K,2K,4K,8K,16K,32K,64K,256K,1M";

@@ -56,6 +56,26 @@ pub(crate) struct Bench {
     pub(crate) mpi: Option<With>,
 }
 
+/// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench names the
+/// rest, `..BASE` stands for these.
+pub(crate) const BASE: Bench = Bench {
+    name: "",
+    about: "",
+    source: "",
+    keys: &[],
+    metrics: &[],
+    ranks: 2,
+    iters: 1,
+    rounds: 5,
+    points: |grid| grid,
+    work: |_| Err("the bench does not say how it is measured".into()),
+    derive: None,
+    apart: None,
+    staged: None,
+    summary: None,
+    mpi: None,
+};
+
 /// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the
 /// rest goes on.
 pub(crate) struct Apart {

@@ -29,7 +29,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::crunch::Crunch;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -45,14 +45,11 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 100,
-    rounds: 5,
     points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
     summary: Some(summary::summary),
-    mpi: None,
+    ..BASE
 };
 
 const VPS: Key = Key {

@@ -23,7 +23,7 @@ use marcel::topology::{allowed_cpus, bind_current_thread};
 
 use crate::clock::processor_has_user_interrupts;
 use crate::config::Config;
-use crate::harness::experiment::{Absent, Apart, Bench};
+use crate::harness::experiment::{BASE, Absent, Apart, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
 use crate::harness::worker::{Emit, Spec, Worked};
@@ -38,10 +38,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 3000,
-    rounds: 5,
-    points: |grid| grid,
     work,
-    derive: None,
     apart: Some(&Apart {
         prepare,
         builds: false,
@@ -51,9 +48,7 @@ pub(crate) static BENCH: Bench = Bench {
         column: "to poll",
         ratio: to_poll,
     }),
-    staged: None,
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const BETWEEN: Key = Key {

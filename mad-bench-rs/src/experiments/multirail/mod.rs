@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::experiments::latency::trip;
 use crate::experiments::multirail::bare::{Bare, MEGABITS};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{Bench, Setup, Stage};
+use crate::harness::experiment::{BASE, Bench, Setup, Stage};
 use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -30,16 +30,12 @@ pub(crate) static BENCH: Bench = Bench {
     source: "[Trahay09] 7.2.4.2 (split_balance over two networks)",
     keys: &[RAILS, MODE, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
-    ranks: 2,
     iters: 1,
-    rounds: 5,
     points: |points| points,
     work,
     derive: Some(derive),
-    apart: None,
     staged: Some(Stage::Machine(stage)),
-    summary: None,
-    mpi: None,
+    ..BASE
 };
 
 const SIZES: &str = "4,1024,16384,65536,262144,1048576,4194304,16777216";

@@ -26,7 +26,7 @@ use crate::experiments::detect::stage::Raiser;
 use crate::experiments::detect::{Dice, sources};
 use crate::experiments::policies::summary::ALL;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::Bench;
+use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -56,14 +56,11 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 3,
-    rounds: 5,
     points,
     work,
     derive: Some(derive),
-    apart: None,
-    staged: None,
     summary: Some(summary::summary),
-    mpi: None,
+    ..BASE
 };
 
 const WORKLOAD: Key = Key {

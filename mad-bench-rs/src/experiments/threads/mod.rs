@@ -22,7 +22,7 @@ use marcel::topology::{allowed_cpus, restrict_current_thread};
 use crate::config::Config;
 use crate::experiments::threads::summary::{OURS, best_peer};
 use crate::harness::drive;
-use crate::harness::experiment::{Absent, Apart, Bench};
+use crate::harness::experiment::{BASE, Absent, Apart, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
 use crate::harness::worker::{Emit, Spec, Worked};
@@ -37,10 +37,8 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 5,
-    rounds: 5,
     points,
     work,
-    derive: None,
     apart: Some(&Apart {
         prepare,
         builds: true,
@@ -51,9 +49,8 @@ pub(crate) static BENCH: Bench = Bench {
         column: "to best peer",
         ratio: to_best_peer,
     }),
-    staged: None,
     summary: Some(summary::summary),
-    mpi: None,
+    ..BASE
 };
 
 const OP: Key = Key {
