@@ -7,15 +7,15 @@
 
 use newmad::Session;
 
-use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::latency::{trip, trips};
+use crate::experiments::latency::{DATA, trip};
 use crate::experiments::stream::Stream;
 use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, Worked, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -35,8 +35,6 @@ pub(crate) static BENCH: Bench = Bench {
 const SIZES: &str = "65536,262144,1048576,4194304,16777216";
 /// Messages under way at once.
 const WINDOW: u64 = 16;
-/// Points take turns so often.
-const BLOCKS: u64 = 10;
 
 /// The library that carries the messages.
 pub(crate) const LIBRARY: Key = Key {
@@ -74,32 +72,20 @@ fn work(spec: &Spec) -> Worked {
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
-    let mut samples = vec![Vec::new(); spec.points.len()];
-    let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let size = config.number("size");
-            let bytes = if streams(config) { size * WINDOW } else { size };
-            let all = trips(spec.iters, bytes);
-            let n = all * (block + 1) / blocks - all * block / blocks;
-            session.barrier().map_err(text)?;
-            if streams(config) {
-                let times = Stream::new(session, size, WINDOW).windows(2 + n / 10, n)?;
-                samples[at].extend(times.iter().map(|us| bytes as f64 / us));
-            } else {
-                let mut buffer = vec![0u8; size as usize];
-                for _ in 0..2 + n / 10 {
-                    trip(session, &mut buffer)?;
-                }
-                for _ in 0..n {
-                    let before = now_ns();
-                    trip(session, &mut buffer)?;
-                    samples[at].push(size as f64 * 2000.0 / (now_ns() - before) as f64);
-                }
-            }
-            emit.progress(block * count + at as u64, blocks * count)?;
+    let bytes = |config: &Config| {
+        config.number("size") * if streams(config) { WINDOW } else { 1 }
+    };
+    let count = |config: &Config| turns::of_size(spec.iters, bytes(config));
+    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+        let (size, bytes) = (config.number("size"), bytes(config));
+        if streams(config) {
+            let times = Stream::new(session, size, WINDOW).windows(turns::warm(count), count)?;
+            return Ok(times.iter().map(|us| bytes as f64 / us).collect());
         }
-    }
+        let mut buffer = vec![0u8; size as usize];
+        let times = turns::timed(turns::warm(count), count, || trip(session, DATA, &mut buffer))?;
+        Ok(times.iter().map(|us| 2.0 * bytes as f64 / us).collect())
+    })?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "bandwidth", samples)?;
     }

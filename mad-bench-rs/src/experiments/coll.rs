@@ -19,6 +19,7 @@ use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
+use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 
 /// The bench.
@@ -212,31 +213,26 @@ fn computed(steps: u64) -> u64 {
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
     let speed = Speed::calibrate();
-    let blocks = BLOCKS.min(spec.iters);
-    let count = spec.points.len() as u64;
+    let count = |config: &Config| {
+        (spec.iters * 65536 / config.number("size").max(65536)).max(5).min(spec.iters)
+    };
     let mut samples = vec![Vec::new(); spec.points.len()];
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            session.barrier().map_err(text)?;
-            let members: Vec<u32> = (0..config.number("members") as u32).collect();
-            let size = config.number("size");
-            let all = (spec.iters * 65536 / size.max(65536)).max(5).min(spec.iters);
-            let times = all * (block + 1) / blocks - all * block / blocks;
-            if members.contains(&session.rank()) {
-                let group = session.group(&members).map_err(text)?;
-                let (name, algorithm) = (config.text("op"), config.text("algorithm"));
-                let of = if name == "scatter" { "gather" } else { name };
-                if algorithm != AUTO {
-                    group.set_algorithm(of, algorithm).map_err(text)?;
-                }
-                let steps = speed.steps(config.number("compute_us"));
-                let operation =
-                    Operation { group: &group, name, size: size as usize, op: Op::max() };
-                samples[at].extend(operation.times(times, steps).map_err(text)?);
+    turns::turns(session, emit, spec, BLOCKS, count, |at, config, times| {
+        let members: Vec<u32> = (0..config.number("members") as u32).collect();
+        if members.contains(&session.rank()) {
+            let group = session.group(&members).map_err(text)?;
+            let (name, algorithm) = (config.text("op"), config.text("algorithm"));
+            let of = if name == "scatter" { "gather" } else { name };
+            if algorithm != AUTO {
+                group.set_algorithm(of, algorithm).map_err(text)?;
             }
-            emit.progress(block * count + at as u64, blocks * count)?;
+            let steps = speed.steps(config.number("compute_us"));
+            let size = config.number("size") as usize;
+            let operation = Operation { group: &group, name, size, op: Op::max() };
+            samples[at].extend(operation.times(times, steps).map_err(text)?);
         }
-    }
+        Ok(())
+    })?;
     for ((number, config), samples) in spec.points.iter().zip(&samples) {
         let of = |index: usize, unit: f64| -> Vec<f64> {
             samples.iter().map(|times| times[index] as f64 / unit).collect()

@@ -20,12 +20,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use newmad::{Request, Session};
 use pioman::{Progress, TaskBuilder};
 
-use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::latency::HALF_ROUND_TRIP;
 use crate::harness::experiment::{BASE, Bench, Stage};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
+use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 
 /// The bench.
@@ -57,7 +57,6 @@ const METHOD: Key = Key {
 const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];
 
 const DATA: u64 = 1;
-const BLOCKS: u64 = 10;
 
 /// Light tasks that took long are named on standard error: on a busy machine all those that lost their core meanwhile.
 fn without_warnings() -> Vec<(OsString, OsString)> {
@@ -70,40 +69,25 @@ fn without_warnings() -> Vec<(OsString, OsString)> {
 
 fn work(spec: &Spec) -> Worked {
     let spec = spec.clone();
+    let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
     with_session(|session, emit| {
         let own = session.clone();
         let player = marcel::spawn(move || measure(&own, &spec));
-        let found = player.join().map_err(|_| "a thread panicked".to_owned())??;
-        found
+        let samples = player.join().map_err(|_| "a thread panicked".to_owned())??;
+        numbers
             .iter()
+            .zip(&samples)
             .try_for_each(|(number, samples)| emit.samples(*number, HALF_ROUND_TRIP.name, samples))
     })
 }
 
-fn measure(session: &Session, spec: &Spec) -> Result<Vec<(usize, Vec<f64>)>, String> {
+fn measure(session: &Session, spec: &Spec) -> Result<Vec<Vec<f64>>, String> {
     let emit = Emit::of(session.rank());
-    let mut found: Vec<(usize, Vec<f64>)> =
-        spec.points.iter().map(|(number, _)| (*number, Vec::new())).collect();
-    let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
-    for block in 0..blocks {
-        let trips = spec.iters * (block + 1) / blocks - spec.iters * block / blocks;
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let mut player = Player::new(session, config);
-            session.barrier().map_err(text)?;
-            for _ in 0..2 + trips / 10 {
-                player.trip()?;
-            }
-            let mut before = now_ns();
-            for _ in 0..trips {
-                player.trip()?;
-                let now = now_ns();
-                found[at].1.push((now - before) as f64 / 2000.0);
-                before = now;
-            }
-            emit.progress(block * count + at as u64, blocks * count)?;
-        }
-    }
-    Ok(found)
+    turns::sampled(session, &emit, spec, |_| spec.iters, |config, count| {
+        let mut player = Player::new(session, config);
+        let trips = turns::timed(turns::warm(count), count, || player.trip())?;
+        Ok(trips.iter().map(|us| us / 2.0).collect())
+    })
 }
 
 /// One side of the ping-pong.

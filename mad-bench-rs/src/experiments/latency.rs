@@ -9,14 +9,13 @@
 
 use newmad::Session;
 
-use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bare::Bare;
 use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
-use crate::harness::stats::median;
+use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
 
 /// The bench.
@@ -66,9 +65,8 @@ const METRICS: [Metric; 4] = [
     mpi::PEER_RATIO,
 ];
 
-const DATA: u64 = 1;
-const BLOCKS: u64 = 10;
-const LEAST: u64 = 20;
+/// The tag of messages that go there and back.
+pub(super) const DATA: u64 = 1;
 
 fn program(config: &Config) -> Program {
     Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
@@ -78,45 +76,22 @@ pub(super) fn work(spec: &Spec) -> Worked {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-/// How often a message of this size goes there and back.
-pub(super) fn trips(iters: u64, size: u64) -> u64 {
-    (iters * 4096 / size.max(4096)).clamp(LEAST.min(iters), iters)
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
     let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
     let mut bare = if wants_bare { Some(Bare::connect(session, most as usize)?) } else { None };
-    let mut samples = vec![Vec::new(); spec.points.len()];
-    let blocks = BLOCKS.min(spec.iters);
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let size = config.number("size");
-            let all = trips(spec.iters, size);
-            let trips = all * (block + 1) / blocks - all * block / blocks;
-            let mut buffer = vec![0u8; size as usize];
-            session.barrier().map_err(text)?;
-            let mut trip = |buffer: &mut [u8]| match &mut bare {
-                Some(bare) if config.text("library") == "bare" => bare.trip(session.rank(), buffer),
-                _ => trip(session, buffer),
-            };
-            for _ in 0..2 + trips / 10 {
-                trip(&mut buffer)?;
+    let count = |config: &Config| turns::of_size(spec.iters, config.number("size"));
+    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+        let mut buffer = vec![0u8; config.number("size") as usize];
+        let trips = turns::timed(turns::warm(count), count, || match &mut bare {
+            Some(bare) if config.text("library") == "bare" => {
+                bare.trip(session.rank(), &mut buffer)
             }
-            let mut before = now_ns();
-            for _ in 0..trips {
-                trip(&mut buffer)?;
-                let now = now_ns();
-                samples[at].push((now - before) as f64 / 2000.0);
-                before = now;
-            }
-            emit.progress(
-                block * spec.points.len() as u64 + at as u64,
-                blocks * spec.points.len() as u64,
-            )?;
-        }
-    }
+            _ => trip(session, DATA, &mut buffer),
+        })?;
+        Ok(trips.iter().map(|us| us / 2.0).collect())
+    })?;
     for ((number, config), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "half_round_trip", samples)?;
         let size = config.number("size");
@@ -128,44 +103,25 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-pub(super) fn trip(session: &Session, buffer: &mut [u8]) -> Worked {
+/// A message of that tag from rank 0 to rank 1 and back.
+pub(super) fn trip(session: &Session, tag: u64, buffer: &mut [u8]) -> Worked {
     if session.rank() == 0 {
-        session.send(1, DATA, buffer).map_err(text)?;
-        session.recv(1, DATA, buffer).map_err(text)?;
+        session.send(1, tag, buffer).map_err(text)?;
+        session.recv(1, tag, buffer).map_err(text)?;
     } else {
-        session.recv(0, DATA, buffer).map_err(text)?;
-        session.send(0, DATA, buffer).map_err(text)?;
+        session.recv(0, tag, buffer).map_err(text)?;
+        session.send(0, tag, buffer).map_err(text)?;
     }
     Ok(())
 }
 
 fn derive(results: &mut Results) {
     for index in 0..results.points.len() {
-        let point = results.points[index].clone();
-        if point.text("library") != "newmad" {
-            continue;
-        }
-        let Some(bare) = results.find(&point.with("library", "bare")) else { continue };
-        for round in 0..results.rounds {
-            let ours = median(results.round(index, "half_round_trip", round));
-            let bare = median(results.round(bare, "half_round_trip", round));
-            if let (Some(ours), Some(bare)) = (ours, bare) {
-                results.add(index, "latency_ratio", round, &[ours / bare]);
-            }
+        let point = &results.points[index];
+        let bare = results.find(&point.with("library", "bare"));
+        if let Some(bare) = bare.filter(|_| point.text("library") == "newmad") {
+            results.ratio((index, bare), "half_round_trip", "latency_ratio");
         }
     }
     mpi::compare(results, "half_round_trip", false);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_messages_go_less_often() {
-        assert_eq!(trips(5000, 1), 5000);
-        assert_eq!(trips(5000, 1 << 20), 20);
-        assert_eq!(trips(5000, 65536), 312);
-        assert_eq!(trips(3, 1 << 20), 3);
-    }
 }

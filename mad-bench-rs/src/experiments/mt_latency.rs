@@ -12,12 +12,13 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
+use crate::experiments::latency::{DATA, trip};
 use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
-use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, Worked, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -62,8 +63,6 @@ const METRICS: [Metric; 3] = [
     Metric { name: "thread_growth", unit: "ratio", help: "over that with one thread, per round" },
     mpi::PEER_RATIO,
 ];
-const DATA: u64 = 1;
-const BLOCKS: u64 = 10;
 /// A block ends after this time even when trips are left: threads that poll without a core of their own need milliseconds for
 /// each.
 const BLOCK_NS: u64 = 200_000_000;
@@ -82,16 +81,9 @@ fn work(spec: &Spec) -> Worked {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    let mut samples = vec![Vec::new(); spec.points.len()];
-    let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let n = spec.iters * (block + 1) / blocks - spec.iters * block / blocks;
-            session.barrier().map_err(text)?;
-            samples[at].extend(block_of(session, config, n)?);
-            emit.progress(block * count + at as u64, blocks * count)?;
-        }
-    }
+    let samples = turns::sampled(session, emit, spec, |_| spec.iters, |config, count| {
+        block_of(session, config, count)
+    })?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "half_round_trip", samples)?;
     }
@@ -122,7 +114,7 @@ fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, Stri
             let last = pass + 1 == all || before > until;
             for thread in 0..threads {
                 buffer[0] = u8::from(last);
-                trip(&session, &mut buffer, thread)?;
+                trip(&session, DATA + thread, &mut buffer)?;
                 let now = now_ns();
                 if pass >= all - each || last {
                     samples.push((now - before) as f64 / 2000.0);
@@ -150,7 +142,7 @@ fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Result<u64,
                     if session.rank() == 0 {
                         buffer[0] = u8::from(made + 1 == trips || now_ns() > until);
                     }
-                    trip(&session, &mut buffer, thread)?;
+                    trip(&session, DATA + thread, &mut buffer)?;
                     made += 1;
                 }
                 Ok::<u64, String>(made)
@@ -163,27 +155,10 @@ fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Result<u64,
         .sum()
 }
 
-fn trip(session: &Session, buffer: &mut [u8], thread: u64) -> Worked {
-    let tag = DATA + thread;
-    if session.rank() == 0 {
-        session.send(1, tag, buffer).map_err(text)?;
-        session.recv(1, tag, buffer).map_err(text)?;
-    } else {
-        session.recv(0, tag, buffer).map_err(text)?;
-        session.send(0, tag, buffer).map_err(text)?;
-    }
-    Ok(())
-}
-
 fn derive(results: &mut Results) {
     for index in 0..results.points.len() {
-        let Some(one) = results.find(&results.points[index].with("threads", 1)) else { continue };
-        for round in 0..results.rounds {
-            let many = median(results.round(index, "half_round_trip", round));
-            let one = median(results.round(one, "half_round_trip", round));
-            if let (Some(many), Some(one)) = (many, one) {
-                results.add(index, "thread_growth", round, &[many / one]);
-            }
+        if let Some(one) = results.find(&results.points[index].with("threads", 1)) {
+            results.ratio((index, one), "half_round_trip", "thread_growth");
         }
     }
     mpi::compare(results, "half_round_trip", false);

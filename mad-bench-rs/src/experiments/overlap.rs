@@ -444,10 +444,9 @@ fn derive(results: &mut Results) {
                     .collect();
                 results.add(index, "overlap_ratio", round, &ratios);
             }
-            let alone = alone.and_then(|at| median(results.round(at, "compute_time", round)));
-            if let (Some(alone), Some(computed)) = (alone, median(&computed)) {
-                results.add(index, "slowdown", round, &[computed / alone]);
-            }
+        }
+        if let Some(alone) = alone {
+            results.ratio((index, alone), "compute_time", "slowdown");
         }
     }
     let about = |point: &Config| match point.text("side") {

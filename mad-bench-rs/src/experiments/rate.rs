@@ -7,13 +7,13 @@ use newmad::Session;
 
 use crate::config::Config;
 use crate::experiments::bandwidth::LIBRARY;
-use crate::experiments::latency::trips;
 use crate::experiments::stream::Stream;
 use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, Worked, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -40,8 +40,6 @@ const METRICS: [Metric; 2] = [
     Metric { name: "message_rate", unit: "M/s", help: "millions of messages in a second" },
     mpi::PEER_RATIO,
 ];
-/// Points take turns so often.
-const BLOCKS: u64 = 10;
 
 fn program(config: &Config) -> Program {
     let numbers = [config.number("size"), config.number("window"), 0];
@@ -54,19 +52,14 @@ fn work(spec: &Spec) -> Worked {
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
-    let mut samples = vec![Vec::new(); spec.points.len()];
-    let (blocks, count) = (BLOCKS.min(spec.iters), spec.points.len() as u64);
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let (size, window) = (config.number("size"), config.number("window"));
-            let all = trips(spec.iters, size * window);
-            let n = all * (block + 1) / blocks - all * block / blocks;
-            session.barrier().map_err(text)?;
-            let times = Stream::new(session, size, window).windows(2 + n / 10, n)?;
-            samples[at].extend(times.iter().map(|us| window as f64 / us));
-            emit.progress(block * count + at as u64, blocks * count)?;
-        }
-    }
+    let count = |config: &Config| {
+        turns::of_size(spec.iters, config.number("size") * config.number("window"))
+    };
+    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+        let (size, window) = (config.number("size"), config.number("window"));
+        let times = Stream::new(session, size, window).windows(turns::warm(count), count)?;
+        Ok(times.iter().map(|us| window as f64 / us).collect())
+    })?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "message_rate", samples)?;
     }

@@ -34,7 +34,7 @@ use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
-use crate::harness::stats::{mean, median};
+use crate::harness::stats::mean;
 use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 
 /// The bench.
@@ -258,14 +258,8 @@ fn derive(results: &mut Results) {
         }
         let alone = results.find(&point.with("side", "none"));
         let Some(alone) = alone.filter(|&alone| alone != index) else { continue };
-        for round in 0..results.rounds {
-            for (of, ratio) in [("compute_time", "slowdown"), ("total_time", "slowdown_wall")] {
-                let both = median(results.round(index, of, round));
-                let alone = median(results.round(alone, of, round));
-                if let (Some(both), Some(alone)) = (both, alone) {
-                    results.add(index, ratio, round, &[both / alone]);
-                }
-            }
+        for (of, ratio) in [("compute_time", "slowdown"), ("total_time", "slowdown_wall")] {
+            results.ratio((index, alone), of, ratio);
         }
     }
     mpi::compare_by(results, |_| Some("half_round_trip"), mean, false);

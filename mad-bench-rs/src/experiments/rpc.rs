@@ -17,6 +17,7 @@ use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::Metric;
+use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
 
 /// The bench.
@@ -65,39 +66,26 @@ fn work(spec: &Spec) -> Worked {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-/// How many calls of this size: as many bytes as make the same with 4 KiB each.
-fn calls(iters: u64, size: u64) -> u64 {
-    (iters * 4096 / size.max(4096)).clamp(20.min(iters), iters)
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     let rpc = session.rpc().map_err(text)?;
     let nothing = |_: &newmad::Context, _: Vec<u8>| Ok::<_, String>(Vec::new());
     rpc.service("inline").inline().bytes(nothing).map_err(said)?;
     rpc.service("thread").bytes(nothing).map_err(said)?;
     let speed = Speed::calibrate();
-    let blocks = BLOCKS.min(spec.iters);
-    for block in 0..blocks {
-        for (at, (number, config)) in spec.points.iter().enumerate() {
-            let all = calls(spec.iters, config.number("size"));
-            let calls = all * (block + 1) / blocks - all * block / blocks;
-            session.barrier().map_err(text)?;
-            if session.rank() == 0 {
-                session.recv(1, DONE, &mut []).map_err(text)?;
-                call(&rpc, emit, *number, config, calls)?;
-                session.send(1, DONE, &[]).map_err(text)?;
-            } else {
-                let threads = config.number("threads") as usize;
-                let crunch = Crunch::start(threads, speed.steps(UNIT_US));
-                crunch.filled(marcel::topology::vp_count())?;
-                session.send(0, DONE, &[]).map_err(text)?;
-                session.recv(0, DONE, &mut []).map_err(text)?;
-                crunch.end()?;
-            }
-            let points = spec.points.len() as u64;
-            emit.progress(block * points + at as u64, blocks * points)?;
+    let count = |config: &Config| turns::of_size(spec.iters, config.number("size"));
+    turns::turns(session, emit, spec, BLOCKS, count, |at, config, calls| {
+        if session.rank() == 0 {
+            session.recv(1, DONE, &mut []).map_err(text)?;
+            call(&rpc, emit, spec.points[at].0, config, calls)?;
+            return session.send(1, DONE, &[]).map_err(text);
         }
-    }
+        let threads = config.number("threads") as usize;
+        let crunch = Crunch::start(threads, speed.steps(UNIT_US));
+        crunch.filled(marcel::topology::vp_count())?;
+        session.send(0, DONE, &[]).map_err(text)?;
+        session.recv(0, DONE, &mut []).map_err(text)?;
+        crunch.end()
+    })?;
     session.barrier().map_err(text)
 }
 
@@ -146,16 +134,4 @@ fn call(rpc: &newmad::Rpc, emit: &Emit, number: usize, config: &Config, calls: u
 
 fn said(error: CallError) -> String {
     error.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn large_arguments_go_less_often() {
-        assert_eq!(calls(2000, 0), 2000);
-        assert_eq!(calls(2000, 1 << 20), 20);
-        assert_eq!(calls(3, 1 << 20), 3);
-    }
 }

@@ -6,7 +6,7 @@
 
 use newmad::Session;
 
-use crate::clock::now_ns;
+use crate::harness::turns::timed;
 use crate::harness::worker::{Worked, text};
 
 const DATA: u64 = 1;
@@ -54,20 +54,8 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// So many windows, after some that do not count: the time of each in microseconds.
+    /// Microseconds of each of `count` windows, after `warm` that do not count.
     pub(crate) fn windows(&mut self, warm: u64, count: u64) -> Result<Vec<f64>, String> {
-        for _ in 0..warm {
-            self.window()?;
-        }
-        let mut before = now_ns();
-        (0..count)
-            .map(|_| {
-                self.window()?;
-                let now = now_ns();
-                let us = (now - before) as f64 / 1000.0;
-                before = now;
-                Ok(us)
-            })
-            .collect()
+        timed(warm, count, || self.window())
     }
 }

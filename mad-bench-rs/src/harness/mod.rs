@@ -7,4 +7,5 @@ pub(crate) mod mpi;
 pub(crate) mod present;
 pub(crate) mod results;
 pub(crate) mod stats;
+pub(crate) mod turns;
 pub(crate) mod worker;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::config::Config;
-use crate::harness::stats::{Interval, Stats};
+use crate::harness::stats::{Interval, Stats, median};
 use crate::out::Exit;
 
 /// What is measured: name, unit, meaning. One name means the same in every bench.
@@ -106,7 +106,7 @@ impl Results {
         which: impl Fn(&Config) -> bool,
     ) -> Option<f64> {
         let point = self.points.iter().position(which)?;
-        crate::harness::stats::median(&self.all(point, metric))
+        median(&self.all(point, metric))
     }
 
     /// Summary over all rounds of the first point for which `which` holds.
@@ -119,18 +119,43 @@ impl Results {
         Stats::of(&self.all(point, metric))
     }
 
+    /// Adds to point `index`, round by round, what `of` makes of its `figure` and of that of point `other`, where
+    /// both have one and the outcome is finite.
+    pub(crate) fn relate(
+        &mut self,
+        (index, other): (usize, usize),
+        (from, into): (&'static str, &'static str),
+        figure: impl Fn(&[f64]) -> Option<f64>,
+        of: impl Fn(f64, f64) -> f64,
+    ) {
+        for round in 0..self.rounds {
+            let figure = |point| figure(self.round(point, from, round));
+            let both = figure(index).zip(figure(other)).map(|(own, other)| of(own, other));
+            if let Some(both) = both.filter(|both| both.is_finite()) {
+                self.add(index, into, round, &[both]);
+            }
+        }
+    }
+
+    /// Adds the ratio of the medians of a round: point `index` over point `other`.
+    pub(crate) fn ratio(
+        &mut self,
+        points: (usize, usize),
+        from: &'static str,
+        into: &'static str,
+    ) {
+        self.relate(points, (from, into), median, |own, other| own / other);
+    }
+
     /// Adds [`ADDED_TIME`] to every point: the median of a round, of a metric in microseconds, minus that of the point
     /// which differs only in that its `key` is `first`.
     pub(crate) fn added(&mut self, metric: &'static str, key: &str, first: &str) {
         for index in 0..self.points.len() {
             let point = &self.points[index];
             let other = self.find(&point.with(key, first)).filter(|_| point.text(key) != first);
-            let Some(other) = other else { continue };
-            for round in 0..self.rounds {
-                let of = |point| crate::harness::stats::median(self.round(point, metric, round));
-                if let (Some(own), Some(first)) = (of(index), of(other)) {
-                    self.add(index, ADDED_TIME.name, round, &[(own - first) * 1000.0]);
-                }
+            if let Some(other) = other {
+                let added = |own, first| (own - first) * 1000.0;
+                self.relate((index, other), (metric, ADDED_TIME.name), median, added);
             }
         }
     }

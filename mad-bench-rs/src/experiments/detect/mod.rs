@@ -32,7 +32,6 @@ use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
-use crate::harness::stats::median;
 use crate::harness::worker::{Emit, Spec, Worked};
 use stage::{Bare, Raiser, Stage};
 
@@ -225,13 +224,7 @@ fn derive(results: &mut Results) {
         {
             let other = results.find(&bare(&point, library));
             let Some(other) = other.filter(|_| point.text("library") == "pioman") else { continue };
-            for round in 0..results.rounds {
-                let own = median(results.round(index, "detect_time", round));
-                let other = median(results.round(other, "detect_time", round));
-                if let (Some(own), Some(other)) = (own, other) {
-                    results.add(index, ratio, round, &[own / other]);
-                }
-            }
+            results.ratio((index, other), "detect_time", ratio);
         }
     }
 }

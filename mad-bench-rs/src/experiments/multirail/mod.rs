@@ -11,16 +11,16 @@ mod network;
 
 use newmad::Session;
 
-use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::latency::trip;
+use crate::experiments::latency::{DATA, trip};
 use crate::experiments::multirail::bare::{Bare, MEGABITS};
 use crate::experiments::stream::Stream;
 use crate::harness::experiment::{BASE, Bench, Setup, Stage};
 use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, Worked, with_session};
 use network::{CABLES, Network};
 
 /// The bench.
@@ -129,19 +129,16 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec, addresses: &str) -> Work
     let addresses: Vec<&str> = addresses.split(',').collect();
     let mut bare = Bare::connect(session, &addresses)?;
     let mut samples = vec![Vec::new(); spec.points.len()];
-    let (blocks, count) = (spec.iters, spec.points.len() as u64);
-    for block in 0..blocks {
-        for (at, (_, config)) in spec.points.iter().enumerate() {
-            let size = config.number("size");
-            session.barrier().map_err(text)?;
-            let bare = (config.text("library") == "bare").then_some(&mut bare);
-            samples[at].extend(match config.text("workload") {
-                "stream" => streamed(session, bare, size)?,
-                _ => thrown(session, bare, size)?,
-            });
-            emit.progress(block * count + at as u64, blocks * count)?;
-        }
-    }
+    // A block for each sample: how many messages it is made of is for the network's capacity to say.
+    turns::turns(session, emit, spec, spec.iters, |_| spec.iters, |at, config, _| {
+        let size = config.number("size");
+        let bare = (config.text("library") == "bare").then_some(&mut bare);
+        samples[at].extend(match config.text("workload") {
+            "stream" => streamed(session, bare, size)?,
+            _ => thrown(session, bare, size)?,
+        });
+        Ok(())
+    })?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "bandwidth", samples)?;
     }
@@ -155,20 +152,12 @@ fn times(size: u64) -> u64 {
 }
 
 fn thrown(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {
-    let mut buffer = vec![0; size as usize];
-    let mut bare = bare;
-    let mut trip = || match &mut bare {
+    let (mut buffer, mut bare) = (vec![0; size as usize], bare);
+    let times = turns::timed(1, times(2 * size), || match &mut bare {
         Some(bare) => bare.trip(&mut buffer),
-        None => trip(session, &mut buffer),
-    };
-    trip()?;
-    (0..times(2 * size))
-        .map(|_| {
-            let before = now_ns();
-            trip()?;
-            Ok(size as f64 * 2000.0 / (now_ns() - before) as f64)
-        })
-        .collect()
+        None => trip(session, DATA, &mut buffer),
+    })?;
+    Ok(times.iter().map(|us| 2.0 * size as f64 / us).collect())
 }
 
 fn streamed(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {

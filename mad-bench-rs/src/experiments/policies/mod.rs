@@ -173,13 +173,9 @@ fn derive(results: &mut Results) {
         });
         // The best of all rounds, in each of them: which one is best is not for the noise of a round to say.
         let Some((best, _)) = fixed.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { continue };
-        for round in 0..results.rounds {
-            let of =
-                |point| median(results.round(point, "score", round)).filter(|&score| score > 0.0);
-            if let (Some(own), Some(best)) = (of(index), of(best)) {
-                results.add(index, "score_ratio", round, &[own / best]);
-            }
-        }
+        let figure = |samples: &[f64]| median(samples).filter(|&score| score > 0.0);
+        let ratio = |own, best| own / best;
+        results.relate((index, best), ("score", "score_ratio"), figure, ratio);
     }
     for index in all {
         let point = results.points[index].clone();

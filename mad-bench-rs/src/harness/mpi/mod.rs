@@ -147,13 +147,7 @@ pub(crate) fn compare_by(
             },
         );
         let Some((best, _)) = best else { continue };
-        for round in 0..results.rounds {
-            let ours = figure(results.round(index, metric, round));
-            let theirs = figure(results.round(best, metric, round));
-            if let (Some(ours), Some(theirs)) = (ours, theirs.filter(|&theirs| theirs > 0.0)) {
-                results.add(index, PEER_RATIO.name, round, &[ours / theirs]);
-            }
-        }
+        results.relate((index, best), (metric, PEER_RATIO.name), figure, |ours, best| ours / best);
     }
 }
 
