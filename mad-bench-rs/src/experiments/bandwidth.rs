@@ -72,9 +72,7 @@ fn work(spec: &Spec) -> Worked {
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     own_core();
-    let bytes = |config: &Config| {
-        config.number("size") * if streams(config) { WINDOW } else { 1 }
-    };
+    let bytes = |config: &Config| config.number("size") * if streams(config) { WINDOW } else { 1 };
     let count = |config: &Config| turns::of_size(spec.iters, bytes(config));
     let samples = turns::sampled(session, emit, spec, count, |config, count| {
         let (size, bytes) = (config.number("size"), bytes(config));

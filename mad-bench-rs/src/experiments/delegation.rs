@@ -83,11 +83,17 @@ fn work(spec: &Spec) -> Worked {
 
 fn measure(session: &Session, spec: &Spec) -> Result<Vec<Vec<f64>>, String> {
     let emit = Emit::of(session.rank());
-    turns::sampled(session, &emit, spec, |_| spec.iters, |config, count| {
-        let mut player = Player::new(session, config);
-        let trips = turns::timed(turns::warm(count), count, || player.trip())?;
-        Ok(trips.iter().map(|us| us / 2.0).collect())
-    })
+    turns::sampled(
+        session,
+        &emit,
+        spec,
+        |_| spec.iters,
+        |config, count| {
+            let mut player = Player::new(session, config);
+            let trips = turns::timed(turns::warm(count), count, || player.trip())?;
+            Ok(trips.iter().map(|us| us / 2.0).collect())
+        },
+    )
 }
 
 /// One side of the ping-pong.

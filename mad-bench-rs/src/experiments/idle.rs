@@ -48,6 +48,7 @@ pub(crate) static BENCH: Bench = Bench {
     derive: Some(|results| mpi::compare(results, "cpu_time", false)),
     summary: Some(summary),
     mpi: Some(program),
+    outside_calls: true,
     ..BASE
 };
 

@@ -81,9 +81,13 @@ fn work(spec: &Spec) -> Worked {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
-    let samples = turns::sampled(session, emit, spec, |_| spec.iters, |config, count| {
-        block_of(session, config, count)
-    })?;
+    let samples = turns::sampled(
+        session,
+        emit,
+        spec,
+        |_| spec.iters,
+        |config, count| block_of(session, config, count),
+    )?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "half_round_trip", samples)?;
     }

@@ -63,6 +63,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     mpi: Some(program),
+    outside_calls: true,
     ..BASE
 };
 

@@ -48,6 +48,7 @@ pub(crate) static BENCH: Bench = Bench {
     work,
     derive: Some(derive),
     mpi: Some(program),
+    outside_calls: true,
     ..BASE
 };
 

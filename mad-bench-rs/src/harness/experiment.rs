@@ -54,6 +54,8 @@ pub(crate) struct Bench {
     pub(crate) summary: Option<fn(&[Measured]) -> String>,
     /// How it is done with MPI libraries.
     pub(crate) mpi: Option<With>,
+    /// Whether it is about progress outside calls: `--peers` then adds the MPI libraries with their options for that.
+    pub(crate) outside_calls: bool,
 }
 
 /// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench names the
@@ -74,6 +76,7 @@ pub(crate) const BASE: Bench = Bench {
     staged: None,
     summary: None,
     mpi: None,
+    outside_calls: false,
 };
 
 /// A bench whose points are measured each in a process of its own. One that fails is named and left out, and the

@@ -4,22 +4,7 @@ use marcel::topology::vp_count;
 use serde_json::Value;
 
 use crate::config::Config;
-
-/// The values of `library` that are MPI libraries.
-pub(crate) const PEERS: [&str; 10] = [
-    "openmpi",
-    "mpich",
-    "openmpi5",
-    "openmpi5-ucx",
-    "mpich5",
-    "impi",
-    // With their own options for progress outside calls.
-    "openmpi-progress",
-    "mpich-async",
-    "impi-async",
-    // Ours.
-    "madmpi",
-];
+use crate::harness::libraries;
 
 /// What a key accepts.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +93,10 @@ impl Key {
     pub(crate) fn accepts(&self) -> String {
         match self.takes {
             Takes::Words(words) => words.join("|"),
-            Takes::Libraries(words) => [words, &PEERS].concat().join("|"),
+            Takes::Libraries(words) => {
+                let names = libraries::KNOWN.iter().map(|known| known.name);
+                words.iter().copied().chain(names).collect::<Vec<_>>().join("|")
+            }
             Takes::Int(low, high) => format!("an integer from {low} to {high}"),
             Takes::Cores(low, high) => {
                 format!("an integer from {low} to {high}, or Nx: N times the cores")
@@ -144,7 +132,7 @@ impl Key {
         match self.takes {
             Takes::Words(words) => words.contains(&word).then(|| word.into()),
             Takes::Libraries(words) => {
-                (words.contains(&word) || PEERS.contains(&word)).then(|| word.into())
+                (words.contains(&word) || libraries::find(word).is_some()).then(|| word.into())
             }
             Takes::Int(low, high) => {
                 number(word).filter(|n| (low..=high).contains(n)).map(Value::from)

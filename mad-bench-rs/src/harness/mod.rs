@@ -3,8 +3,10 @@
 pub(crate) mod drive;
 pub(crate) mod experiment;
 pub(crate) mod key;
+pub(crate) mod libraries;
 pub(crate) mod mpi;
 pub(crate) mod present;
+pub(crate) mod program;
 pub(crate) mod results;
 pub(crate) mod stats;
 pub(crate) mod turns;

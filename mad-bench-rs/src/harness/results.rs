@@ -138,12 +138,7 @@ impl Results {
     }
 
     /// Adds the ratio of the medians of a round: point `index` over point `other`.
-    pub(crate) fn ratio(
-        &mut self,
-        points: (usize, usize),
-        from: &'static str,
-        into: &'static str,
-    ) {
+    pub(crate) fn ratio(&mut self, points: (usize, usize), from: &'static str, into: &'static str) {
         self.relate(points, (from, into), median, |own, other| own / other);
     }
 

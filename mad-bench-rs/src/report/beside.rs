@@ -1,11 +1,9 @@
 //! Sentences that compare with MPI libraries, made from the figures: also when we lose.
 
+use crate::harness::libraries::is_foreign;
 use crate::harness::present::figure;
 use crate::report::data::{Line, find, values};
 use crate::report::saying::{Sentence, good, judged, weighed};
-
-/// Ours.
-const OURS: [&str; 3] = ["newmad", "bare", "madmpi"];
 
 /// Ours against the best MPI library, at one point. `more`: more is better.
 pub(super) fn beside(
@@ -21,7 +19,7 @@ pub(super) fn beside(
     };
     let ours = with("newmad")?;
     let libraries = values(lines, "library");
-    let peers = libraries.iter().filter(|name| !OURS.contains(&name.as_str()));
+    let peers = libraries.iter().filter(|name| is_foreign(name));
     let mut peers: Vec<(&String, &Line)> =
         peers.filter_map(|name| Some((name, with(name)?))).collect();
     peers.sort_by(|a, b| a.1.median.total_cmp(&b.1.median));
@@ -67,12 +65,12 @@ fn by_library<'a>(
 /// Whether no MPI library's figure is smaller than newmad's.
 fn is_least(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> bool {
     let Some((_, ours)) = all.iter().find(|(name, _)| name == "newmad") else { return true };
-    let mut others = all.iter().filter(|(name, _)| !OURS.contains(&name.as_str()));
+    let mut others = all.iter().filter(|(name, _)| is_foreign(name));
     others.all(|(_, line)| figure(ours) <= figure(line))
 }
 
 fn is_beside(all: &[(String, &Line)]) -> bool {
-    all.iter().any(|(name, _)| !OURS.contains(&name.as_str()))
+    all.iter().any(|(name, _)| is_foreign(name))
 }
 
 pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {

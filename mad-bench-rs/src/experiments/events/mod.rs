@@ -23,7 +23,7 @@ use marcel::topology::{allowed_cpus, bind_current_thread};
 
 use crate::clock::processor_has_user_interrupts;
 use crate::config::Config;
-use crate::harness::experiment::{BASE, Absent, Apart, Bench};
+use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
 use crate::harness::worker::{Emit, Spec, Worked};

@@ -130,15 +130,22 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec, addresses: &str) -> Work
     let mut bare = Bare::connect(session, &addresses)?;
     let mut samples = vec![Vec::new(); spec.points.len()];
     // A block for each sample: how many messages it is made of is for the network's capacity to say.
-    turns::turns(session, emit, spec, spec.iters, |_| spec.iters, |at, config, _| {
-        let size = config.number("size");
-        let bare = (config.text("library") == "bare").then_some(&mut bare);
-        samples[at].extend(match config.text("workload") {
-            "stream" => streamed(session, bare, size)?,
-            _ => thrown(session, bare, size)?,
-        });
-        Ok(())
-    })?;
+    turns::turns(
+        session,
+        emit,
+        spec,
+        spec.iters,
+        |_| spec.iters,
+        |at, config, _| {
+            let size = config.number("size");
+            let bare = (config.text("library") == "bare").then_some(&mut bare);
+            samples[at].extend(match config.text("workload") {
+                "stream" => streamed(session, bare, size)?,
+                _ => thrown(session, bare, size)?,
+            });
+            Ok(())
+        },
+    )?;
     for ((number, _), samples) in spec.points.iter().zip(&samples) {
         emit.samples(*number, "bandwidth", samples)?;
     }

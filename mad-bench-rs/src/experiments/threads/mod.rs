@@ -22,7 +22,7 @@ use marcel::topology::{allowed_cpus, restrict_current_thread};
 use crate::config::Config;
 use crate::experiments::threads::summary::{OURS, best_peer};
 use crate::harness::drive;
-use crate::harness::experiment::{BASE, Absent, Apart, Bench};
+use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
 use crate::harness::worker::{Emit, Spec, Worked};

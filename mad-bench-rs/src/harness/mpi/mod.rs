@@ -15,18 +15,13 @@ use std::path::Path;
 
 use crate::config::Config;
 use crate::harness::experiment::{Absent, Bench, With};
-use crate::harness::key::{AUTO, NONE, PEERS};
+use crate::harness::key::{AUTO, NONE};
+use crate::harness::libraries;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::out::complain;
 pub(crate) use library::find;
 pub(crate) use run::work;
-
-/// Those of them that are others with an option for progress outside calls.
-const WITH_PROGRESS: [&str; 3] = ["openmpi-progress", "mpich-async", "impi-async"];
-
-/// The benches that are about what goes on outside calls.
-const OUTSIDE_CALLS: [&str; 4] = ["overlap", "submit", "reactivity", "idle"];
 
 /// See [`compare`].
 pub(crate) const PEER_RATIO: Metric = Metric {
@@ -37,7 +32,7 @@ pub(crate) const PEER_RATIO: Metric = Metric {
 
 /// Whether the point is measured with an MPI library.
 pub(crate) fn is(point: &Config) -> bool {
-    PEERS.contains(&point.text("library"))
+    libraries::find(point.text("library")).is_some()
 }
 
 /// The value of `library` that `--peers` stands for: ours, and every MPI library that is here, of those that the bench knows.
@@ -53,11 +48,14 @@ pub(crate) fn all_peers(
     if given.iter().any(|(option, _)| *option == "library") {
         return Err("--peers chooses the libraries: give it or --library, not both".into());
     }
-    let known =
-        |name: &&str| bench.keys.iter().any(|key| key.name == "library" && key.parse(name).is_ok());
-    let wanted = |name: &&str| OUTSIDE_CALLS.contains(&bench.name) || !WITH_PROGRESS.contains(name);
-    let peers = PEERS.into_iter().filter(|name| *name != "madmpi").filter(known).filter(wanted);
-    let (here, missing): (Vec<&str>, Vec<&str>) = peers.partition(|name| find(name, dir).is_ok());
+    let takes =
+        |name: &str| bench.keys.iter().any(|key| key.name == "library" && key.parse(name).is_ok());
+    let peers = libraries::KNOWN
+        .iter()
+        .filter(|known| known.is_foreign() && takes(known.name))
+        .filter(|known| bench.outside_calls || !known.progress);
+    let (here, missing): (Vec<&str>, Vec<&str>) =
+        peers.map(|known| known.name).partition(|name| find(name, dir).is_ok());
     if !missing.is_empty() {
         complain(&format!(
             "mad bench: not here: {} (--library NAME says how to get it)",
@@ -137,7 +135,7 @@ pub(crate) fn compare_by(
         let theirs =
             |key: &str| key != "library" && !NOT_THEIRS.iter().any(|(name, _)| *name == key);
         let same = |other: &Config| other.only(theirs) == point.only(theirs);
-        let others = |other: &Config| is(other) && other.text("library") != "madmpi";
+        let others = |other: &Config| libraries::is_foreign(other.text("library"));
         let peers = (0..results.points.len())
             .filter(|&other| others(&results.points[other]) && same(&results.points[other]));
         let figures = peers.filter_map(|peer| Some((peer, figure(&results.all(peer, metric))?)));

@@ -1,25 +1,13 @@
 //! Runs the programs: the worker's side of the points of an MPI library.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
-
 use marcel::topology::allowed_cpus;
 
-use crate::harness::experiment::Bench;
-use crate::harness::experiment::Program;
+use crate::harness::experiment::{Bench, Program};
 use crate::harness::mpi::library::find;
+use crate::harness::program::{self, ENDING};
 use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Record, Spec, Worked};
 use crate::out::complain;
-
-/// How long processes may take to end after they have said that everything is measured. Debian's MPICH over TCP does not
-/// always return from `MPI_Finalize`; with asynchronous progress, in two runs of five.
-const ENDING: Duration = Duration::from_secs(2);
-/// How long a launcher may take to end them when it is asked to.
-const TERM: Duration = Duration::from_secs(2);
 
 /// Measures the points, all of one library and driver.
 ///
@@ -49,16 +37,9 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
         let path = installed.build(program.name)?;
         let mut command = installed.launch(&path, driver);
         command.args(cores(program.share)).arg(spec.iters.to_string()).args(points);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| of(format!("{}: {e}", Path::new(command.get_program()).display())))?;
-        let said = child.stderr.take().map(|stderr| std::thread::spawn(|| first_words(stderr)));
         let mut heard = 0;
         let mut wrong = None;
-        let ended = lines(&mut child, |line| {
+        let outcome = program::run(&mut command, |line| {
             match parse(&line, &numbers) {
                 Some(Record::Samples(number, metric, samples)) => {
                     heard += 1;
@@ -75,79 +56,27 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
             Ok(false)
         })
         .map_err(of)?;
-        let mut said_last = String::new();
-        if ended {
-            let status = child.wait().map_err(|e| of(e.to_string()))?;
-            said_last = said.and_then(|said| said.join().ok()).unwrap_or_default();
-            if !status.success() {
-                let name = program.name;
-                return Err(of(format!("its program {name} ended with {status}: {said_last}")));
-            }
-        } else {
+        if let Some(why) = outcome.failure() {
+            return Err(of(format!("its program {} {why}", program.name)));
+        }
+        if outcome.was_killed() {
             complain(&format!(
                 "mad bench: {library}: its program {} measured everything and did not end within {} s: it is killed",
                 program.name,
                 ENDING.as_secs()
             ));
-            kill(&mut child).map_err(|e| of(e.to_string()))?;
         }
         if let Some(line) = wrong {
             return Err(of(format!("its program {} says {line:?}", program.name)));
         }
         if heard < points.len() {
             return Err(of(format!(
-                "its program {} measured too little: {said_last}",
-                program.name
+                "its program {} measured too little: {}",
+                program.name, outcome.said
             )));
         }
     }
     Ok(())
-}
-
-/// Hands on the lines that a child writes, until it writes no more, or has not ended in time after `hear` has said that this
-/// was the last one. Whether it has ended.
-fn lines(
-    child: &mut Child,
-    mut hear: impl FnMut(String) -> Result<bool, String>,
-) -> Result<bool, String> {
-    let (sender, receiver) = channel();
-    let stdout = child.stdout.take();
-    // Not waited for: it ends with the child's output.
-    std::thread::spawn(move || {
-        let lines = stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines);
-        for line in lines {
-            if sender.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    let mut last = false;
-    loop {
-        let line = match last {
-            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            true => receiver.recv_timeout(ENDING),
-        };
-        match line {
-            Ok(line) => last |= hear(line.map_err(|e| e.to_string())?)?,
-            Err(RecvTimeoutError::Disconnected) => return Ok(true),
-            Err(RecvTimeoutError::Timeout) => return Ok(false),
-        }
-    }
-}
-
-/// Ends a launcher: as it wants to, so that it ends its processes; then by force. What it leaves behind is the parent's to end.
-fn kill(child: &mut Child) -> std::io::Result<()> {
-    // SAFETY: takes no pointers; the child has not been waited for, so the id is its own.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-    let until = Instant::now() + TERM;
-    while Instant::now() < until {
-        if child.try_wait()?.is_some() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    child.kill()?;
-    child.wait().map(drop)
 }
 
 /// What a line says, if it says what it should about one of these points.
@@ -179,18 +108,6 @@ fn own_share(rank: usize, cpus: &[usize]) -> &[usize] {
         0 => cpus,
         half => &cpus[rank * half..(rank + 1) * half],
     }
-}
-
-/// What a program says first on standard error; the rest is read and forgotten.
-fn first_words(stderr: impl Read) -> String {
-    let mut words = String::new();
-    for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        if words.len() + line.len() < 600 {
-            words.extend([line.trim(), " "]);
-        }
-    }
-    words.trim().to_owned()
 }
 
 #[cfg(test)]
