@@ -2,8 +2,8 @@
 
 use std::any::Any;
 
+use crate::coll::memory::Memory;
 use crate::coll::operator::{Element, as_bytes, as_bytes_mut};
-use crate::coll::run::Memory;
 
 /// Elements that a collective reads: a borrowed slice, array or vector, or an owned vector or boxed slice.
 pub trait Buffer: sealed::Stable {

@@ -1,7 +1,7 @@
 //! Whether a task makes sense in its group, and its memory is long enough.
 
+use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
-use crate::coll::run::Memory;
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 

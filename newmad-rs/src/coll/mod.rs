@@ -8,7 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `group` | which ranks do it together, and how their messages are told from others' |
-//! | `collective` | the operations, which are waited for or started; `buffers`: their memory; `check`: whether it fits |
+//! | `collective` | the operations, which are waited for or started; `buffers`, `memory`: their memory; `check`: whether it fits |
 //! | `operator` | elements, and how they are combined |
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
@@ -26,6 +26,7 @@ mod collective;
 mod context;
 mod failure;
 mod group;
+mod memory;
 mod operator;
 mod pending;
 mod plan;

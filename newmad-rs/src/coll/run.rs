@@ -21,7 +21,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -32,8 +32,9 @@ use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 use crate::callback::CallbackRequest;
 use crate::coll::context::{Context, Member};
 use crate::coll::failure::{Failure, PATIENCE};
+use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
-use crate::coll::plan::{Action, Buf, Place, Plan, Progress, Side};
+use crate::coll::plan::{Action, Plan, Progress};
 use crate::collect::{Link, Linked, Submissions};
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
@@ -47,13 +48,6 @@ const LISTEN: u64 = 4;
 
 /// Bytes that are combined or copied in one go.
 const BUDGET: usize = 256 * 1024;
-
-/// The two buffers of the program; see `plan::Buf`.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    pub(super) input: *const [u8],
-    pub(super) output: *mut [u8],
-}
 
 /// See the module.
 pub(crate) struct Run {
@@ -77,8 +71,7 @@ struct Work {
     run: Weak<Run>,
     plan: Arc<Plan>,
     progress: Progress,
-    /// By [`Buf`].
-    buffers: [*mut u8; 3],
+    places: Places,
     _scratch: Box<[u128]>,
     operator: Option<Operator>,
     tag: u64,
@@ -213,11 +206,7 @@ impl Run {
         }
         slot(u32::MAX);
         let slots = NonNull::from(Box::leak(slots.into_boxed_slice()));
-        let buffers = [
-            memory.input.cast::<u8>().cast_mut(),
-            memory.output.cast(),
-            scratch.as_mut_ptr().cast(),
-        ];
+        let places = Places::new(&memory, &mut scratch);
         let progress = Progress::after(&plan, done);
         Arc::new_cyclic(|run| Run {
             told: Completion::new(),
@@ -232,7 +221,7 @@ impl Run {
                 run: run.clone(),
                 plan,
                 progress,
-                buffers,
+                places,
                 _scratch: scratch,
                 operator,
                 tag,
@@ -278,19 +267,17 @@ impl Run {
 
     /// This waker is called when the outcome is known, unless it is (true).
     pub(super) fn wake(&self, waker: &Waker) -> bool {
-        let old = self.waker().replace(waker.clone());
+        // The program's code runs without the lock: to clone the waker, and to drop the old one.
+        let new = waker.clone();
+        let old = self.waker.lock().replace(new);
         drop(old);
         self.told.is_done()
-    }
-
-    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.waker.lock()
     }
 
     fn tell(&self, outcome: Result<(), Failure>) {
         if self.outcome.set(outcome).is_ok() {
             self.told.complete();
-            let waker = self.waker().take();
+            let waker = self.waker.lock().take();
             if let Some(waker) = waker {
                 // Its panic is reported, and unwinds no thread that carries the run on.
                 let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
@@ -335,28 +322,37 @@ impl Work {
         let members = &run.context.members;
         match self.plan.action(step) {
             Action::Send { to, from } => {
-                let data = std::ptr::slice_from_raw_parts(self.at(from).cast_const(), from.len);
-                // SAFETY: the recorder lets no step write there before this step is over.
-                let request = unsafe { Request::send(members[to as usize], self.tag, data, false) };
+                // SAFETY: the plan's own place; the recorder lets no step write there before this step is over.
+                let request = unsafe {
+                    let data = std::ptr::slice_from_raw_parts(self.places.at(from), from.len);
+                    Request::send(members[to as usize], self.tag, data, false)
+                };
                 self.submit(run, step, request);
                 0
             }
             Action::Recv { from, into } => {
-                let data = std::ptr::slice_from_raw_parts_mut(self.at(into), into.len);
-                // SAFETY: the recorder lets no other step touch it before this step is over.
-                let request =
-                    unsafe { Request::recv(members[from as usize], self.tag, data, false) };
+                // SAFETY: the plan's own place; the recorder lets no other step touch it before this step is over.
+                let request = unsafe {
+                    let data = std::ptr::slice_from_raw_parts_mut(self.places.at(into), into.len);
+                    Request::recv(members[from as usize], self.tag, data, false)
+                };
                 self.submit(run, step, request);
                 0
             }
             Action::Combine { left, right, keep } => {
-                self.combine(run, left, right, keep);
+                // SAFETY: the plan's own places, apart, which the recorder keeps from others meanwhile.
+                let combined =
+                    unsafe { self.places.combine(self.operator.as_ref(), left, right, keep) };
+                if let Err(panic) = combined {
+                    *run.panic.lock() = Some(panic);
+                    self.failed = true;
+                }
                 self.progress.ended(&self.plan, step);
                 left.len
             }
             Action::Copy { from, into } => {
-                // SAFETY: inside their buffers, which the recorder keeps from others meanwhile; they do not overlap.
-                unsafe { std::ptr::copy_nonoverlapping(self.at(from), self.at(into), from.len) };
+                // SAFETY: as of places that are combined.
+                unsafe { self.places.copy(from, into) };
                 self.progress.ended(&self.plan, step);
                 from.len
             }
@@ -364,27 +360,6 @@ impl Work {
                 self.progress.ended(&self.plan, step);
                 0
             }
-        }
-    }
-
-    /// The address of a place.
-    fn at(&self, place: Place) -> *mut u8 {
-        debug_assert!(place.buf != Buf::Tmp || place.at + place.len <= self.plan.scratch);
-        // SAFETY: inside the buffer: the plan was made for these lengths.
-        unsafe { self.buffers[place.buf as usize].add(place.at) }
-    }
-
-    fn combine(&mut self, run: &Run, left: Place, right: Place, keep: Side) {
-        let Some(operator) = &self.operator else { return };
-        let (left, right, len) = (self.at(left), self.at(right), left.len);
-        // SAFETY: inside their buffers, disjoint, and the recorder keeps both from others meanwhile.
-        let (left, right) = unsafe {
-            (std::slice::from_raw_parts_mut(left, len), std::slice::from_raw_parts_mut(right, len))
-        };
-        let result = catch_unwind(AssertUnwindSafe(|| operator.combine(left, right, keep)));
-        if let Err(panic) = result {
-            *run.panic.lock() = Some(panic);
-            self.failed = true;
         }
     }
 

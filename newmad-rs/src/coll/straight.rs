@@ -12,14 +12,13 @@
 //! [`Run`]: crate::coll::run::Run
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use crate::coll::context::Context;
 use crate::coll::failure::Failure;
+use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
-use crate::coll::plan::{Action, Buf, Place, Plan};
-use crate::coll::run::Memory;
+use crate::coll::plan::{Action, Plan};
 use crate::engine::Engine;
 use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
@@ -77,26 +76,19 @@ pub(super) unsafe fn walk(
     scratch: &mut Scratch,
 ) -> Walk {
     let engine = &context.session.engine;
-    let buffers =
-        [memory.input.cast::<u8>().cast_mut(), memory.output.cast(), scratch.as_mut_ptr().cast()];
-    let at = |place: Place| {
-        debug_assert!(place.buf != Buf::Tmp || place.at + place.len <= SCRATCH);
-        // SAFETY: inside the buffer: the plan was made for these lengths, and `is_short` has looked at the scratch
-        // memory.
-        unsafe { buffers[place.buf as usize].add(place.at) }
-    };
+    let places = Places::new(memory, scratch);
     for (index, step) in plan.steps.iter().enumerate() {
         match step.action {
             Action::Send { to, from } => {
                 // SAFETY: inside its buffer, which the caller leaves to the collective during the call.
-                let data = unsafe { std::slice::from_raw_parts(at(from), from.len) };
+                let data = unsafe { std::slice::from_raw_parts(places.at(from), from.len) };
                 if !engine.send_now(context.members[to as usize], tag, data) {
                     return Walk::Reached(index);
                 }
             }
             Action::Recv { from, into } => {
                 // SAFETY: inside its buffer, which is the collective's alone.
-                let buffer = unsafe { std::slice::from_raw_parts_mut(at(into), into.len) };
+                let buffer = unsafe { std::slice::from_raw_parts_mut(places.at(into), into.len) };
                 match receive(engine, context.members[from as usize], tag, buffer) {
                     Some(len) if len == into.len => {}
                     Some(found) => {
@@ -107,23 +99,14 @@ pub(super) unsafe fn walk(
                 }
             }
             Action::Combine { left, right, keep } => {
-                let Some(operator) = operator else { continue };
                 // SAFETY: inside their buffers and apart; the collective's alone.
-                let (left, right) = unsafe {
-                    (
-                        std::slice::from_raw_parts_mut(at(left), left.len),
-                        std::slice::from_raw_parts_mut(at(right), right.len),
-                    )
-                };
-                let combined =
-                    catch_unwind(AssertUnwindSafe(|| operator.combine(left, right, keep)));
-                if let Err(panic) = combined {
+                if let Err(panic) = unsafe { places.combine(operator, left, right, keep) } {
                     return Walk::Panicked(panic);
                 }
             }
             Action::Copy { from, into } => {
-                // SAFETY: inside their buffers, which are the collective's; they do not overlap.
-                unsafe { std::ptr::copy_nonoverlapping(at(from), at(into), from.len) };
+                // SAFETY: as of places that are combined.
+                unsafe { places.copy(from, into) };
             }
             Action::Nothing => {}
         }

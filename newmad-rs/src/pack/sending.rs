@@ -1,7 +1,6 @@
 //! Packing: collects the pieces, and sends them at the end.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::wire::{self, Kind, SHORT, STREAM};
 use crate::api::detached;
@@ -9,16 +8,6 @@ use crate::api::request::Request;
 use crate::api::scope::Scope;
 use crate::error::Error;
 use crate::session::Session;
-
-/// Numbers the packed messages of a session.
-#[derive(Default)]
-struct Ids(AtomicU64);
-
-impl Ids {
-    fn next(&self) -> u64 {
-        self.0.fetch_add(1, Ordering::Relaxed) % wire::TAGS
-    }
-}
 
 /// A message that is being packed; see [`Session::pack`]. Dropped without an end, it is not sent.
 #[must_use = "a packed message is sent by its end"]
@@ -66,7 +55,7 @@ impl<'a> Pack<'a> {
         }
         let apart = u32::try_from(self.apart.len())
             .map_err(|_| Error::Packing("more than 2^32 long pieces in one message".into()))?;
-        let id = self.session.inner().extensions.get::<Ids>().next();
+        let id = self.session.inner().next_number() % wire::TAGS;
         let (head, rest) = wire::head(id, apart, std::mem::take(&mut self.stream));
         let mut sends = vec![self.send(wire::head_tag(self.tag), head)];
         if !rest.is_empty() {

@@ -1,23 +1,19 @@
 //! Making calls, from the program and from handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use marcel::sync::Semaphore;
 
 use super::depth;
 use super::error::CallError;
+use super::lanes::Priority;
 use super::lanes::{Bounds, LEVELS, lane_of};
 use super::outgoing::Reply;
-use super::priority::Priority;
 use super::registry::{self, Registry};
 use super::wire::{self, Call, Content, Service, Status, lane_tag};
 use crate::api::detached;
 use crate::session::Session;
-
-/// Numbers the calls of a session.
-#[derive(Default)]
-struct Ids(AtomicU64);
 
 /// What a handler is: arguments to result, or how the call ends instead and what is said of it.
 pub(super) type Handler =
@@ -111,9 +107,7 @@ impl Client {
     }
 
     pub(super) fn next_id(&self) -> u64 {
-        wire::id(
-            self.shared.session.inner().extensions.get::<Ids>().0.fetch_add(1, Ordering::Relaxed),
-        )
+        wire::id(self.shared.session.inner().next_number())
     }
 
     pub(super) fn prepare(

@@ -44,7 +44,6 @@ mod depth;
 mod error;
 mod lanes;
 mod outgoing;
-mod priority;
 mod registry;
 mod service;
 mod serving;
@@ -54,8 +53,8 @@ pub(crate) mod wire;
 
 pub use client::{Client, Context};
 pub use error::CallError;
+pub use lanes::Priority;
 pub use outgoing::Reply;
-pub use priority::Priority;
 pub use service::{Rpc, ServiceBuilder};
 #[cfg(feature = "typed")]
 pub use typed::Answer;

@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 
 use super::client::{Context, Handler, Shared};
 use super::depth;
+use super::lanes::Priority;
 use super::lanes::{LANES, Place, depth_of, priority_of};
-use super::priority::Priority;
 use super::registry::Entry;
 use super::wire::{
     CALL, Content, Incoming, Status, answer_tag, arguments_tag, encode_answer, lane_tag, result_tag,

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_always_wins_crosses_at_nothing_and_who_never_does_at_the_end() {
+    fn a_curve_that_always_wins_crosses_at_nothing_and_one_that_never_does_at_the_end() {
         let (slow, fast) = (curve(&[(10, 100), (1000, 1000)]), curve(&[(10, 10), (1000, 20)]));
         assert_eq!(slow.crossing(&fast), Some(0));
         assert_eq!(fast.crossing(&slow), Some(1000));

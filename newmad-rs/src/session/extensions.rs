@@ -1,10 +1,10 @@
-//! What the layers above a session keep for it: collectives, remote calls, packing. The session does not know them.
+//! What the layers above a session keep for it: collectives and remote calls. The session does not know them.
 
 use std::any::Any;
 use std::sync::OnceLock;
 
 /// How many layers keep something.
-const LAYERS: usize = 4;
+const LAYERS: usize = 2;
 
 /// One value of each of a few types, made at its first use.
 #[derive(Default)]
@@ -25,16 +25,14 @@ impl Extensions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
+    use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 
     #[test]
     fn each_type_has_one_value() {
         let extensions = Extensions::default();
         extensions.get::<AtomicU8>().store(1, Ordering::Relaxed);
         extensions.get::<AtomicU16>().store(2, Ordering::Relaxed);
-        extensions.get::<AtomicU32>().store(3, Ordering::Relaxed);
         assert_eq!(extensions.get::<AtomicU8>().load(Ordering::Relaxed), 1);
         assert_eq!(extensions.get::<AtomicU16>().load(Ordering::Relaxed), 2);
-        assert_eq!(extensions.get::<AtomicU32>().load(Ordering::Relaxed), 3);
     }
 }

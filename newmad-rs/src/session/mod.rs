@@ -1,7 +1,6 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
 mod extensions;
-mod locking;
 mod open;
 mod sample;
 mod settings;
@@ -9,7 +8,7 @@ mod settings;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use marcel::plumbing::KernelMutex;
 use pioman::{Manager, Point, SourceHandle};
@@ -21,7 +20,7 @@ use self::extensions::Extensions;
 use crate::Status;
 use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
-use crate::engine::Engine;
+use crate::engine::{Engine, Locking};
 use crate::error::Error;
 use crate::request::tag::{RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
@@ -74,6 +73,8 @@ pub(crate) struct Inner {
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
     closed: AtomicBool,
+    /// Numbers remote calls and packed messages.
+    numbers: AtomicU64,
     pub(crate) extensions: Extensions,
 }
 
@@ -223,6 +224,41 @@ impl Session {
         Ok(())
     }
 
+    /// Changes how the engine is locked (`NMAD_LOCK`): at once, while others use it.
+    ///
+    /// With [`Locking::None`] the next kernel thread that comes has the engine for itself, also if it was taken
+    /// from one before.
+    ///
+    /// ```
+    /// use newmad::{Locking, Session};
+    /// let session = Session::builder().open()?;
+    /// session.set_locking(Locking::None)?;
+    /// assert_eq!(session.locking(), Locking::None);
+    /// # session.close()?;
+    /// # Ok::<(), newmad::Error>(())
+    /// ```
+    ///
+    /// # Context
+    /// Green threads and kernel threads, at any time.
+    /// # Blocking
+    /// No.
+    /// # Errors
+    /// [`Locking::None`] where the kernel refuses `membarrier(2)`: nothing is changed then.
+    pub fn set_locking(&self, locking: Locking) -> Result<(), Error> {
+        self.inner.engine.set_locking(locking)
+    }
+
+    /// How the engine is locked.
+    pub fn locking(&self) -> Locking {
+        self.inner.engine.locking()
+    }
+
+    /// How often, with [`Locking::None`], the engine was taken from the kernel thread that had it for itself. Each time
+    /// cost some microseconds: if this grows all the time, several kernel threads use the session.
+    pub fn lock_revocations(&self) -> u64 {
+        self.inner.engine.lock_revocations()
+    }
+
     /// Waits until every rank has come to its barrier. One thread of each rank calls it at a time.
     ///
     /// # Blocking
@@ -265,6 +301,11 @@ impl Inner {
         self.size
     }
 
+    /// A number that no earlier call has given.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Polls for a caller that does not wait: what the engine lacks it gets. Whether there were some.
     #[inline]
     pub(crate) fn look(&self) -> bool {
@@ -304,6 +345,7 @@ impl Inner {
             driver: std::mem::take(&mut self.driver),
             rails: std::mem::take(&mut self.rails),
             closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
+            numbers: std::mem::take(&mut self.numbers),
             extensions: std::mem::take(&mut self.extensions),
         }
     }

@@ -1,7 +1,7 @@
 //! Opening a session: which rails, which peers, and the connection manager that makes links with them.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use marcel::plumbing::KernelMutex;
 use pioman::Manager;
@@ -343,6 +343,7 @@ impl Session {
             driver: names.join("+"),
             rails: names,
             closed: AtomicBool::new(false),
+            numbers: AtomicU64::new(0),
             extensions: Default::default(),
         };
         Ok((Session { inner: Arc::new(inner) }, engine))

@@ -12,7 +12,7 @@ use crate::connect::links::{Ruling, State};
 use crate::connect::rail::Offer;
 use crate::connect::ring::Life;
 use crate::connect::socket::{self, Address};
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, during};
 use crate::net;
 use crate::net::details::Details;
 use crate::sys;
@@ -24,8 +24,15 @@ const LEAST: Duration = Duration::from_millis(100);
 /// After so long a rail is tried again while another one carries the messages.
 const REST: Duration = Duration::from_millis(500);
 
+/// What a failed call was for, in its error.
+const CALLING: &str = "calling another process";
+
+fn refused() -> Error {
+    during(CALLING)(io::Error::other("refused"))
+}
+
 /// How long to wait before the next try.
-fn pause(tries: u32) -> Duration {
+pub(super) fn pause(tries: u32) -> Duration {
     Duration::from_millis(5 << tries.min(5))
 }
 
@@ -59,10 +66,9 @@ impl Thread {
             details: self.rails[rail].details(),
         };
         let address = &card.addresses[rail];
-        let refused = |source| Error::Io { doing: "calling another process", source };
-        let socket = socket::call(address).map_err(refused)?;
+        let socket = socket::call(address).map_err(during(CALLING))?;
         if matches!(address, Address::Tcp(_)) {
-            socket::prepare_tcp(&socket).map_err(refused)?;
+            socket::prepare_tcp(&socket).map_err(during(CALLING))?;
         }
         let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
         let offer = match purpose {
@@ -190,12 +196,12 @@ impl Thread {
                 // Only a refused call says that no process is there.
                 false => io::Error::other(error),
             };
-            self.call_failed(peer, purpose, Error::Io { doing: "calling another process", source });
+            self.call_failed(peer, purpose, during(CALLING)(source));
         }
     }
 
     /// A call has come to nothing: another one, or there is no way.
-    fn call_failed(&mut self, peer: u32, purpose: Purpose, error: Error) {
+    pub(super) fn call_failed(&mut self, peer: u32, purpose: Purpose, error: Error) {
         let refused = match &error {
             Error::Io { source, .. } => source.kind() == io::ErrorKind::ConnectionRefused,
             _ => false,
@@ -323,9 +329,7 @@ impl Thread {
             }
             (Purpose::Link { rail, track }, _) => (rail as usize, track),
             (Purpose::Control, _) => {
-                let refused = io::Error::other("refused");
-                let error = Error::Io { doing: "calling another process", source: refused };
-                return self.call_failed(peer, purpose, error);
+                return self.call_failed(peer, purpose, refused());
             }
         };
         match verdict {
@@ -352,14 +356,9 @@ impl Thread {
                     return self.call(rail, peer);
                 }
                 let again = io::Error::other("it takes every call for one from the past");
-                let error = Error::Io { doing: "calling another process", source: again };
-                self.call_failed(peer, purpose, error);
+                self.call_failed(peer, purpose, during(CALLING)(again));
             }
-            _ => {
-                let refused = io::Error::other("refused");
-                let error = Error::Io { doing: "calling another process", source: refused };
-                self.call_failed(peer, purpose, error);
-            }
+            _ => self.call_failed(peer, purpose, refused()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::calls::pause;
 use super::{Later, Thread};
 use crate::connect::greeting::Purpose;
 use crate::connect::links::State;
@@ -58,12 +59,7 @@ impl Thread {
         if self.ring.is_over() || self.ring.life(peer) == Life::Dead {
             self.ringing.remove(&peer);
         } else if let Err(error) = self.dial(peer, Purpose::Control) {
-            let refused = match &error {
-                Error::Io { source, .. } => source.kind() == std::io::ErrorKind::ConnectionRefused,
-                _ => false,
-            };
-            let hopeless = !matches!(error, Error::Io { .. });
-            self.control_failed(peer, refused, hopeless.then_some(error));
+            self.call_failed(peer, Purpose::Control, error);
         }
     }
 
@@ -97,7 +93,7 @@ impl Thread {
             self.ring.unreachable(peer);
         } else {
             self.ringing.insert(peer, (since, tries + 1));
-            self.later(Duration::from_millis(5 << tries.min(5)), Later::Control(peer));
+            self.later(pause(tries), Later::Control(peer));
         }
     }
 
