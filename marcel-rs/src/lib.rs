@@ -17,12 +17,12 @@
 //! | [`park`], [`sleep`], [`JoinHandle::join`], [`scope`], what waits in [`sync`] | blocks | goes on | blocks |
 //! | [`yield_now`], [`yield_to`] | goes to the end of the queue | goes on | `sched_yield` |
 //! | [`spawn`], [`Thread::unpark`], [`Thread::interrupt`] | goes on | goes on | goes on ([`Runtime::spawn`]) |
-//! | [`blocking`](blocking()) | blocks | goes on, or has nobody else to run | runs the closure |
+//! | [`blocking`](blocking()) | blocks | goes on, or has no other thread to run | runs the closure |
 //! | [`blocking::export`](mod@blocking) | blocks | goes on | runs the closure |
 //! | [`blocking::standby`](mod@blocking) | makes the call | **blocks**; a standby runs what never ran | runs the closure |
 //! | a blocking system call | blocks | **blocks** | blocks |
 //! | [`Runtime::run`] | panics | | blocks |
-//! | dropping a [`Runtime`] | blocks; one of its own does not wait | **blocks** | blocks |
+//! | dropping a [`Runtime`] | blocks until all threads have ended; one of its own does not block | **blocks** | blocks |
 //!
 //! Each function says the rest under `# Context`, `# Blocking`, `# Wakes`, `# Errors` and `# Panics`, where they apply.
 //!
@@ -42,9 +42,10 @@
 //! | the environment's knobs | [`KNOBS`] |
 //! | writing an I/O manager | [`Hooks`], [`Load`], [`Vp`] |
 //!
-//! Inside, from the bottom: `list` and `os`; `stack`, stacks and the switch between them; `trace`; `tcb`, the control block of
-//! a thread; `lwp`, kernel threads for calls that block; `sched`, the scheduler; `task`, what a thread is to a program;
-//! `sync`, `blocking`, `diagnosis`; `runtime`, the start and the end.
+//! Inside, from the bottom: `knob`, `list` and `os`; `topology`; `stack`, stacks and the switch between them;
+//! `recorder`, what traces are made of; `tcb`, the control block of a thread; `lwp`, kernel threads for calls that
+//! block; `sched`, the scheduler; `task`, what a thread is to a program; `sync`, `blocking`, `diagnosis`; `runtime`,
+//! the start and the end.
 
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]

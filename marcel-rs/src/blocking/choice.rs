@@ -1,7 +1,7 @@
 //! Which mechanism makes a blocking call.
 
 use crate::blocking::export::export;
-use crate::blocking::standby::{holds_up_nobody, standby};
+use crate::blocking::standby::{holds_up_no_other, standby};
 use crate::lwp::blocking::Mechanism;
 use crate::sched::worker;
 
@@ -22,7 +22,7 @@ pub fn blocking<T: Send>(f: impl FnOnce() -> T + Send) -> T {
     let mechanism = worker::current().map(|worker| worker.shared.blocking.mechanism());
     match mechanism {
         Some(Mechanism::Export) => export(f),
-        Some(Mechanism::Auto) if !holds_up_nobody() => export(f),
+        Some(Mechanism::Auto) if !holds_up_no_other() => export(f),
         _ => standby(f),
     }
 }

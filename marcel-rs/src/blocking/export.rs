@@ -76,7 +76,7 @@ impl Leave for Pending<'_> {
 
 /// Makes a call that may block on a kernel thread of the runtime's pool, and returns what it returns. Both ways
 /// cost a wake-up by the kernel. The closure runs on another kernel thread, and not as a green thread: it has
-/// other thread-locals, and blocks nobody but its caller.
+/// other thread-locals, and blocks its caller only.
 ///
 /// At most `MARCEL_LWP_MAX` calls run at once, others wait for one of them to end; so calls that wait for one
 /// another (both ends of a pipe) must be fewer than that. Where the kernel gives no thread at all the closure is

@@ -20,7 +20,7 @@
 //! | the closure | goes to another kernel thread: `Send`, other thread-locals | stays |
 //! | when the kernel gives no thread | it waits for one of the pool, or blocks the virtual processor | the same |
 //!
-//! Auto (`MARCEL_BLOCKING`): a virtual processor on which nobody but the caller has been started has nobody who would
+//! Auto (`MARCEL_BLOCKING`): a virtual processor on which only the caller has been started has no thread that would
 //! have to wait, so its call is made by standby; every other is exported. What was started elsewhere during the call
 //! is not known to it: threads bound to this virtual processor wait.
 //!

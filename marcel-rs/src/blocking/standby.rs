@@ -14,8 +14,8 @@
 //! its original had started waits for that return. When the call returns, the original preempts it, and at its
 //! next switch it takes nothing more. Between calls, and with nothing left to run, it sleeps.
 //!
-//! The call costs a few atomic operations, and one futex wake if a thread that never ran waits just then and nobody
-//! has been woken for it. `lending` says how no wake-up is lost.
+//! The call costs a few atomic operations, and one futex wake if a thread that never ran waits just then and no
+//! worker has been woken for it. `lending` says how no wake-up is lost.
 //!
 //! # Gives way, and yet is not starved
 //! The paper gives the spare kernel thread the lowest priority. Here it keeps its original's niceness, and is of
@@ -130,7 +130,7 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHan
 /// its kernel thread, need not be `Send`, and a call that does not block costs some tens of nanoseconds more.
 ///
 /// Where started threads migrate ([`crate::RuntimeBuilder::migrate_started_threads`]), neighbours and the standby may
-/// take those that are woken meanwhile when they next look; nobody is woken for them.
+/// take those that are woken meanwhile when they next look; no wake-up is sent for them.
 ///
 /// A tick may interrupt the call: what the kernel does not restart (`poll`, `nanosleep`) then ends with `EINTR`, which
 /// std's functions take care of. A call on the pool is not interrupted.
@@ -158,9 +158,9 @@ pub fn standby<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether a call of the calling thread that blocks holds up nobody: its virtual processor has started nobody else,
+/// Whether a call of the calling thread that blocks holds up no other: its virtual processor has started no other,
 /// and a standby takes the rest.
-pub(super) fn holds_up_nobody() -> bool {
+pub(super) fn holds_up_no_other() -> bool {
     worker::current().is_some_and(|w| {
         w.original.is_none() && !w.holds_others() && standby_of(w.worker()).is_some()
     })

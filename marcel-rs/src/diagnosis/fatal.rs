@@ -1,8 +1,8 @@
 //! The backtrace of a thread that dies of a fault.
 //!
-//! The fault's handler can neither unwind nor look up names, since the interrupted code may hold any lock and has used up
-//! its stack. The handler leaves its registers here, rings for the diagnosis thread, and waits some seconds while that
-//! thread writes the backtrace.
+//! The fault's handler can neither unwind nor look up names, since the interrupted code may hold any lock and has used
+//! up its stack. The handler leaves its registers here, rings for the diagnosis thread, and waits some seconds while
+//! that thread writes the backtrace.
 
 use std::cell::UnsafeCell;
 use std::io;

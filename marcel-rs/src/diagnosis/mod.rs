@@ -1,26 +1,26 @@
 //! Shows what every thread is doing: a dump by call or by signal, and a watchdog.
 //!
-//! A debugger or `top` sees the kernel threads of virtual processors only. This module shows each green thread: its name
-//! and number, its state (for a waiting thread also the reason and the time), its virtual processor, its use of the stack,
-//! and its backtrace.
+//! A debugger or `top` sees the kernel threads of virtual processors only. This module shows each green thread: its
+//! name and number, its state (for a waiting thread also the reason and the time), its virtual processor, its use of
+//! the stack, and its backtrace.
 //!
 //! * [`dump`] writes all of that; [`threads`] returns it as data, without backtraces.
 //! * `SIGQUIT` (Ctrl-\\) writes a dump to standard error, while the program goes on. A second `SIGQUIT` within a second
-//!   ends the process. The signal is left alone with `MARCEL_SIGQUIT=0`, and in a program that handles or ignores it when
-//!   its runtime starts.
+//!   ends the process. The signal is left alone with `MARCEL_SIGQUIT=0`, and in a program that handles or ignores it
+//!   when its runtime starts.
 //! * `MARCEL_STALL_MS=N` names each thread that has not given its virtual processor back for N ms.
-//! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal, and
-//!   sleep and wake of virtual processors.
+//! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal,
+//!   and sleep and wake of virtual processors.
 //! * `MARCEL_TRACE` records the scheduler's steps in a file ([`trace`](crate::trace)).
 //! * `tools/gdb/marcel.py` shows the same threads in a debugger, also of a core file.
 //!
 //! # How it works
 //! No thread is stopped. Each control block describes its thread (`tcb::debug_info`), under a sequence count that tells
-//! whether the thread has switched meanwhile. The stack of a *suspended* thread is copied from outside, through the kernel
-//! (`peek`). A *running* thread copies its own, in the handler of a signal to its kernel thread (`sample`). A kernel
-//! thread with a large stack unwinds the copies and looks up names (`unwind`, `symbols`). It may allocate and lock, since it
-//! waits for none of the threads that it shows. The handler of `SIGQUIT` only wakes the diagnosis thread (`service`), which
-//! is also the watchdog.
+//! whether the thread has switched meanwhile. The stack of a *suspended* thread is copied from outside, through the
+//! kernel (`peek`). A *running* thread copies its own, in the handler of a signal to its kernel thread (`sample`). A
+//! kernel thread with a large stack unwinds the copies and looks up names (`unwind`, `symbols`). It may allocate and
+//! lock, since it waits for none of the threads that it shows. The handler of `SIGQUIT` only wakes the diagnosis thread
+//! (`service`), which is also the watchdog.
 //!
 //! So each thread is shown at one moment, and different threads at slightly different moments.
 //!
@@ -29,8 +29,8 @@
 //!
 //! # Rejected
 //! * Stopping all threads for a consistent picture: a dump of a hung program must not depend on the threads' help.
-//! * Unwinding on the green thread when it is next scheduled: a thread that waits for ever is never scheduled, and small
-//!   stacks have no room for it.
+//! * Unwinding on the green thread when it is next scheduled: a thread that waits for ever is never scheduled, and
+//!   small stacks have no room for it.
 //! * Reading a suspended stack in place: the thread may be resumed, or its stack unmapped, at any instruction.
 //! * Dumping in the signal handler: names need memory and locks.
 
@@ -76,7 +76,8 @@ use crate::tcb::debug_info;
 /// `SIGQUIT` writes the same to standard error.
 ///
 /// # Context
-/// Green and kernel threads; not a signal handler. System calls of running threads may fail with `EINTR`, as after a tick.
+/// Green and kernel threads; not a signal handler. System calls of running threads may fail with `EINTR`, as after a
+/// tick.
 ///
 /// # Blocking
 /// Blocks the kernel thread, also that of a virtual processor: for milliseconds, the first time longer, since debug

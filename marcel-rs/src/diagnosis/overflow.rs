@@ -1,7 +1,7 @@
 //! Ends the process with a message and a backtrace when a green thread overflows its stack.
 //!
-//! An access to the guard page raises SIGSEGV. The handler, on the alternate stack, compares the address with the guard of
-//! the running thread's stack. Other faults go on to the previous handler, such as Rust's for kernel threads.
+//! An access to the guard page raises SIGSEGV. The handler, on the alternate stack, compares the address with the guard
+//! of the running thread's stack. Other faults go on to the previous handler, such as Rust's for kernel threads.
 
 use std::mem::MaybeUninit;
 use std::sync::Once;

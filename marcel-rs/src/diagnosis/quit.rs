@@ -65,8 +65,8 @@ pub(super) fn answer(dump: impl FnOnce()) {
     }
 }
 
-/// Whether a signal at `now` comes soon after that at `last`; 0 is none. Two handlers on two threads may read the clock in
-/// one order and swap in the other.
+/// Whether a signal at `now` comes soon after that at `last`; 0 is none. Two handlers on two threads may read the clock
+/// in one order and swap in the other.
 fn is_soon_after(last: u64, now: u64) -> bool {
     last != 0 && now.saturating_sub(last) < AGAIN
 }

@@ -1,8 +1,8 @@
 //! The diagnosis thread: a kernel thread that dumps on `SIGQUIT`, and runs the watchdog.
 //!
-//! It lives while the process has a runtime, if a knob asks for either service. It sleeps in the kernel, at the cost of its
-//! stack's first pages. A signal's handler rings its [`bell`], which is one atomic operation and one system call, whatever
-//! the interrupted code was doing.
+//! It lives while the process has a runtime, if a knob asks for either service. It sleeps in the kernel, at the cost of
+//! its stack's first pages. A signal's handler rings its [`bell`], which is one atomic operation and one system call,
+//! whatever the interrupted code was doing.
 
 use std::io;
 use std::sync::Arc;

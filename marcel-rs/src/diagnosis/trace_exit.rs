@@ -1,7 +1,7 @@
 //! Starts the trace that `MARCEL_TRACE` asks for, and saves it.
 //!
-//! The trace is saved when the last runtime of the process ends, when the process exits, with a dump on `SIGQUIT`, and when
-//! a thread overflows its stack. Each time the whole file is written, with all records until then.
+//! The trace is saved when the last runtime of the process ends, when the process exits, with a dump on `SIGQUIT`, and
+//! when a thread overflows its stack. Each time the whole file is written, with all records until then.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use crate::recorder::{self, RECORDS, start};
 
 /// The trace's file.
 static TARGET: KernelMutex<Option<PathBuf>> = KernelMutex::new(None);
-/// The process that records, or 0. A forked child must not save, and may be unable to lock `TARGET`, which another thread
-/// may have held at the fork.
+/// The process that records, or 0. A forked child must not save, and may be unable to lock `TARGET`, which another
+/// thread may have held at the fork.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Number of records at the last save.
 static SAVED: AtomicU64 = AtomicU64::new(0);

@@ -11,7 +11,7 @@
 //!                    time u64 (a count), word u64, a u64, b u64
 //! ```
 //!
-//! A file is written under another name and renamed, so that nobody reads half of one.
+//! A file is written under another name and renamed, so that no reader sees half of one.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

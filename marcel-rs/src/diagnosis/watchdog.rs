@@ -1,8 +1,8 @@
 //! The watchdog: names the threads that do not give their virtual processor back.
 //!
 //! A virtual processor publishes the thread that it resumed last, and that thread's `moves` counts its switches. So the
-//! watchdog costs a switch nothing. It checks each virtual processor four times per limit. A thread inside a blocking system
-//! call is named as well, since it blocks its virtual processor as much; its backtrace shows the call.
+//! watchdog costs a switch nothing. It checks each virtual processor four times per limit. A thread inside a blocking
+//! system call is named as well, since it blocks its virtual processor as much; its backtrace shows the call.
 
 use std::collections::HashMap;
 use std::io;

@@ -57,7 +57,7 @@ impl Inbox {
 pub struct Deque(Spawned);
 
 impl Deque {
-    /// `alone`: nobody steals from it.
+    /// `alone`: no thief.
     pub fn new(alone: bool) -> Deque {
         Deque(Spawned::new(alone, false))
     }

@@ -88,8 +88,8 @@ impl Rounds {
     /// A switch to it, and one back.
     #[inline(always)]
     pub fn round(&self) {
-        // SAFETY: idle or suspended, and ours alone: the cells keep other threads away. What is suspended holds nothing of a
-        // kernel thread, so it may be another one than before.
+        // SAFETY: idle or suspended, and ours alone: the cells keep other threads away. What is suspended holds nothing
+        // of a kernel thread, so it may be another one than before.
         unsafe { self.job.context.resume() };
     }
 
@@ -123,7 +123,7 @@ pub struct Starts {
 
 impl Starts {
     /// With an empty pool.
-    #[allow(clippy::new_without_default, reason = "there is nothing to choose, and nobody else")]
+    #[allow(clippy::new_without_default, reason = "there is nothing to choose, and no other user")]
     pub fn new() -> Starts {
         Starts { pool: ContextPool::new(0, ends), cache: ContextCache::default() }
     }

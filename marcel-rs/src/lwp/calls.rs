@@ -13,8 +13,8 @@
 //!
 //! The pool grows from within: a thread that takes a call first makes sure that another one is idle or on its
 //! way, and starts one if not. So the pool keeps one thread more than it needs, and a caller's virtual
-//! processor pays for a queue and a wake-up, not for a new kernel thread; nor do the pool's threads inherit its niceness
-//! and its core, as they would from it. The first is started with the runtime. One always stays.
+//! processor pays for a queue and a wake-up, not for a new kernel thread; nor do the pool's threads inherit its
+//! niceness and its core, as they would from it. The first is started with the runtime. One always stays.
 //!
 //! A thread is *searching* from the moment that it is started or woken until it has looked at the queue under the
 //! lock. What holds whenever the lock is free:
@@ -24,10 +24,10 @@
 //! > is a thread, searching or running, that will take it.
 //!
 //! Hence no call is stranded (tokio's issue 8406: a thread that was refused counted on others that never served
-//! the queue): whoever was refused takes the missing thread out of the count, and if none is left hands back *all*
-//! queued calls, those of others that counted on it included. While some thread lives, it takes them when it
-//! has ended its call, and it and later callers try again to start another. Shrinking is decided under the lock
-//! too: a thread that has been idle for long leaves only if nobody has claimed it, and it is not the last.
+//! the queue): a caller that was refused a thread takes the missing thread out of the count, and if none is left hands
+//! back *all* queued calls, those of others that counted on it included. While some thread lives, it takes them when it
+//! has ended its call, and it and later callers try again to start another. Shrinking is decided under the lock too: a
+//! thread that has been idle for long leaves only if no caller has claimed it, and it is not the last.
 //!
 //! Idle threads are claimed last in, first out, so the ones too many are the ones that stay idle.
 //!
@@ -75,7 +75,7 @@ impl State {
         if self.stopping { None } else { self.queue.pop_front() }
     }
 
-    /// A call was queued: whom to send for it.
+    /// A call was queued: the thread to send for it.
     fn call(&mut self, max: usize) -> Help {
         if self.stopping || self.queue.len() <= self.searching {
             Help::Nothing
@@ -84,11 +84,12 @@ impl State {
         } else if self.searching == 0 {
             self.grow(max)
         } else {
-            Help::Nothing // whoever is on the way sends for another one
+            Help::Nothing // the thread on its way sends for another one
         }
     }
 
-    /// A thread was refused: whom to send for those calls that counted on it. Not another one that is not there yet.
+    /// A thread was refused: the thread to send for those calls that counted on it. Not another one that is not there
+    /// yet.
     fn call_instead(&mut self) -> Help {
         if self.stopping || self.queue.len() <= self.searching {
             return Help::Nothing;
@@ -102,7 +103,7 @@ impl State {
         Some(Help::Wake(place))
     }
 
-    /// A thread has taken a call: who comes after it.
+    /// A thread has taken a call: the one that comes after it.
     fn follow(&mut self, max: usize) -> Help {
         match self.queue.len() {
             0 if self.idle.is_empty() && self.searching == 0 => self.grow(max),
@@ -195,14 +196,14 @@ impl Pool {
             Err(error) => {
                 state.dismiss(&place);
                 state.searching -= 1;
-                // Of a closed pool too: who is unwound finds its latch set.
+                // Of a closed pool too: a caller that is unwound finds its latch set.
                 while state.members.is_empty()
                     && let Some(call) = state.queue.pop_front()
                 {
                     // SAFETY: just taken.
                     unsafe { Call::end(call.as_ptr(), How::HandBack) };
                 }
-                // Calls that came meanwhile counted on this thread, and somebody may be idle by now.
+                // Calls that came meanwhile counted on this thread, and another may be idle by now.
                 let help = state.call_instead();
                 drop(state);
                 if let Help::Wake(place) = help {
@@ -380,7 +381,7 @@ mod model {
     /// The kernel gives one thread only. A call that comes while a second one is being refused counts on that one,
     /// and the first may be idle by then.
     #[test]
-    fn who_became_idle_while_a_thread_was_refused_is_sent_for() {
+    fn a_thread_that_became_idle_while_another_was_refused_is_sent_for() {
         loom::model(|| {
             let given = AtomicUsize::new(1);
             let start =
@@ -412,7 +413,7 @@ mod model {
         two_callers(2, Some(Duration::ZERO), 1);
     }
 
-    /// One caller after the other: idle threads are found, whoever leaves meanwhile.
+    /// One caller after the other: idle threads are found, whichever leaves meanwhile.
     #[test]
     fn a_thread_that_leaves_is_not_counted_on() {
         loom::model(|| {

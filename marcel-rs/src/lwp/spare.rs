@@ -37,8 +37,8 @@ pub fn prefer_current_thread() -> bool {
     schedule_current_thread(libc::SCHED_OTHER, SHORT_SLICE.as_nanos() as u64)
 }
 
-/// Makes the calling kernel thread one that stands by: when it is woken it preempts nobody, and whoever has the
-/// usual slice preempts it when woken. Its share of the core, when others compute, is theirs. Returns whether
+/// Makes the calling kernel thread one that stands by: when it is woken it preempts no other thread, and the one that
+/// has the usual slice preempts it when woken. Its share of the core, when others compute, is theirs. Returns whether
 /// the kernel accepted.
 pub(crate) fn stand_by_current_thread() -> bool {
     schedule_current_thread(libc::SCHED_BATCH, 100_000_000)

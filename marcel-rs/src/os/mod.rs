@@ -117,7 +117,7 @@ mod real {
         std::thread::current().id()
     }
 
-    /// Eventfds that nobody sleeps with any more. They are not closed: somebody may be about to write to one, and
+    /// Eventfds without a sleeper. They are not closed: a notifier may be about to write to one, and
     /// its number must not be another file's by then.
     static SPARE: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
@@ -128,7 +128,7 @@ mod real {
         spare.unwrap_or_else(|| unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
     }
 
-    /// Gives an eventfd back that is in nobody's set. One who still writes to it wakes its next user for nothing.
+    /// Gives an eventfd back that is in no epoll set. A late notifier wakes its next user for nothing.
     pub(crate) fn spare_eventfd(fd: i32) {
         let mut count = 0u64.to_ne_bytes();
         // SAFETY: eight writable bytes. Nothing to read is as good.

@@ -133,7 +133,7 @@ impl Sleeper {
         }
     }
 
-    /// The owner will not sleep any more: its eventfd, which is in nobody's set, becomes another sleeper's.
+    /// The owner will not sleep any more: its eventfd, which is in no epoll set, becomes another sleeper's.
     pub fn retire(&self) {
         let fd = self.fd.swap(-1, AcqRel);
         if fd >= 0 {
@@ -145,7 +145,7 @@ impl Sleeper {
     fn begin(&self, how: u32) -> bool {
         match self.futex.word().compare_exchange(AWAKE, how, SeqCst, Acquire) {
             Ok(_) => {
-                // With the fence in whoever publishes work: see `idle::IdleSet::claim`.
+                // Pairs with the fence of each publisher of work: see `idle::IdleSet::claim_after_fence`.
                 os::fence(SeqCst);
                 true
             }

@@ -1,17 +1,17 @@
 //! A small number for each kernel thread, its *slot*, and counters that one kernel thread writes at a time.
 //!
-//! Whoever counts something for each kernel thread (polls, pins, records of a trace) has an array with an element per slot
-//! instead of a shared word, whose every change costs an atomic read-modify-write (6 ns here) and a line that
-//! wanders between cores. A slot is claimed at the first call, and given back when the kernel thread ends; its next owner
-//! goes on counting where the last one stopped, which it sees: claim and return are acquire and release.
+//! Code that counts something for each kernel thread (polls, pins, records of a trace) has an array with an element per
+//! slot instead of a shared word, whose every change costs an atomic read-modify-write (6 ns here) and a line that
+//! wanders between cores. A slot is claimed at the first call, and given back when the kernel thread ends; its next
+//! owner goes on counting where the last one stopped, which it sees: claim and return are acquire and release.
 //!
 //! A [`Counter`] is changed by one instruction without a lock prefix where there is such a thing. So a signal handler
 //! that interrupts its thread comes before or after a change, and none is lost; and it costs what a plain addition
 //! does. Elsewhere it is a read-modify-write.
 //!
-//! All of it may be called in signal handlers, hence no destructor of a Rust thread-local (whose registration allocates)
-//! but a key of pthread's: the C library keeps the first 32 of them in the thread's own block. With a later key, or when
-//! all slots are taken, there are none to be had, and callers have a shared element to fall back on.
+//! All of it may be called in signal handlers, hence no destructor of a Rust thread-local (whose registration
+//! allocates) but a key of pthread's: the C library keeps the first 32 of them in the thread's own block. With a later
+//! key, or when all slots are taken, there are none to be had, and callers have a shared element to fall back on.
 //!
 //! Rejected: the number of the virtual processor (plain kernel threads wait and poll as well); the processor number of
 //! `rseq` (a thread may be moved between reading it and counting).
@@ -38,7 +38,7 @@ thread_local! {
     static SLOT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Makes slots available; until then nobody has one. Called by whoever builds a runtime or an I/O manager.
+/// Makes slots available; until then no thread has one. Runtimes and I/O managers call it when they are built.
 ///
 /// # Context
 /// Not a signal handler.
@@ -101,7 +101,8 @@ static OWNERS: [OwnerWords; SLOTS] = [const {
 /// Called by each kernel thread that gets a slot.
 static ON_CLAIM: OnceLock<fn(Owner)> = OnceLock::new();
 
-/// Has `tell` called by each kernel thread that gets a slot from now on, in signal handlers too. One caller has its way.
+/// Has `tell` called by each kernel thread that gets a slot from now on, in signal handlers too. One caller has its
+/// way.
 pub(crate) fn on_claim(tell: fn(Owner)) {
     ON_CLAIM.get_or_init(|| tell);
 }
@@ -175,7 +176,7 @@ impl Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Adds `n`; what its thread did before is visible to whoever [gets](Counter::get) the new value.
+    /// Adds `n`; what its thread did before is visible to the thread that [gets](Counter::get) the new value.
     #[inline(always)]
     pub fn add(&self, n: u64) {
         #[cfg(all(target_arch = "x86_64", not(miri), not(sanitized)))]
@@ -208,7 +209,7 @@ impl Counter {
         self.0.fetch_add(n, Release);
     }
 
-    /// Makes it zero, while nobody changes it.
+    /// Makes it zero, while no thread changes it.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }

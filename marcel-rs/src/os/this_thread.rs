@@ -1,5 +1,5 @@
-//! What a kernel thread knows of itself that needs no type of the scheduler: whether a tick's handler runs, and the number of
-//! the virtual processor that it is.
+//! What a kernel thread knows of itself that needs no type of the scheduler: whether a tick's handler runs, and the
+//! number of the virtual processor that it is.
 //!
 //! Thread-locals with constant initialisers and without destructors: a signal handler may read them. Readers are not
 //! inlined: a compiler computes the *address* of a thread-local once for a function and keeps it across a switch,

@@ -7,7 +7,7 @@
 //! | `spawn` | `thread`, `name` | a thread has been made, and is about to be queued |
 //! | `start` | `thread`, `vp` | it is about to run for the first time |
 //! | `park` | `thread`, `reason` | it is about to wait |
-//! | `unpark` | `thread` | somebody wakes it (or makes its next park return at once) |
+//! | `unpark` | `thread` | it is woken (or its next park will return at once) |
 //! | `end` | `thread` | it has ended |
 //! | `steal` | `thread`, `vp`, `from` | a virtual processor takes a thread that never ran from another one |
 //! | `sleep`, `wake` | `vp` | a virtual processor sleeps in the kernel |

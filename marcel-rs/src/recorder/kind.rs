@@ -4,8 +4,8 @@
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
         /// What a record tells. *Thread* is the number of a thread, as in a dump; *name* is what [`super::intern`] or
-        /// [`super::intern_static`] gave for a name. A kind that begins something is followed by the one that ends it on
-        /// the same kernel thread, properly nested within what else began there.
+        /// [`super::intern_static`] gave for a name. A kind that begins something is followed by the one that ends it
+        /// on the same kernel thread, properly nested within what else began there.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         #[non_exhaustive]
@@ -62,8 +62,8 @@ kinds! {
     /// …has made it.
     CallEnd = 17,
 
-    /// A look for events found some at the source called `a`. `b`: the point in the lowest eight bits, above them how often
-    /// the kernel thread has looked there since it last recorded such a look.
+    /// A look for events found some at the source called `a`. `b`: the point in the lowest eight bits, above them how
+    /// often the kernel thread has looked there since it last recorded such a look.
     Hit = 32,
     /// A thread waits for request `a` and polls.
     WaitPoll = 33,
@@ -88,8 +88,8 @@ kinds! {
     CallbackEnd = 42,
     /// Request `a` completes.
     Complete = 43,
-    /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest eight
-    /// bits the method that it has chosen, in the upper half why, a name.
+    /// A policy does not have the waiter poll (any more) for a request of the source called `a`. `b`: in the lowest
+    /// eight bits the method that it has chosen, in the upper half why, a name.
     Method = 44,
     /// A kernel thread that blocked was woken, looked, and found nothing; `a` as in `Block`.
     Vain = 45,
@@ -98,12 +98,13 @@ kinds! {
     /// A network ends the sleep of the thread that watches it, since there is more to do.
     SelfWake = 47,
 
-    /// What the next record tells of, made at the same moment: the tag (`a`) and the length in bytes (`b`) of a message.
+    /// What the next record tells of, made at the same moment: the tag (`a`) and the length in bytes (`b`) of a
+    /// message.
     Message = 64,
     /// A message to rank `b` does not leave at once.
     MessageQueued = 65,
-    /// A message leaves, or its announcement does. Here and in what follows, `a`: its number among those of these two ranks,
-    /// the same on both sides; `b`: the rank of this side in the upper half, that of the other in the lower.
+    /// A message leaves, or its announcement does. Here and in what follows, `a`: its number among those of these two
+    /// ranks, the same on both sides; `b`: the rank of this side in the upper half, that of the other in the lower.
     MessageLeft = 66,
     /// It, or its announcement, has come, and is not received yet.
     MessageArrived = 67,

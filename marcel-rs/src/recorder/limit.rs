@@ -1,8 +1,8 @@
 //! Keeps what happens all the time from costing more than it is worth.
 //!
 //! A [`Limiter`] lets every event through while they come at a leisurely pace. When those let through come so fast that
-//! recording them takes more than a twentieth of the time, it lets through one of 2, 4… 128; when they come slowly again,
-//! all at once. What it holds back costs a decrement.
+//! recording them takes more than a twentieth of the time, it lets through one of 2, 4… 128; when they come slowly
+//! again, all at once. What it holds back costs a decrement.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -25,7 +25,7 @@ use crate::os::{slot, this_thread};
 
 /// The rings; null while nothing is recorded.
 static ON: AtomicPtr<Rings> = AtomicPtr::new(std::ptr::null_mut());
-/// The rings, once they have been made. They stay: somebody may be about to write.
+/// The rings, once they have been made. They stay: a thread may be about to write.
 static MADE: KernelMutex<Option<&'static Rings>> = KernelMutex::new(None);
 
 /// Records a kernel thread keeps if nothing else is said.

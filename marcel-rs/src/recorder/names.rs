@@ -1,8 +1,8 @@
 //! Names as numbers.
 //!
-//! [`intern`] is for names that a program makes up, where it makes the thing that has the name. [`intern_static`] is for
-//! constants, anywhere: its table is an open hash of fixed size, whose words hold address and length at once, so that
-//! filling a place is one compare-and-swap.
+//! [`intern`] is for names that a program makes up, where it makes the thing that has the name. [`intern_static`] is
+//! for constants, anywhere: its table is an open hash of fixed size, whose words hold address and length at once, so
+//! that filling a place is one compare-and-swap.
 
 use crate::os::KernelMutex;
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 //! The rings: records of fixed size, the oldest overwritten.
 //!
 //! A ring is written by one kernel thread at a time (the one that has its *slot*), and by the signal handlers that
-//! interrupt it; it is read by anybody. A writer *takes* the next number, by one instruction that no handler can split
-//! ([`crate::os::slot::Counter`]): so a handler's records come between two of the thread it interrupts, or, when that one had
-//! its number already, after one that is not complete yet. What is not complete is recognised:
+//! interrupt it; any thread reads it. A writer *takes* the next number, by one instruction that no handler can split
+//! ([`crate::os::slot::Counter`]): so a handler's records come between two of the thread it interrupts, or, when that
+//! one had its number already, after one that is not complete yet. What is not complete is recognised:
 //!
 //! ```text
 //!   writer                                    reader

@@ -1,7 +1,7 @@
 //! Short times, measured at little cost: by the processor's counter where the kernel trusts it, as records are.
 //!
-//! How long a count is, is found out when a time is asked for, from how far both clocks have come since the first stamp.
-//! Most of those who take stamps only want to know that it was not too long, which is a comparison of counts: a counter
+//! How long a count is, is found out when a time is asked for, from how far both clocks have come since the first
+//! stamp. Most users of stamps only want to know that it was not too long, which is a comparison of counts: a counter
 //! that the kernel trusts runs at a gigahertz or more, so a nanosecond is one count or more.
 
 use std::sync::OnceLock;

@@ -118,8 +118,8 @@ impl Builder {
     }
 
     /// Lets virtual processors with nothing to do take threads that have run elsewhere, when they are next
-    /// ready. Better balance; one more lock a thread. What a thread wakes on its own virtual processor waits there until
-    /// that one next switches.
+    /// ready. Better balance; one more lock a thread. What a thread wakes on its own virtual processor waits there
+    /// until that one next switches.
     ///
     /// # Safety
     /// Nothing that any thread of this runtime holds across a call that may wait or yield belongs to the kernel

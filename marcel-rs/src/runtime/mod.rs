@@ -1,5 +1,4 @@
-//! The runtime: how it is built (`builder`), what its virtual processors share (`shared`), what others may know of it
-//! (`load`), its start and its end.
+//! The runtime: how it is built (`builder`), its start and its end.
 
 pub(crate) mod builder;
 
@@ -67,8 +66,8 @@ impl Runtime {
         }
     }
 
-    /// As [`scope`](crate::scope()), from a kernel thread or from a green thread of another runtime: the threads belong to this
-    /// runtime.
+    /// As [`scope`](crate::scope()), from a kernel thread or from a green thread of another runtime: the threads belong
+    /// to this runtime.
     ///
     /// # Context
     /// Green and kernel threads.
@@ -148,7 +147,7 @@ impl Drop for Runtime {
             }
         };
         match worker::current() {
-            // Refused: nobody waits for them, and their stacks stay.
+            // Refused: the kernel threads are not joined, and their stacks stay.
             Some(worker) if std::ptr::eq(&*worker.shared, &*self.shared) => {
                 let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);
             }

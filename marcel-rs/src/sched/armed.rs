@@ -1,7 +1,8 @@
 //! Whether a virtual processor's tick is set: a word, and the kernel's timer that follows it.
 //!
-//! A request that is pending while a virtual processor computes needs its tick, else it is found only at the next switch.
-//! Each side changes its own word first and reads the other's afterwards, with a fence in between; so one sees the other:
+//! A request that is pending while a virtual processor computes needs its tick, else it is found only at the next
+//! switch. Each side changes its own word first and reads the other's afterwards, with a fence in between; so one sees
+//! the other:
 //!
 //! ```text
 //!   handler that finds nothing left     submitter                      virtual processor that becomes busy
@@ -28,7 +29,8 @@ impl Armed {
             return;
         }
         // Another thread, or a handler that interrupts this one, may change the word around the system call: the last
-        // one to set the timer has read the word since. (The kernel's lock orders the settings, and the words with them.)
+        // one to set the timer has read the word since. (The kernel's lock orders the settings, and the words with
+        // them.)
         let mut now = self.0.load(SeqCst);
         loop {
             set(now);

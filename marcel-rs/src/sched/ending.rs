@@ -1,8 +1,8 @@
 //! How the virtual processors of a runtime leave together.
 //!
-//! A destructor may start a thread for any virtual processor. So each says when nothing is left to do, goes back if there is
-//! work again, and all leave when all have said so. Only a virtual processor that has something left can make work for the
-//! others, so nothing can come after.
+//! A destructor may start a thread for any virtual processor. So each says when nothing is left to do, goes back if
+//! there is work again, and all leave when all have said so. Only a virtual processor that has something left can make
+//! work for the others, so nothing can come after.
 
 use crate::os::KernelMutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -43,8 +43,8 @@ impl Ending {
 
     /// Looks again, after [`Ending::be_quiet`].
     ///
-    /// A virtual processor takes work only after it has said here that it is not quiet, under the lock under which the last
-    /// one looks.
+    /// A virtual processor takes work only after it has said here that it is not quiet, under the lock under which the
+    /// last one looks.
     pub(crate) fn look(
         &self,
         has_work: impl Fn() -> bool,

@@ -1,10 +1,10 @@
 //! Which virtual processor a kernel thread is, and which thread it runs.
 //!
-//! As a rule these stay right across a switch because a started green thread never leaves its kernel thread. Where threads
-//! migrate they are read anew each time, and that by functions which are not inlined: compilers compute the *address* of a
-//! thread-local once for a function, and keep it across a switch. A loop of `lock` and `park`, inlined into one another,
-//! then read the thread of the kernel thread that it had left (chaos test, in release builds). It costs a nanosecond on a
-//! yield.
+//! As a rule these stay right across a switch because a started green thread never leaves its kernel thread. Where
+//! threads migrate they are read anew each time, and that by functions which are not inlined: compilers compute the
+//! *address* of a thread-local once for a function, and keep it across a switch. A loop of `lock` and `park`, inlined
+//! into one another, then read the thread of the kernel thread that it had left (chaos test, in release builds). It
+//! costs a nanosecond on a yield.
 
 use std::cell::Cell;
 

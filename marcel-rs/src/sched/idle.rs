@@ -1,8 +1,8 @@
 //! Which virtual processors of a kind sleep, or are about to: a bit each.
 //!
-//! The protocol by which no wake-up is lost is in `rest`. The set is its bits: a sleeper announces itself, *then* looks for
-//! work once more; a publisher makes work visible, *then* claims a sleeper. Each side has a fence in between, so one of
-//! them sees the other. The caller that clears another's bit must notify that sleeper.
+//! The protocol by which no wake-up is lost is in `rest`. The set is its bits: a sleeper announces itself, *then* looks
+//! for work once more; a publisher makes work visible, *then* claims a sleeper. Each side has a fence in between, so
+//! one of them sees the other. The caller that clears another's bit must notify that sleeper.
 
 use std::sync::atomic::Ordering::*;
 
@@ -105,7 +105,7 @@ mod model {
         sleepers: Vec<Sleeper>,
         queue: AtomicUsize,
         stopping: AtomicUsize,
-        /// Who looks around (`rest`): they are relied on instead of being woken.
+        /// How many workers spin (`rest`): publishers rely on them and wake none.
         spinning: AtomicUsize,
     }
 
@@ -136,7 +136,7 @@ mod model {
             }
         }
 
-        /// As `Vp::look_around`: looks once; what it looks at afterwards is what others relied on it for.
+        /// As `Here::look_around`: looks once; what it looks at afterwards is what others relied on it for.
         fn look_around(&self) -> bool {
             self.spinning.fetch_add(1, Relaxed);
             let found = self.queue.load(Relaxed) > 0;
@@ -201,7 +201,7 @@ mod model {
         });
     }
 
-    /// Two sleepers, work for one: it is done, whoever is claimed, and the other goes home at the end.
+    /// Two sleepers, work for one: it is done, whichever is claimed, and the other goes home at the end.
     #[test]
     fn work_is_done_by_one_of_two_sleepers() {
         loom::model(|| {
@@ -239,7 +239,7 @@ mod model {
         });
     }
 
-    /// Whoever looks around in vain, and sleeps then, does not miss what came meanwhile.
+    /// A worker that spins in vain, and sleeps then, does not miss what came meanwhile.
     #[test]
     fn work_finds_the_one_who_looked_around() {
         loom::model(|| {
@@ -257,8 +257,8 @@ mod model {
         });
     }
 
-    /// Two threads' worth of work, published while a worker spins, so that no wake-up is sent. It takes one and computes;
-    /// the other worker, which sleeps, gets the other.
+    /// Two threads' worth of work, published while a worker spins, so that no wake-up is sent. It takes one and
+    /// computes; the other worker, which sleeps, gets the other.
     #[test]
     fn a_worker_that_spun_wakes_the_next() {
         loom::model(|| {
@@ -280,7 +280,7 @@ mod model {
         });
     }
 
-    /// Whoever looked around and found something else to do wakes another one for what is left.
+    /// A worker that spun and found something else to do wakes another one for what is left.
     #[test]
     fn who_stops_looking_for_something_else_passes_the_work_on() {
         loom::model(|| {
@@ -293,7 +293,7 @@ mod model {
                 let vps = vps.clone();
                 thread::spawn(move || {
                     vps.look_around();
-                    // Something of its own: it takes that, and `pass_on`.
+                    // Something of its own: it takes that, and `wake_next`.
                     if vps.queue.load(Relaxed) > 0 {
                         vps.wake();
                     }

@@ -1,9 +1,9 @@
 //! Whether a standby virtual processor may take threads that never ran: while calls that may block are in progress
 //! on the one for which it stands by (`blocking::standby`).
 //!
-//! Its bit in the set of those to be woken for work means "lent, and asleep or about to be". Who begins a call
-//! sets it, the end of the last one clears it, publishers of work may claim it, and the standby itself clears
-//! it when it wakes and sets it again before it sleeps. The counter decides, the bit follows:
+//! Its bit in the set of those to be woken for work means "lent, and asleep or about to be". The caller that
+//! begins a call sets it, the end of the last one clears it, publishers of work may claim it, and the standby itself
+//! clears it when it wakes and sets it again before it sleeps. The counter decides, the bit follows:
 //!
 //! ```text
 //!   call                                    standby, about to sleep            standby, awake
@@ -13,7 +13,8 @@
 //!                                           last look, sleep
 //! ```
 //!
-//! A bit that stayed on without a call would be claimed in vain, in the place of a standby that may take the work.
+//! Invariant: the bit is off when no call is in progress. A stale bit would absorb a wake-up that another standby
+//! needs.
 
 use std::sync::atomic::Ordering::*;
 

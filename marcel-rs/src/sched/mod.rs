@@ -1,6 +1,6 @@
 //! The scheduler: virtual processors (`vp`), what they share (`shared`), the loop of each (`schedule`) and its end
-//! (`ending`), in which order it runs its threads (`policy`), where it finds those that never ran (`spawned`, `steal`), its
-//! `timer`s and `tick`s, and what it does with nothing to run (`rest`, `idle`).
+//! (`ending`), in which order it runs its threads (`policy`), where it finds those that never ran (`spawned`, `steal`),
+//! its `timer`s and `tick`s, and what it does with nothing to run (`rest`, `idle`).
 
 mod armed;
 #[cfg(not(loom))]

@@ -2,8 +2,8 @@
 //! then sleeps.
 //!
 //! The *little while* is for programs that hand work from core to core: a thread that is spawned or woken within it
-//! costs no system call and no interrupt. It is bounded (`MARCEL_IDLE_SPIN`), at most half of the virtual processors of a
-//! kind spin at once, and none where a core has more than one.
+//! costs no system call and no interrupt. It is bounded (`MARCEL_IDLE_SPIN`), at most half of the virtual processors of
+//! a kind spin at once, and none where a core has more than one.
 //!
 //! # Going to sleep without losing a wake-up
 //! ```text
@@ -17,9 +17,9 @@
 //! One of the two sees the other. A thread pushed to an *inbox* has one possible runner, so its sleeper is notified
 //! directly, whether workers spin or not.
 //!
-//! Several publishers rely on one spinning worker, which takes one thread. So the worker wakes the next one after its pick
-//! if it spun, and found work or saw some in its last look; so does a worker that was woken for work, for the same reason
-//! ([`Core::wakes_next`]). A burst needs one notification for each worker, and no thread is forgotten.
+//! Several publishers rely on one spinning worker, which takes one thread. So the worker wakes the next one after its
+//! pick if it spun, and found work or saw some in its last look; so does a worker that was woken for work, for the same
+//! reason ([`Core::wakes_next`]). A burst needs one notification for each worker, and no thread is forgotten.
 
 use std::cell::Cell;
 use std::time::Instant;

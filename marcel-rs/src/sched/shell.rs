@@ -1,13 +1,14 @@
 //! What is left of a virtual processor when its runtime has ended, and how the next runtime uses it again.
 //!
-//! Virtual processors are immortal, as control blocks are: who wakes a thread touches the sleeper of its home *after*
-//! the thread can have run to its end, and the runtime with it; and programs keep references. (Where threads migrate,
-//! who wakes also looks for one who may take the thread: that takes some instructions, and the runtime's end waits for
-//! it, see `Vp::wakers`.) So what a runtime shares is let go of, and the shell is kept for a virtual processor of the same kind, number and place, for which everything
-//! that others may look at stays as it was. A late notification wakes that one for nothing.
+//! Virtual processors are immortal, as control blocks are: a waker notifies the home's sleeper after the push, when the
+//! thread, and its runtime, may have ended; and programs keep references. (Where threads migrate, a waker also looks
+//! for a neighbour that may take the thread. That takes some instructions, and the runtime's end waits for them:
+//! `Vp::wakers`.) So a runtime's end takes away what its workers share, and keeps each worker for a virtual processor
+//! of the same kind, number and place, for which everything that other threads may look at stays as it was. A late
+//! notification wakes that one for nothing.
 //!
-//! Rejected: counting references (the last decrement would free memory on the progress path); waiting until nobody can
-//! hold one (nobody knows).
+//! Rejected: counting references (the last decrement would free memory on the progress path); waiting until there are
+//! no references left (they are not counted).
 
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
@@ -25,7 +26,8 @@ fn shells() -> MutexGuard<'static, Vec<&'static Worker>> {
 }
 
 impl Worker {
-    /// A virtual processor that has no kernel thread yet: a shell, or a fresh one. `alone`: nobody steals from it.
+    /// A virtual processor that has no kernel thread yet: a recycled one, or a fresh one. `alone`: no other steals from
+    /// it.
     pub(crate) fn make(
         (shared, hooks): RuntimeParts,
         (kind, index): (Kind, usize),
@@ -65,7 +67,7 @@ impl Worker {
     /// The kernel thread has ended, or was never started, and the runtime goes.
     ///
     /// # Safety
-    /// That is so, and nobody uses its [`Link`] any more.
+    /// That is so, and no other thread uses its [`Link`] any more.
     pub(crate) unsafe fn abandon(&'static self) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -83,7 +85,7 @@ impl Worker {
         }
         // SAFETY: the caller's promise.
         unsafe { self.shared.detach() };
-        // What may stand by for it is made once, and a standby is somebody's: neither is used again.
+        // A standby, and a virtual processor that has one, are not recycled: `Vp::standby` binds them for good.
         if self.standby.get().is_none() && self.original.is_none() {
             shells().push(self);
         } else {
@@ -92,7 +94,7 @@ impl Worker {
     }
 }
 
-/// Shells that are not used again; kept reachable for whoever looks for leaks.
+/// Workers that are not used again; kept reachable for leak checkers.
 static RETIRED: KernelMutex<Vec<&'static Worker>> = KernelMutex::new(Vec::new());
 
 impl Core {

@@ -1,7 +1,7 @@
 //! What a virtual processor has spawned and never ran: newest first for their owner, oldest first for thieves.
 //!
 //! A `crossbeam` deque, whose owner pays for being robbed (a fence a pop, an exchange for the last one). Where
-//! there is nobody to rob it, a plain one does: the owner opens the deque when that changes.
+//! there is no thief, a plain one does: the owner opens the deque when that changes.
 //!
 //! Newest first alone would let the oldest wait for ever beside a thread that goes on spawning. So now and then
 //! the oldest has its turn ([`Spawned::pop_fairly`]): seldom, for each begins another branch of a fork-join
@@ -19,14 +19,14 @@ const OLDEST_FIRST: u32 = 61;
 /// The owner's end.
 pub(crate) struct Spawned {
     deque: Worker<&'static Tcb>,
-    /// Holds all of them while nobody steals.
+    /// Holds all of them while there is no thief.
     alone: Option<VecDeque<&'static Tcb>>,
     fifo: bool,
     fair_turns: u32,
 }
 
 impl Spawned {
-    /// `alone`: nobody will steal until [`Spawned::share`]. `fifo`: oldest first for the owner, too.
+    /// `alone`: no worker will steal until [`Spawned::share`]. `fifo`: oldest first for the owner, too.
     pub(crate) fn new(alone: bool, fifo: bool) -> Spawned {
         let deque = if fifo { Worker::new_fifo() } else { Worker::new_lifo() };
         Spawned { deque, alone: (alone && !fifo).then(VecDeque::new), fifo, fair_turns: 0 }
@@ -54,7 +54,7 @@ impl Spawned {
         true
     }
 
-    /// There is nobody any more to rob it.
+    /// There is no thief any more.
     pub(crate) fn unshare(&mut self) {
         let mut alone = VecDeque::new();
         while let Some(tcb) = self.deque.pop() {

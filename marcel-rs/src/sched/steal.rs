@@ -4,7 +4,7 @@
 //! A started thread is stolen only in a runtime whose builder was told, unsafely, that its threads may migrate.
 //! Then a virtual processor that has several to run puts all but one where it keeps what it has spawned, which then
 //! is first in, first out (`share_surplus`), and one that finds nothing there looks into its neighbours' inboxes: an
-//! inbox is taken as a whole, so it does not matter who takes it. (Not a standby: nobody steals from it.)
+//! inbox is taken as a whole, so any worker may take it. (Not a standby: no worker steals from it.)
 
 use crossbeam_deque::{Injector, Steal};
 

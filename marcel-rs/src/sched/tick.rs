@@ -3,8 +3,8 @@
 //! A computing green thread never yields, so the I/O manager is called from a signal handler instead. Each
 //! virtual processor has a timer of its own that signals its kernel thread only. It is armed when the
 //! virtual processor is busy *and* something is pending; it is disarmed by the handler that finds nothing
-//! left, and before the virtual processor sleeps (`armed`: no tick is lost). So a request that completes within a period costs at most
-//! one system call for the timer, and silence costs nothing.
+//! left, and before the virtual processor sleeps (`armed`: no tick is lost). So a request that completes within a
+//! period costs at most one system call for the timer, and silence costs nothing.
 //!
 //! The handler runs on an alternate stack (green threads' stacks are small), saves `errno`, and does nothing
 //! if the kernel thread is in the scheduler, which polls by itself (rule 5 of the progress path).
@@ -31,7 +31,8 @@ pub(crate) struct Tick {
     timer: AtomicUsize,
     period_ns: UnsafeCell<i64>,
     armed: Armed,
-    /// Counts the threads that set the timer: it is not deleted meanwhile, for the kernel may give its number to another.
+    /// Counts the threads that set the timer: it is not deleted meanwhile, for the kernel may give its number to
+    /// another.
     setting: AtomicU32,
 }
 

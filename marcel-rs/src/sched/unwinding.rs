@@ -6,7 +6,7 @@
 //! *yields*: whatever it waits for has its turns, and what will never come ends at `is_stopping`. A thread that
 //! never ran drops its closure in the same way, on a stack.
 //!
-//! # Nobody leaves before the others
+//! # The workers leave together
 //! A destructor may start a thread for any virtual processor. So they leave together: each says when nothing is left
 //! to do (`ending`), goes back if there is work again, and all leave when all have said so. Only those that have
 //! something left can make work for the others, so nothing can come after.
@@ -65,8 +65,9 @@ impl Core {
 impl Here {
     /// Ends every thread that is left, here and, by the time this returns, on all virtual processors of the runtime.
     pub(super) fn end_all(self) {
-        // What waits has its turn now, at its home. What runs or is queued is met in `run_out`, by the worker that has
-        // it; it parks again only where the runtime has not stopped yet, and is unparked from there.
+        // Unpark every living thread once: a parked one then runs at its home and is unwound by `run_out`. A thread
+        // that runs or is queued meets `run_out` anyway, of the worker that has it; if it parks before that worker has
+        // come here, that worker unparks it.
         let mut core = self.own_core();
         core.order.dismiss();
         let living = self.shared.with_living(&mut core.live, |live| live.clone());

@@ -46,8 +46,8 @@ pub struct Vp {
     pub(crate) movable: Inbox<Tcb>,
     pub(crate) stealer: Stealer<&'static Tcb>,
     pub(crate) sleeper: Sleeper,
-    /// Counts the threads that wake one of its threads and look for a neighbour that may take it: their runtime does not
-    /// go meanwhile.
+    /// Counts the threads that wake one of its threads and look for a neighbour that may take it: their runtime does
+    /// not go meanwhile.
     pub(crate) wakers: AtomicU32,
     pub(crate) tick: Tick,
     /// Timers of its heap that threads have left behind which went on elsewhere.

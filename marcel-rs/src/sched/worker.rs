@@ -1,4 +1,5 @@
-//! The worker of a virtual processor: what its kernel thread owns, and how threads come to it. The loop itself: `schedule`.
+//! The worker of a virtual processor: what its kernel thread owns, and how threads come to it. The loop itself:
+//! `schedule`.
 //!
 //! # What runs where
 //! A *compute* virtual processor is bound to a core. A *reactive* one is bound to none and asks the kernel
@@ -66,8 +67,8 @@ impl Deref for Worker {
 ///
 /// [`Here::core`] reaches it, for the scheduler, for the running thread and for the I/O manager.
 ///
-/// Invariant: while there is a guard nothing runs that could ask for another, but policies of the program's own. These are
-/// fenced off (`Vp::fenced`): for them there is no core. Debug builds check the invariant.
+/// Invariant: while there is a guard nothing runs that could ask for another, but policies of the program's own. These
+/// are fenced off (`Vp::fenced`): for them there is no core. Debug builds check the invariant.
 pub(crate) struct Core {
     pub(crate) order: Order,
     pub(crate) spawned: Spawned,
@@ -96,8 +97,8 @@ unsafe impl Sync for Worker {}
 // SAFETY: built on one kernel thread, given to the one that will run it.
 unsafe impl Send for Worker {}
 
-/// What a virtual processor shares with the others, while its runtime lives. Its own kernel thread and the owners of the
-/// runtime use it.
+/// What a virtual processor shares with the others, while its runtime lives. Its own kernel thread and the owners of
+/// the runtime use it.
 pub(crate) struct Link {
     shared: UnsafeCell<Option<Arc<Shared>>>,
     hooks: UnsafeCell<Option<Arc<dyn Hooks>>>,
@@ -106,7 +107,7 @@ pub(crate) struct Link {
 /// What a runtime gives each of its workers: what they share, and the I/O manager.
 pub(crate) type RuntimeParts = (Arc<Shared>, Option<Arc<dyn Hooks>>);
 
-// SAFETY: changed only while the virtual processor has no kernel thread and nobody has its runtime.
+// SAFETY: changed only while the virtual processor has no kernel thread and no thread has its runtime.
 unsafe impl Sync for Link {}
 // SAFETY: as above.
 unsafe impl Send for Link {}
@@ -287,8 +288,8 @@ fn home_of(tcb: &Tcb, order: std::sync::atomic::Ordering) -> Option<&'static Wor
     unsafe { tcb.home.load(order).cast::<Worker>().as_ref() }
 }
 
-/// The worker of the running thread `tcb`, which asks; none for a kernel thread outside a runtime, nor for a thread that
-/// got no stack and drops its closure in the scheduler.
+/// The worker of the running thread `tcb`, which asks; none for a kernel thread outside a runtime, nor for a thread
+/// that got no stack and drops its closure in the scheduler.
 ///
 /// # Safety
 /// The caller is that thread.

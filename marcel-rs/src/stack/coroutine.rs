@@ -30,7 +30,7 @@ unsafe impl Bounds for Below {
 
 type Inner = Coroutine<(), Switch, (), Below>;
 
-/// Dropped by nobody: what an idle context has on its stack needs no destructor.
+/// Never dropped: what an idle context has on its stack needs no destructor.
 pub(super) struct Engine {
     inner: UnsafeCell<ManuallyDrop<Inner>>,
     yielder: Cell<*const Yielder<(), Switch>>,
@@ -57,10 +57,10 @@ impl BackEnd for Engine {
 
     #[inline(always)]
     unsafe fn resume(&self) -> Switch {
-        // SAFETY: the caller is the only one who resumes; the thread itself uses `yielder` only.
+        // SAFETY: only the caller resumes it; the thread itself uses `yielder` only.
         match unsafe { (*self.inner.get()).resume(()) } {
             CoroutineResult::Yield(how) => how,
-            CoroutineResult::Return(()) => unreachable!("the first frame returns to nobody"),
+            CoroutineResult::Return(()) => unreachable!("the first frame never returns"),
         }
     }
 

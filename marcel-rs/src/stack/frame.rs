@@ -28,7 +28,7 @@ pub(super) trait BackEnd: Sized {
     /// Runs what is suspended here until it suspends again.
     ///
     /// # Safety
-    /// It is suspended, and the caller is the only one who resumes it.
+    /// It is suspended, and only the caller resumes it.
     unsafe fn resume(&self) -> Switch;
 
     /// Goes back to the resumer; returns when resumed again.

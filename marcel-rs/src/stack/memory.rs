@@ -14,7 +14,7 @@ pub(crate) const MIN_SIZE: usize = 16 * 1024;
 const COLOURS: usize = 16;
 const LINE: usize = 64;
 
-/// A place for a stack in a slab. Who owns it is told by who holds it: see `slab`.
+/// A place for a stack in a slab. Its holder owns it: see `slab`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stack {
     /// Where the guard begins.

@@ -73,12 +73,12 @@ use self::memory::Stack;
 /// Bytes at the top of a stack that are not for the thread.
 const FRAME: usize = size_of::<Frame<Engine>>();
 
-/// A stack, and what runs on it or waits there to run. Whoever has one gives it back to its pool in the end,
+/// A stack, and what runs on it or waits there to run. Its owner gives it back to its pool in the end,
 /// idle: dropping it would lose the stack.
 pub(crate) struct Context(NonNull<Frame<Engine>>);
 
 // SAFETY: an idle context's frames hold nothing of the kernel thread that they ran on. Others do, or may: those
-// who own them keep them where they are.
+// and owners keep them where they are.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -86,10 +86,10 @@ impl Context {
     /// unwind.
     ///
     /// # Safety
-    /// Nobody else uses the stack until [`Context::into_stack`].
+    /// No other code uses the stack until [`Context::into_stack`].
     unsafe fn new(stack: Stack, body: fn()) -> Context {
         let frame = (stack.top() - FRAME) as *mut Frame<Engine>;
-        // SAFETY: in the stack's mapping, and aligned since tops are; all fields are written, and nobody else
+        // SAFETY: in the stack's mapping, and aligned since tops are; all fields are written, and no other code
         // looks at them.
         unsafe {
             (&raw mut (*frame).errand).write(Cell::new(None));
@@ -116,7 +116,7 @@ impl Context {
         unsafe { self.frame().engine.resume() }
     }
 
-    /// Switches back to whoever resumed the thread. Returns when it is resumed; unwinds after
+    /// Switches back to the code that resumed the thread. Returns when it is resumed; unwinds after
     /// [`Context::force_unwind`].
     ///
     /// # Safety

@@ -135,7 +135,7 @@ impl ContextCache {
         }
     }
 
-    /// SeqCount half of a full list, the older one, or all of a shorter one.
+    /// Moves the older half of a full list, or all of a shorter one, to `warm`.
     fn spill(&mut self, warm: &mut Vec<Context>) {
         let most = self.idle.len().min(CACHE_MAX / 2);
         warm.extend(self.idle.drain(..most));

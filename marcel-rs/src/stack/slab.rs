@@ -59,7 +59,7 @@ fn guard_pages_max() -> usize {
 struct Slab {
     base: usize,
     stacks: u32,
-    /// Those that nobody has.
+    /// Those that are free.
     free: u64,
     /// Those that have a guard.
     guarded: u64,
@@ -93,7 +93,7 @@ impl Slabs {
         GUARD + self.size
     }
 
-    /// A stack that nobody uses; its memory is as the last user left it, or the kernel's.
+    /// A free stack; its memory is as the last user left it, or the kernel's.
     ///
     /// # Errors
     /// No address space, or too many guard pages; the error says what to do.
@@ -126,7 +126,7 @@ impl Slabs {
         Ok(stack)
     }
 
-    /// Takes back stacks that nobody uses any more, and gives their memory to the kernel.
+    /// Takes stacks back, and gives their memory to the kernel.
     pub(super) fn give_back(&mut self, mut stacks: Vec<Stack>) {
         stacks.sort_unstable_by_key(|stack| (stack.slab, stack.index));
         for of_one in stacks.chunk_by(|a, b| a.slab == b.slab) {
@@ -182,7 +182,7 @@ impl Slab {
 
     fn guard(&mut self, stack: &Stack, guards: Guards) -> io::Result<()> {
         let at = stack.bottom as *mut libc::c_void;
-        // SAFETY: one page of our mapping, that nobody uses.
+        // SAFETY: one page of our mapping, which is free.
         if guards == Guards::Pages || !unsafe { mark(at) } {
             if GUARD_PAGES.fetch_add(1, Relaxed) >= guard_pages_max() {
                 GUARD_PAGES.fetch_sub(1, Relaxed);
@@ -215,7 +215,7 @@ impl Slab {
 /// done: the first one is tried.
 ///
 /// # Safety
-/// A page of ours that nobody uses.
+/// A page of ours that is free.
 unsafe fn mark(at: *mut libc::c_void) -> bool {
     static WORK: OnceLock<bool> = OnceLock::new();
     // SAFETY: the caller's promise. The kernel tries to write to the page, and says that it cannot.
@@ -254,7 +254,7 @@ fn map(len: usize) -> io::Result<usize> {
     }
 }
 
-/// Gives the memory of stacks that nobody uses to the kernel; guards stay.
+/// Gives the memory of free stacks to the kernel; guards stay.
 fn release(from: usize, to: usize) {
     // SAFETY: pages of our mapping, without a user. Refused for locked memory, which then stays.
     unsafe { libc::madvise(from as *mut libc::c_void, to - from, libc::MADV_DONTNEED) };

@@ -162,7 +162,7 @@ mod model {
         });
     }
 
-    /// Who has met has met, though it is asked to stop before it is woken.
+    /// A thread whose meeting is complete has met, though it is asked to stop before it is woken.
     #[test]
     fn an_interruption_that_races_a_meeting_does_not_take_one_away_from_it() {
         loom::model(|| {

@@ -262,7 +262,7 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A notifier that sees nobody wait notifies nobody: whoever waits must have been seen, or have seen the change.
+    /// A notifier that sees no waiter does nothing: a waiter must have been seen, or have seen the change.
     #[test]
     fn a_change_under_the_mutex_reaches_every_waiter() {
         loom::model(|| {

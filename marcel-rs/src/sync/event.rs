@@ -11,8 +11,8 @@ use crate::os::{AtomicBool, const_unless_modelled};
 
 /// A flag that threads, green or kernel, wait for.
 ///
-/// While the event is set, waits return at once. A thread that waits when the event is set is woken, even if the event is
-/// reset before the thread runs. Writes before [`set`](Event::set) are visible to the threads whose wait it ended.
+/// While the event is set, waits return at once. A thread that waits when the event is set is woken, even if the event
+/// is reset before the thread runs. Writes before [`set`](Event::set) are visible to the threads whose wait it ended.
 ///
 /// ```
 /// use marcel::sync::Event;

@@ -12,15 +12,16 @@
 //! | [`channel`] | first come, first served on both sides; messages and room are handed over | its ends are dropped |
 //!
 //! # What ends a wait
-//! Every call that blocks has a variant with a time limit, where one makes sense, and one ending in `_interruptible` that
-//! fails when the thread is asked to stop ([`crate::Thread::interrupt`]). The plain ones ignore that.
+//! Every call that blocks has a variant with a time limit, where one makes sense, and one ending in `_interruptible`
+//! that fails when the thread is asked to stop ([`crate::Thread::interrupt`]). The plain ones ignore that.
 //!
 //! # When the runtime stops
 //! It unwinds the stacks of blocked threads, and the destructors on them may use what is here:
 //!
-//! * a **lock** ([`Mutex`], [`RwLock`], an initialisation that runs in another thread) is waited for, and excludes as ever;
-//! * what may fail **fails at once**: a call with a time limit as if it were over, an interruptible one as if interrupted,
-//!   a condition variable as if notified without reason;
+//! * a **lock** ([`Mutex`], [`RwLock`], an initialisation that runs in another thread) is waited for, and excludes as
+//!   ever;
+//! * what may fail **fails at once**: a call with a time limit as if it were over, an interruptible one as if
+//!   interrupted, a condition variable as if notified without reason;
 //! * [`Semaphore::acquire`] takes the permit **on credit**, so that it is not missing when it is given back;
 //! * whatever a thread had been given (a permit, a lock, a notification) when it is unwound is passed on to the next.
 //!

@@ -14,9 +14,9 @@ use crate::os::const_unless_modelled;
 /// A mutual exclusion lock, fair in the long run, for green and kernel threads in any mixture.
 ///
 /// # Panics of the holder
-/// There is no poisoning: a panic unlocks the mutex. The next holder sees the data as the panicking thread left it, so a
-/// section that may panic half-way keeps its data valid at each step. The same holds when a stopping runtime unwinds the
-/// holder.
+/// There is no poisoning: a panic unlocks the mutex. The next holder sees the data as the panicking thread left it, so
+/// a section that may panic half-way keeps its data valid at each step. The same holds when a stopping runtime unwinds
+/// the holder.
 ///
 /// # Fairness
 /// First come, first woken; but running threads may take the mutex before a woken one gets to run. After a millisecond
@@ -62,8 +62,8 @@ impl<T: ?Sized> Mutex<T> {
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// Blocks the green thread, or outside a runtime the kernel thread. A destructor that runs because the runtime stops waits
-    /// too, until the holder has unlocked or has been unwound.
+    /// Blocks the green thread, or outside a runtime the kernel thread. A destructor that runs because the runtime
+    /// stops waits too, until the holder has unlocked or has been unwound.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.raw.lock(&Limits::TO_THE_END);

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! COMPLETE is final, so the fast path is one load. All other changes are made under the list's lock, so a thread that
-//! finds RUNNING there is in the queue before RUNNING ends. Unwinding by a stopping runtime is no panic: the next caller
-//! runs the initialiser again.
+//! finds RUNNING there is in the queue before RUNNING ends. Unwinding by a stopping runtime is no panic: the next
+//! caller runs the initialiser again.
 
 use std::cell::Cell;
 use std::fmt;
@@ -124,7 +124,8 @@ impl Once {
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// Blocks the green thread, or outside a runtime the kernel thread. Destructors that run because the runtime stops wait too.
+    /// Blocks the green thread, or outside a runtime the kernel thread. Destructors that run because the runtime stops
+    /// wait too.
     ///
     /// # Panics
     /// When `f` panics, or an earlier initialiser has; when `f` calls this itself.

@@ -143,7 +143,7 @@ impl<T> OnceLock<T> {
         }
         let mut error = None;
         self.once.call_once_force(|state| match f() {
-            // SAFETY: one initialiser runs at a time, and nobody reads before its end.
+            // SAFETY: one initialiser runs at a time, and no thread reads before its end.
             Ok(value) => unsafe { *self.value.get() = MaybeUninit::new(value) },
             Err(failed) => {
                 error = Some(failed);

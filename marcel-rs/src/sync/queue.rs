@@ -1,5 +1,5 @@
-//! Waiting threads in the order in which they came: an intrusive list of nodes on their stacks. Its owner holds the lock
-//! that protects it.
+//! Waiting threads in the order in which they came: an intrusive list of nodes on their stacks. Its owner holds the
+//! lock that protects it.
 
 use std::cell::Cell;
 use std::ptr::NonNull;

@@ -8,11 +8,11 @@
 //!                    └───────unlock──▶ CONTENDED, handed to the first waiter, which starves
 //! ```
 //!
-//! Whoever unlocks a contended mutex frees it and wakes the first waiter, which competes with running threads
+//! The holder that unlocks a contended mutex frees it and wakes the first waiter, which competes with running threads
 //! ("barging"): to hand every contended lock over would cost two switches a section, and across cores leave the lock
 //! idle for the microseconds of a wake-up. But a waiter that has been woken, has lost, and has waited for more than
-//! [`PATIENCE`] queues at the front and *starves*: the next unlock hands it the lock, and nobody gets in between. So each
-//! unlock after a millisecond serves somebody who waits.
+//! [`PATIENCE`] queues at the front and *starves*: the next unlock hands it the lock, and no thread gets in between. So
+//! each unlock after a millisecond serves a waiter.
 //!
 //! Rejected: spinning for a mutex that others sleep for already, or while the virtual processor has others to run.
 
@@ -40,7 +40,7 @@ pub(super) struct RawMutex {
     waiters: WaitList<(), Claimant>,
 }
 
-/// Who waits for a mutex.
+/// A thread that waits for a mutex.
 pub(super) struct Claimant {
     starves: bool,
     given: Cell<bool>,

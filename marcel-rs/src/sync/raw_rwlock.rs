@@ -1,18 +1,18 @@
 //! The word of a reader-writer lock and its waiters, without a value.
 //!
-//! The word holds the number of readers, WRITER while a writer is inside, and WAITERS while the queue holds somebody.
-//! While WAITERS is set nobody gets in but through the queue: readers that come join it behind the writer that waits,
-//! so writers do not starve. Whoever ends the reason to wait (the last reader, the writer, a waiter that gives up) hands
-//! the lock to the first in the queue: to one writer, or to all readers up to the next writer. So readers do not
-//! starve either, and a wait ends after those that came earlier.
+//! The word holds the number of readers, WRITER while a writer is inside, and WAITERS while the queue holds a waiter.
+//! While WAITERS is set every thread goes through the queue: readers that come join it behind the writer that waits,
+//! so writers do not starve. The thread that ends the reason to wait (the last reader, the writer, a waiter that gives
+//! up) hands the lock to the first in the queue: to one writer, or to all readers up to the next writer. So readers do
+//! not starve either, and a wait ends after those that came earlier.
 //!
 //! ```text
 //!   0 ──read──▶ n readers ──────▶ n readers + WAITERS ──the last one leaves──▶ granted to the first
 //!   0 ──write─▶ WRITER ─────────▶ WRITER + WAITERS ─────unlock───────────────▶ granted to the first
 //! ```
 //!
-//! WAITERS changes, and a lock is granted, under the list's lock only. With WAITERS set, the only change outside of it is
-//! that readers leave, so whoever grants sees a word that stays true.
+//! WAITERS changes, and a lock is granted, under the list's lock only. With WAITERS set, the only change outside of it
+//! is that readers leave, so the granting thread sees a word that stays true.
 
 use std::sync::atomic::Ordering::*;
 
@@ -144,7 +144,7 @@ impl RawRwLock {
         }
     }
 
-    /// Gives the lock to whoever is first, as far as it is free.
+    /// Gives the lock to the first waiters, as far as it is free.
     #[cold]
     fn grant(&self) {
         self.waiters.serve_while(|inner| self.grant_one(inner));
@@ -152,7 +152,7 @@ impl RawRwLock {
 
     /// Under the list's lock.
     fn grant_one(&self, inner: &mut Inner<(), Wish>) -> Option<Wake> {
-        // What those who have left did comes before what the next one does.
+        // What past holders did comes before what the next one does.
         let word = self.word.load(Acquire);
         let (free, granted) = match inner.queue.first() {
             None => (true, 0),
@@ -162,7 +162,7 @@ impl RawRwLock {
         if !free {
             return None;
         }
-        // Nobody enters while WAITERS is set, so this and what readers do by leaving commute.
+        // No thread enters while WAITERS is set, so this and what readers do by leaving commute.
         if granted != 0 {
             self.word.fetch_add(granted, Relaxed);
         }
@@ -224,7 +224,7 @@ mod model {
             for other in others {
                 other.join().unwrap();
             }
-            assert_eq!(protected.lock.word.load(Relaxed), 0, "not free, or somebody left behind");
+            assert_eq!(protected.lock.word.load(Relaxed), 0, "not free, or a waiter left behind");
         });
     }
 

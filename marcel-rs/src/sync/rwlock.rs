@@ -17,9 +17,9 @@ use crate::os::const_unless_modelled;
 /// There is no poisoning: a panic unlocks, as with [`super::Mutex`].
 ///
 /// # Fairness
-/// First come, first served: the lock is handed over, and no thread overtakes a waiter. While a writer waits, new readers
-/// wait behind it. After it, all readers up to the next writer enter together. So neither side starves. A thread that
-/// holds a read lock must not read again: a writer that waits in between would block both for ever.
+/// First come, first served: the lock is handed over, and no thread overtakes a waiter. While a writer waits, new
+/// readers wait behind it. After it, all readers up to the next writer enter together. So neither side starves. A
+/// thread that holds a read lock must not read again: a writer that waits in between would block both for ever.
 ///
 /// ```
 /// use marcel::sync::RwLock;
@@ -64,8 +64,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Green and kernel threads; not the progress path.
     ///
     /// # Blocking
-    /// Blocks the green thread, or outside a runtime the kernel thread. As with [`super::Mutex::lock`], destructors that run because
-    /// the runtime stops wait too.
+    /// Blocks the green thread, or outside a runtime the kernel thread. As with [`super::Mutex::lock`], destructors
+    /// that run because the runtime stops wait too.
     ///
     /// # Panics
     /// 2³⁰ - 1 readers hold the lock already.

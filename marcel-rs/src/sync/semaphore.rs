@@ -72,8 +72,8 @@ fn enough(permits: isize, n: usize) -> bool {
     usize::try_from(permits).is_ok_and(|permits| permits >= n)
 }
 
-/// Takes permits, unless another thread waits for some already. None are always free: no release would look for a waiter
-/// that wants none.
+/// Takes permits, unless another thread waits for some already. None are always free: no release would look for a
+/// waiter that wants none.
 fn take(inner: &mut Inner<isize, Wish>, n: usize) -> bool {
     let free = n == 0 || inner.queue.is_empty() && enough(inner.state, n);
     if free {
@@ -357,7 +357,7 @@ mod model {
         });
     }
 
-    /// Who gives up in front lets those behind it go on.
+    /// A waiter that gives up lets those behind it go on.
     #[test]
     fn a_wish_for_many_that_times_out_does_not_hold_up_the_next() {
         loom::model(|| {

@@ -1,18 +1,18 @@
 //! One waiting thread: how it sleeps, what ends its wait, how it is told that it is served.
 //!
 //! ```text
-//!   WAITING ──serve──▶ SERVED                       a wait in one queue: whoever takes it out of there serves it
-//!   WAITING ──claim──▶ CLAIMED ──serve──▶ SERVED    a wait in several queues: the claim decides who serves
+//!   WAITING ──serve──▶ SERVED                       a wait in one queue: the thread that takes it out serves it
+//!   WAITING ──claim──▶ CLAIMED ──serve──▶ SERVED    a wait in several queues: the claim decides which thread serves
 //!      └─────claim by the waiter: it has given up
 //! ```
 //!
-//! `serve` is the last touch of what lies on the waiter's stack: as soon as it has happened the waiter may return. It is
-//! unparked through its control block, which is immortal.
+//! `serve` is the last touch of what lies on the waiter's stack: as soon as it has happened the waiter may return. It
+//! is unparked through its control block, which is immortal.
 //!
 //! # Waits that end otherwise
 //! A wait has [`Limits`]: a deadline, whether an interruption ends it, and whether it ends when the waiter's stack is
-//! being unwound by a runtime that stops. The last is the rule; but whoever waits for a lock waits to the end, since
-//! it could not say that it has not got it.
+//! being unwound by a runtime that stops. The last is the rule; but a wait for a lock goes on to the end, since
+//! the call could not say that it has not got it.
 
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const SERVED: u32 = 2;
 /// How a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Somebody has served the waiter.
+    /// Another thread has served the waiter.
     Woken,
     /// The deadline came first.
     TimedOut,
@@ -40,7 +40,7 @@ pub(super) enum Outcome {
     Stopping,
 }
 
-/// What ends a wait that nobody serves.
+/// What ends a wait that is not served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     deadline: Option<Instant>,
@@ -100,8 +100,8 @@ impl Signal {
         self.word.load(Acquire).checked_sub(SERVED)
     }
 
-    /// Sleeps until served or a limit is reached; in the latter case somebody may be about to serve nevertheless.
-    /// The waiter only.
+    /// Sleeps until served or a limit is reached; in the latter case another thread may be about to serve it
+    /// nevertheless. The waiter only.
     #[inline]
     pub(super) fn sleep(&self, reason: &'static str, limits: &Limits) -> Outcome {
         loop {
@@ -134,7 +134,7 @@ impl Signal {
         }
     }
 
-    /// Decides who serves, or that nobody will; true for one caller.
+    /// Decides which thread serves the waiter, or that none will; true for one caller.
     pub(super) fn claim(&self) -> bool {
         self.word.compare_exchange(WAITING, CLAIMED, AcqRel, Acquire).is_ok()
     }
@@ -166,7 +166,7 @@ impl Wake {
         park::unpark(self.0);
     }
 
-    /// Wakes whoever has been served, if anybody has.
+    /// Wakes the thread that has been served, if one has.
     #[inline]
     pub(super) fn any(wake: Option<Wake>) {
         if let Some(wake) = wake {

@@ -1,7 +1,7 @@
 //! The tiny lock below the primitives: one exchange to lock, one store to unlock.
 //!
 //! It is held for a few instructions, never across a switch and never by a signal handler. So on one virtual
-//! processor it is always free, and whoever finds it taken spins briefly, then lets the kernel run the holder,
+//! processor it is always free, and a thread that finds it taken spins briefly, then lets the kernel run the holder,
 //! which may have lost its core.
 //!
 //! Its word has a model of its own. Models of what is built on it use loom's lock instead: exploring all ways to spin
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::*;
 
 use crate::os::{self, AtomicBool, UnsafeCell, const_unless_modelled};
 
-/// How often to look at a taken lock before the kernel is asked to run somebody else.
+/// How often to look at a taken lock before the kernel is asked to run another thread.
 const SPINS: u32 = 64;
 
 /// A value that is reached by one thread at a time, shortly.
@@ -52,7 +52,7 @@ impl Word {
         }
     }
 
-    /// By who has locked it.
+    /// By its holder.
     #[inline]
     fn unlock(&self) {
         self.0.store(false, Release);
@@ -104,7 +104,7 @@ impl<T> Spin<T> {
         unsafe { self.with_locked(section) }
     }
 
-    /// Takes the lock, to be given back by [`Spin::unlock`]: for who needs several locks at once.
+    /// Takes the lock, to be given back by [`Spin::unlock`]: for callers that need several locks at once.
     #[inline]
     pub(super) fn lock(&self) {
         self.word.lock();

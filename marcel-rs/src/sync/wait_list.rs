@@ -3,11 +3,11 @@
 //! A waiter's node lives on its stack. Under the lock it finds that there is nothing to wait for, or joins the queue.
 //! It leaves the queue in one of three ways, and the lock decides which:
 //!
-//! * it is *served*: taken out by whoever has something for it, then woken;
+//! * it is *served*: taken out by a thread that has something for it, then woken;
 //! * it *leaves*: a time-out, an interruption or the end of its runtime came first;
 //! * its stack is unwound while it sleeps: it leaves, or, had it been served by then, passes on what it was given.
 //!
-//! Who leaves may have stood in the way of others behind it: [`Primitive::left`] and [`Primitive::unblocked`] see to
+//! A waiter that leaves may have held up those behind it: [`Primitive::left`] and [`Primitive::unblocked`] see to
 //! them.
 
 use std::sync::atomic::Ordering::*;
@@ -21,7 +21,7 @@ use crate::os::{AtomicBool, const_unless_modelled};
 /// See the module's description.
 pub(super) struct WaitList<S, W = ()> {
     inner: Spin<Inner<S, W>>,
-    /// Whether the queue holds somebody, for who may look without the lock.
+    /// Whether the queue holds a waiter, for callers that look without the lock.
     occupied: AtomicBool,
 }
 
@@ -57,7 +57,7 @@ pub(super) trait Primitive {
         true
     }
 
-    /// As [`Primitive::left`], after it and without the lock: somebody behind may go on now.
+    /// As [`Primitive::left`], after it and without the lock: waiters behind it may go on now.
     fn unblocked(&self) {}
 
     /// A waiter was served, and its stack is unwound before it could know.
@@ -142,13 +142,13 @@ impl<S, W> WaitList<S, W> {
         }
     }
 
-    /// Whether somebody waits: exact for what happened before the caller's last synchronisation with it.
+    /// Whether a thread waits: exact for what happened before the caller's last synchronisation with it.
     #[inline]
     pub(super) fn is_occupied(&self) -> bool {
         self.occupied.load(Relaxed)
     }
 
-    /// Looks at the state, and at who waits; whoever is served in here is woken by the caller afterwards.
+    /// Looks at the state and at the waiters; the caller afterwards wakes the waiters that `f` has served.
     #[inline]
     pub(super) fn with<R>(&self, section: impl FnOnce(&mut Inner<S, W>) -> R) -> R {
         self.inner.with(|inner| {
@@ -170,8 +170,8 @@ impl<S, W> WaitList<S, W> {
         self.wake_up_to(last);
     }
 
-    /// Wakes whoever came no later than the waiter with the ticket `last`: the lock is held for a few at a time, and
-    /// who comes meanwhile is not meant.
+    /// Wakes the waiters up to the one with the ticket `last`: the lock is held for a few at a time, and waiters that
+    /// come meanwhile are not meant.
     pub(super) fn wake_up_to(&self, last: u64) {
         self.serve_while(|inner| inner.queue.serve_up_to(last));
     }

@@ -34,8 +34,8 @@ impl Thread {
         ThreadId::new(self.tcb, self.generation)
     }
 
-    /// Lets the thread's current or next [`park`] return. If the thread has ended, whoever has its control
-    /// block now may see a spurious wake-up.
+    /// Lets the thread's current or next [`park`] return. If the thread has ended, the next user of its
+    /// control block may see a spurious wake-up.
     ///
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
@@ -137,7 +137,7 @@ pub fn stack_high_water() -> Option<usize> {
     unsafe { (*tcb.own.context.get()).as_ref() }.map(|context| context.stack().touched())
 }
 
-/// Waits until somebody unparks the calling thread. May return without reason.
+/// Waits until the calling thread is unparked. May return without reason.
 ///
 /// # Blocking
 /// The green thread; outside a runtime, the kernel thread.
@@ -153,7 +153,7 @@ pub fn park_timeout(time: Duration) {
     park::park_until("park", deadline(time));
 }
 
-/// As [`park`], until `deadline` at the latest; `reason` says what is waited for, to whoever looks.
+/// As [`park`], until `deadline` at the latest; `reason` is what dumps say that it waits for.
 ///
 /// # Blocking
 /// As [`park`].

@@ -57,7 +57,7 @@ pub fn park_until_interruptible(
     reason: &'static str,
     deadline: Option<Instant>,
 ) -> Result<(), Interrupted> {
-    // The flag is set before the token is made available: whoever misses it here finds the token.
+    // The flag is set before the token is made available: a waiter that misses it here finds the token.
     let tcb = current();
     if !tcb.interrupt.is_set() {
         park_until(reason, deadline);

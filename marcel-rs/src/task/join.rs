@@ -60,7 +60,7 @@ unsafe impl<T: Send> Send for JoinHandle<T> {}
 unsafe impl<T: Send> Sync for JoinHandle<T> {}
 
 impl<T> JoinHandle<T> {
-    /// For a thread whose cargo returns `T`, and that has no other handle.
+    /// For a thread whose closure returns `T`, and that has no other handle.
     pub(crate) fn new(thread: Thread) -> JoinHandle<T> {
         JoinHandle { thread, _result: PhantomData }
     }

@@ -12,11 +12,11 @@
 //! immortal, so unparking it needs no memory of the latch. Those of a list are told one after the other, each by the
 //! last touch of its node.
 //!
-//! Who takes a waiter out of the middle of the list locks it, in the same word. `set` does not wait for that: it finds
-//! LOCKED in what it has swapped out, and leaves the list to the one who holds it, who meets DONE when it unlocks.
+//! A waiter that leaves the middle of the list locks it, in the same word. `set` does not wait for that: it finds
+//! LOCKED in what it has swapped out, and leaves the list to the lock's holder, which meets DONE when it unlocks.
 //!
 //! Rejected: a list from the start (a node, and two more cache lines, for each message); a lock-free removal (marked
-//! pointers, and somebody who must outlive the walk); a flag beside the word (`set` would touch two).
+//! pointers, and an owner that must outlive the walk); a flag beside the word (`set` would touch two).
 
 mod list;
 #[cfg(all(test, loom))]
@@ -87,7 +87,7 @@ impl Latch {
         self.word.load(Acquire) == DONE
     }
 
-    /// Whether anybody has registered to be woken.
+    /// Whether a waiter has registered to be woken.
     #[inline]
     pub fn has_waiter(&self) -> bool {
         self.word.load(Relaxed).addr() > DONE.addr()
@@ -158,7 +158,7 @@ impl Latch {
         list::leave(&self.word, list::link(node))
     }
 
-    /// Calls `sleep` with a latch that the calling thread, and nobody else, is registered with: this one if it is the
+    /// Calls `sleep` with a latch that only the calling thread is registered with: this one if it is the
     /// first, or else one that is set when this one is. `sleep` parks until the latch is set, or gives up; in either
     /// case this returns whether the latch is set.
     ///

@@ -52,9 +52,9 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// A key of green-thread-local values; declared by [`crate::thread_local!`].
 ///
 /// Each thread has a value of its own, made at the thread's first access and destroyed at its end, by the thread
-/// itself, before whoever joins it goes on. Values are destroyed in the reverse order of their making, also when a
-/// thread panics or is unwound because its runtime stops. A destructor may use other keys, and make their values;
-/// a key whose value is gone gives an [`AccessError`]. A destructor's panic ends that destructor only.
+/// itself, before the thread that joins it goes on. Values are destroyed in the reverse order of their making, also
+/// when a thread panics or is unwound because its runtime stops. A destructor may use other keys, and make their
+/// values; a key whose value is gone gives an [`AccessError`]. A destructor's panic ends that destructor only.
 ///
 /// On a kernel thread outside a runtime the value is the kernel thread's. There the destructors run with those of
 /// `std`'s thread-locals, as far as the system runs these (not for the main thread, as a rule).
@@ -238,7 +238,7 @@ impl<T: 'static> LocalKey<Cell<T>> {
 }
 
 impl<T: 'static> LocalKey<RefCell<T>> {
-    /// Calls `f` with the value borrowed. `f` may wait: nobody else borrows this thread's value.
+    /// Calls `f` with the value borrowed. `f` may wait: no other thread borrows this thread's value.
     ///
     /// # Panics
     /// When the value has been destroyed, or is borrowed mutably.

@@ -7,7 +7,7 @@
 //! What a thread of the scope does last, in this order:
 //! 1. its function has returned or panicked, and its green-thread-local values are destroyed;
 //! 2. it leaves its result and sets the latch: a join goes on;
-//! 3. it lets go of the result, which is dropped here if nobody will join: a result may borrow, too;
+//! 3. it lets go of the result, which is dropped here if its handle is gone: a result may borrow, too;
 //! 4. it counts itself out. From then on it touches neither the scope nor what was borrowed: the owner, whose control
 //!    block is immortal, is woken through a pointer read before.
 //!
@@ -37,7 +37,7 @@ use crate::tcb::block::Tcb;
 /// What the threads of a scope and its owner share.
 struct Count {
     running: AtomicUsize,
-    /// A thread panicked and nobody joined it.
+    /// A thread panicked and was not joined.
     panicked: AtomicBool,
     owner: &'static Tcb,
 }
@@ -283,7 +283,7 @@ impl Builder {
         // SAFETY: the scope's owner does not leave before the job has been dropped.
         let spawned = unsafe { self.spawn_unchecked(&scope.shared, move || job.run()) };
         let spawned = spawned.inspect_err(|_| {
-            // SAFETY: the job has been dropped, and with it the thread's end of the packet. Nobody panicked.
+            // SAFETY: the job has been dropped, and with it the thread's end of the packet. No thread panicked.
             unsafe { *packet.result.get() = None };
         })?;
         Ok(ScopedJoinHandle { packet, thread: *spawned.thread(), scope: PhantomData })

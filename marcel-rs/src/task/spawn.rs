@@ -101,7 +101,7 @@ impl Builder {
         unsafe { self.spawn_unchecked(&worker.shared, f) }
     }
 
-    /// As [`Builder::spawn`], of a thread that nobody will join; what it returns is dropped.
+    /// As [`Builder::spawn`], of a thread that will not be joined; what it returns is dropped.
     ///
     /// # Context, Wakes, Errors
     /// As [`Builder::spawn`].
@@ -248,12 +248,12 @@ pub(crate) fn body() {
     let Some(tcb) = here::tcb() else { return };
     // A thread that would begin when its runtime stops only drops what it has.
     if !tcb.own.unwinding.get() {
-        // SAFETY: a running thread owns its cargo.
+        // SAFETY: a running thread owns its payload.
         unsafe { tcb.own.payload.run() };
     }
     tcb.own.locals.destroy();
-    // The payload of a forced unwind is the context's own business: `Stopped` stands for it. And what nobody
-    // will ask for is dropped here rather than by the scheduler, which must not run anyone's code.
+    // The payload of a forced unwind is the context's own business: `Stopped` stands for it. The result of a
+    // detached thread is dropped here rather than by the scheduler, which must not run the program's destructors.
     if tcb.own.unwinding.get() || tcb.join.is_detached() {
         tcb.discard_payload();
     }

@@ -1,10 +1,10 @@
 //! Thread control blocks; how threads park and are unparked.
 //!
 //! One block per green thread, and one per plain kernel thread that ever waited. **Blocks are immortal**:
-//! they are recycled, never freed. So whoever holds a `&'static Tcb` may unpark it at any time; if the
+//! they are recycled, never freed. So any holder of a `&'static Tcb` may unpark it at any time; if the
 //! thread has ended meanwhile, its successor sees a spurious wake-up, which every wait loop tolerates. That
-//! is what lets a completion be the *last touch* of a request (rule 4 of the progress path) without reference counts, whose
-//! last decrement would free memory on the progress path.
+//! is what lets a completion be the *last touch* of a request (rule 4 of the progress path) without reference counts,
+//! whose last decrement would free memory on the progress path.
 //!
 //! The protocol of park and unpark: `park_word`.
 
@@ -43,7 +43,7 @@ pub(crate) struct Tcb {
     pub(crate) home: AtomicPtr<()>,
     /// Counts its waits, so that a stale timer is recognised. Written by the thread, or on its behalf.
     pub(crate) wait: AtomicU64,
-    /// Who learns of its end.
+    /// Its end, and the thread that joins it.
     pub(crate) join: JoinWord<Tcb>,
     /// Where a plain kernel thread sleeps.
     pub(crate) sleeper: Sleeper,
@@ -65,7 +65,7 @@ pub(crate) struct Own {
     pub(crate) stack_size: Cell<usize>,
     /// How it is to be run.
     pub(crate) traits: Cell<Traits>,
-    /// Its runtime stops, and the thread is unwound: it does not park any more, see `vp::ending`.
+    /// Its runtime stops, and the thread is unwound: it does not park any more, see `sched::unwinding`.
     pub(crate) unwinding: Cell<bool>,
     /// Whether it is suspended in a panic of its own.
     pub(crate) panics: Cell<Panics>,
@@ -201,8 +201,8 @@ impl Tcb {
         ThreadId::new(self, self.interrupt.generation())
     }
 
-    /// Whether another kernel thread may run the suspended thread, where threads migrate: not one that is bound; nor one
-    /// in a panic, which Rust counts for the kernel thread; nor one that is unwound. By its owner.
+    /// Whether another kernel thread may run the suspended thread, where threads migrate: not one that is bound; nor
+    /// one in a panic, which Rust counts for the kernel thread; nor one that is unwound. By its owner.
     pub(crate) fn may_migrate(&self) -> bool {
         self.own.traits.get().bound.is_none()
             && self.own.panics.get() == Panics::No
@@ -240,7 +240,7 @@ impl Tcb {
     /// Gives it a name, or takes it away. The block's owner of the moment only.
     pub(crate) fn set_name(&self, name: Option<Box<str>>) {
         self.info.unnamed();
-        // SAFETY: the caller owns the block, and whoever looks from outside does not come here.
+        // SAFETY: the caller owns the block, and no observer from outside comes here.
         let slot = unsafe { &mut *self.own.name.get() };
         *slot = name;
         self.own.traced.set(0);
@@ -274,7 +274,7 @@ impl Tcb {
     /// Only by the thread itself, on its own stack.
     #[inline(always)]
     pub(crate) unsafe fn switch(&self, how: Switch) {
-        // SAFETY: a running thread has a context, which nobody takes away, and the caller is on its stack.
+        // SAFETY: a running thread has a context, which stays while it runs, and the caller is on its stack.
         unsafe {
             let context = (*self.own.context.get()).as_ref();
             self.info.leaves();

@@ -1,5 +1,5 @@
-//! Stands for `block` when a model is checked: control blocks of kernel threads only, which need no switch. The words are
-//! the real ones.
+//! Stands for `block` when a model is checked: control blocks of kernel threads only, which need no switch. The words
+//! are the real ones.
 
 use crate::list::Chained;
 use crate::os::AtomicPtr;

@@ -1,6 +1,6 @@
 //! What can be seen of a thread from outside, at any time: by `diagnosis`, by a signal handler, by a debugger.
 //!
-//! Each control block holds a [`DebugInfo`]. Blocks are immortal and linked in one list, so whoever walks it
+//! Each control block holds a [`DebugInfo`]. Blocks are immortal and linked in one list, so a reader
 //! needs no lock. The fields are written by one kernel thread at a time (the spawner, then the virtual processor
 //! that runs the thread) with plain stores, and are valid under the counter of `moves`:
 //!
@@ -132,7 +132,7 @@ impl DebugInfo {
         self.phase.store(NEW, Release);
     }
 
-    /// The thread has ended: its block is nobody's, or only its handle's.
+    /// The thread has ended: its block is free, or its handle's.
     #[inline]
     pub(crate) fn leave(&self) {
         if self.phase.load(Relaxed) != FREE {
@@ -204,8 +204,8 @@ impl DebugInfo {
         unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(text, len)) }
     }
 
-    /// The calling kernel thread, whose block it is, waits until the answer is dropped. A wait within a wait is shown as
-    /// the outer one.
+    /// The calling kernel thread, whose block it is, waits until the answer is dropped. A wait within a wait is shown
+    /// as the outer one.
     pub(crate) fn kernel_waits(&self, reason: &'static str) -> KernelWait<'_> {
         let outer = self.moves.is_odd().then(|| {
             self.waits(reason);
@@ -257,7 +257,7 @@ impl DebugInfo {
         self.moves.resumed();
     }
 
-    /// The thread is suspended, its context saved, and nobody can resume it yet.
+    /// The thread is suspended, its context saved, and no worker can resume it yet.
     #[inline]
     pub(crate) fn suspended(&self) {
         self.moves.suspended();

@@ -1,4 +1,4 @@
-//! The word between a thread's end and whoever owns its join handle.
+//! The word between a thread's end and the owner of its join handle.
 //!
 //! ```text
 //!   RUNNING ──join──▶ waiter ──end──▶ DONE (and unpark)
@@ -6,7 +6,7 @@
 //!      └──detach──▶ DETACHED ──end──▶ DONE            the ended thread's virtual processor has it
 //! ```
 //!
-//! **The end is the last touch**: by then the thread's stack is gone and nobody but the owner of the handle uses
+//! **The end is the last touch**: by then the thread's stack is gone and only the owner of the handle uses
 //! the block, which may already serve another thread when the virtual processor comes back from the swap. So
 //! neither a count of references nor memory of its own is needed for a thread's result: it is in the block.
 
@@ -61,7 +61,7 @@ impl<T> JoinWord<T> {
         self.0.load(Acquire) == Self::DONE
     }
 
-    /// Whether nobody will ask for the result.
+    /// Whether the handle was dropped: the result will not be asked for.
     #[inline]
     pub(crate) fn is_detached(&self) -> bool {
         self.0.load(Relaxed) == Self::DETACHED
@@ -141,7 +141,7 @@ mod model {
             }
         }
 
-        /// Exclusive access to everything: loom reports whoever else has it.
+        /// Exclusive access to everything: loom reports any other access.
         fn recycle(&self) {
             // SAFETY: as the word says, the block is the caller's.
             self.result.with_mut(|r| unsafe { assert_eq!(*r, 7) });

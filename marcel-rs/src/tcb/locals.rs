@@ -48,8 +48,8 @@ impl Locals {
         slots[index] = header;
     }
 
-    /// No value is made here from now on: the block stands for a kernel thread that is almost gone, where nobody
-    /// would destroy it.
+    /// No value is made here from now on: the block stands for a kernel thread that is almost gone, where
+    /// no code would destroy it.
     pub(crate) fn close(&self) {
         self.newest.set(GONE);
     }

@@ -1,5 +1,5 @@
-//! The control block of a thread (`block`) and its parts: the words of park and unpark, of join and of interruption, the
-//! closure and the result (`payload`), and what debuggers and dumps see (`debug_info`).
+//! The control block of a thread (`block`) and its parts: the words of park and unpark, of join and of interruption,
+//! the closure and the result (`payload`), and what debuggers and dumps see (`debug_info`).
 
 #[cfg_attr(loom, path = "block_model.rs")]
 pub(crate) mod block;

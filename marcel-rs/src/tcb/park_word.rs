@@ -7,8 +7,8 @@
 //! ```
 //!
 //! EMPTY → PARKED is done by the *scheduler*, after the switch: before that, the thread's context is not
-//! saved and nobody may resume it. The state stays NOTIFIED until the thread itself takes the token, with a
-//! read-modify-write, so that it sees what every unparker did before. Only the one who takes a thread out of
+//! saved and no worker may resume it. The state stays NOTIFIED until the thread itself takes the token, with a
+//! read-modify-write, so that it sees what every unparker did before. Only the unparker that takes a thread out of
 //! PARKED may push it, so it is in one queue, once.
 
 use std::sync::atomic::Ordering::*;
@@ -37,7 +37,7 @@ impl ParkWord {
         self.0.compare_exchange(EMPTY, PARKED, AcqRel, Acquire).is_ok()
     }
 
-    /// Whether it waits for an unpark, to whoever looks.
+    /// Whether it waits for an unpark, for observers.
     #[cfg(not(loom))]
     pub(crate) fn is_parked(&self) -> bool {
         self.0.load(Relaxed) == PARKED
@@ -81,7 +81,7 @@ mod model {
         sleeper: Sleeper,
     }
 
-    /// As `Vp::wake` from another kernel thread.
+    /// As `Worker::wake` from another kernel thread.
     fn unpark(vp: &Vp, green: &'static Green) {
         if green.park.notify() {
             vp.inbox.push(green);

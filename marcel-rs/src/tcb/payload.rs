@@ -16,7 +16,7 @@ use std::thread::Result;
 type Room = [u128; 4];
 
 /// See the module's description. Has one owner at a time: the spawner until the thread is queued, the thread
-/// until its end, then whoever joins it.
+/// until its end, then the thread that joins it.
 pub(crate) struct Payload {
     room: UnsafeCell<MaybeUninit<Room>>,
     /// Where the payload is if it does not fit; null if it does.

@@ -25,7 +25,7 @@ impl SeqCount {
         fence(Release);
     }
 
-    /// The thread is suspended, its context saved, and nobody can resume it yet.
+    /// The thread is suspended, its context saved, and no worker can resume it yet.
     #[inline]
     pub(crate) fn suspended(&self) {
         self.0.store(self.0.load(Relaxed) + 1, Release);

@@ -1,7 +1,7 @@
 //! First come, first served, by priority.
 //!
 //! Threads that never ran come last, newest first: what is at hand is finished before more is begun, so a
-//! fork-join program needs stacks for its depth, not for its breadth. Two exceptions, so that nobody starves:
+//! fork-join program needs stacks for its depth, not for its breadth. Two exceptions, so that no thread starves:
 //! its own also come before a thread that has just yielded, and everyone's at every 61st turn (a prime, so
 //! as not to beat with the program's own rhythm).
 

@@ -1,8 +1,9 @@
 //! Scheduling policies: in which order a virtual processor runs its threads.
 //!
 //! Each virtual processor has a policy of its own, called on its kernel thread only, between two threads, or by the
-//! running one when it wakes another: no locks, no atomics. A policy keeps the threads that have run before and can run again ([`Ready`]); those that
-//! never ran are where thieves can see them, and the policy says when to take one ([`Fresh`]).
+//! running one when it wakes another: no locks, no atomics. A policy keeps the threads that have run before and can run
+//! again ([`Ready`]); those that never ran are where thieves can see them, and the policy says when to take one
+//! ([`Fresh`]).
 //!
 //! | policy | `MARCEL_POLICY` | order |
 //! |---|---|---|
@@ -125,7 +126,7 @@ pub enum From {
     /// Its own, else those that all may take, else its neighbours'.
     Anywhere,
     /// Those that all may take, else its own, among which the oldest has its turn now and then. To be asked for
-    /// regularly, so that nobody waits for ever.
+    /// regularly, so that none waits for ever.
     OthersFirst,
 }
 
@@ -139,7 +140,7 @@ pub trait Fresh {
 ///
 /// # Safety
 /// A [`Ready`] is the right to run a thread on the virtual processor of the policy that was given it. The policy gives
-/// to nobody else what it was given (not through another [`ReadyList`] either), returns each but once, and keeps none
+/// to no other what it was given (not through another [`ReadyList`] either), returns each but once, and keeps none
 /// when it is dropped. It may drop them.
 ///
 /// Its methods, and what drops it, call nothing of this crate but what this module offers: the virtual processor is
@@ -152,7 +153,7 @@ pub unsafe trait Policy: Send {
     /// processor to sleep, and must mean that there is nothing to run.
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready>;
 
-    /// Takes out `thread`, if it is here and easily found: somebody yields to it.
+    /// Takes out `thread`, if it is here and easily found: the running thread yields to it.
     fn take(&mut self, thread: ThreadId) -> Option<Ready>;
 
     /// Takes out a thread that is `movable`, if there are two or more: where threads migrate, another virtual

@@ -15,8 +15,8 @@ pub(crate) enum Order {
     Other(Box<dyn Policy>),
 }
 
-/// Calls a policy of the program's own, which may call anything: no code may take the core of the worker, which has the policy,
-/// meanwhile.
+/// Calls a policy of the program's own, which may call anything: no code may take the core of the worker, which has the
+/// policy, meanwhile.
 fn fenced<R>(f: impl FnOnce() -> R) -> R {
     /// Takes the fence away, when the policy panics too.
     struct Fence(Option<(&'static Vp, bool)>);
@@ -108,15 +108,15 @@ impl Order {
     /// From here on it is the usual one, with all threads that the policy returns, and those that it has forgotten:
     /// they are marked as kept still.
     pub(crate) fn dismiss(&mut self) {
-        struct Nobody;
-        impl Fresh for Nobody {
+        struct NoFresh;
+        impl Fresh for NoFresh {
             fn take(&mut self, _: Priority, _: From) -> Option<Ready> {
                 None
             }
         }
         if matches!(self, Order::Other(_)) {
             let mut dismissed = std::mem::take(self);
-            while let Some(tcb) = dismissed.next(&mut Nobody) {
+            while let Some(tcb) = dismissed.next(&mut NoFresh) {
                 self.put(tcb, Why::Woken);
             }
             fenced(|| drop(dismissed));

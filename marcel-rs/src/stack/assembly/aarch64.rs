@@ -45,7 +45,7 @@ pub(super) unsafe fn switch(from: *mut usize, to: usize, word: usize) -> usize {
 /// Makes `entry` what a switch to the returned stack pointer enters.
 ///
 /// # Safety
-/// `top` is aligned to 16 bytes, and the four words below are nobody's.
+/// `top` is aligned to 16 bytes, and the four words below it are free.
 pub(super) unsafe fn prepare(top: *mut usize, entry: usize) -> usize {
     // SAFETY: the caller's promise.
     unsafe {

@@ -1,4 +1,4 @@
-//! The switch in plain assembly (Linux on x86-64 and aarch64): see `context` for why it is the default.
+//! The switch in plain assembly (Linux on x86-64 and aarch64): see `stack` for why it is the default.
 //!
 //! Each side leaves on its stack what the compiler cannot be told to save (the frame pointer, and the register that
 //! it keeps for itself) and the address where it goes on; its stack pointer is all that there is to remember.
@@ -24,7 +24,7 @@ pub(super) struct Engine {
     scheduler: UnsafeCell<usize>,
 }
 
-/// Where a context starts: jumped to, as if called by nobody.
+/// Where a context starts: jumped to, without a caller.
 unsafe extern "C" fn entry(frame: *const Frame<Engine>) -> ! {
     // SAFETY: the first resume has passed the frame.
     unsafe { first_frame(frame) }

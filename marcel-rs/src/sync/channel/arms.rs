@@ -44,8 +44,8 @@ pub trait Operation {
     /// Puts the node into the channel's queue.
     ///
     /// # Safety
-    /// The caller holds the lock. Until `leave` is called, or the signal is served with this arm's number, the arm and its
-    /// signal are neither moved nor borrowed exclusively.
+    /// The caller holds the lock. Until `leave` is called, or the signal is served with this arm's number, the arm and
+    /// its signal are neither moved nor borrowed exclusively.
     #[doc(hidden)]
     unsafe fn join(&self);
     /// Takes the node out of the queue, unless it is out already.
@@ -54,8 +54,8 @@ pub trait Operation {
     /// Drops the node, which is out of the queue and was not chosen.
     #[doc(hidden)]
     fn unprepare(&mut self);
-    /// Takes the result from the node, which was chosen and served. False if the channel is disconnected, so that the arm
-    /// has to be tried again.
+    /// Takes the result from the node, which was chosen and served. False if the channel is disconnected, so that the
+    /// arm has to be tried again.
     #[doc(hidden)]
     fn finish(&mut self) -> bool;
     /// Passes on what the node was served with, since the thread is unwound.

@@ -1,8 +1,8 @@
-//! What the ends of a channel share: messages, and who waits with one or for one.
+//! What the ends of a channel share: messages, and the threads that wait with one or for one.
 //!
-//! While a receiver waits the channel is empty, and while a sender waits it is full: each operation first serves whoever
-//! waits on the other side. A waiter's slot holds its message, or will. Who is served and finds its slot as it was,
-//! was woken because the other side is gone.
+//! While a receiver waits the channel is empty, and while a sender waits it is full: each operation first serves a
+//! waiter of the other side. A waiter's slot holds its message, or will. A waiter that is served and finds its slot as
+//! it was, was woken because the other side is gone.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
@@ -148,7 +148,7 @@ impl<T> Channel<T> {
         Ok(message)
     }
 
-    /// Sends, waiting for room. The outcome says why not, [`Outcome::Woken`] that there is nobody to receive it.
+    /// Sends, waiting for room. The outcome says why not, [`Outcome::Woken`] that there is no receiver.
     #[inline]
     pub(super) fn send(&self, message: T, limits: &Limits) -> Result<(), (T, Outcome)> {
         let signal = Signal::new();
@@ -158,7 +158,8 @@ impl<T> Channel<T> {
             Err((message, Unsent::Disconnected)) => Err(Some(message)),
             Err((message, Unsent::Full)) => {
                 node.waiter.set(Some(message));
-                // SAFETY: `node` and `signal` stay in place until `Listed` has taken the node out or it has been served.
+                // SAFETY: `node` and `signal` stay in place until `Listed` has taken the node out or it has been
+                // served.
                 unsafe { core.senders.push(&node, false) };
                 Err(None)
             }
@@ -234,7 +235,7 @@ impl<T> Channel<T> {
             wake
         });
         Wake::any(wake);
-        drop(message); // nobody will ever receive it
+        drop(message); // no thread will ever receive it
     }
 
     pub(super) fn count(&self, end: End) {

@@ -3,17 +3,17 @@
 //! 1. The locks of all channels involved are taken, in the order of their addresses, each once.
 //! 2. With all locks held, the arms are tried, starting at a random one. The first one that is possible is chosen.
 //! 3. Otherwise a node of each arm joins its queue, all with the same signal, and the locks are released.
-//! 4. A thread that takes such a node out of its queue *claims* the signal. The first claim succeeds and serves the node.
-//!    A thread whose claim fails drops the node and serves the next in its queue. A waiter that gives up claims its signal
-//!    as well.
+//! 4. A thread that takes such a node out of its queue *claims* the signal. The first claim succeeds and serves the
+//!    node. A thread whose claim fails drops the node and serves the next in its queue. A waiter that gives up claims
+//!    its signal as well.
 //! 5. The remaining nodes are taken out, each under its channel's lock.
 //!
-//! All locks are held from 2 to 3. So no arm becomes possible between the attempt and the wait, and no signal is claimed
-//! before all of its nodes are queued. Two selects may use one channel: the second one finds the node of the first, and has
-//! no node of its own yet.
+//! All locks are held from 2 to 3. So no arm becomes possible between the attempt and the wait, and no signal is
+//! claimed before all of its nodes are queued. Two selects may use one channel: the second one finds the node of the
+//! first, and has no node of its own yet.
 //!
-//! Rejected: queueing nodes one by one and trying again afterwards. A select that finds a partner would have to claim itself
-//! and the partner in one step.
+//! Rejected: queueing nodes one by one and trying again afterwards. A select that finds a partner would have to claim
+//! itself and the partner in one step.
 
 use std::time::{Duration, Instant};
 
@@ -23,9 +23,9 @@ use crate::sync::signal::{Limits, Outcome, Signal, Wake};
 
 /// Waits until one of the sends and receives is possible, does it, and returns its index.
 ///
-/// Among several possible ones it chooses at random. A send or receive on a disconnected channel counts as possible, and
-/// fails. The arm has the result. In a destructor that runs because the runtime stops, the first arm fails if none is
-/// possible at once.
+/// Among several possible ones it chooses at random. A send or receive on a disconnected channel counts as possible,
+/// and fails. The arm has the result. In a destructor that runs because the runtime stops, the first arm fails if none
+/// is possible at once.
 ///
 /// [`select!`](crate::select!) is easier to write.
 ///
@@ -133,7 +133,7 @@ fn attempt(arms: &mut [&mut dyn Arm], limits: Option<&Limits>) -> Option<Result<
             arm.prepare(&Chosen(&signal), choice);
         }
     }
-    // From here on the arms are borrowed shared, as those who find their nodes do.
+    // From here on the arms are borrowed shared, as by the threads that find their nodes.
     let waiting = Waiting { arms, signal: &signal };
     for arm in waiting.arms {
         // SAFETY: the lock is held, and `waiting` takes the node out before anything else happens to it.
@@ -197,7 +197,7 @@ impl Waiting<'_, '_> {
     fn leave(&self, outcome: Outcome) -> Option<usize> {
         let given_up = outcome != Outcome::Woken && self.signal.claim();
         if !given_up {
-            // It has been served, or claimed by who is about to serve it.
+            // It has been served, or claimed by a thread that is about to serve it.
             self.signal.sleep("select", &Limits::TO_THE_END);
         }
         let chosen = self.signal.served().map(|choice| choice as usize - 1);
@@ -224,7 +224,8 @@ impl Drop for Waiting<'_, '_> {
     }
 }
 
-/// Good enough that no arm is preferred. Not inlined: where threads migrate, its thread-local is another's after a wait.
+/// Good enough that no arm is preferred. Not inlined: where threads migrate, its thread-local is another's after a
+/// wait.
 #[inline(never)]
 fn random() -> u32 {
     use std::cell::Cell;
@@ -279,7 +280,7 @@ mod model {
         });
     }
 
-    /// Whoever loses the race for a select that waits keeps its message.
+    /// A sender that loses the race for a select that waits keeps its message.
     #[test]
     fn what_a_select_does_not_take_stays_where_it_is() {
         loom::model(|| {

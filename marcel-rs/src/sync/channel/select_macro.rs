@@ -1,7 +1,7 @@
 //! `select!`: the arms, the choice and the code of the chosen arm, in one expression.
 
-/// Waits for the first of several sends and receives on [channels](crate::sync::channel), and runs the code that belongs
-/// to it.
+/// Waits for the first of several sends and receives on [channels](crate::sync::channel), and runs the code that
+/// belongs to it.
 ///
 /// ```
 /// use marcel::sync::channel;
@@ -23,12 +23,12 @@
 /// assert_eq!(heard, None);
 /// ```
 ///
-/// An arm is `recv(receiver) -> result => code`, with a `Result<T, RecvError>`, or `send(sender, message) -> result => code`,
-/// with a `Result<(), SendError<T>>`. Messages to send are evaluated in any case, and dropped if another arm is chosen. Among
-/// several possible arms the choice is random.
+/// An arm is `recv(receiver) -> result => code`, with a `Result<T, RecvError>`, or `send(sender, message) -> result =>
+/// code`, with a `Result<(), SendError<T>>`. Messages to send are evaluated in any case, and dropped if another arm is
+/// chosen. Among several possible arms the choice is random.
 ///
-/// Without `default` it waits. `default => code` runs if no arm is possible now, `default(time) => code` if no arm became
-/// possible within that time.
+/// Without `default` it waits. `default => code` runs if no arm is possible now, `default(time) => code` if no arm
+/// became possible within that time.
 ///
 /// # Panics
 /// As [`select`](fn@crate::sync::channel::select).

@@ -4,11 +4,11 @@
 //!   word ──▶ node ──▶ node ──▶ the thread that came first, or nothing
 //! ```
 //!
-//! A link is a word like the latch's own: nothing, a control block, or a node with the bit LIST. Nodes are pushed on top
-//! without a lock. Who takes one off, from anywhere, sets LOCKED first: that excludes others who would push or take
-//! off, and turns whoever sets the latch away (see `latch`).
+//! A link is a word like the latch's own: nothing, a control block, or a node with the bit LIST. Nodes are pushed on
+//! top without a lock. A thread that takes one off, from anywhere, sets LOCKED first: that excludes others that push or
+//! take off, and turns the setter of the latch away (see `latch`).
 //!
-//! Whoever has the list of a set latch *fires* each node: a function of the node's, which touches it for the last time.
+//! The owner of a set latch's list *fires* each node: a function of the node's, which touches it for the last time.
 
 use std::sync::atomic::Ordering::*;
 
@@ -20,11 +20,11 @@ use crate::tcb::block::Tcb;
 pub(super) const DONE: *mut () = std::ptr::without_provenance_mut(1);
 /// The word is a node.
 pub(super) const LIST: usize = 2;
-/// Somebody changes the list.
+/// A thread changes the list.
 pub(super) const LOCKED: usize = 4;
 
-/// One of those who learn that a [`Latch`](crate::Latch) is set: put it at the start of a `repr(C)` structure that the function
-/// `fire` knows. For I/O managers: threads have [`Latch::wait`](crate::Latch::wait).
+/// A call to be made when a [`Latch`](crate::Latch) is set: put it at the start of a `repr(C)` structure that the
+/// function `fire` knows. For I/O managers: threads have [`Latch::wait`](crate::Latch::wait).
 #[derive(Debug)]
 #[repr(align(8))]
 pub struct LatchNode {
@@ -33,17 +33,17 @@ pub struct LatchNode {
     fire: unsafe fn(*const LatchNode) -> After,
 }
 
-/// What is to be called when everybody of the list has been told, if anything.
+/// What is to be called when every node of the list has fired, if anything.
 pub(super) type After = Option<fn()>;
 
 impl LatchNode {
-    /// A node in no list. `fire` is called once for each time that the node is enlisted and does not leave, by whoever
-    /// sets the latch or was changing its list at that moment. When the whole list is through, one of the functions
-    /// that were returned is called; it may be called in the tick's handler, too.
+    /// A node in no list. `fire` is called once for each time that the node is enlisted and does not leave, by the
+    /// thread that sets the latch or was changing its list at that moment. When the whole list is through, one of the
+    /// functions that were returned is called; it may be called in the tick's handler, too.
     ///
     /// # Safety
     /// `fire` may be called on any thread, and in the tick's handler: see the rules of the progress path. What it
-    /// does with the node it does before it allows anybody to free it.
+    /// does with the node it does before the node may be freed.
     pub unsafe fn new(fire: unsafe fn(*const LatchNode) -> Option<fn()>) -> LatchNode {
         LatchNode { next: UnsafeCell::new(std::ptr::null_mut()), fire }
     }
@@ -55,10 +55,10 @@ impl LatchNode {
 pub(super) fn set(word: *mut ()) {
     if word.addr() & LOCKED == 0 {
         fire_all(word);
-    } // else whoever has locked it will find that it is set
+    } // else the holder of the lock will find that it is set
 }
 
-/// Fires a list that nobody else has any more.
+/// Fires a list that the caller owns.
 fn fire_all(mut word: *mut ()) {
     let mut after = None;
     while let Some(node) = node_of(word) {
@@ -99,7 +99,7 @@ pub(super) unsafe fn enlist(at: &AtomicPtr<()>, node: *const LatchNode) -> bool 
             word = at.load(Acquire);
             continue;
         }
-        // SAFETY: the caller's node, which nobody else knows yet.
+        // SAFETY: the caller's node, which no other thread knows yet.
         unsafe { (*node).next.with_mut(|next| *next = word) };
         match at.compare_exchange(word, link, AcqRel, Acquire) {
             Ok(_) => return true,
@@ -156,7 +156,7 @@ fn lock(at: &AtomicPtr<()>) -> Option<(*mut (), *mut ())> {
 }
 
 fn unlock(at: &AtomicPtr<()>, locked: *mut (), head: *mut ()) {
-    // Nobody but `set` changes a locked word.
+    // Only `set` changes a locked word.
     if at.compare_exchange(locked, head, AcqRel, Acquire).is_err() {
         fire_all(head);
     }

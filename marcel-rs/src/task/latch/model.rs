@@ -81,7 +81,7 @@ fn a_registration_that_is_taken_back_owes_nothing() {
     });
 }
 
-/// Waiters come one after the other; whoever gave up is not woken in the place of the next.
+/// Waiters come one after the other; a waiter that gave up is not woken in the place of the next.
 #[test]
 fn a_latch_passes_from_a_waiter_that_gives_up_to_the_next() {
     loom::model(|| {
