@@ -123,7 +123,7 @@ impl<R: Send + Sync + 'static> Server<R> {
     /// Looks once for events, and gives one of the library's own requests that has ended, if there is one.
     ///
     /// # Context
-    /// Not a signal handler. # Blocking: never.
+    /// Not a signal handler. Never blocks.
     pub fn test_any(&self) -> Option<Pending<R>> {
         let take = || self.0.shared.lock().ended.pop_front();
         take().or_else(|| {

@@ -1,9 +1,4 @@
-//! The eight kinds of callback, and which one is taken when.
-//!
-//! | requests to look for | polling: the first that there is | blocking: the first that there is |
-//! |---|---|---|
-//! | one | poll one, poll group, poll any | block one, block group, block any |
-//! | several | poll any, poll group (for each interface), poll one (each) | block any, block group, block one |
+//! The eight kinds of callback, and the reasons for the order in which they are taken (the table is in [`super`]).
 //!
 //! * One: the cheapest look at exactly what is asked for. Several: the fewest calls, and the fewest pool threads.
 //! * A server without polling callbacks is polled by its blocking ones *with time-out*, with a time-out of zero.
