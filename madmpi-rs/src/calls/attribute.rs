@@ -7,7 +7,7 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, out, read};
 use crate::attribute::{self, Keyval, Kind, keyval};
-use crate::comm::{Comm, TAG_UB};
+use crate::comm::TAG_UB;
 use crate::error::Fault;
 use crate::{datatype, errcode, job};
 use marcel::plumbing::KernelMutex;
@@ -65,33 +65,11 @@ fn kept(value: c_int) -> *const c_int {
     *all.entry(value).or_insert_with(|| Box::leak(Box::new(value)))
 }
 
-fn comm_set(comm: &Comm, key: c_int, value: *mut c_void) -> Result<(), Fault> {
-    let keyval = keyval(key, Kind::Comm)?;
-    comm.attributes.set(comm.handle().0, (key, keyval), value as usize)
-}
-
-fn comm_get(comm: &Comm, key: c_int, place: Out<usize>, flag: Out<c_int>) -> Result<(), Fault> {
-    let value = if is_standard(key) {
-        standard(key)?
-    } else {
-        keyval(key, Kind::Comm)?;
-        comm.attributes.get(key)
-    };
-    give(value, place, flag)
-}
-
-fn comm_delete(comm: &Comm, key: c_int) -> Result<(), Fault> {
-    keyval(key, Kind::Comm)?;
-    comm.attributes.delete(comm.handle().0, key)
-}
-
 mpi! {
-    fn MPI_Comm_create_keyval(copy: usize, delete: usize, comm_keyval: Out<c_int>, extra_state: *mut c_void) {
+    fn MPI_Comm_create_keyval | MPI_Keyval_create (
+        copy: usize, delete: usize, comm_keyval: Out<c_int>, extra_state: *mut c_void,
+    ) {
         create(Kind::Comm, (copy, delete), comm_keyval, extra_state)
-    }
-
-    fn MPI_Keyval_create(copy: usize, delete: usize, keyval: Out<c_int>, extra_state: *mut c_void) {
-        create(Kind::Comm, (copy, delete), keyval, extra_state)
     }
 
     fn MPI_Type_create_keyval(copy: usize, delete: usize, type_keyval: Out<c_int>, extra_state: *mut c_void) {
@@ -102,33 +80,35 @@ mpi! {
         create(Kind::Win, (copy, delete), win_keyval, extra_state)
     }
 
-    fn MPI_Comm_free_keyval(comm_keyval: InOut<c_int>) { free(Kind::Comm, comm_keyval) }
-
-    fn MPI_Keyval_free(keyval: InOut<c_int>) { free(Kind::Comm, keyval) }
+    fn MPI_Comm_free_keyval | MPI_Keyval_free (comm_keyval: InOut<c_int>) { free(Kind::Comm, comm_keyval) }
 
     fn MPI_Type_free_keyval(type_keyval: InOut<c_int>) { free(Kind::Type, type_keyval) }
 
     fn MPI_Win_free_keyval(win_keyval: InOut<c_int>) { free(Kind::Win, win_keyval) }
 
-    fn MPI_Comm_set_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void) on comm {
-        comm_set(&comm, comm_keyval, attribute_val)
+    fn MPI_Comm_set_attr | MPI_Attr_put (
+        comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void,
+    ) on comm {
+        let keyval = keyval(comm_keyval, Kind::Comm)?;
+        comm.attributes.set(comm.handle().0, (comm_keyval, keyval), attribute_val as usize)
     }
 
-    fn MPI_Attr_put(comm: MPI_Comm, keyval: c_int, attribute_val: *mut c_void) on comm {
-        comm_set(&comm, keyval, attribute_val)
+    fn MPI_Comm_get_attr | MPI_Attr_get (
+        comm: MPI_Comm, comm_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>,
+    ) on comm {
+        let value = if is_standard(comm_keyval) {
+            standard(comm_keyval)?
+        } else {
+            keyval(comm_keyval, Kind::Comm)?;
+            comm.attributes.get(comm_keyval)
+        };
+        give(value, attribute_val, flag)
     }
 
-    fn MPI_Comm_get_attr(comm: MPI_Comm, comm_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>) on comm {
-        comm_get(&comm, comm_keyval, attribute_val, flag)
+    fn MPI_Comm_delete_attr | MPI_Attr_delete (comm: MPI_Comm, comm_keyval: c_int) on comm {
+        keyval(comm_keyval, Kind::Comm)?;
+        comm.attributes.delete(comm.handle().0, comm_keyval)
     }
-
-    fn MPI_Attr_get(comm: MPI_Comm, keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>) on comm {
-        comm_get(&comm, keyval, attribute_val, flag)
-    }
-
-    fn MPI_Comm_delete_attr(comm: MPI_Comm, comm_keyval: c_int) on comm { comm_delete(&comm, comm_keyval) }
-
-    fn MPI_Attr_delete(comm: MPI_Comm, keyval: c_int) on comm { comm_delete(&comm, keyval) }
 
     fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
         let object = datatype::get(datatype)?;

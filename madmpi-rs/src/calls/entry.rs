@@ -4,13 +4,15 @@
 //! mpi! {
 //!     fn MPI_Comm_rank(comm: MPI_Comm, rank: Out<c_int>) on comm { .. }
 //!     fn MPI_Send / MPI_Send_c (buf: *const c_void, count: N, ..) on comm { .. }
+//!     fn MPI_Comm_free_keyval | MPI_Keyval_free (keyval: InOut<c_int>) { .. }
 //!     anytime fn MPI_Initialized(flag: Out<c_int>) { .. }
 //! }
 //! ```
 //! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`. A
 //! fault goes to the error handler of `comm` (which is a `Ref<Comm>` inside) if there is an `on`, else to the handler
-//! for calls without an object; the function returns its class. Of two names, the second is the one for large counts.
-//! These types differ between the two:
+//! for calls without an object; the function returns its class. After
+//! `/` stands the name of the function for large counts, after `|` another name, mostly an old one, of the function before.
+//! These types differ between small and large counts:
 //!
 //! | name | small | large | for |
 //! |---|---|---|---|
@@ -29,6 +31,20 @@ use crate::errhandler::{self, Errhandler};
 use crate::error::{self, Fault, HandlesErrors};
 use crate::{comm, job};
 
+/// The types of a function for small counts.
+pub(crate) mod small {
+    pub(crate) type N = core::ffi::c_int;
+    pub(crate) type D = core::ffi::c_int;
+    pub(crate) type B = crate::abi::MPI_Aint;
+}
+
+/// The types of a function for large counts.
+pub(crate) mod large {
+    pub(crate) type N = crate::abi::MPI_Count;
+    pub(crate) type D = crate::abi::MPI_Aint;
+    pub(crate) type B = crate::abi::MPI_Count;
+}
+
 macro_rules! mpi {
     () => {};
     ($(#[$doc:meta])* anytime fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block $($rest:tt)*) => {
@@ -45,36 +61,44 @@ macro_rules! mpi {
         };
         $crate::calls::entry::mpi! { $($rest)* }
     };
-    ($(#[$doc:meta])* fn $name:ident / $large:ident ($($args:tt)*) on $comm:ident $body:block $($rest:tt)*) => {
-        $crate::calls::entry::both! { $name / $large ($($args)*) { $crate::calls::entry::on!($comm, $body) } }
-        $crate::calls::entry::mpi! { $($rest)* }
+    ($(#[$doc:meta])* fn $name:ident | $alias:ident $args:tt $(on $comm:ident)? $body:block $($rest:tt)*) => {
+        $crate::calls::entry::mpi! {
+            fn $name $args $(on $comm)? $body
+            fn $alias $args $(on $comm)? $body
+            $($rest)*
+        }
     };
-    ($(#[$doc:meta])* fn $name:ident / $large:ident ($($args:tt)*) $body:block $($rest:tt)*) => {
-        $crate::calls::entry::both! { $name / $large ($($args)*) $body }
+    ($(#[$doc:meta])* fn $name:ident / $large:ident $args:tt on $comm:ident $body:block $($rest:tt)*) => {
+        $crate::calls::entry::mpi! {
+            fn $name / $large $args { $crate::calls::entry::on!($comm, $body) }
+            $($rest)*
+        }
+    };
+    ($(#[$doc:meta])* fn $name:ident / $large:ident | $alias:ident $args:tt $body:block $($rest:tt)*) => {
+        $crate::calls::entry::sized! { large $alias $args $body }
+        $crate::calls::entry::mpi! {
+            fn $name / $large $args $body
+            $($rest)*
+        }
+    };
+    ($(#[$doc:meta])* fn $name:ident / $large:ident $args:tt $body:block $($rest:tt)*) => {
+        $crate::calls::entry::sized! { small $name $args $body }
+        $crate::calls::entry::sized! { large $large $args $body }
         $crate::calls::entry::mpi! { $($rest)* }
     };
 }
 pub(crate) use mpi;
 
-macro_rules! both {
-    ($name:ident / $large:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
+macro_rules! sized {
+    ($types:ident $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
         #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
         const _: () = {
-            type N = core::ffi::c_int;
-            type D = core::ffi::c_int;
-            type B = $crate::abi::MPI_Aint;
+            use $crate::calls::entry::$types::{B, D, N};
             $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), $body);
-        };
-        #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
-        const _: () = {
-            type N = $crate::abi::MPI_Count;
-            type D = $crate::abi::MPI_Aint;
-            type B = $crate::abi::MPI_Count;
-            $crate::calls::entry::export!(false, $large, ($($arg: $ty),*), $body);
         };
     };
 }
-pub(crate) use both;
+pub(crate) use sized;
 
 macro_rules! on {
     ($comm:ident, $body:block) => {{

@@ -23,25 +23,6 @@ fn count(bytes: usize, size: usize) -> Option<usize> {
     }
 }
 
-/// The number of basic elements in a message. `None`: the last one is not whole.
-fn elements(status: In<MPI_Status>, datatype: MPI_Datatype) -> Result<Option<usize>, Fault> {
-    let bytes = read(status, "status")?.bytes();
-    Ok(datatype::get(datatype)?.elements(bytes))
-}
-
-fn set_elements(
-    status: InOut<MPI_Status>,
-    datatype: MPI_Datatype,
-    count: MPI_Count,
-) -> Result<(), Fault> {
-    let datatype = datatype::get(datatype)?;
-    let wrong = |why| Fault::argument(MPI_ERR_COUNT, "count", count, why);
-    let count = usize::try_from(count).map_err(|_| wrong("it must not be negative"))?;
-    let bytes = datatype.bytes(count);
-    let bytes = bytes.ok_or_else(|| wrong("the type has no such number of elements"))?;
-    change(status, |status| status.set_bytes(bytes))
-}
-
 mpi! {
     /// Gives `MPI_UNDEFINED` also where the number is too large for its type, as the standard says.
     fn MPI_Get_count / MPI_Get_count_c (status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<N>) {
@@ -50,24 +31,23 @@ mpi! {
         out(count, "count", found.unwrap_or(MPI_UNDEFINED as N))
     }
 
-    fn MPI_Get_elements / MPI_Get_elements_c (status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<N>) {
-        let found = elements(status, datatype)?.and_then(|found| N::try_from(found).ok());
+    fn MPI_Get_elements / MPI_Get_elements_c | MPI_Get_elements_x (
+        status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<N>,
+    ) {
+        let bytes = read(status, "status")?.bytes();
+        let found = datatype::get(datatype)?.elements(bytes).and_then(|found| N::try_from(found).ok());
         out(count, "count", found.unwrap_or(MPI_UNDEFINED as N))
     }
 
-    fn MPI_Get_elements_x(status: In<MPI_Status>, datatype: MPI_Datatype, count: Out<MPI_Count>) {
-        let found = elements(status, datatype)?.and_then(|found| MPI_Count::try_from(found).ok());
-        out(count, "count", found.unwrap_or(MPI_UNDEFINED.into()))
-    }
-
-    fn MPI_Status_set_elements / MPI_Status_set_elements_c (
+    fn MPI_Status_set_elements / MPI_Status_set_elements_c | MPI_Status_set_elements_x (
         status: InOut<MPI_Status>, datatype: MPI_Datatype, count: N,
     ) {
-        set_elements(status, datatype, count.into())
-    }
-
-    fn MPI_Status_set_elements_x(status: InOut<MPI_Status>, datatype: MPI_Datatype, count: MPI_Count) {
-        set_elements(status, datatype, count)
+        let datatype = datatype::get(datatype)?;
+        let wrong = |why| Fault::argument(MPI_ERR_COUNT, "count", count, why);
+        let count = usize::try_from(count).map_err(|_| wrong("it must not be negative"))?;
+        let bytes = datatype.bytes(count);
+        let bytes = bytes.ok_or_else(|| wrong("the type has no such number of elements"))?;
+        change(status, |status| status.set_bytes(bytes))
     }
 
     anytime fn MPI_Status_get_source(status: In<MPI_Status>, source: Out<c_int>) {

@@ -30,44 +30,24 @@ mpi! {
         out(datatype, "datatype", MPI_DATATYPE_NULL)
     }
 
-    fn MPI_Type_size(datatype: MPI_Datatype, size: Out<c_int>) {
-        out(size, "size", c_int::try_from(get(datatype)?.size).unwrap_or(MPI_UNDEFINED))
+    fn MPI_Type_size / MPI_Type_size_c | MPI_Type_size_x (datatype: MPI_Datatype, size: Out<N>) {
+        out(size, "size", N::try_from(get(datatype)?.size).unwrap_or(MPI_UNDEFINED as N))
     }
 
-    fn MPI_Type_size_c(datatype: MPI_Datatype, size: Out<MPI_Count>) {
-        out(size, "size", get(datatype)?.size as MPI_Count)
-    }
-
-    fn MPI_Type_size_x(datatype: MPI_Datatype, size: Out<MPI_Count>) {
-        out(size, "size", get(datatype)?.size as MPI_Count)
-    }
-
-    fn MPI_Type_get_extent / MPI_Type_get_extent_c (datatype: MPI_Datatype, lb: Out<B>, extent: Out<B>) {
+    fn MPI_Type_get_extent / MPI_Type_get_extent_c | MPI_Type_get_extent_x (
+        datatype: MPI_Datatype, lb: Out<B>, extent: Out<B>,
+    ) {
         let datatype = get(datatype)?;
         out(lb, "lb", datatype.lb() as B)?;
         out(extent, "extent", datatype.extent as B)
     }
 
-    fn MPI_Type_get_extent_x(datatype: MPI_Datatype, lb: Out<MPI_Count>, extent: Out<MPI_Count>) {
-        let datatype = get(datatype)?;
-        out(lb, "lb", datatype.lb() as MPI_Count)?;
-        out(extent, "extent", datatype.extent as MPI_Count)
-    }
-
-    fn MPI_Type_get_true_extent / MPI_Type_get_true_extent_c (
+    fn MPI_Type_get_true_extent / MPI_Type_get_true_extent_c | MPI_Type_get_true_extent_x (
         datatype: MPI_Datatype, true_lb: Out<B>, true_extent: Out<B>,
     ) {
         let (low, high) = get(datatype)?.shape().part.true_bounds();
         out(true_lb, "true_lb", low as B)?;
         out(true_extent, "true_extent", (high - low) as B)
-    }
-
-    fn MPI_Type_get_true_extent_x(
-        datatype: MPI_Datatype, true_lb: Out<MPI_Count>, true_extent: Out<MPI_Count>,
-    ) {
-        let (low, high) = get(datatype)?.shape().part.true_bounds();
-        out(true_lb, "true_lb", low as MPI_Count)?;
-        out(true_extent, "true_extent", (high - low) as MPI_Count)
     }
 
     fn MPI_Type_get_name(datatype: MPI_Datatype, type_name: TextOut<{ MPI_MAX_OBJECT_NAME }>, resultlen: Out<c_int>) {
@@ -101,6 +81,12 @@ fn room<'a, T>(
         return Err(Fault::argument(MPI_ERR_ARG, name, most, &why));
     }
     array_mut!(array[len as i64], name)
+}
+
+/// Gives the program recorded values.
+fn give<T: Copy>(values: &[T], array: ArrayMut<T>, most: i64, name: &str) -> Result<(), Fault> {
+    room(array, most, values.len(), name)?.copy_from_slice(values);
+    Ok(())
 }
 
 mpi! {
@@ -139,8 +125,8 @@ mpi! {
         let made = &datatype.shape().made;
         derived(made)?;
         no_counts(made, "MPI_Type_get_contents_c")?;
-        room(array_of_integers, max_integers.into(), made.integers.len(), "array_of_integers")?.copy_from_slice(&made.integers);
-        room(array_of_addresses, max_addresses.into(), made.addresses.len(), "array_of_addresses")?.copy_from_slice(&made.addresses);
+        give(&made.integers, array_of_integers, max_integers.into(), "array_of_integers")?;
+        give(&made.addresses, array_of_addresses, max_addresses.into(), "array_of_addresses")?;
         let types = room(array_of_datatypes, max_datatypes.into(), made.types.len(), "array_of_datatypes")?;
         types.fill(MPI_DATATYPE_NULL);
         types.copy_from_slice(&handles(&made.types)?);
@@ -156,9 +142,9 @@ mpi! {
         let datatype = get(datatype)?;
         let made = &datatype.shape().made;
         derived(made)?;
-        room(array_of_integers, max_integers, made.integers.len(), "array_of_integers")?.copy_from_slice(&made.integers);
-        room(array_of_addresses, max_addresses, made.addresses.len(), "array_of_addresses")?.copy_from_slice(&made.addresses);
-        room(array_of_large_counts, max_large_counts, made.counts.len(), "array_of_large_counts")?.copy_from_slice(&made.counts);
+        give(&made.integers, array_of_integers, max_integers, "array_of_integers")?;
+        give(&made.addresses, array_of_addresses, max_addresses, "array_of_addresses")?;
+        give(&made.counts, array_of_large_counts, max_large_counts, "array_of_large_counts")?;
         let types = room(array_of_datatypes, max_datatypes, made.types.len(), "array_of_datatypes")?;
         types.fill(MPI_DATATYPE_NULL);
         types.copy_from_slice(&handles(&made.types)?);
