@@ -1,30 +1,28 @@
 //! Handles: what the program has instead of objects.
 //!
-//! A handle is a number of 31 bits, so that it is also a Fortran integer: `generation (10 bits) | slot + 4096 (21
-//! bits)`. The constants of the ABI are below 4096. A slot that is freed gets another generation, and is used again
-//! only after the other free slots, so that a stale handle is noticed rather than taken for another object.
+//! A slot that is freed is used again only after the other free slots: see [`crate::slots`].
 //!
 //! Rejected: the object's address (a handle that is freed twice frees an unrelated object).
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use marcel::plumbing::KernelMutex;
 
-const FIRST: u32 = 4096;
-const SLOT_BITS: u32 = 21;
-const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
-const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
-/// The first chunk has this many slots, each further one twice as many.
-const CHUNK: u32 = 256;
-const CHUNKS: usize = 14;
+use crate::slots::{self, Slots};
+
+/// Free slots that rest before one is used again.
+const RESTING: usize = 64;
 
 /// The objects of one kind, by their handles.
 pub(crate) struct Table<T> {
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    slots: ObjectSlots<T>,
     free: KernelMutex<FreeSlots>,
 }
+
+/// Handles below 4096 are constants of the ABI.
+type ObjectSlots<T> = Slots<Slot<T>, 4096>;
 
 struct Slot<T>(KernelMutex<(u32, Option<Arc<T>>)>);
 
@@ -74,49 +72,30 @@ impl<T> Ref<T> {
 impl<T> Table<T> {
     pub(crate) const fn new() -> Table<T> {
         Table {
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            slots: Slots::new(),
             free: KernelMutex::new(FreeSlots { freed: VecDeque::new(), fresh: 0 }),
         }
-    }
-
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        let chunk = (index / CHUNK + 1).ilog2();
-        let start = CHUNK * ((1 << chunk) - 1);
-        self.chunks.get(chunk as usize)?.get()?.get((index - start) as usize)
     }
 
     /// Adds an object; returns its handle. `None`: two million objects exist already.
     pub(crate) fn insert(&self, object: Arc<T>) -> Option<usize> {
         let index = {
             let mut free = self.free.lock();
-            match free.freed.pop_front() {
-                Some(index) if free.freed.len() >= 64 || free.fresh == SLOTS => index,
-                other => {
-                    if let Some(index) = other {
-                        free.freed.push_front(index);
-                    }
-                    if free.fresh == SLOTS {
-                        return None;
-                    }
-                    let index = free.fresh;
-                    free.fresh += 1;
-                    let chunk = (index / CHUNK + 1).ilog2();
-                    self.chunks[chunk as usize].get_or_init(|| {
-                        (0..CHUNK << chunk).map(|_| Slot(KernelMutex::new((0, None)))).collect()
-                    });
-                    index
-                }
-            }
+            let rested = free.freed.len() > RESTING;
+            let fresh = match rested {
+                true => None,
+                false => self.slots.grow(&mut free.fresh, || Slot(KernelMutex::new((0, None)))),
+            };
+            fresh.or_else(|| free.freed.pop_front())?
         };
-        let mut slot = self.slot(index)?.0.lock();
+        let mut slot = self.slots.get(index)?.0.lock();
         slot.1 = Some(object);
-        Some((slot.0 << SLOT_BITS | (index + FIRST)) as usize)
+        Some(ObjectSlots::<T>::handle(index, slot.0))
     }
 
     fn find(&self, handle: usize) -> Option<(&Slot<T>, u32, u32)> {
-        let handle = u32::try_from(handle).ok()?;
-        let index = (handle & ((1 << SLOT_BITS) - 1)).checked_sub(FIRST)?;
-        Some((self.slot(index)?, index, handle >> SLOT_BITS))
+        let (index, generation) = ObjectSlots::<T>::named(handle)?;
+        Some((self.slots.get(index)?, index, generation))
     }
 
     /// The object, if the handle stands for one.
@@ -136,7 +115,7 @@ impl<T> Table<T> {
                 return None;
             }
             let object = slot.1.take()?;
-            slot.0 = (generation + 1) % GENERATIONS;
+            slot.0 = slots::next(generation);
             object
         };
         self.free.lock().freed.push_back(index);

@@ -18,7 +18,7 @@
 //! | `buffer`, `errhandler`, `info` | buffers of buffered sends; error handlers; info objects |
 //! | `attribute`, `errcode`, `group`, `topology` | attributes, error codes, groups, neighbourhoods |
 //! | `args`, `job` | arguments as C passes them; the session of newmad and the phases of MPI |
-//! | `error`, `handle`, `abi` | faults; handles and their objects; types and constants |
+//! | `error`, `handle`, `slots`, `abi` | faults; handles and their objects; their slots; types and constants |
 
 #![allow(non_camel_case_types, non_snake_case)] // names are the standard's
 
@@ -43,4 +43,5 @@ mod p2p;
 mod process;
 mod request;
 mod session;
+mod slots;
 mod topology;

@@ -1,38 +1,34 @@
 //! The table of requests: slots that exist for ever and are reused, with the memory that newmad needs for a message.
 //!
-//! A handle is `generation (10 bits) | slot + 4096 (21 bits)`, as in [`crate::handle`]. A slot has a lock of its own,
-//! which no thread holds while it waits. Each kernel thread keeps some free slots and reuses the last freed first:
+//! A slot has a lock of its own, which no thread holds while it waits. Each kernel thread keeps some free slots and reuses the last freed first:
 //! making and ending a request takes no lock but the slot's.
 //!
 //! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
 
 use std::cell::RefCell;
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::MutexGuard;
 
 use super::state::State;
 use crate::abi::*;
 use crate::error::Fault;
+use crate::slots::{self, Slots};
 use marcel::plumbing::KernelMutex;
 
-const SLOT_BITS: u32 = 21;
-const SLOTS: u32 = (1 << SLOT_BITS) - FIRST;
-const GENERATIONS: u32 = 1 << (31 - SLOT_BITS);
 /// The first handle: those below are the ABI's constants and the two handles without a slot.
 const FIRST: u32 = 4098;
 /// The handle of every send that left at once.
 pub(crate) const SENT: MPI_Request = MPI_Request(4096);
 /// The handle of every message to or from `MPI_PROC_NULL`.
 pub(crate) const PROC_NULL: MPI_Request = MPI_Request(4097);
-/// The first chunk has this many slots, each further one twice as many.
-const CHUNK: u32 = 64;
-const CHUNKS: usize = 16;
 /// Free slots that a kernel thread keeps.
 const CACHE: usize = 64;
 
 /// A slot for a request.
 pub(super) struct Slot(KernelMutex<State>);
 
-static SLOT_CHUNKS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+type RequestSlots = Slots<Slot, FIRST>;
+
+static SLOTS: RequestSlots = Slots::new();
 static FREE: KernelMutex<FreeSlots> = KernelMutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
 
 struct FreeSlots {
@@ -57,17 +53,6 @@ fn spare() -> MutexGuard<'static, FreeSlots> {
     FREE.lock()
 }
 
-/// The chunk of a slot, and the first slot of that chunk.
-fn place(index: u32) -> (usize, u32) {
-    let chunk = (index / CHUNK + 1).ilog2();
-    (chunk as usize, CHUNK * ((1 << chunk) - 1))
-}
-
-fn slot(index: u32) -> Option<&'static Slot> {
-    let (chunk, start) = place(index);
-    SLOT_CHUNKS.get(chunk)?.get()?.get((index - start) as usize)
-}
-
 /// Takes a free slot.
 fn take() -> Option<u32> {
     let own = OWN.try_with(|own| own.0.borrow_mut().pop()).ok().flatten();
@@ -80,17 +65,7 @@ fn more() -> Option<u32> {
     if let Some(index) = spare.freed.pop() {
         return Some(index);
     }
-    if spare.fresh == SLOTS {
-        return None;
-    }
-    let index = spare.fresh;
-    spare.fresh += 1;
-    let (chunk, start) = place(index);
-    if index == start {
-        let slots = || (0..CHUNK << chunk).map(|_| Slot(KernelMutex::new(State::free()))).collect();
-        SLOT_CHUNKS[chunk].get_or_init(slots);
-    }
-    Some(index)
+    SLOTS.grow(&mut spare.fresh, || Slot(KernelMutex::new(State::free())))
 }
 
 fn give_back(index: u32) {
@@ -134,13 +109,13 @@ impl SlotGuard {
     /// The request's handle.
     #[inline]
     pub(super) fn handle(&self) -> MPI_Request {
-        MPI_Request((self.state.generation << SLOT_BITS | (self.index + FIRST)) as usize)
+        MPI_Request(RequestSlots::handle(self.index, self.state.generation))
     }
 
     /// Ends the request: its handle stands for nothing from now on, and the slot is free.
     #[inline]
     pub(super) fn free(mut self) {
-        self.state.generation = (self.state.generation + 1) % GENERATIONS;
+        self.state.generation = slots::next(self.state.generation);
         self.state.clear();
         let index = self.index;
         drop(self);
@@ -154,7 +129,7 @@ impl SlotGuard {
 /// No slot is left.
 #[inline]
 pub(super) fn new() -> Result<SlotGuard, Fault> {
-    let found = take().and_then(|index| Some((index, slot(index)?)));
+    let found = take().and_then(|index| Some((index, SLOTS.get(index)?)));
     let Some((index, slot)) = found else {
         return Err(Fault::new(MPI_ERR_OTHER, "two million requests exist already"));
     };
@@ -164,10 +139,9 @@ pub(super) fn new() -> Result<SlotGuard, Fault> {
 /// The request that a handle stands for, even if the program has freed it.
 #[inline]
 pub(super) fn find(request: MPI_Request) -> Option<SlotGuard> {
-    let handle = u32::try_from(request.0).ok()?;
-    let index = (handle & ((1 << SLOT_BITS) - 1)).checked_sub(FIRST)?;
-    let state = slot(index)?.0.lock();
-    let right = state.generation == handle >> SLOT_BITS && state.is_used();
+    let (index, generation) = RequestSlots::named(request.0)?;
+    let state = SLOTS.get(index)?.0.lock();
+    let right = state.generation == generation && state.is_used();
     right.then_some(SlotGuard { state, index })
 }
 
