@@ -61,9 +61,9 @@ impl Parts<'_> {
             Parts::Even(buffer) => {
                 let first = buffer.elements()?;
                 let place = |rank: u32| first.count.wrapping_mul(rank.into());
-                (0..ranks).map(|rank| checked(first.part(place(rank), first.count))).collect()
+                (0..ranks).map(|rank| first.part(place(rank), first.count).checked()).collect()
             }
-            Parts::Same(buffer) => Ok(vec![checked(buffer.elements()?)?; ranks as usize]),
+            Parts::Same(buffer) => Ok(vec![buffer.elements()?.checked()?; ranks as usize]),
             Parts::Described { blocks, .. } => blocks(ranks),
         }
     }
@@ -93,7 +93,8 @@ pub(super) enum Buffer {
 
 /// Memory for one run of a collective; the stage lives as long as this value.
 pub(super) struct Memory {
-    stage: Option<Box<[MaybeUninit<u8>]>>,
+    /// A vector, not a box: moving a box would claim the memory that newmad has a pointer to.
+    stage: Option<Vec<MaybeUninit<u8>>>,
     at: usize,
     len: usize,
 }
@@ -121,7 +122,7 @@ pub(crate) fn described<N: Wide, D: Wide>(
     displs: &[D],
 ) -> Result<Vec<Elements>, Fault> {
     let base = buffer.elements()?;
-    let block = |(&count, displ): (&N, &D)| checked(base.part(displ.wide(), count.wide()));
+    let block = |(&count, displ): (&N, &D)| base.part(displ.wide(), count.wide()).checked();
     counts.iter().zip(displs).map(block).collect()
 }
 
@@ -137,15 +138,9 @@ pub(crate) fn described_apart<N: Wide, D: Wide>(
 ) -> Result<Vec<Elements>, Fault> {
     let block = |((&count, displ), &datatype): ((&N, &D), &MPI_Datatype)| {
         let base = buffer.with_type(datatype).elements()?;
-        checked(base.moved(displ.wide() as isize, count.wide()))
+        base.moved(displ.wide() as isize, count.wide()).checked()
     };
     counts.iter().zip(displs).zip(types).map(block).collect()
-}
-
-/// Checks elements.
-pub(super) fn checked(elements: Elements) -> Result<Elements, Fault> {
-    elements.data()?;
-    Ok(elements)
 }
 
 /// Blocks as newmad takes them: a row with offsets, or a stage.
@@ -203,7 +198,6 @@ impl Buffer {
                     ));
                 }
                 room.resize_with(*len, MaybeUninit::uninit);
-                let mut room: Box<[MaybeUninit<u8>]> = room.into();
                 let mut left = &mut room[..];
                 for block in blocks.iter().filter(|_| filled) {
                     let (to, rest) = left.split_at_mut(block.len());
@@ -215,13 +209,15 @@ impl Buffer {
             }
         }
     }
+}
 
+impl Memory {
     /// Unpacks a stage into the elements.
     ///
     /// # Safety
     /// The stage is full.
-    pub(super) unsafe fn take_back(blocks: &[Elements], lent: &Memory) {
-        let Some(stage) = &lent.stage else { return };
+    pub(super) unsafe fn unpack_into(&self, blocks: &[Elements]) {
+        let Some(stage) = &self.stage else { return };
         // SAFETY: the caller's promise.
         let mut left = unsafe { std::slice::from_raw_parts(stage.as_ptr().cast(), stage.len()) };
         for block in blocks {
@@ -230,9 +226,7 @@ impl Buffer {
             left = rest;
         }
     }
-}
 
-impl Memory {
     pub(super) fn memory(&self) -> *mut [u8] {
         let at = match self.len {
             0 => std::ptr::dangling_mut(),

@@ -78,19 +78,19 @@ struct SignatureExchange {
     comm: Ref<Comm>,
     pending: Pending<()>,
     own: String,
-    mine: Box<[u8]>,
-    all: Box<[u8]>,
+    mine: Vec<u8>,
+    all: Vec<u8>,
 }
 
 fn start(comm: &Ref<Comm>, call: &Call) -> Result<SignatureExchange, Fault> {
     // Both groups' collectives keep one order: the same thread calls both.
     let group = comm.checking_group()?;
-    let mine: Box<[u8]> = call.signature().into();
-    let mut all = vec![0; SIGNATURE * comm.group.size() as usize].into_boxed_slice();
+    let mine = call.signature().to_vec();
+    let mut all = vec![0; SIGNATURE * comm.group.size() as usize];
     let task = Task::Allgather { blocks: Blocks::Even(SIGNATURE) };
     // SAFETY: the memory stays where it is, and is read after the end: `Drop` waits.
     let pending =
-        unsafe { group.bytes(&task, None, &raw const *mine, &raw mut *all, false).start()? };
+        unsafe { group.bytes(&task, None, &raw const mine[..], &raw mut all[..], false).start()? };
     Ok(SignatureExchange { comm: comm.clone(), pending, own: call.words(), mine, all })
 }
 
@@ -98,7 +98,7 @@ impl SignatureExchange {
     fn verdict(&self) -> Result<(), Fault> {
         self.pending.wait_over()?;
         for (rank, theirs) in self.all.chunks(SIGNATURE).enumerate() {
-            if theirs != &*self.mine {
+            if theirs != self.mine {
                 let end = theirs.iter().position(|&byte| byte == 0).unwrap_or(SIGNATURE);
                 let theirs = String::from_utf8_lossy(&theirs[..end]);
                 let fault = Fault::new(
@@ -122,7 +122,7 @@ impl Drop for SignatureExchange {
 }
 
 /// Checks before a blocking collective.
-pub(super) fn before(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
+pub(super) fn check(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(());
     }
@@ -130,7 +130,7 @@ pub(super) fn before(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
 }
 
 /// Checks beside a collective with a request: the program learns of a difference instead of waiting for ever.
-pub(super) fn beside(
+pub(super) fn check_beside(
     comm: &Ref<Comm>,
     call: &Call,
     operation: Arc<dyn Operation>,

@@ -25,7 +25,7 @@ enum Role {
     /// The root.
     Root,
     /// A rank beside the root: it does nothing, and its other arguments mean nothing.
-    Beside,
+    Idle,
     /// A rank on the other side, with the root's rank there.
     Opposite(u32),
 }
@@ -33,7 +33,7 @@ enum Role {
 fn role(comm: &Comm, root: c_int) -> Result<Role, Fault> {
     match root {
         MPI_ROOT => Ok(Role::Root),
-        MPI_PROC_NULL => Ok(Role::Beside),
+        MPI_PROC_NULL => Ok(Role::Idle),
         _ => {
             let rank = u32::try_from(root).ok().filter(|&rank| rank < comm.peers().size());
             rank.map(Role::Opposite).ok_or_else(|| {
@@ -61,24 +61,13 @@ fn messages(comm: &Comm, blocks: Vec<Elements>) -> Result<Vec<Message>, Fault> {
     (0..).zip(blocks).map(|(rank, block)| message(comm, rank, block)).collect()
 }
 
-/// The elements of a buffer, if they are acceptable.
-fn block(buffer: Choice) -> Result<Elements, Fault> {
-    let elements = buffer.elements()?;
-    elements.data()?;
-    Ok(elements)
-}
-
-/// Memory for packed elements, which goes with the stages that use it.
-struct Room(Box<[u8]>);
+/// Memory for packed elements, which goes with the stages that use it. A vector, not a box: moving a box would claim the
+/// memory that the stages have pointers to.
+struct Room(Vec<u8>);
 
 impl Room {
     fn of(buffer: Choice) -> Result<Room, Fault> {
-        if buffer.count < 0 {
-            let why = "it must not be negative";
-            return Err(Fault::argument(MPI_ERR_COUNT, "count", buffer.count, why));
-        }
-        let len = datatype::get(buffer.datatype)?.size * buffer.count as usize;
-        Ok(Room(vec![0; len].into_boxed_slice()))
+        Ok(Room(vec![0; datatype::get(buffer.datatype)?.size * buffer.count()?]))
     }
 
     fn len(&self) -> usize {
@@ -87,11 +76,11 @@ impl Room {
 
     fn elements(&mut self) -> Result<Elements, Fault> {
         // SAFETY: the memory is on the heap, and the stages keep it until they are over.
-        unsafe { Elements::bytes(&raw mut *self.0) }
+        unsafe { Elements::bytes(&raw mut self.0[..]) }
     }
 
     fn buffer(&mut self) -> Result<Buffer, Fault> {
-        Ok(Buffer::of_bytes(&raw mut *self.0))
+        Ok(Buffer::of_bytes(&raw mut self.0[..]))
     }
 }
 
@@ -101,8 +90,7 @@ pub(super) fn all(
     sends: Vec<Elements>,
     receives: Vec<Elements>,
 ) -> Result<Plan, Fault> {
-    let (receives, sends) = (messages(comm, receives)?, messages(comm, sends)?);
-    Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
+    Ok(exchange(comm, messages(comm, receives)?, messages(comm, sends)?))
 }
 
 pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
@@ -110,14 +98,16 @@ pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
     all(comm, each.clone(), each)
 }
 
-fn one_way(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
+fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
     Plan::Exchange(Exchange { comm: comm.clone(), receives, sends })
 }
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Beside => Ok(Plan::Nothing),
-        Role::Root => Ok(one_way(comm, Vec::new(), vec![message(comm, 0, block(buffer)?)?])),
+        Role::Idle => Ok(Plan::Nothing),
+        Role::Root => {
+            Ok(exchange(comm, Vec::new(), vec![message(comm, 0, buffer.elements()?.checked()?)?]))
+        }
         Role::Opposite(root) => {
             let output = buffers::one(buffer)?;
             let reads = comm.rank() == 0;
@@ -126,7 +116,11 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
             if !reads {
                 return Ok(spread);
             }
-            let from_root = one_way(comm, vec![message(comm, root, block(buffer)?)?], Vec::new());
+            let from_root = exchange(
+                comm,
+                vec![message(comm, root, buffer.elements()?.checked()?)?],
+                Vec::new(),
+            );
             Ok(Plan::Stages(Stages::new(vec![from_root, spread], Vec::new())))
         }
     }
@@ -139,13 +133,13 @@ pub(super) fn gather(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Beside => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing),
         Role::Root => {
             let receives = recv.blocks(comm.peers().size())?;
-            Ok(one_way(comm, messages(comm, receives)?, Vec::new()))
+            Ok(exchange(comm, messages(comm, receives)?, Vec::new()))
         }
         Role::Opposite(root) => {
-            Ok(one_way(comm, Vec::new(), vec![message(comm, root, block(send)?)?]))
+            Ok(exchange(comm, Vec::new(), vec![message(comm, root, send.elements()?.checked()?)?]))
         }
     }
 }
@@ -157,13 +151,13 @@ pub(super) fn scatter(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Beside => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing),
         Role::Root => {
             let sends = send.blocks(comm.peers().size())?;
-            Ok(one_way(comm, Vec::new(), messages(comm, sends)?))
+            Ok(exchange(comm, Vec::new(), messages(comm, sends)?))
         }
         Role::Opposite(root) => {
-            Ok(one_way(comm, vec![message(comm, root, block(recv)?)?], Vec::new()))
+            Ok(exchange(comm, vec![message(comm, root, recv.elements()?.checked()?)?], Vec::new()))
         }
     }
 }
@@ -192,11 +186,11 @@ pub(super) fn reduce(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Beside => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing),
         Role::Root => {
             operator()?;
             // The result arrives packed, as a message of these elements does.
-            Ok(one_way(comm, vec![message(comm, 0, block(recv)?)?], Vec::new()))
+            Ok(exchange(comm, vec![message(comm, 0, recv.elements()?.checked()?)?], Vec::new()))
         }
         Role::Opposite(root) => {
             let mut room = Room::of(send)?;
@@ -204,7 +198,7 @@ pub(super) fn reduce(
             if comm.rank() != 0 {
                 return Ok(combine);
             }
-            let to_root = one_way(comm, Vec::new(), vec![message(comm, root, room.elements()?)?]);
+            let to_root = exchange(comm, Vec::new(), vec![message(comm, root, room.elements()?)?]);
             Ok(Plan::Stages(Stages::new(vec![combine, to_root], vec![room.0])))
         }
     }
@@ -219,7 +213,7 @@ fn crossed(comm: &Ref<Comm>, send: Choice, operator: Operator) -> Result<Crossin
     let mut plans = vec![to_leader(comm, send, operator, &mut ours)?];
     if comm.rank() == 0 {
         let receives = vec![message(comm, 0, theirs.elements()?)?];
-        plans.push(one_way(comm, receives, vec![message(comm, 0, ours.elements()?)?]));
+        plans.push(exchange(comm, receives, vec![message(comm, 0, ours.elements()?)?]));
     }
     Ok((plans, ours, theirs))
 }
@@ -235,7 +229,7 @@ pub(super) fn allreduce(
     let share = Recipe::new(comm, Task::Bcast { root: 0, len: theirs.len() });
     let output = theirs.buffer()?;
     plans.push(Plan::Group(Recipe { output, reads: comm.rank() == 0, ..share }));
-    plans.push(to_oneself(comm, theirs.elements()?, block(recv)?)?);
+    plans.push(to_oneself(comm, theirs.elements()?, recv.elements()?.checked()?)?);
     Ok(Plan::Stages(Stages::new(plans, vec![ours.0, theirs.0])))
 }
 
@@ -244,7 +238,7 @@ fn to_oneself(comm: &Ref<Comm>, from: Elements, into: Elements) -> Result<Plan, 
     let process = comm.session.rank();
     let tag = comm.internal_tag(super::exchange::OWN_TAG);
     let message = |elements| Message { process, tag, elements };
-    Ok(one_way(comm, vec![message(into)], vec![message(from)]))
+    Ok(exchange(comm, vec![message(into)], vec![message(from)]))
 }
 
 /// Both sides contribute as many elements as each side's counts add up to, which `send` has; `recv` has the own count.

@@ -55,17 +55,17 @@ impl Plan {
 pub(crate) struct Stages {
     plans: Arc<[Plan]>,
     /// Memory that the plans use.
-    room: Arc<[Box<[u8]>]>,
+    room: Arc<[Vec<u8>]>,
 }
 
 struct StagesOperation {
     plans: Arc<[Plan]>,
-    _room: Arc<[Box<[u8]>]>,
+    _room: Arc<[Vec<u8>]>,
     begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
 }
 
 impl Stages {
-    pub(super) fn new(plans: Vec<Plan>, room: Vec<Box<[u8]>>) -> Stages {
+    pub(super) fn new(plans: Vec<Plan>, room: Vec<Vec<u8>>) -> Stages {
         Stages { plans: plans.into(), room: room.into() }
     }
 
@@ -126,7 +126,7 @@ impl Operation for StagesOperation {
 /// # Errors
 /// Members call different collectives; the collective has failed.
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
-    check::before(comm, call)?;
+    check::check(comm, call)?;
     match plan {
         Plan::Group(recipe) => recipe.run(),
         other => complete(&*other.start()?).map(drop),
@@ -138,7 +138,7 @@ pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault
 /// # Errors
 /// As [`Plan::start`].
 pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
-    new_operation(check::beside(comm, call, plan.start()?)?)
+    new_operation(check::check_beside(comm, call, plan.start()?)?)
 }
 
 /// The form with a persistent request.
@@ -147,5 +147,5 @@ pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Req
 /// No request is left.
 pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
     let comm = comm.clone();
-    collective::persistent(move || check::beside(&comm, &call, plan.start()?))
+    collective::persistent(move || check::check_beside(&comm, &call, plan.start()?))
 }

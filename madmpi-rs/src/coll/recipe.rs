@@ -74,7 +74,7 @@ impl Recipe {
         drop(input);
         over?;
         // SAFETY: the collective is over; the program's buffer is lent during the call.
-        unsafe { Buffer::take_back(self.results(), &output) };
+        unsafe { output.unpack_into(self.results()) };
         Ok(())
     }
 
@@ -86,7 +86,7 @@ impl Recipe {
         let finish: Finish = Box::new(move || {
             drop(input);
             // SAFETY: the collective is over; the program leaves its buffer alone until its request is over.
-            unsafe { Buffer::take_back(&blocks, &output) };
+            unsafe { output.unpack_into(&blocks) };
             Ok(())
         });
         Ok(operation(&self.comm, pending, Some(finish)))

@@ -136,6 +136,15 @@ impl Elements {
         Elements { at: self.at.wrapping_add_signed(by), count, datatype: self.datatype.clone() }
     }
 
+    /// The elements, if data can be described of them.
+    ///
+    /// # Errors
+    /// As [`Data::of`].
+    pub(crate) fn checked(self) -> Result<Elements, Fault> {
+        self.data()?;
+        Ok(self)
+    }
+
     /// Describes their data.
     ///
     /// # Errors

@@ -124,9 +124,8 @@ fn persistent(
     choice: Choice,
     route: Option<Route>,
 ) -> Result<MPI_Request, Fault> {
-    let elements = choice.elements()?;
     // Faults of the elements belong to this call, not to each start.
-    elements.data()?;
+    let elements = choice.elements()?.checked()?;
     new_persistent(match route {
         Some(route) => Restart::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
         None => Restart::Nobody,
