@@ -107,6 +107,23 @@ impl<T> Out<T> {
     }
 }
 
+impl Out<MPI_Request> {
+    /// Writes the request that `make` makes, or `MPI_REQUEST_NULL` if it fails.
+    ///
+    /// # Errors
+    /// The place is null: then nothing is made. Those of `make`.
+    #[inline]
+    pub(crate) fn make(
+        self,
+        make: impl FnOnce() -> Result<MPI_Request, Fault>,
+    ) -> Result<(), Fault> {
+        self.check("request")?;
+        let made = make();
+        self.put(*made.as_ref().unwrap_or(&MPI_REQUEST_NULL));
+        made.map(drop)
+    }
+}
+
 /// Writes a result.
 ///
 /// # Errors

@@ -38,8 +38,7 @@ mpi! {
     fn MPI_Buffer_flush() { PROCESS.flush() }
 
     fn MPI_Buffer_iflush(request: Out<MPI_Request>) {
-        request.check("request")?;
-        out(request, "request", iflush(&PROCESS)?)
+        request.make(|| iflush(&PROCESS))
     }
 
     fn MPI_Comm_attach_buffer / MPI_Comm_attach_buffer_c (comm: MPI_Comm, buffer: *mut c_void, size: N) on comm {
@@ -55,8 +54,7 @@ mpi! {
     fn MPI_Comm_flush_buffer(comm: MPI_Comm) on comm { comm.buffer.flush() }
 
     fn MPI_Comm_iflush_buffer(comm: MPI_Comm, request: Out<MPI_Request>) on comm {
-        request.check("request")?;
-        out(request, "request", iflush(&comm.buffer)?)
+        request.make(|| iflush(&comm.buffer))
     }
 
     fn MPI_Session_attach_buffer / MPI_Session_attach_buffer_c (
@@ -80,8 +78,7 @@ mpi! {
 
     fn MPI_Session_iflush_buffer(session: MPI_Session, request: Out<MPI_Request>) {
         session::on(session, |session| {
-            request.check("request")?;
-            out(request, "request", iflush(&session.buffer)?)
+            request.make(|| iflush(&session.buffer))
         })
     }
 }

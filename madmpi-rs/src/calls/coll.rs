@@ -4,15 +4,15 @@ use core::ffi::{c_int, c_void};
 
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{Array, Out, array, out};
-use crate::coll::{self, Call, Parts, begin, prepare, run};
+use crate::args::{Array, Out, array};
+use crate::coll::{self, Call, Layout, begin, prepare, run};
 use crate::datatype::choice;
 
 /// The blocks that arrays of counts and of displacements describe: in elements of a datatype, or, with an array of
 /// datatypes, in bytes.
 macro_rules! described {
     ($buf:ident, $counts:ident, $displs:ident, [$types:ident]) => {
-        Parts::Described {
+        Layout::Described {
             in_place: choice!($buf, 0, MPI_BYTE).is_in_place(),
             blocks: &|ranks| {
                 let (counts, displs) = (array!($counts[ranks])?, array!($displs[ranks])?);
@@ -26,7 +26,7 @@ macro_rules! described {
         }
     };
     ($buf:ident, $counts:ident, $displs:ident, $datatype:ident) => {
-        Parts::Described {
+        Layout::Described {
             in_place: choice!($buf, 0, $datatype).is_in_place(),
             blocks: &|ranks| {
                 coll::described(
@@ -60,15 +60,13 @@ macro_rules! collective {
             }
             fn $($iname)* ($($arg: $ty,)* $comm: MPI_Comm, request: Out<MPI_Request>) on $comm {
                 let (call, plan) = $plan;
-                out(request, "request", MPI_REQUEST_NULL)?;
-                out(request, "request", begin(&$comm, &call, plan?)?)
+                request.make(|| begin(&$comm, &call, plan?))
             }
             fn $($pname)* (
                 $($arg: $ty,)* $comm: MPI_Comm, _info: MPI_Info, request: Out<MPI_Request>,
             ) on $comm {
                 let (call, plan) = $plan;
-                out(request, "request", MPI_REQUEST_NULL)?;
-                out(request, "request", prepare(&$comm, call, plan?)?)
+                request.make(|| prepare(&$comm, call, plan?))
             }
         }
     };
@@ -90,7 +88,7 @@ collective! {
     MPI_Gather MPI_Gather_c MPI_Igather MPI_Igather_c MPI_Gather_init MPI_Gather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let (send, recv) = (choice!(sendbuf, sendcount, sendtype), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        let (send, recv) = (choice!(sendbuf, sendcount, sendtype), Layout::Even(choice!(recvbuf, recvcount, recvtype)));
         (Call::new("MPI_Gather").rooted(root), coll::gather(&comm, send, recv, root))
     }
 }
@@ -108,7 +106,7 @@ collective! {
     MPI_Scatter MPI_Scatter_c MPI_Iscatter MPI_Iscatter_c MPI_Scatter_init MPI_Scatter_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
-        let (send, recv) = (Parts::Even(choice!(sendbuf, sendcount, sendtype)), choice!(recvbuf, recvcount, recvtype));
+        let (send, recv) = (Layout::Even(choice!(sendbuf, sendcount, sendtype)), choice!(recvbuf, recvcount, recvtype));
         (Call::new("MPI_Scatter").rooted(root), coll::scatter(&comm, send, recv, root))
     }
 }
@@ -128,7 +126,7 @@ collective! {
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
         let (send, recv) = (choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype));
-        (Call::new("MPI_Allgather").of_bytes(recv), coll::allgather(&comm, send, Parts::Even(recv)))
+        (Call::new("MPI_Allgather").of_bytes(recv), coll::allgather(&comm, send, Layout::Even(recv)))
     }
 }
 
@@ -147,7 +145,7 @@ collective! {
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
         let (send, recv) = (choice!(sendbuf, sendcount, sendtype), choice!(recvbuf, recvcount, recvtype));
-        (Call::new("MPI_Alltoall").of_bytes(recv), coll::alltoall(&comm, Parts::Even(send), Parts::Even(recv)))
+        (Call::new("MPI_Alltoall").of_bytes(recv), coll::alltoall(&comm, Layout::Even(send), Layout::Even(recv)))
     }
 }
 
@@ -237,7 +235,7 @@ collective! {
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (send, recv) = (Parts::Same(choice!(sendbuf, sendcount, sendtype)), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        let (send, recv) = (Layout::Same(choice!(sendbuf, sendcount, sendtype)), Layout::Even(choice!(recvbuf, recvcount, recvtype)));
         (Call::new("MPI_Neighbor_allgather"), coll::neighbours(&comm, send, recv))
     }
 }
@@ -248,7 +246,7 @@ collective! {
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcounts: Array<N>, displs: Array<D>, recvtype: MPI_Datatype) comm {
         let recv = described!(recvbuf, recvcounts, displs, recvtype);
-        let plan = coll::neighbours(&comm, Parts::Same(choice!(sendbuf, sendcount, sendtype)), recv);
+        let plan = coll::neighbours(&comm, Layout::Same(choice!(sendbuf, sendcount, sendtype)), recv);
         (Call::new("MPI_Neighbor_allgatherv"), plan)
     }
 }
@@ -258,7 +256,7 @@ collective! {
     MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (send, recv) = (Parts::Even(choice!(sendbuf, sendcount, sendtype)), Parts::Even(choice!(recvbuf, recvcount, recvtype)));
+        let (send, recv) = (Layout::Even(choice!(sendbuf, sendcount, sendtype)), Layout::Even(choice!(recvbuf, recvcount, recvtype)));
         (Call::new("MPI_Neighbor_alltoall"), coll::neighbours(&comm, send, recv))
     }
 }

@@ -170,16 +170,14 @@ mpi! {
 
 mpi! {
     fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
-        out(request, "request", MPI_REQUEST_NULL)?;
-        out(request, "request", coll::dup::start(&comm, newcomm)?)
+        request.make(|| coll::dup::start(&comm, newcomm))
     }
 
     fn MPI_Comm_idup_with_info(
         comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
     ) on comm {
-        out(request, "request", MPI_REQUEST_NULL)?;
         info::check(info)?;
-        out(request, "request", coll::dup::start(&comm, newcomm)?)
+        request.make(|| coll::dup::start(&comm, newcomm))
     }
 
     fn MPI_Intercomm_create(

@@ -25,18 +25,14 @@ macro_rules! sends {
                 buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
                 request: Out<MPI_Request>,
             ) on comm {
-                request.check("request")?;
-                let begun = p2p::isend(&comm, choice!(buf, count, datatype), dest, tag, Mode::$mode)?;
-                out(request, "request", begun)
+                request.make(|| p2p::isend(&comm, choice!(buf, count, datatype), dest, tag, Mode::$mode))
             }
 
             fn $pname / $plarge (
                 buf: *const c_void, count: N, datatype: MPI_Datatype, dest: c_int, tag: c_int, comm: MPI_Comm,
                 request: Out<MPI_Request>,
             ) on comm {
-                request.check("request")?;
-                let made = p2p::send_init(&comm, choice!(buf, count, datatype), dest, tag, Mode::$mode)?;
-                out(request, "request", made)
+                request.make(|| p2p::send_init(&comm, choice!(buf, count, datatype), dest, tag, Mode::$mode))
             }
         }
     )*};
@@ -69,16 +65,14 @@ mpi! {
         buf: *mut c_void, count: N, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
-        out(request, "request", p2p::irecv(&comm, choice!(buf, count, datatype), source, tag)?)
+        request.make(|| p2p::irecv(&comm, choice!(buf, count, datatype), source, tag))
     }
 
     fn MPI_Recv_init / MPI_Recv_init_c (
         buf: *mut c_void, count: N, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
-        out(request, "request", p2p::recv_init(&comm, choice!(buf, count, datatype), source, tag)?)
+        request.make(|| p2p::recv_init(&comm, choice!(buf, count, datatype), source, tag))
     }
 
     fn MPI_Sendrecv / MPI_Sendrecv_c (
@@ -104,19 +98,17 @@ mpi! {
         recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, source: c_int, recvtag: c_int,
         comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
         let outward = (choice!(sendbuf, sendcount, sendtype), dest, sendtag);
         let inward = (choice!(recvbuf, recvcount, recvtype), source, recvtag);
-        out(request, "request", sendrecv::isendrecv(&comm, outward, inward)?)
+        request.make(|| sendrecv::isendrecv(&comm, outward, inward))
     }
 
     fn MPI_Isendrecv_replace / MPI_Isendrecv_replace_c (
         buf: *mut c_void, count: N, datatype: MPI_Datatype, dest: c_int, sendtag: c_int, source: c_int,
         recvtag: c_int, comm: MPI_Comm, request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
         let (buffer, outward, inward) = (choice!(buf, count, datatype), (dest, sendtag), (source, recvtag));
-        out(request, "request", sendrecv::isendrecv_replace(&comm, buffer, outward, inward)?)
+        request.make(|| sendrecv::isendrecv_replace(&comm, buffer, outward, inward))
     }
 
     fn MPI_Probe(source: c_int, tag: c_int, comm: MPI_Comm, status: StatusOut) on comm {
@@ -171,9 +163,8 @@ mpi! {
     ) {
         let handle = read(message, "message")?;
         probe::on(handle, || {
-            request.check("request")?;
             let taken = || out(message, "message", MPI_MESSAGE_NULL);
-            out(request, "request", probe::imrecv(choice!(buf, count, datatype), handle, taken)?)
+            request.make(|| probe::imrecv(choice!(buf, count, datatype), handle, taken))
         })
     }
 }

@@ -25,20 +25,22 @@ mpi! {
         buf: *const c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, dest: c_int, tag: c_int,
         comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
-        info::check(info)?;
-        let partitions = Partitions::new(&comm, choice!(buf, count, datatype), partitions)?;
-        out(request, "request", send_init(partitions, dest, tag)?)
+        request.make(|| {
+            info::check(info)?;
+            let partitions = Partitions::new(&comm, choice!(buf, count, datatype), partitions)?;
+            send_init(partitions, dest, tag)
+        })
     }
 
     fn MPI_Precv_init(
         buf: *mut c_void, partitions: c_int, count: MPI_Count, datatype: MPI_Datatype, source: c_int, tag: c_int,
         comm: MPI_Comm, info: MPI_Info, request: Out<MPI_Request>,
     ) on comm {
-        request.check("request")?;
-        info::check(info)?;
-        let partitions = Partitions::new(&comm, choice!(buf, count, datatype), partitions)?;
-        out(request, "request", recv_init(partitions, source, tag)?)
+        request.make(|| {
+            info::check(info)?;
+            let partitions = Partitions::new(&comm, choice!(buf, count, datatype), partitions)?;
+            recv_init(partitions, source, tag)
+        })
     }
 
     fn MPI_Pready(partition: c_int, request: MPI_Request) {

@@ -250,8 +250,7 @@ mpi! {
         query_fn: Option<Query>, free_fn: Option<Free>, cancel_fn: Option<Cancel>, extra_state: *mut c_void,
         request: Out<MPI_Request>,
     ) {
-        out(request, "request", MPI_REQUEST_NULL)?;
-        out(request, "request", generalized::start(query_fn, free_fn, cancel_fn, extra_state)?)
+        request.make(|| generalized::start(query_fn, free_fn, cancel_fn, extra_state))
     }
 
     fn MPI_Grequest_complete(request: MPI_Request) { generalized::complete(request) }

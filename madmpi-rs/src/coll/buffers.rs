@@ -29,7 +29,7 @@ wide! { i32 i64 isize }
 
 /// A buffer of the program that has a block for each of several ranks.
 #[derive(Clone, Copy)]
-pub(crate) enum Parts<'a> {
+pub(crate) enum Layout<'a> {
     /// One block after the other: each has as many elements as the buffer.
     Even(Choice),
     /// Each block is the whole buffer.
@@ -39,17 +39,17 @@ pub(crate) enum Parts<'a> {
     Described { in_place: bool, blocks: &'a dyn Fn(u32) -> Result<Vec<Elements>, Fault> },
 }
 
-impl Parts<'_> {
+impl Layout<'_> {
     pub(super) fn is_in_place(self) -> bool {
         match self {
-            Parts::Even(buffer) | Parts::Same(buffer) => buffer.is_in_place(),
-            Parts::Described { in_place, .. } => in_place,
+            Layout::Even(buffer) | Layout::Same(buffer) => buffer.is_in_place(),
+            Layout::Described { in_place, .. } => in_place,
         }
     }
 
     /// Whether all blocks have one length, so that no gaps are between them.
     pub(super) fn is_even(self) -> bool {
-        matches!(self, Parts::Even(_))
+        matches!(self, Layout::Even(_))
     }
 
     /// The block of each rank.
@@ -58,13 +58,13 @@ impl Parts<'_> {
     /// As [`one`].
     pub(super) fn blocks(self, ranks: u32) -> Result<Vec<Elements>, Fault> {
         match self {
-            Parts::Even(buffer) => {
+            Layout::Even(buffer) => {
                 let first = buffer.elements()?;
                 let place = |rank: u32| first.count.wrapping_mul(rank.into());
                 (0..ranks).map(|rank| first.part(place(rank), first.count).checked()).collect()
             }
-            Parts::Same(buffer) => Ok(vec![buffer.elements()?.checked()?; ranks as usize]),
-            Parts::Described { blocks, .. } => blocks(ranks),
+            Layout::Same(buffer) => Ok(vec![buffer.elements()?.checked()?; ranks as usize]),
+            Layout::Described { blocks, .. } => blocks(ranks),
         }
     }
 
@@ -73,7 +73,7 @@ impl Parts<'_> {
     /// # Errors
     /// As [`one`].
     pub(super) fn buffer(self, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
-        let Parts::Even(buffer) = self else { return of_blocks(self.blocks(ranks)?) };
+        let Layout::Even(buffer) = self else { return of_blocks(self.blocks(ranks)?) };
         let each = buffer.count()?;
         let len = datatype::get(buffer.datatype)?.size * each;
         let all = buffer.with_count(buffer.count.saturating_mul(i64::from(ranks)));

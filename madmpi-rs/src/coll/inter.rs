@@ -10,10 +10,10 @@ use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Operator, Task};
 
-use super::buffers::{self, Buffer, Parts};
+use super::buffers::{self, Buffer, Layout};
 use super::exchange::{Exchange, Message};
+use super::group_plan::GroupPlan;
 use super::plan::{Plan, Stages};
-use super::recipe::Recipe;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{self, Choice, Elements};
@@ -111,8 +111,8 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
         Role::Opposite(root) => {
             let output = buffers::one(buffer)?;
             let reads = comm.rank() == 0;
-            let recipe = Recipe::new(comm, Task::Bcast { root: 0, len: output.len() });
-            let spread = Plan::Group(Recipe { output, reads, ..recipe });
+            let plan = GroupPlan::new(comm, Task::Bcast { root: 0, len: output.len() });
+            let spread = Plan::Group(GroupPlan { output, reads, ..plan });
             if !reads {
                 return Ok(spread);
             }
@@ -129,7 +129,7 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
 pub(super) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
-    recv: Parts,
+    recv: Layout,
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
@@ -146,7 +146,7 @@ pub(super) fn gather(
 
 pub(super) fn scatter(
     comm: &Ref<Comm>,
-    send: Parts,
+    send: Layout,
     recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
@@ -175,8 +175,8 @@ fn to_leader(
         0 => room.buffer()?,
         _ => Buffer::Nothing,
     };
-    let recipe = Recipe::new(comm, Task::Reduce { root: 0, len });
-    Ok(Plan::Group(Recipe { operator: Some(operator), input, output, ..recipe }))
+    let plan = GroupPlan::new(comm, Task::Reduce { root: 0, len });
+    Ok(Plan::Group(GroupPlan { operator: Some(operator), input, output, ..plan }))
 }
 
 pub(super) fn reduce(
@@ -226,9 +226,9 @@ pub(super) fn allreduce(
     let (mut plans, ours, mut theirs) = crossed(comm, send, operator)?;
     // The leader's result goes to all of this side, each rank with a buffer of its own. A scatter of equal blocks
     // would need copies, so it is a broadcast into the memory here and a message to oneself that unpacks it.
-    let share = Recipe::new(comm, Task::Bcast { root: 0, len: theirs.len() });
+    let share = GroupPlan::new(comm, Task::Bcast { root: 0, len: theirs.len() });
     let output = theirs.buffer()?;
-    plans.push(Plan::Group(Recipe { output, reads: comm.rank() == 0, ..share }));
+    plans.push(Plan::Group(GroupPlan { output, reads: comm.rank() == 0, ..share }));
     plans.push(to_oneself(comm, theirs.elements()?, recv.elements()?.checked()?)?);
     Ok(Plan::Stages(Stages::new(plans, vec![ours.0, theirs.0])))
 }
@@ -258,6 +258,6 @@ pub(super) fn reduce_scatter(
     let blocks = Blocks::of_lengths(counts.iter().map(|&count| size * count as usize));
     let blocks = (comm.rank() == 0).then_some(blocks);
     let task = Task::Scatter { root: 0, own: output.len(), blocks };
-    plans.push(Plan::Group(Recipe { input, output, ..Recipe::new(comm, task) }));
+    plans.push(Plan::Group(GroupPlan { input, output, ..GroupPlan::new(comm, task) }));
     Ok(Plan::Stages(Stages::new(plans, vec![ours.0, theirs.0])))
 }

@@ -5,7 +5,7 @@
 //!
 //! | file | what | for |
 //! |---|---|---|
-//! | `recipe` | a collective of newmad, with its data in place or packed | one group |
+//! | `group_plan` | a collective of newmad, with its data in place or packed | one group |
 //! | `exchange` | messages to and from several ranks, all at once | neighbours; intercommunicators |
 //! | `plan` | stages: plans one after the other | intercommunicators: here, between leaders, there |
 //!
@@ -18,15 +18,15 @@ mod buffers;
 mod check;
 pub(crate) mod dup;
 mod exchange;
+mod group_plan;
 mod inter;
 mod neighbours;
 mod plan;
-mod recipe;
 mod reduce;
 mod rooted;
 
 pub(crate) use all::{allgather, alltoall, barrier};
-pub(crate) use buffers::{Parts, described, described_apart};
+pub(crate) use buffers::{Layout, described, described_apart};
 pub(crate) use check::Call;
 pub(crate) use neighbours::neighbours;
 pub(crate) use plan::{begin, prepare, run};

@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 
-use super::buffers::Parts;
+use super::buffers::Layout;
 use super::exchange::{Exchange, Message, NEIGHBOURS};
 use super::plan::Plan;
 use crate::abi::*;
@@ -36,7 +36,7 @@ fn messages(
     Ok(all)
 }
 
-pub(crate) fn neighbours(comm: &Ref<Comm>, send: Parts, recv: Parts) -> Result<Plan, Fault> {
+pub(crate) fn neighbours(comm: &Ref<Comm>, send: Layout, recv: Layout) -> Result<Plan, Fault> {
     let Some(topology) = comm.topology() else {
         let why = "argument comm has no topology of this kind (any)";
         return Err(Fault::new(MPI_ERR_TOPOLOGY, why));

@@ -6,7 +6,7 @@ use newmad::raw::Awaited;
 
 use super::check::{self, Call};
 use super::exchange::Exchange;
-use super::recipe::Recipe;
+use super::group_plan::GroupPlan;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
@@ -15,7 +15,7 @@ use crate::request::{Operation, Outcome, collective, complete, new_operation};
 
 /// What a collective call does, as often as it is started.
 pub(crate) enum Plan {
-    Group(Recipe),
+    Group(GroupPlan),
     Exchange(Exchange),
     Stages(Stages),
     /// Nothing, at a rank of an intercommunicator that has no role.
@@ -42,7 +42,7 @@ impl Plan {
     /// The group has failed, or a message cannot be submitted.
     fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         match self {
-            Plan::Group(recipe) => recipe.start(),
+            Plan::Group(plan) => plan.start(),
             Plan::Exchange(exchange) => exchange.start(),
             Plan::Stages(stages) => Ok(stages.start()),
             Plan::Nothing => Ok(Arc::new(Nothing)),
@@ -128,7 +128,7 @@ impl Operation for StagesOperation {
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
     check::check(comm, call)?;
     match plan {
-        Plan::Group(recipe) => recipe.run(),
+        Plan::Group(plan) => plan.run(),
         other => complete(&*other.start()?).map(drop),
     }
 }

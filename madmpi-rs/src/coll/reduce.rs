@@ -8,9 +8,9 @@ use core::ffi::c_int;
 use newmad::coll::{Blocks, Operator, Task};
 
 use super::buffers::{self, Buffer};
+use super::group_plan::GroupPlan;
 use super::inter;
 use super::plan::Plan;
-use super::recipe::Recipe;
 use super::rooted::{checked, not_in_place};
 use crate::abi::*;
 use crate::comm::Comm;
@@ -24,12 +24,12 @@ fn operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
 }
 
 /// A reduction of the elements of `send` into those of `recv`.
-fn recipe(
+fn reduction(
     comm: &Ref<Comm>,
     (send, recv): (Choice, Choice),
     operator: Operator,
     task: impl FnOnce(usize) -> Task,
-) -> Result<Recipe, Fault> {
+) -> Result<GroupPlan, Fault> {
     let in_place = send.is_in_place();
     let (input, output) = match in_place {
         // One memory has the contribution and the result.
@@ -40,8 +40,8 @@ fn recipe(
         false => (buffers::one(send)?, buffers::one(recv)?),
     };
     let len = if in_place { output.len() } else { input.len() };
-    let recipe = Recipe::new(comm, task(len));
-    Ok(Recipe { operator: Some(operator), input, output, in_place, ..recipe })
+    let plan = GroupPlan::new(comm, task(len));
+    Ok(GroupPlan { operator: Some(operator), input, output, in_place, ..plan })
 }
 
 pub(crate) fn reduce(
@@ -58,14 +58,14 @@ pub(crate) fn reduce(
     let root = checked(comm, root)?;
     if comm.rank() == root {
         let task = |len| Task::Reduce { root, len };
-        return recipe(comm, (send, recv), operator, task).map(Plan::Group);
+        return reduction(comm, (send, recv), operator, task).map(Plan::Group);
     }
     if send.is_in_place() {
         return Err(not_in_place("sendbuf"));
     }
     let input = buffers::one(send)?;
-    let recipe = Recipe::new(comm, Task::Reduce { root, len: input.len() });
-    Ok(Plan::Group(Recipe { operator: Some(operator), input, ..recipe }))
+    let plan = GroupPlan::new(comm, Task::Reduce { root, len: input.len() });
+    Ok(Plan::Group(GroupPlan { operator: Some(operator), input, ..plan }))
 }
 
 pub(crate) fn allreduce(
@@ -77,7 +77,7 @@ pub(crate) fn allreduce(
     if comm.remote.is_some() {
         return inter::allreduce(comm, (send, recv), operator);
     }
-    recipe(comm, (send, recv), operator, |len| Task::Allreduce { len }).map(Plan::Group)
+    reduction(comm, (send, recv), operator, |len| Task::Allreduce { len }).map(Plan::Group)
 }
 
 /// `counts` are the elements that each rank receives, the same for all if `even`; the counts of the buffers mean
@@ -104,7 +104,7 @@ pub(crate) fn reduce_scatter(
         true => Blocks::Even(size * own as usize),
         false => Blocks::of_lengths(counts.iter().map(|&count| size * count as usize)),
     };
-    recipe(comm, buffers, operator, |_| Task::ReduceScatter { blocks }).map(Plan::Group)
+    reduction(comm, buffers, operator, |_| Task::ReduceScatter { blocks }).map(Plan::Group)
 }
 
 pub(crate) fn scan(
@@ -118,7 +118,7 @@ pub(crate) fn scan(
         return Err(Fault::handle(MPI_ERR_COMM, "comm", comm.handle().0, why));
     }
     let operator = operator(op, send.datatype)?;
-    let recipe = recipe(comm, (send, recv), operator, |len| Task::Scan { len, inclusive })?;
+    let plan = reduction(comm, (send, recv), operator, |len| Task::Scan { len, inclusive })?;
     // An exclusive scan leaves the first rank's result as it is.
-    Ok(Plan::Group(Recipe { keeps: !inclusive, ..recipe }))
+    Ok(Plan::Group(GroupPlan { keeps: !inclusive, ..plan }))
 }

@@ -4,10 +4,10 @@ use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Task};
 
-use super::buffers::{self, Buffer, Parts};
+use super::buffers::{self, Buffer, Layout};
+use super::group_plan::GroupPlan;
 use super::inter;
 use super::plan::Plan;
-use super::recipe::Recipe;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Choice;
@@ -38,8 +38,8 @@ pub(crate) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
     }
     let root = checked(comm, root)?;
     let output = buffers::one(buffer)?;
-    let recipe = Recipe::new(comm, Task::Bcast { root, len: output.len() });
-    Ok(Plan::Group(Recipe { output, reads: comm.rank() == root, ..recipe }))
+    let plan = GroupPlan::new(comm, Task::Bcast { root, len: output.len() });
+    Ok(Plan::Group(GroupPlan { output, reads: comm.rank() == root, ..plan }))
 }
 
 /// The role of a rank in a gather or a scatter.
@@ -63,7 +63,7 @@ fn role(comm: &Comm, root: c_int, own: Choice, name: &str) -> Result<Role, Fault
 pub(crate) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
-    recv: Parts,
+    recv: Layout,
     root: c_int,
 ) -> Result<Plan, Fault> {
     if comm.remote.is_some() {
@@ -80,13 +80,13 @@ pub(crate) fn gather(
         _ => input.len(),
     };
     let keeps = !recv.is_even(); // there may be gaps between the blocks
-    let recipe = Recipe::new(comm, Task::Gather { root, own, blocks });
-    Ok(Plan::Group(Recipe { input, output, in_place, keeps, ..recipe }))
+    let plan = GroupPlan::new(comm, Task::Gather { root, own, blocks });
+    Ok(Plan::Group(GroupPlan { input, output, in_place, keeps, ..plan }))
 }
 
 pub(crate) fn scatter(
     comm: &Ref<Comm>,
-    send: Parts,
+    send: Layout,
     recv: Choice,
     root: c_int,
 ) -> Result<Plan, Fault> {
@@ -101,14 +101,14 @@ pub(crate) fn scatter(
     if in_place {
         // newmad takes the contribution where the result would go, and only reads it.
         let own = blocks.as_ref().map_or(0, |blocks| blocks.own(root));
-        let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
-        return Ok(Plan::Group(Recipe { output: input, in_place, reads: true, ..recipe }));
+        let plan = GroupPlan::new(comm, Task::Scatter { root, own, blocks });
+        return Ok(Plan::Group(GroupPlan { output: input, in_place, reads: true, ..plan }));
     }
     let output = buffers::one(recv)?;
     let own = output.len();
     let blocks = blocks.or(send.is_even().then_some(Blocks::Even(own)));
-    let recipe = Recipe::new(comm, Task::Scatter { root, own, blocks });
-    Ok(Plan::Group(Recipe { input, output, ..recipe }))
+    let plan = GroupPlan::new(comm, Task::Scatter { root, own, blocks });
+    Ok(Plan::Group(GroupPlan { input, output, ..plan }))
 }
 
 fn some_blocks((buffer, blocks): (Buffer, Blocks)) -> (Buffer, Option<Blocks>) {

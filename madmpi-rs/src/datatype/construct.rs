@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::shape::{Join, Part, Recipe, Shape};
+use super::shape::{Envelope, Join, Part, Shape};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -27,7 +27,7 @@ pub(crate) fn extents(count: i64, shape: &Shape) -> Result<isize, Fault> {
 
 /// Blocks of a length at a displacement in bytes.
 pub(crate) fn blocks(
-    made: Recipe,
+    made: Envelope,
     old: &Arc<Shape>,
     blocks: impl Iterator<Item = Result<(i64, isize), Fault>>,
 ) -> Result<Arc<Shape>, Fault> {
@@ -45,7 +45,7 @@ pub(crate) fn blocks(
 
 /// Blocks of one length, a stride in bytes apart.
 pub(crate) fn vector(
-    made: Recipe,
+    made: Envelope,
     old: &Arc<Shape>,
     count: i64,
     len: i64,

@@ -1,15 +1,15 @@
-//! The recipe of a datatype, as `MPI_Type_get_envelope` and `MPI_Type_get_contents` report it.
+//! The envelope of a datatype: how it was made, as `MPI_Type_get_envelope` and `MPI_Type_get_contents` report it.
 
 use std::sync::Arc;
 
-use super::shape::{Recipe, Shape};
+use super::shape::{Envelope, Shape};
 use super::{Datatype, insert, remove};
 use crate::abi::*;
 use crate::error::Fault;
 
 /// # Errors
-/// The recipe has large counts, for which the function has no place.
-pub(crate) fn no_counts(made: &Recipe, other: &str) -> Result<(), Fault> {
+/// The envelope has large counts, for which the function has no place.
+pub(crate) fn no_counts(made: &Envelope, other: &str) -> Result<(), Fault> {
     if made.counts.is_empty() {
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(crate) fn handles(types: &[Arc<Shape>]) -> Result<Vec<MPI_Datatype>, Fault> 
 
 /// # Errors
 /// It is a predefined type.
-pub(crate) fn derived(made: &Recipe) -> Result<(), Fault> {
+pub(crate) fn derived(made: &Envelope) -> Result<(), Fault> {
     if made.combiner != MPI_COMBINER_NAMED {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 use core::ffi::c_int;
 use std::collections::BTreeMap;
 
-use super::shape::{Recipe, Shape};
+use super::shape::{Envelope, Shape};
 use super::{Datatype, get, insert, named};
 use crate::abi::*;
 use crate::error::Fault;
@@ -41,7 +41,7 @@ pub(crate) fn unnamed(
         return Ok(*handle);
     }
     let base = get(base)?;
-    let made = Recipe::by(combiner, false).integers(arguments);
+    let made = Envelope::by(combiner, false).integers(arguments);
     let shape = Shape::new(made, base.shape().part.clone())?;
     let handle = insert(Datatype::new(shape.clone(), true, base.row))?;
     let _ = shape.fixed.set(handle);

@@ -20,7 +20,7 @@ use crate::error::Fault;
 /// The shape of a datatype.
 #[derive(Debug)]
 pub(crate) struct Shape {
-    pub(crate) made: Recipe,
+    pub(crate) made: Envelope,
     pub(crate) part: Part,
     pub(crate) lb: isize,
     pub(crate) extent: isize,
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
 
 /// How a type was made: combiner and arguments, as `MPI_Type_get_contents` reports them.
 #[derive(Debug, Default)]
-pub(crate) struct Recipe {
+pub(crate) struct Envelope {
     pub(crate) combiner: c_int,
     pub(crate) integers: Vec<c_int>,
     pub(crate) addresses: Vec<MPI_Aint>,
@@ -296,7 +296,7 @@ impl Join {
 }
 
 impl Shape {
-    pub(crate) fn new(made: Recipe, mut part: Part) -> Result<Arc<Shape>, Fault> {
+    pub(crate) fn new(made: Envelope, mut part: Part) -> Result<Arc<Shape>, Fault> {
         let (lb, ub) = part.bounds()?;
         part.padded = part.data.map(|_| (lb, ub));
         let extent = ub.checked_sub(lb).ok_or_else(too_large)?;
@@ -321,25 +321,25 @@ impl Drop for Shape {
     }
 }
 
-impl Recipe {
-    /// Begins the recipe of a combiner, made by a function for large counts or not.
-    pub(crate) fn by(combiner: c_int, large: bool) -> Recipe {
-        Recipe { combiner, large, ..Recipe::default() }
+impl Envelope {
+    /// Begins the envelope of a combiner, made by a function for large counts or not.
+    pub(crate) fn by(combiner: c_int, large: bool) -> Envelope {
+        Envelope { combiner, large, ..Envelope::default() }
     }
 
     /// Adds an argument that is always an `int`.
-    pub(crate) fn integer(mut self, value: c_int) -> Recipe {
+    pub(crate) fn integer(mut self, value: c_int) -> Envelope {
         self.integers.push(value);
         self
     }
 
-    pub(crate) fn integers(mut self, values: &[c_int]) -> Recipe {
+    pub(crate) fn integers(mut self, values: &[c_int]) -> Envelope {
         self.integers.extend_from_slice(values);
         self
     }
 
     /// Adds a count: an `int`, or one of the large counts.
-    pub(crate) fn number(mut self, value: i64) -> Recipe {
+    pub(crate) fn number(mut self, value: i64) -> Envelope {
         if self.large {
             self.counts.push(value);
         } else {
@@ -348,12 +348,12 @@ impl Recipe {
         self
     }
 
-    pub(crate) fn numbers(self, values: impl IntoIterator<Item = i64>) -> Recipe {
-        values.into_iter().fold(self, Recipe::number)
+    pub(crate) fn numbers(self, values: impl IntoIterator<Item = i64>) -> Envelope {
+        values.into_iter().fold(self, Envelope::number)
     }
 
     /// Adds a displacement in bytes: an address, or one of the large counts.
-    pub(crate) fn address(mut self, value: i64) -> Recipe {
+    pub(crate) fn address(mut self, value: i64) -> Envelope {
         if self.large {
             self.counts.push(value);
         } else {
@@ -362,11 +362,11 @@ impl Recipe {
         self
     }
 
-    pub(crate) fn addresses(self, values: impl IntoIterator<Item = i64>) -> Recipe {
-        values.into_iter().fold(self, Recipe::address)
+    pub(crate) fn addresses(self, values: impl IntoIterator<Item = i64>) -> Envelope {
+        values.into_iter().fold(self, Envelope::address)
     }
 
-    pub(crate) fn of(mut self, shape: &Arc<Shape>) -> Recipe {
+    pub(crate) fn of(mut self, shape: &Arc<Shape>) -> Envelope {
         self.types.push(shape.clone());
         self
     }

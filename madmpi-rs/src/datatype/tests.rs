@@ -7,13 +7,13 @@ use super::construct::{blocks, extents, vector};
 use super::named as basic;
 use super::rows::ROWS;
 use super::shape::Shape;
-use super::shape::{Join, Recipe};
+use super::shape::{Envelope, Join};
 use super::*;
 
 /// Ints at these places.
 pub(crate) fn of_ints(places: &[isize]) -> Arc<Datatype> {
     let int = basic::get(MPI_INT).unwrap().shape().clone();
-    let shape = blocks(Recipe::by(0, false), &int, places.iter().map(|&at| Ok((1, at))));
+    let shape = blocks(Envelope::by(0, false), &int, places.iter().map(|&at| Ok((1, at))));
     Arc::new(Datatype::new(shape.ok().unwrap(), true, None))
 }
 
@@ -58,7 +58,7 @@ fn plan() -> impl Strategy<Value = Plan> {
 
 /// With the library.
 fn make(plan: &Plan) -> Arc<Shape> {
-    let by = || Recipe::by(0, false);
+    let by = || Envelope::by(0, false);
     let shape = match plan {
         Plan::Basic(row) => return basic::get(ROWS[*row].handle).unwrap().shape().clone(),
         Plan::Dup(old) => Shape::new(by(), make(old).part.clone()),
@@ -322,7 +322,7 @@ proptest! {
 #[test]
 fn a_description_is_as_large_as_what_was_said() {
     let double = basic::get(MPI_DOUBLE).unwrap().shape().clone();
-    let made = || Recipe::by(0, false);
+    let made = || Envelope::by(0, false);
     // A vector of a million blocks, a vector of those, and an indexed type that is regular.
     let column = vector(made(), &double, 1_000_000, 1, 800).ok().unwrap();
     let columns = vector(made(), &column, 1_000_000, 1, 8).ok().unwrap();
@@ -342,7 +342,7 @@ fn a_description_is_as_large_as_what_was_said() {
 #[test]
 fn what_no_memory_holds_is_refused() {
     let double = basic::get(MPI_DOUBLE).unwrap().shape().clone();
-    let made = || Recipe::by(0, false);
+    let made = || Envelope::by(0, false);
     assert!(vector(made(), &double, i64::MAX, 1, 8).is_err());
     assert!(vector(made(), &double, 1 << 40, 1, 1 << 40).is_err());
     assert!(vector(made(), &double, 3, -1, 8).is_err());
@@ -356,7 +356,7 @@ fn what_no_memory_holds_is_refused() {
 fn deep_trees_are_dropped() {
     let mut shape = basic::get(MPI_INT).unwrap().shape().clone();
     for _ in 0..200_000 {
-        shape = Shape::new(Recipe::by(0, false).of(&shape), shape.part.clone()).ok().unwrap();
+        shape = Shape::new(Envelope::by(0, false).of(&shape), shape.part.clone()).ok().unwrap();
     }
     drop(shape);
 }
@@ -373,7 +373,7 @@ fn buffers_and_counts_are_checked() {
     let mut value = 7;
     let address = (&raw mut value) as isize;
     let shape =
-        blocks(Recipe::by(0, false), int.shape(), [Ok((1, address))].into_iter()).ok().unwrap();
+        blocks(Envelope::by(0, false), int.shape(), [Ok((1, address))].into_iter()).ok().unwrap();
     let fresh = Datatype::new(shape.clone(), false, None);
     assert_eq!(class(Data::of(null, 1, &fresh)), Some(MPI_ERR_TYPE));
     let absolute = Datatype::new(shape, true, None);

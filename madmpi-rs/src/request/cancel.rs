@@ -20,7 +20,7 @@ pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
     let operation = match &locked.work {
         Work::Message(message) => {
             if message.receives {
-                locked.place.cancel();
+                locked.raw.cancel();
             }
             return Ok(());
         }

@@ -130,7 +130,7 @@ fn poll_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
         if without_slot(request).is_none() {
             let Ok(slot) = get(request) else { return Ok(false) };
             if !slot.is_over() {
-                let short = matches!(slot.work, Work::Message(_)) && slot.place.is_short();
+                let short = matches!(slot.work, Work::Message(_)) && slot.raw.is_short();
                 drop(slot);
                 if !short || polls == POLLS {
                     return Ok(false);

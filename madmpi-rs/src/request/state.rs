@@ -24,7 +24,7 @@ pub(super) struct State {
     /// The program has freed it; it goes on as an orphan.
     pub(super) freed: bool,
     /// The memory of newmad's request. Threads that wait have a reference of their own.
-    pub(super) place: Arc<RawRequest>,
+    pub(super) raw: Arc<RawRequest>,
 }
 
 pub(super) enum Work {
@@ -36,7 +36,7 @@ pub(super) enum Work {
     Other(Arc<dyn Operation>),
 }
 
-/// A message under way at the state's `place`.
+/// A message under way at the state's `raw`.
 pub(super) struct Message {
     pub(super) data: Data,
     pub(super) receives: bool,
@@ -68,7 +68,7 @@ impl State {
             again: None,
             awaited: false,
             freed: false,
-            place: Arc::new(RawRequest::idle()),
+            raw: Arc::new(RawRequest::idle()),
         }
     }
 
@@ -93,14 +93,14 @@ impl State {
         receives: bool,
         submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
     ) -> Result<(), Fault> {
-        if Arc::get_mut(&mut self.place).is_none() {
-            self.place = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
+        if Arc::get_mut(&mut self.raw).is_none() {
+            self.raw = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
         }
-        let Some(place) = Arc::get_mut(&mut self.place) else {
+        let Some(raw) = Arc::get_mut(&mut self.raw) else {
             return Err(Fault::new(MPI_ERR_INTERN, "the memory of a request is in use"));
         };
         // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces or the copy.
-        submit(place, unsafe { data.memory().trusted() })?;
+        submit(raw, unsafe { data.memory().trusted() })?;
         self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });
         Ok(())
     }
@@ -114,19 +114,19 @@ impl State {
     pub(super) fn is_over(&self) -> bool {
         match &self.work {
             Work::Free | Work::Idle | Work::Over(_) => true,
-            Work::Message(_) => self.place.is_over(),
+            Work::Message(_) => self.raw.is_over(),
             Work::Other(other) => other.is_over(),
         }
     }
 
     /// The outcome of a message that is over.
     #[inline]
-    pub(super) fn message_outcome(place: &RawRequest, message: &Message) -> Outcome {
+    pub(super) fn message_outcome(raw: &RawRequest, message: &Message) -> Outcome {
         match &message.known {
             Some(known) => (**known).clone(),
             None => {
                 let Message { data, receives, comm, .. } = message;
-                let result = place.result().unwrap_or(Err(newmad::Error::Active));
+                let result = raw.result().unwrap_or(Err(newmad::Error::Active));
                 Outcome::of_message(result, *receives, data, comm)
             }
         }
@@ -148,6 +148,6 @@ impl State {
             }
         };
         let receives = matches!(route, Route::From(..));
-        self.begin(comm, data, receives, |place, memory| route.submit(session, place, memory))
+        self.begin(comm, data, receives, |raw, memory| route.submit(session, raw, memory))
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
     let ended = slot.again.is_none() || freed;
     let work = std::mem::replace(&mut slot.work, Work::Idle);
     let (outcome, operation) = match work {
-        Work::Message(message) => (State::message_outcome(&slot.place, &message), None),
+        Work::Message(message) => (State::message_outcome(&slot.raw, &message), None),
         Work::Over(outcome) => (outcome, None),
         Work::Other(operation) => (Outcome::EMPTY, Some(operation)),
         Work::Free | Work::Idle => return Ok(Taken::Inactive),
@@ -102,7 +102,7 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
         Work::Free | Work::Idle => return Ok(Some(Outcome::EMPTY)),
         Work::Over(outcome) => return Ok(Some(outcome.clone())),
         Work::Message(message) => {
-            let outcome = State::message_outcome(&state.place, message);
+            let outcome = State::message_outcome(&state.raw, message);
             message.known = Some(Box::new(outcome.clone()));
             return Ok(Some(outcome));
         }

@@ -50,7 +50,7 @@ impl Waiter {
             return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, why));
         }
         let what = match &locked.work {
-            Work::Message(_) => What::Message(locked.place.clone()),
+            Work::Message(_) => What::Message(locked.raw.clone()),
             Work::Other(other) => What::Other(other.clone()),
             Work::Free | Work::Idle | Work::Over(_) => return Ok(None),
         };

@@ -10,7 +10,7 @@ use crate::datatype::array::{Dimension, darray, dimensions, subarray};
 use crate::datatype::construct::{blocks, extents, number, vector};
 use crate::datatype::match_size::{COMPLEXES, INTEGERS, REALS, of_size, real, unnamed};
 use crate::datatype::rows::{Basic, ROWS};
-use crate::datatype::shape::{Join, Recipe, Shape};
+use crate::datatype::shape::{Envelope, Join, Shape};
 use crate::datatype::{Datatype, get, insert};
 use crate::error::Fault;
 
@@ -26,7 +26,7 @@ fn give(place: Out<MPI_Datatype>, shape: Arc<Shape>, committed: bool) -> Result<
 mpi! {
     fn MPI_Type_dup(oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>) {
         let old = get(oldtype)?;
-        let made = Recipe::by(MPI_COMBINER_DUP, false).of(old.shape());
+        let made = Envelope::by(MPI_COMBINER_DUP, false).of(old.shape());
         let shape = Shape::new(made, old.shape().part.clone())?;
         let new = Datatype::new(shape, old.is_committed(), None);
         old.attributes.copy_to(oldtype.0, &new.attributes)?;
@@ -38,7 +38,7 @@ mpi! {
         count: N, oldtype: MPI_Datatype, newtype: Out<MPI_Datatype>,
     ) {
         let old = get(oldtype)?;
-        let made = Recipe::by(MPI_COMBINER_CONTIGUOUS, size_of::<N>() == 8).number(count.into());
+        let made = Envelope::by(MPI_COMBINER_CONTIGUOUS, size_of::<N>() == 8).number(count.into());
         let part = old.shape().block(number(count.into(), "count")?)?;
         give(newtype, Shape::new(made.of(old.shape()), part)?, false)
     }
@@ -48,7 +48,7 @@ mpi! {
     ) {
         let old = get(oldtype)?;
         let (count, blocklength, stride) = (count.into(), blocklength.into(), stride.into());
-        let made = Recipe::by(MPI_COMBINER_VECTOR, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_VECTOR, size_of::<N>() == 8);
         let made = made.number(count).number(blocklength).number(stride);
         let stride = extents(stride, old.shape())?;
         give(newtype, vector(made, old.shape(), count, blocklength, stride)?, false)
@@ -59,7 +59,7 @@ mpi! {
     ) {
         let old = get(oldtype)?;
         let (count, blocklength) = (count.into(), blocklength.into());
-        let made = Recipe::by(MPI_COMBINER_HVECTOR, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_HVECTOR, size_of::<N>() == 8);
         let made = made.number(count).number(blocklength).address(stride as i64);
         give(newtype, vector(made, old.shape(), count, blocklength, stride as isize)?, false)
     }
@@ -71,7 +71,7 @@ mpi! {
         let old = get(oldtype)?;
         let lens = array!(array_of_blocklengths[count])?;
         let places = array!(array_of_displacements[count])?;
-        let made = Recipe::by(MPI_COMBINER_INDEXED, size_of::<N>() == 8).number(count.into());
+        let made = Envelope::by(MPI_COMBINER_INDEXED, size_of::<N>() == 8).number(count.into());
         let made = made.numbers(lens.iter().map(|&len| len.into()));
         let made = made.numbers(places.iter().map(|&at| at.into()));
         let pairs = lens.iter().zip(places);
@@ -86,7 +86,7 @@ mpi! {
         let old = get(oldtype)?;
         let lens = array!(array_of_blocklengths[count])?;
         let places = array!(array_of_displacements[count])?;
-        let made = Recipe::by(MPI_COMBINER_HINDEXED, size_of::<N>() == 8).number(count.into());
+        let made = Envelope::by(MPI_COMBINER_HINDEXED, size_of::<N>() == 8).number(count.into());
         let made = made.numbers(lens.iter().map(|&len| len.into()));
         let made = made.addresses(places.iter().map(|&at| at as i64));
         let pairs = lens.iter().zip(places).map(|(&len, &at)| Ok((len.into(), at as isize)));
@@ -100,7 +100,7 @@ mpi! {
         let old = get(oldtype)?;
         let places = array!(array_of_displacements[count])?;
         number(blocklength.into(), "blocklength")?;
-        let made = Recipe::by(MPI_COMBINER_INDEXED_BLOCK, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_INDEXED_BLOCK, size_of::<N>() == 8);
         let made = made.number(count.into()).number(blocklength.into());
         let made = made.numbers(places.iter().map(|&at| at.into()));
         let pairs = places.iter();
@@ -115,7 +115,7 @@ mpi! {
         let old = get(oldtype)?;
         let places = array!(array_of_displacements[count])?;
         number(blocklength.into(), "blocklength")?;
-        let made = Recipe::by(MPI_COMBINER_HINDEXED_BLOCK, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_HINDEXED_BLOCK, size_of::<N>() == 8);
         let made = made.number(count.into()).number(blocklength.into());
         let made = made.addresses(places.iter().map(|&at| at as i64));
         let pairs = places.iter().map(|&at| Ok((blocklength.into(), at as isize)));
@@ -129,7 +129,7 @@ mpi! {
         let lens = array!(array_of_blocklengths[count])?;
         let places = array!(array_of_displacements[count])?;
         let types = array!(array_of_types[count])?;
-        let made = Recipe::by(MPI_COMBINER_STRUCT, size_of::<N>() == 8).number(count.into());
+        let made = Envelope::by(MPI_COMBINER_STRUCT, size_of::<N>() == 8).number(count.into());
         let made = made.numbers(lens.iter().map(|&len| len.into()));
         let mut made = made.addresses(places.iter().map(|&at| at as i64));
         let mut join = Join::default();
@@ -145,7 +145,7 @@ mpi! {
         oldtype: MPI_Datatype, lb: B, extent: B, newtype: Out<MPI_Datatype>,
     ) {
         let old = get(oldtype)?;
-        let made = Recipe::by(MPI_COMBINER_RESIZED, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_RESIZED, size_of::<N>() == 8);
         let made = made.address(lb as i64).address(extent as i64).of(old.shape());
         let part = old.shape().part.clone().marked(lb as isize, extent as isize)?;
         give(newtype, Shape::new(made, part)?, false)
@@ -161,7 +161,7 @@ mpi! {
         let lens = wide(array!(array_of_subsizes[count])?);
         let starts = wide(array!(array_of_starts[count])?);
         let part = subarray(old.shape(), &sizes, &lens, &starts, order)?;
-        let made = Recipe::by(MPI_COMBINER_SUBARRAY, size_of::<N>() == 8).integer(ndims);
+        let made = Envelope::by(MPI_COMBINER_SUBARRAY, size_of::<N>() == 8).integer(ndims);
         let made = made.numbers(sizes).numbers(lens).numbers(starts).integer(order);
         give(newtype, Shape::new(made.of(old.shape()), part)?, false)
     }
@@ -185,7 +185,7 @@ mpi! {
             })
             .collect();
         let part = darray(old.shape(), size, rank, &all, order)?;
-        let made = Recipe::by(MPI_COMBINER_DARRAY, size_of::<N>() == 8);
+        let made = Envelope::by(MPI_COMBINER_DARRAY, size_of::<N>() == 8);
         let made = made.integers(&[size, rank, ndims]).numbers(all.iter().map(|one| one.size));
         let made = made.integers(distributions).integers(arguments).integers(processes);
         give(newtype, Shape::new(made.integer(order).of(old.shape()), part)?, false)

@@ -1,4 +1,4 @@
-//! Recipes: collectives of newmad, with their data.
+//! Collectives of newmad, with their data.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::request::Operation;
 use crate::request::collective::{Finish, operation};
 
 /// A collective of newmad, and the data that it is started with.
-pub(crate) struct Recipe {
+pub(crate) struct GroupPlan {
     pub(super) comm: Ref<Comm>,
     pub(super) task: Task,
     pub(super) operator: Option<Operator>,
@@ -27,9 +27,9 @@ pub(crate) struct Recipe {
     pub(super) keeps: bool,
 }
 
-impl Recipe {
-    pub(super) fn new(comm: &Ref<Comm>, task: Task) -> Recipe {
-        Recipe {
+impl GroupPlan {
+    pub(super) fn new(comm: &Ref<Comm>, task: Task) -> GroupPlan {
+        GroupPlan {
             comm: comm.clone(),
             task,
             operator: None,
