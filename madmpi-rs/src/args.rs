@@ -1,9 +1,9 @@
 //! Arguments as C passes them: places for results, values, arrays and strings.
 //!
-//! Each type here is a pointer for C. Its invariant is what the standard says of such an argument, which the program promises
-//! by passing it: a value of the type is made by no code of this library, only by a call from C. So the accesses below are the
-//! only ones, and they check for null. The length of an array is not part of its type: an entry point names it beside the
-//! array, with [`array!`], [`array_mut!`] or [`statuses!`].
+//! Each type here is a pointer for C. Its invariant is what the standard says of such an argument, which the program
+//! promises by passing it: a value of the type is made by no code of this library, only by a call from C. So the
+//! accesses below are the only ones, and they check for null. The length of an array is not part of its type: an entry
+//! point names it beside the array, with [`array!`], [`array_mut!`] or [`statuses!`].
 
 use core::ffi::{c_char, c_int};
 use std::ffi::CStr;

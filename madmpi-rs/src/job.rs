@@ -106,8 +106,8 @@ pub(crate) fn elapsed() -> f64 {
     begin.elapsed().as_secs_f64()
 }
 
-/// How long a process that ends because of a peer's death lets that peer end first. Its connections close some time before
-/// it has ended, and launchers name the first process that ends as the cause, and give its exit status.
+/// How long a process that ends because of a peer's death lets that peer end first. Its connections close some time
+/// before it has ended, and launchers name the first process that ends as the cause, and give its exit status.
 const CAUSE_FIRST: Duration = Duration::from_millis(300);
 
 /// Ends the job: prints the reason and exits; the launcher ends the other processes.

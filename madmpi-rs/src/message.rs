@@ -19,7 +19,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What newmad is told.
+    /// The options of newmad for the mode.
     #[inline]
     pub(crate) const fn options(self) -> SendOptions {
         match self {

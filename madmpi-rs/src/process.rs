@@ -1,11 +1,11 @@
 //! The process in the job: initialising and finalising.
 //!
-//! The session of newmad is opened by `MPI_Init` or `MPI_Session_init`, whichever comes first. It is closed by
-//! `MPI_Finalize`, or by the last session if some are open then, or at the process's exit if there was only the sessions
-//! model. A process manager is met once, so nothing can be initialised again after that.
+//! `MPI_Init` or `MPI_Session_init`, whichever comes first, opens the session of newmad. `MPI_Finalize` closes it, or the
+//! last session if some are open then, or the process's exit if there was only the sessions model. A process joins the
+//! process manager once, so nothing can be initialised again after that.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{MutexGuard, OnceLock};
 
 use crate::abi::*;
 use crate::error::Fault;
@@ -18,16 +18,12 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 static MAIN: OnceLock<std::thread::ThreadId> = OnceLock::new();
 static OPENING: KernelMutex<()> = KernelMutex::new(());
 
-fn lock() -> MutexGuard<'static, ()> {
-    OPENING.lock()
-}
-
 /// Opens the session of newmad and makes the predefined communicators, unless that was done before.
 ///
 /// # Errors
 /// The session cannot be opened.
 fn open() -> Result<(), Fault> {
-    let _one = lock();
+    let _one = OPENING.lock();
     if job::session().is_ok() {
         return Ok(());
     }
@@ -63,8 +59,8 @@ pub(crate) fn init() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Does what `MPI_Finalize` asks for: waits for the other processes. The attributes of `MPI_COMM_SELF` are deleted first,
-/// while everything still works.
+/// Does what `MPI_Finalize` asks for: waits for the other processes. The attributes of `MPI_COMM_SELF` are deleted
+/// first, while everything still works.
 ///
 /// # Errors
 /// MPI was not initialised, or the process manager is gone. If the function of an attribute fails, the rest is done.
@@ -74,7 +70,7 @@ pub(crate) fn finalize() -> Result<(), Fault> {
         return Err(Fault::new(MPI_ERR_OTHER, why));
     };
     let deleted = own.attributes.delete_all(MPI_COMM_SELF.0);
-    let _one = lock();
+    let _one = OPENING.lock();
     if job::sessions() == 0 {
         close()?;
     }
@@ -88,7 +84,7 @@ pub(crate) fn finalize() -> Result<(), Fault> {
 /// The process has left the job.
 pub(crate) fn open_session() -> Result<(), Fault> {
     open()?;
-    let _one = lock();
+    let _one = OPENING.lock();
     still_open()?;
     job::add_session();
     Ok(())
@@ -100,7 +96,7 @@ pub(crate) fn open_session() -> Result<(), Fault> {
 /// The process manager is gone.
 pub(crate) fn close_session() -> Result<(), Fault> {
     job::session()?;
-    let _one = lock();
+    let _one = OPENING.lock();
     if job::sessions() == 1 && job::is_over() {
         close()?;
     }
@@ -123,10 +119,10 @@ fn still_open() -> Result<(), Fault> {
     Err(Fault::new(MPI_ERR_OTHER, why))
 }
 
-/// Leaves the job in order, if the process had sessions only and finalized them all. A process that did not finalize dies,
-/// and its peers see that.
+/// Leaves the job in order, if the process had sessions only and finalized them all. A process that did not finalize
+/// dies, and its peers see that.
 extern "C" fn at_exit() {
-    let _one = lock();
+    let _one = OPENING.lock();
     if !job::is_world_up() && job::sessions() == 0 && !CLOSED.load(Ordering::Acquire) {
         let _ = close(); // nothing is left to report an error to
     }

@@ -1,8 +1,8 @@
 //! Slots that exist for ever and are reused, and the handles that name what is in them.
 //!
-//! A handle is a number of 31 bits, so that it is also a Fortran integer: `generation (10 bits) | slot + FIRST (21 bits)`.
-//! The numbers below `FIRST` are the ABI's constants, and what else a table keeps for itself. A slot that is freed gets
-//! another generation, so that a stale handle is noticed.
+//! A handle is a number of 31 bits, so that it is also a Fortran integer:
+//! `generation (10 bits) | slot + FIRST (21 bits)`. The numbers below `FIRST` are the ABI's constants, and what else a
+//! table keeps for itself. A slot that is freed gets another generation, so that a stale handle is noticed.
 
 use std::sync::OnceLock;
 

@@ -1,5 +1,5 @@
-//! The library against the tables of the ABI. It exports every function there with its `PMPI_` twin, and no other name of
-//! MPI. The header agrees with the tables, and a C compiler finds the values and sizes that the standard publishes.
+//! The library against the tables of the ABI. It exports every function there with its `PMPI_` twin, and no other name
+//! of MPI. The header agrees with the tables, and a C compiler finds the values and sizes that the standard publishes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,6 @@
 //! Collectives: each function in its blocking form, the form with a request, and the persistent form.
+//!
+//! `N` and `D` are the types of counts and of displacements: see [`super::entry`].
 
 use core::ffi::{c_int, c_void};
 
@@ -116,7 +118,8 @@ collective! {
     (sendbuf: *const c_void, sendcounts: Array<N>, displs: Array<D>, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype, root: c_int) comm {
         let send = described!(sendbuf, sendcounts, displs, sendtype);
-        (Call::new("MPI_Scatterv").rooted(root), coll::scatter(&comm, send, choice!(recvbuf, recvcount, recvtype), root))
+        let recv = choice!(recvbuf, recvcount, recvtype);
+        (Call::new("MPI_Scatterv").rooted(root), coll::scatter(&comm, send, recv, root))
     }
 }
 
@@ -235,7 +238,8 @@ collective! {
     MPI_Neighbor_allgather_init MPI_Neighbor_allgather_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (send, recv) = (Layout::Same(choice!(sendbuf, sendcount, sendtype)), Layout::Even(choice!(recvbuf, recvcount, recvtype)));
+        let send = Layout::Same(choice!(sendbuf, sendcount, sendtype));
+        let recv = Layout::Even(choice!(recvbuf, recvcount, recvtype));
         (Call::new("MPI_Neighbor_allgather"), coll::neighbours(&comm, send, recv))
     }
 }
@@ -256,7 +260,8 @@ collective! {
     MPI_Neighbor_alltoall_init MPI_Neighbor_alltoall_init_c
     (sendbuf: *const c_void, sendcount: N, sendtype: MPI_Datatype,
      recvbuf: *mut c_void, recvcount: N, recvtype: MPI_Datatype) comm {
-        let (send, recv) = (Layout::Even(choice!(sendbuf, sendcount, sendtype)), Layout::Even(choice!(recvbuf, recvcount, recvtype)));
+        let send = Layout::Even(choice!(sendbuf, sendcount, sendtype));
+        let recv = Layout::Even(choice!(recvbuf, recvcount, recvtype));
         (Call::new("MPI_Neighbor_alltoall"), coll::neighbours(&comm, send, recv))
     }
 }

@@ -159,8 +159,8 @@ mpi! {
     }
 
     fn MPI_Waitsome(
-        incount: c_int, array_of_requests: ArrayMut<MPI_Request>, outcount: Out<c_int>, array_of_indices: ArrayMut<c_int>,
-        array_of_statuses: StatusArray,
+        incount: c_int, array_of_requests: ArrayMut<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: ArrayMut<c_int>, array_of_statuses: StatusArray,
     ) {
         let requests = array_mut!(array_of_requests[incount])?;
         several::check(requests)?;
@@ -168,8 +168,8 @@ mpi! {
     }
 
     fn MPI_Testsome(
-        incount: c_int, array_of_requests: ArrayMut<MPI_Request>, outcount: Out<c_int>, array_of_indices: ArrayMut<c_int>,
-        array_of_statuses: StatusArray,
+        incount: c_int, array_of_requests: ArrayMut<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: ArrayMut<c_int>, array_of_statuses: StatusArray,
     ) {
         let requests = array_mut!(array_of_requests[incount])?;
         several::check(requests)?;
@@ -212,8 +212,8 @@ mpi! {
     }
 
     fn MPI_Request_get_status_some(
-        incount: c_int, array_of_requests: Array<MPI_Request>, outcount: Out<c_int>, array_of_indices: ArrayMut<c_int>,
-        array_of_statuses: StatusArray,
+        incount: c_int, array_of_requests: Array<MPI_Request>, outcount: Out<c_int>,
+        array_of_indices: ArrayMut<c_int>, array_of_statuses: StatusArray,
     ) {
         let requests = array!(array_of_requests[incount])?;
         several::check(requests)?;

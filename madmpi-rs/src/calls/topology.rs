@@ -353,7 +353,8 @@ mpi! {
         let mut says = [i32::from(weighted)];
         comm_old.coll_group()?.allreduce(&mut says, &Op::max()).wait()?;
         let rank = comm_old.rank() as c_int;
-        let dist = Dist { sources: Edges::at(rank, 1, &all), destinations: Edges::at(rank, 0, &all), weighted: says[0] != 0 };
+        let (sources, destinations) = (Edges::at(rank, 1, &all), Edges::at(rank, 0, &all));
+        let dist = Dist { sources, destinations, weighted: says[0] != 0 };
         give(comm_dist_graph, Some(with_edges(&comm_old, dist)?))
     }
 
@@ -367,8 +368,8 @@ mpi! {
     }
 
     fn MPI_Dist_graph_neighbors(
-        comm: MPI_Comm, maxindegree: c_int, sources: ArrayMut<c_int>, sourceweights: ArrayMut<c_int>, maxoutdegree: c_int,
-        destinations: ArrayMut<c_int>, destweights: ArrayMut<c_int>,
+        comm: MPI_Comm, maxindegree: c_int, sources: ArrayMut<c_int>, sourceweights: ArrayMut<c_int>,
+        maxoutdegree: c_int, destinations: ArrayMut<c_int>, destweights: ArrayMut<c_int>,
     ) on comm {
         let dist = dist(&comm)?;
         tell(dist, &dist.sources, maxindegree, (sources, "sources"), sourceweights)?;

@@ -104,7 +104,8 @@ impl SignatureExchange {
                 let fault = Fault::new(
                     MPI_ERR_OTHER,
                     format!(
-                        "members call different collectives: this one calls {}, rank {rank} of the communicator {theirs}",
+                        "members call different collectives: \
+                         this one calls {}, rank {rank} of the communicator {theirs}",
                         self.own
                     ),
                 );

@@ -61,8 +61,8 @@ fn messages(comm: &Comm, blocks: Vec<Elements>) -> Result<Vec<Message>, Fault> {
     (0..).zip(blocks).map(|(rank, block)| message(comm, rank, block)).collect()
 }
 
-/// Memory for packed elements, which goes with the stages that use it. A vector, not a box: moving a box would claim the
-/// memory that the stages have pointers to.
+/// Memory for packed elements, which goes with the stages that use it. A vector, not a box: moving a box would claim
+/// the memory that the stages have pointers to.
 struct Room(Vec<u8>);
 
 impl Room {

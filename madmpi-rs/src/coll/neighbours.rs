@@ -1,8 +1,8 @@
 //! Collectives of neighbours in a topology: `MPI_Neighbor_allgather(v)`, `MPI_Neighbor_alltoall(v,w)`.
 //!
-//! Between two processes there may be several edges. In a graph, messages of one pair match in the order in which both list
-//! them. In a grid, what goes in a direction comes from that direction: with two processes round a ring, what was sent to the
-//! left comes from the right. So messages in a grid have a tag for each direction.
+//! Between two processes there may be several edges. In a graph, messages of one pair match in the order in which both
+//! list them. In a grid, what goes in a direction comes from that direction: with two processes round a ring, what was
+//! sent to the left comes from the right. So messages in a grid have a tag for each direction.
 
 use core::ffi::c_int;
 

@@ -115,8 +115,8 @@ pub(crate) fn under<T>(
     body().map_err(|fault| fault.on(Arc::new(Prospective(handler.clone()))))
 }
 
-/// Makes an intercommunicator of two communicators whose leaders reach each other over `peer`. `peer` is needed at the leader
-/// only.
+/// Makes an intercommunicator of two communicators whose leaders reach each other over `peer`. `peer` is needed at the
+/// leader only.
 pub(crate) fn create(
     local: &Comm,
     leader: u32,
@@ -146,8 +146,8 @@ pub(crate) fn from_group(
     Comm::new(Parts { context, group: group.clone(), remote: None, errhandler })
 }
 
-/// Makes an intercommunicator of two groups, whose processes call this with the same name. `remote` gives the process of the
-/// other leader, and is needed at the leader only.
+/// Makes an intercommunicator of two groups, whose processes call this with the same name. `remote` gives the process
+/// of the other leader, and is needed at the leader only.
 pub(crate) fn from_groups(
     group: &Arc<Group>,
     leader: u32,

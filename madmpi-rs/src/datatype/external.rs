@@ -237,7 +237,11 @@ mod tests {
                 prop_assert_eq!(external(datatype.shape()), row.external);
                 let again = back(row.handle, &there);
                 // Numbers of 80 bits have forms that no arithmetic makes, and bytes without a meaning.
-                if matches!(row.basic, Basic::LongDouble | Basic::ComplexLongDouble | Basic::Pair(super::super::Value::LongDouble)) {
+                use super::super::Value;
+                if matches!(
+                    row.basic,
+                    Basic::LongDouble | Basic::ComplexLongDouble | Basic::Pair(Value::LongDouble)
+                ) {
                     prop_assert_eq!(super::tests::there(row.handle, &again), Some(there));
                     continue;
                 }

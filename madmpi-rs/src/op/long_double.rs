@@ -36,8 +36,8 @@ macro_rules! instruction {
     ($name:literal, $a:expr, $b:expr) => {{
         let (a, b, mut result) = ($a.0, $b.0, [0u8; 10]);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: reads and writes ten bytes each, and leaves the stack of the floating-point unit as empty as the calling
-        // convention says it is.
+        // SAFETY: reads and writes ten bytes each, and leaves the stack of the floating-point unit as empty as the
+        // calling convention says it is.
         unsafe {
             core::arch::asm!(
                 "fld tbyte ptr [{a}]",

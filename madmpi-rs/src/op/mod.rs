@@ -7,11 +7,11 @@
 //! | `user` | operators of the program |
 //! | `operator`, `local` | an operator of either kind; `MPI_Reduce_local` |
 //!
-//! [`packed_operator`] makes the operator that newmad's collectives combine with. It combines *packed* elements: `size` bytes
-//! each, one after the other. The packed form of a contiguous type is its memory; data of other types are packed
-//! before a reduction and unpacked after it. So only data travel, gaps in a result stay as they were, and bounds of
-//! any kind (negative ones, interleaved elements) need no further thought. A user function gets elements laid out as
-//! its datatype says, in aligned memory.
+//! [`packed_operator`] makes the operator that newmad's collectives combine with. It combines *packed* elements: `size`
+//! bytes each, one after the other. The packed form of a contiguous type is its memory; data of other types are packed
+//! before a reduction and unpacked after it. So only data travel, gaps in a result stay as they were, and bounds of any
+//! kind (negative ones, interleaved elements) need no further thought. A user function gets elements laid out as its
+//! datatype says, in aligned memory.
 
 mod element;
 mod kernel;

@@ -128,6 +128,6 @@ fn persistent(
     let elements = choice.elements()?.checked()?;
     new_persistent(match route {
         Some(route) => Restart::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
-        None => Restart::Nobody,
+        None => Restart::NoProc,
     })
 }

@@ -4,8 +4,11 @@
 //!            ┌───────────── start ──────────────┐
 //!            ▼                                  │
 //!   new ─▶ under way ──over──▶ taken ─▶ idle (a persistent one)
-//!                                   └─▶ free
+//!            │                      └─▶ free
+//!            └── freed ─▶ orphan ──over──▶ free
 //! ```
+//! Polls end the orphans that are over, and so does each new orphan that doubles their number.
+//!
 //! A request is a message of newmad, whose memory stays with the slot ([`table`]), or an [`Operation`] of another
 //! chapter: a collective, several messages, the program's own work. A message that left at once has no slot: [`SENT`]
 //! stands for all of them.

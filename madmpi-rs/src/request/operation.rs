@@ -10,10 +10,10 @@ use crate::error::Fault;
 
 /// An operation that a request stands for.
 pub(crate) trait Operation: Send + Sync {
-    /// What it waits for now; after that, it may wait for something else. `None`: it is over.
+    /// What it waits for now. `None`: it is over. A waiter calls this again after each wait, until it gives `None`.
     ///
-    /// The answer for an operation of several parts comes from one look at each. Another thread may end the part that was
-    /// pending right after the look, so the end of what this returns is not the end of the operation.
+    /// An operation of several parts looks at each of them once. Another thread may end the part that was pending right
+    /// after the look, so the end of that part need not be the end of the operation.
     fn awaited(&self) -> Option<Awaited<'_>>;
 
     /// Whether it is over, without a poll for events.
@@ -24,7 +24,7 @@ pub(crate) trait Operation: Send + Sync {
     /// Called after a test that found it unfinished.
     fn on_failed_test(&self) {}
 
-    /// What came of it. Called after its end, by one thread at a time, perhaps more than once.
+    /// Its outcome. Called after its end, by one thread at a time, perhaps more than once.
     fn outcome(&self) -> Outcome;
 
     /// Called once the program has the outcome.
@@ -79,7 +79,7 @@ pub(crate) trait Operation: Send + Sync {
 /// Waits for the end of an operation that no request stands for.
 ///
 /// # Errors
-/// What came of it.
+/// The fault of its outcome.
 pub(crate) fn complete(operation: &dyn Operation) -> Result<Outcome, Fault> {
     while let Some(awaited) = operation.awaited() {
         awaited.wait();

@@ -1,5 +1,5 @@
-//! Orphans: requests that the program has freed before their end. They go on. Polls end those that are over, and so does
-//! each orphan that doubles their number: a program that only waits never polls.
+//! Orphans: requests that the program has freed before their end. They go on. Polls end those that are over. So does
+//! each new orphan that doubles their number, since a program that only waits never polls.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! What came of a request.
+//! Outcomes: how requests ended.
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -6,7 +6,7 @@ use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// What came of a request.
+/// How a request ended: its status, and its fault if it failed.
 #[derive(Clone)]
 pub(crate) struct Outcome {
     pub(crate) status: MPI_Status,

@@ -29,7 +29,7 @@ pub(crate) fn start(request: MPI_Request) -> Result<(), Fault> {
             let begun = locked.begin_again(&template);
             return begun.map_err(|fault| fault.on(template.comm.share()));
         }
-        Some(Restart::Nobody) => {
+        Some(Restart::NoProc) => {
             locked.work = Work::Over(Outcome::NO_PROC);
             return Ok(());
         }

@@ -55,8 +55,8 @@ pub(crate) fn check(requests: &[MPI_Request]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Makes an attempt, and a second one after a poll for events if the first has failed. After the second failure the operations
-/// hear that a test has failed.
+/// Makes an attempt. If that fails, it polls for events and makes a second attempt. After the second failure it calls
+/// `on_failed_test` of each operation.
 fn attempt<R: Deref<Target = [MPI_Request]>, T>(
     mut requests: R,
     attempt: impl Fn(&mut R) -> Result<T, Fault>,
@@ -122,8 +122,8 @@ fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
 /// How often a wait for short messages polls before it prepares to wait.
 const POLLS: u32 = 64;
 
-/// Polls for the ends of short messages for a few microseconds; whether every handle stands for a request, and all are over.
-/// Most short messages have ended by then, or end meanwhile, and preparing a wait costs as much as receiving one.
+/// Polls for the ends of short messages for a few microseconds. The result: every handle stands for a request, and all
+/// are over. Most short messages have ended by then, or end meanwhile; preparing a wait costs as much as receiving one.
 fn poll_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
     let (mut at, mut polls) = (0, 0);
     while let Some(&request) = requests.get(at) {

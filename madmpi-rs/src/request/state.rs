@@ -13,17 +13,18 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Route, send_at_once};
 
-/// What a slot holds.
+/// The contents of a slot.
 pub(super) struct State {
     pub(super) generation: u32,
     pub(super) work: Work,
-    /// How a persistent request is started.
+    /// How a persistent request is started. `None`: it is not persistent, or it is idle and a thread is starting it.
     pub(super) again: Option<Restart>,
     /// A thread waits for it.
     pub(super) awaited: bool,
     /// The program has freed it; it goes on as an orphan.
     pub(super) freed: bool,
-    /// The memory of newmad's request. Threads that wait have a reference of their own.
+    /// The memory of newmad's request, kept from one message to the next. Threads that wait have a reference of their
+    /// own.
     pub(super) raw: Arc<RawRequest>,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Message {
 pub(crate) enum Restart {
     Message(Arc<Template>),
     /// A message to or from `MPI_PROC_NULL`.
-    Nobody,
+    NoProc,
     Other(Box<dyn FnMut() -> Result<Arc<dyn Operation>, Fault> + Send>),
 }
 

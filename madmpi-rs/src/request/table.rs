@@ -1,7 +1,7 @@
 //! The table of requests: slots that exist for ever and are reused, with the memory that newmad needs for a message.
 //!
-//! A slot has a lock of its own, which no thread holds while it waits. Each kernel thread keeps some free slots and reuses the last freed first:
-//! making and ending a request takes no lock but the slot's.
+//! A slot has a lock of its own, which no thread holds while it waits. Each kernel thread keeps some free slots and
+//! reuses the last freed first: making and ending a request takes no lock but the slot's.
 //!
 //! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
 
@@ -45,12 +45,8 @@ thread_local! {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        spare().freed.append(self.0.get_mut());
+        FREE.lock().freed.append(self.0.get_mut());
     }
-}
-
-fn spare() -> MutexGuard<'static, FreeSlots> {
-    FREE.lock()
 }
 
 /// Takes a free slot.
@@ -61,7 +57,7 @@ fn take() -> Option<u32> {
 
 #[cold]
 fn more() -> Option<u32> {
-    let mut spare = spare();
+    let mut spare = FREE.lock();
     if let Some(index) = spare.freed.pop() {
         return Some(index);
     }
@@ -74,13 +70,13 @@ fn give_back(index: u32) {
         if own.len() < CACHE {
             own.push(index);
         } else {
-            let mut spare = spare();
+            let mut spare = FREE.lock();
             spare.freed.extend(own.drain(CACHE / 2..));
             spare.freed.push(index);
         }
     });
     if kept.is_err() {
-        spare().freed.push(index); // at the end of the thread
+        FREE.lock().freed.push(index); // at the end of the thread
     }
 }
 

@@ -9,7 +9,7 @@ use super::table::{self, PROC_NULL, SENT, SlotGuard};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// What an attempt to take an outcome finds.
+/// The result of an attempt to take an outcome.
 pub(super) enum Taken {
     /// The handle is null, or the request was not started.
     Inactive,
@@ -17,7 +17,7 @@ pub(super) enum Taken {
     Over(Outcome),
 }
 
-/// What the handles without a slot stand for.
+/// The result for the handles without a slot.
 #[inline]
 pub(super) fn without_slot(request: MPI_Request) -> Option<Taken> {
     match request {
@@ -41,8 +41,8 @@ pub(super) fn take(request: &mut MPI_Request) -> Result<Taken, Fault> {
     take_from(table::get(*request)?, request)
 }
 
-/// Takes the outcome of the request in a slot, if it is over. Unless the request is persistent, the slot becomes free and
-/// the handle null.
+/// Takes the outcome of the request in a slot, if it is over. Unless the request is persistent, the slot becomes free
+/// and the handle null.
 ///
 /// # Errors
 /// None; what fails is in the outcome.

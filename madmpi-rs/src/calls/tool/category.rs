@@ -41,8 +41,8 @@ tool! {
     }
 
     fn MPI_T_category_get_info(
-        cat_index: c_int, name: ArrayMut<c_char>, name_len: InOut<c_int>, desc: ArrayMut<c_char>, desc_len: InOut<c_int>,
-        num_cvars: Out<c_int>, num_pvars: Out<c_int>, num_categories: Out<c_int>,
+        cat_index: c_int, name: ArrayMut<c_char>, name_len: InOut<c_int>, desc: ArrayMut<c_char>,
+        desc_len: InOut<c_int>, num_cvars: Out<c_int>, num_pvars: Out<c_int>, num_categories: Out<c_int>,
     ) {
         let (known_as, meaning) = at(&CRATES, cat_index)?;
         text(known_as, name, name_len);

@@ -49,7 +49,8 @@ fn write(knob: &Knob, value: &[u8]) -> Answer {
     }
     let name = CString::new(knob.name).map_err(|_| MPI_T_ERR_INVALID)?;
     let value = CString::new(value).map_err(|_| MPI_T_ERR_INVALID)?;
-    // SAFETY: both are strings. That no other thread reads the environment now is the caller's to know, as for `setenv`.
+    // SAFETY: both are strings. That no other thread reads the environment now is the caller's to know, as for
+    // `setenv`.
     match unsafe { libc::setenv(name.as_ptr(), value.as_ptr(), 1) } {
         0 => Ok(()),
         _ => Err(MPI_T_ERR_MEMORY),

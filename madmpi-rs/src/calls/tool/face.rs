@@ -1,5 +1,5 @@
-//! How a function of the tool interface is written: the counterpart of [`crate::calls::entry`] for functions that invoke no
-//! error handler.
+//! How a function of the tool interface is written: the counterpart of [`crate::calls::entry`] for functions that
+//! invoke no error handler.
 
 use core::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

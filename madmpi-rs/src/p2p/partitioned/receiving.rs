@@ -169,8 +169,8 @@ impl Round {
         let tag = unit_tag(&partitions.comm, announced.channel, unit);
         let begun = data.and_then(|data| {
             let from = from.unwrap_or_default();
-            // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has come;
-            // the list of pieces goes with the request, the copy stays in the round.
+            // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has
+            // come; the list of pieces goes with the request, the copy stays in the round.
             let into = unsafe { data.memory().trusted() };
             let mut request = RawRequest::idle();
             request.start_recv(&partitions.comm.session, from, tag, into)?;

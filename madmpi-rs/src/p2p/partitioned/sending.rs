@@ -152,8 +152,8 @@ impl Round {
         let part = elements.part((begin * count) as i64, ((end - begin) * count) as i64);
         let tag = unit_tag(comm, channel.0, unit);
         let begun = part.outgoing().and_then(|data| {
-            // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the last
-            // unit is sent; the list of pieces goes with the request.
+            // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the
+            // last unit is sent; the list of pieces goes with the request.
             let from = unsafe { data.memory().trusted() };
             let request = comm.session.isend_with(*to, tag, from, SendOptions::new())?;
             Ok((request, data))
