@@ -185,7 +185,8 @@ fn early() -> Fault {
     Fault::new(MPI_ERR_OTHER, when)
 }
 
-/// The fault of a panic: a callback of the program unwound, or the library has a bug.
+/// The fault of a panic: the library has a bug. A callback of the program that unwinds ends the process, since C has no
+/// unwinding: so says the type of every callback, error handlers included.
 #[cold]
 fn panicked(panic: &(dyn Any + Send)) -> Fault {
     let text = panic

@@ -6,10 +6,9 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, StatusOut, out, read};
 use crate::datatype::choice;
-use crate::error::Fault;
 use crate::message::Mode;
 use crate::p2p::{self, probe, sendrecv};
-use crate::request::{self, Outcome};
+use crate::request;
 
 /// The sends of a mode: blocking, with a request, and persistent, each for small and for large counts.
 macro_rules! sends {
@@ -46,19 +45,12 @@ sends! {
     Standard: MPI_Rsend MPI_Rsend_c MPI_Irsend MPI_Irsend_c MPI_Rsend_init MPI_Rsend_init_c;
 }
 
-/// Gives the program the status of a message, and its fault.
-#[inline]
-fn give(status: StatusOut, outcome: Outcome) -> Result<(), Fault> {
-    status.put(outcome.status);
-    outcome.fault.map_or(Ok(()), Err)
-}
-
 mpi! {
     fn MPI_Recv / MPI_Recv_c (
         buf: *mut c_void, count: N, datatype: MPI_Datatype, source: c_int, tag: c_int, comm: MPI_Comm,
         status: StatusOut,
     ) on comm {
-        give(status, p2p::recv(&comm, choice!(buf, count, datatype), source, tag)?)
+        p2p::recv(&comm, choice!(buf, count, datatype), source, tag)?.give(status)
     }
 
     fn MPI_Irecv / MPI_Irecv_c (
@@ -82,7 +74,7 @@ mpi! {
     ) on comm {
         let outward = (choice!(sendbuf, sendcount, sendtype), dest, sendtag);
         let inward = (choice!(recvbuf, recvcount, recvtype), source, recvtag);
-        give(status, sendrecv::sendrecv(&comm, outward, inward)?)
+        sendrecv::sendrecv(&comm, outward, inward)?.give(status)
     }
 
     fn MPI_Sendrecv_replace / MPI_Sendrecv_replace_c (
@@ -90,7 +82,7 @@ mpi! {
         recvtag: c_int, comm: MPI_Comm, status: StatusOut,
     ) on comm {
         let (buffer, outward, inward) = (choice!(buf, count, datatype), (dest, sendtag), (source, recvtag));
-        give(status, sendrecv::sendrecv_replace(&comm, buffer, outward, inward)?)
+        sendrecv::sendrecv_replace(&comm, buffer, outward, inward)?.give(status)
     }
 
     fn MPI_Isendrecv / MPI_Isendrecv_c (
@@ -154,7 +146,7 @@ mpi! {
         probe::on(handle, || {
             let taken = || out(message, "message", MPI_MESSAGE_NULL);
             let mut request = probe::imrecv(choice!(buf, count, datatype), handle, taken)?;
-            give(status, request::wait(&mut request)?)
+            request::wait(&mut request)?.give(status)
         })
     }
 

@@ -50,13 +50,6 @@ impl Outcomes {
     }
 }
 
-/// Gives the program the outcome of one request.
-#[inline]
-fn one(outcome: Outcome, place: StatusOut) -> Result<(), Fault> {
-    place.put(outcome.status);
-    outcome.fault.map_or(Ok(()), Err)
-}
-
 /// Gives the program the outcomes of some requests.
 fn some(
     found: Option<Vec<(usize, Outcome)>>,
@@ -91,7 +84,7 @@ fn any(
         Any::Pending | Any::Inactive => (MPI_UNDEFINED, Outcome::EMPTY),
     };
     out(indx, "indx", index)?;
-    if pending { Ok(()) } else { one(outcome, status) }
+    if pending { Ok(()) } else { outcome.give(status) }
 }
 
 mpi! {
@@ -99,7 +92,7 @@ mpi! {
         let mut handle = read(request, "request")?;
         let outcome = wait(&mut handle)?;
         out(request, "request", handle)?;
-        one(outcome, status)
+        outcome.give(status)
     }
 
     fn MPI_Test(request: InOut<MPI_Request>, flag: Out<c_int>, status: StatusOut) {
@@ -108,7 +101,7 @@ mpi! {
         let Some(outcome) = request::test(&mut handle)? else { return Ok(()) };
         out(flag, "flag", 1)?;
         out(request, "request", handle)?;
-        one(outcome, status)
+        outcome.give(status)
     }
 
     fn MPI_Waitall(
@@ -180,7 +173,7 @@ mpi! {
         several::all_over(&[request])?;
         let found = peek(request)?;
         out(flag, "flag", c_int::from(found.is_some()))?;
-        found.map_or(Ok(()), |outcome| one(outcome, status))
+        found.map_or(Ok(()), |outcome| outcome.give(status))
     }
 
     fn MPI_Request_get_status_all(

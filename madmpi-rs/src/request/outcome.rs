@@ -1,6 +1,7 @@
 //! Outcomes: how requests ended.
 
 use crate::abi::*;
+use crate::args::StatusOut;
 use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
@@ -18,6 +19,13 @@ impl Outcome {
     /// The outcome of a send that succeeded: its status says only that it was not cancelled.
     pub(crate) const SENT: Outcome = Outcome { status: MPI_Status::SENT, fault: None };
     pub(crate) const NO_PROC: Outcome = Outcome { status: MPI_Status::NO_PROC, fault: None };
+
+    /// Gives the program the status, and the fault for its error handler.
+    #[inline]
+    pub(crate) fn give(self, place: StatusOut) -> Result<(), Fault> {
+        place.put(self.status);
+        self.fault.map_or(Ok(()), Err)
+    }
 
     pub(crate) fn failed(fault: Fault) -> Outcome {
         Outcome { status: MPI_Status::EMPTY, fault: Some(fault) }
