@@ -101,14 +101,25 @@ impl Pins {
     /// False, and at once, if the kernel has withdrawn its promise: readers may be left then.
     #[must_use]
     pub(crate) fn wait_for_readers(&self) -> bool {
-        if self.asymmetric && !barrier::all_threads() {
+        if !self.fence_readers() {
             return false;
         }
-        fence(SeqCst);
         let phase = self.phase.load(Relaxed) as usize & 1;
         self.wait_for(phase ^ 1);
         self.phase.store(phase as u64 ^ 1, Relaxed);
         self.wait_for(phase);
+        true
+    }
+
+    /// A full fence that pairs with the one in each [`Pins::begin`]: of a reader that writes A, begins and reads B, and a
+    /// caller that writes B, calls this and reads A, at least one sees what the other wrote. False if the kernel has
+    /// withdrawn its promise: then this orders nothing.
+    #[must_use]
+    pub(crate) fn fence_readers(&self) -> bool {
+        if self.asymmetric && !barrier::all_threads() {
+            return false;
+        }
+        fence(SeqCst);
         true
     }
 
@@ -347,6 +358,28 @@ mod model {
     #[test]
     fn a_reader_with_a_slot_is_waited_for() {
         model(&[Some(0)], 2);
+    }
+
+    /// A submitter and the watcher that stops its seldom looks (`driver::watcher`).
+    #[test]
+    fn a_request_or_the_end_of_the_looks_is_seen() {
+        loom::model(|| {
+            let world = Arc::new((Pins::new(), AtomicUsize::new(0), AtomicUsize::new(1)));
+            let submitter = world.clone();
+            let submitter = thread::spawn(move || {
+                let (pins, pending, looks) = &*submitter;
+                pending.store(1, Relaxed);
+                let phase = pins.begin(Some(0));
+                let relies = looks.load(Relaxed) == 1;
+                pins.end(Some(0), phase);
+                relies
+            });
+            let (pins, pending, looks) = &*world;
+            looks.store(0, Relaxed);
+            assert!(pins.fence_readers());
+            let goes_on = pending.load(Relaxed) == 1;
+            assert!(!submitter.join().unwrap() || goes_on, "it relies on looks that have ended");
+        });
     }
 
     #[test]

@@ -263,3 +263,66 @@ fn who_was_about_to_sleep_acknowledges_what_came() {
     manager.wait(&late.done, Hint::Short);
     assert!(late.acknowledged.load(SeqCst));
 }
+
+/// Its descriptor is closed although it is registered; `come` stands for an event.
+struct Closed {
+    submitted: AtomicBool,
+    come: AtomicBool,
+    done: Completion,
+    fd: RawFd,
+}
+
+// SAFETY: atomics and a completion.
+unsafe impl Source for Closed {
+    fn name(&self) -> &str {
+        "closed"
+    }
+    fn poll(&self) -> bool {
+        let found = self.come.swap(false, SeqCst);
+        if found {
+            self.done.complete();
+        }
+        found
+    }
+    fn pending(&self) -> bool {
+        self.submitted.load(SeqCst) && !self.done.is_done()
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd)
+    }
+    fn arm(&self) -> bool {
+        !self.come.load(SeqCst)
+    }
+    fn disarm(&self) {}
+}
+
+/// The kernel refuses to arm such a descriptor: callers and the watcher do not try for ever, and ticks find the event.
+#[test]
+fn a_source_whose_descriptor_is_closed_too_early_is_found_by_ticks() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    // SAFETY: no pointers; the descriptors are ours.
+    let [fd, another] =
+        [0; 2].map(|_| unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) });
+    let (come, done) = (AtomicBool::new(false), Completion::new());
+    let source = Arc::new(Closed { submitted: AtomicBool::new(false), come, done, fd: fd.as_raw_fd() });
+    let registered = manager.add_source(source.clone()).unwrap();
+    // Closes the source's file. Its number stays taken, so that no other thread's descriptor gets it.
+    // SAFETY: no pointers; both are ours.
+    assert!(unsafe { libc::dup2(another.as_raw_fd(), fd.as_raw_fd()) } >= 0);
+    source.submitted.store(true, SeqCst);
+    let (left, caller) = (Arc::new(AtomicBool::new(false)), manager.clone());
+    let returned = left.clone();
+    std::thread::spawn(move || {
+        caller.ensure_watched();
+        returned.store(true, SeqCst);
+    });
+    let until = Instant::now() + Duration::from_secs(20);
+    while !left.load(SeqCst) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let returned = left.load(SeqCst);
+    source.come.store(true, SeqCst);
+    assert!(returned, "the caller tries to arm it for ever");
+    assert!(manager.wait_until(&source.done, Hint::Long, Instant::now() + LIMIT));
+    drop(registered);
+}

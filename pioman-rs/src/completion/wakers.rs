@@ -1,9 +1,9 @@
 //! Futures whose event has come, and whose wakers are still to be called.
 //!
 //! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while a
-//! list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by whoever
-//! has told it, or by a kernel thread of the library's if that was a handler. This is the one exception to "nothing is allocated or freed on the progress path", and programs without
-//! futures and callbacks never meet it.
+//! list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by the
+//! thread that told the list, or by a helper, a kernel thread of the library's, if that was a handler. This is the one
+//! exception to "nothing is allocated or freed on the progress path"; programs without futures and callbacks never meet it.
 //!
 //! ```text
 //!   LISTED ──fire: push──▶ inbox ──fold──▶ QUEUED ──pop: the waker is taken out──▶ FIRED, and then the waker is called

@@ -365,9 +365,9 @@ impl Driver {
                 self.leadership.set.remove_source(slot, fd);
                 self.background.set.remove_source(slot, fd);
             }
+            self.advisor.forget(slot);
+            self.methods.forget(slot);
         });
-        self.advisor.forget(slot);
-        self.methods.forget(slot);
     }
 
     /// What was counted for the source that has `index`.

@@ -89,9 +89,9 @@ impl EpollSet {
     pub(crate) fn arm(&self, sources: &Pinned<'_>, these: u64) -> bool {
         let mut quiet = true;
         for (slot, registered) in sources.these(these) {
-            if let Some(fd) = registered.fd {
+            if let Some(fd) = sources.fd(slot) {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
-                quiet &= self.turn(slot, fd, true, wanted);
+                quiet &= self.turn(sources, slot, fd, true, wanted);
             }
             quiet &= registered.source.arm();
         }
@@ -104,26 +104,32 @@ impl EpollSet {
         self.arming[slot].is_on()
     }
 
-    /// Disarms the descriptors (not the sources): somebody else sleeps on them, armed.
+    /// Disarms the descriptors (not the sources): another thread sleeps on them, armed.
     pub(crate) fn disarm(&self, sources: &Pinned<'_>, these: u64) {
-        for (slot, registered) in sources.these(these) {
-            if let Some(fd) = registered.fd
+        for (slot, _) in sources.these(these) {
+            if let Some(fd) = sources.fd(slot)
                 && self.arming[slot].is_on()
             {
-                self.turn(slot, fd, false, libc::EPOLLONESHOT);
+                self.turn(sources, slot, fd, false, libc::EPOLLONESHOT);
             }
         }
     }
 
-    /// Arms or disarms a descriptor; true if it is as wanted now, or somebody else goes on until it is. Whoever gets false
-    /// when it arms tries again: others may rely on it.
-    fn turn(&self, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
+    /// Arms or disarms a descriptor; true if it is as wanted now, or another thread goes on until it is. A caller that
+    /// arms and gets false tries again: other threads may rely on it. A descriptor that the kernel refuses for good is the
+    /// source's no more, so the next try does without it.
+    fn turn(&self, sources: &Pinned<'_>, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
         match self.arming[slot].begin(on) {
             Begin::Already | Begin::Others => true,
             Begin::Busy => false,
             Begin::Yours => {
-                let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64).is_ok();
-                self.arming[slot].end(on, done)
+                let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64);
+                if let Err(error) = &done
+                    && error.raw_os_error() != Some(libc::ENOMEM)
+                {
+                    sources.lose_fd(slot, error);
+                }
+                self.arming[slot].end(on, done.is_ok())
             }
         }
     }
@@ -161,7 +167,7 @@ impl EpollSet {
         reported
     }
 
-    /// How often somebody went to sleep here.
+    /// How often a thread went to sleep here.
     pub(crate) fn sleeps(&self) -> u64 {
         self.sleeps.load(Relaxed)
     }
@@ -179,7 +185,7 @@ impl EpollSet {
         self.vain.load(Relaxed)
     }
 
-    /// How often a source has woken the one who slept here.
+    /// How often a source has woken the thread that slept here.
     pub(crate) fn wake_ups(&self, slot: usize) -> u64 {
         self.wake_ups[slot].load(Relaxed)
     }

@@ -96,8 +96,8 @@ impl Wait<'_> {
                 Part::Done => return true,
                 Part::Expired => return self.completion.is_done(),
                 Part::Sleep(choice) => {
-                    // The library has looked before it called, or we have polled: whoever sleeps for us looks once
-                    // more, armed. What is saved here is a system call per look and source.
+                    // This wait has polled in vain. The virtual processor need not poll again before it sleeps: the
+                    // sleep polls once after arming. That saves a system call per source.
                     self.driver.idle.note_vain_wait();
                     choice
                 }
@@ -157,8 +157,7 @@ impl Wait<'_> {
         pending.is_power_of_two().then(|| pending.trailing_zeros() as usize)
     }
 
-    /// What somebody who polls looks at: its own source, and those of others who like that. Where nobody can sleep in
-    /// the kernel on behalf of the rest, everything.
+    /// The sources that this wait polls: its own, and those that allow passing polls. Without a watcher: all.
     fn polled_for(&self, slot: Option<usize>) -> u64 {
         if !self.driver.machine.has_watcher() {
             return u64::MAX;
@@ -206,7 +205,7 @@ impl Wait<'_> {
                 }
                 until = choice.again.and_then(|time| self.question.waited.checked_add(time));
             }
-            // Whoever removes a source waits for pins; one that is new is polled, too.
+            // The remover of a source waits for pins; a source that is new is polled, too.
             drop(sources);
             self.driver.tasks.in_wait(false);
             sources = self.driver.registry.pin();
@@ -267,9 +266,13 @@ impl Wait<'_> {
         let wants_to_lead = method == Method::Block || std::mem::take(&mut self.appointed);
         // Without an eventfd no thread could call this one out of the set.
         let can_lead = wants_to_lead && sleeper.fd().is_ok();
+        let leader = can_lead.then(|| self.driver.try_lead()).flatten();
+        // A thread that cannot enter the set gives the role up, and looks at the pace of the tick instead.
+        let enters = leader.as_ref().is_none_or(|_| self.enters_set(sleeper));
+        let (leader, can_lead) = (leader.filter(|_| enters), can_lead && enters);
         let ticks = (method == Method::Tick || wants_to_lead && !can_lead).then(period);
         let until = [until, tasks, ticks].into_iter().flatten().min();
-        if let Some(leader) = can_lead.then(|| self.driver.try_lead()).flatten() {
+        if let Some(leader) = leader {
             self.lead(&leader, latch, sleeper, until);
         } else {
             // This thread's polls have disarmed the sources, and another thread sleeps on them.
@@ -284,20 +287,23 @@ impl Wait<'_> {
         }
     }
 
-    /// A kernel thread sleeps on behalf of all, then looks for events.
+    /// Puts the sleeper of a kernel thread into the leader's set; false if the kernel has no room for it.
+    fn enters_set(&self, sleeper: &Sleeper) -> bool {
+        let set = &self.driver.leadership.set;
+        sleeper.fd().and_then(|fd| set.add_sleeper(fd)).is_ok()
+    }
+
+    /// A kernel thread, whose sleeper is in the set, sleeps on behalf of all, then looks for events.
     fn lead(&self, leader: &Leader<'_>, latch: &Latch, sleeper: &Sleeper, until: Option<Instant>) {
         let driver = self.driver;
         let set = &driver.leadership.set;
-        let added = sleeper.fd().and_then(|fd| set.add_sleeper(fd)).is_ok();
         let sources = driver.registry.pin();
         let own = self.question.slot.map_or(0, |slot| 1 << (slot % MAX));
         let plan = driver.plan(&sources, driver.unpolled(&sources) | sources.of(own));
         if plan.tick != 0 {
             driver.call_pacer();
         }
-        if added {
-            leader.park(sources, plan.block | own, sleeper, until, || latch.is_set());
-        }
+        leader.park(sources, plan.block | own, sleeper, until, || latch.is_set());
         let sources = driver.registry.pin();
         // Out of the set again: a kernel thread may wait with another manager next, and a thread that sleeps
         // here would empty its counter (a lost wake-up).

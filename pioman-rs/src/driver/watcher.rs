@@ -138,8 +138,11 @@ impl Seldom {
         if self.quiet == QUIET {
             self.quiet = 0;
             driver.background.set_seldom(false);
-            // A submitter that read the word before relies on the looks: they go on if its request is pending.
-            driver.background.set_seldom(sources.pending_of(u64::MAX) != 0);
+            // A submitter that read the word before relies on the looks: they go on if its request is pending. The
+            // submitter publishes its request, pins (`Driver::ensure_watched`), then reads the word; this fence pairs with
+            // its pin, so that one of the two threads sees what the other one wrote.
+            let fenced = driver.registry.fence_pins();
+            driver.background.set_seldom(!fenced || sources.pending_of(u64::MAX) != 0);
         }
         pending
     }
@@ -165,7 +168,8 @@ impl Shared {
             machine.wake_up.found();
             let sources = driver.registry.pin();
             sources.acknowledge(reported);
-            let these = driver.awaited() | polling_mode.polls() | seldom.due(driver, &sources);
+            let due = polling_mode.polls() | seldom.due(driver, &sources);
+            let these = driver.awaited() | reported | due;
             let found = driver.drain(Point::Block, &sources, these);
             set.woken(found);
             drop(pacer);

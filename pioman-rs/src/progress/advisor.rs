@@ -135,7 +135,7 @@ impl Advisor {
     pub(crate) fn possible(&self, sources: &Pinned<'_>, slot: usize, method: Method) -> Method {
         let machine = &*self.machine;
         let has_load = machine.load().is_some();
-        let has_fd = sources.get(slot).is_some_and(|registered| registered.fd.is_some());
+        let has_fd = sources.fd(slot).is_some();
         let has_ticks = match machine.mode {
             Mode::NoThread => false,
             Mode::Mono | Mode::Smp => has_load || machine.watcher().is_some(),

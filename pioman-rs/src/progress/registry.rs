@@ -55,6 +55,8 @@ pub(crate) struct Registry {
     slots: Box<[Slot]>,
     /// A bit for each slot that holds a source.
     active: AtomicU64,
+    /// A bit for each source whose descriptor the kernel refuses to arm (closed too early): from then on it has none.
+    without_fd: AtomicU64,
     counts: Counts,
     pins: Pins,
     /// Holds the slots that may be given away.
@@ -68,6 +70,7 @@ impl Registry {
         Registry {
             slots: (0..MAX).map(|_| Slot::default()).collect(),
             active: AtomicU64::new(0),
+            without_fd: AtomicU64::new(0),
             counts: Counts::new(timed),
             pins: Pins::new(),
             writers: KernelMutex::new(u64::MAX),
@@ -89,6 +92,7 @@ impl Registry {
         *free &= !(1 << index);
         let slot = &self.slots[index];
         slot.histories.iter().for_each(History::clear);
+        self.without_fd.fetch_and(!(1 << index), SeqCst);
         self.counts.begin(index, registered.source.name());
         let before = self.replace_policy(slot, policy);
         // SAFETY: inactive, not pinned by any reader, and no other writer.
@@ -159,6 +163,12 @@ impl Registry {
         &self.slots[index % MAX].histories[usize::from(hint == Hint::Long)]
     }
 
+    /// A full fence that pairs with each [`Registry::pin`] that finds a source, see [`Pins::fence_readers`].
+    #[must_use]
+    pub(crate) fn fence_pins(&self) -> bool {
+        self.pins.fence_readers()
+    }
+
     /// Pins every active source for a while. Progress path.
     #[inline]
     pub(crate) fn pin(&self) -> Pinned<'_> {
@@ -216,6 +226,22 @@ impl<'a> Pinned<'a> {
         }
         // SAFETY: pinned, so there is no writer.
         unsafe { &*self.registry.slots[index].registered.get() }.as_ref()
+    }
+
+    /// The descriptor of one of them, as long as the kernel arms it.
+    pub(crate) fn fd(&self, index: usize) -> Option<RawFd> {
+        let fd = self.get(index)?.fd?;
+        (self.registry.without_fd.load(Relaxed) >> index & 1 == 0).then_some(fd)
+    }
+
+    /// The kernel refuses for good to arm the descriptor of one of them, which has none from now on: ticks find its events.
+    #[cold]
+    pub(crate) fn lose_fd(&self, index: usize, error: &std::io::Error) {
+        let before = self.registry.without_fd.fetch_or(1 << index, SeqCst);
+        if before >> index & 1 == 0 {
+            let name = self.registry.counts.name(index);
+            eprintln!("pioman: source {name:?}: its descriptor cannot be armed ({error}): ticks look for its events");
+        }
     }
 
     /// The policy of one of them.
