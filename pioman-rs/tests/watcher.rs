@@ -304,7 +304,8 @@ fn a_source_whose_descriptor_is_closed_too_early_is_found_by_ticks() {
     let [fd, another] =
         [0; 2].map(|_| unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) });
     let (come, done) = (AtomicBool::new(false), Completion::new());
-    let source = Arc::new(Closed { submitted: AtomicBool::new(false), come, done, fd: fd.as_raw_fd() });
+    let source =
+        Arc::new(Closed { submitted: AtomicBool::new(false), come, done, fd: fd.as_raw_fd() });
     let registered = manager.add_source(source.clone()).unwrap();
     // Closes the source's file. Its number stays taken, so that no other thread's descriptor gets it.
     // SAFETY: no pointers; both are ours.

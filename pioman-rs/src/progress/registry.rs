@@ -240,7 +240,9 @@ impl<'a> Pinned<'a> {
         let before = self.registry.without_fd.fetch_or(1 << index, SeqCst);
         if before >> index & 1 == 0 {
             let name = self.registry.counts.name(index);
-            eprintln!("pioman: source {name:?}: its descriptor cannot be armed ({error}): ticks look for its events");
+            eprintln!(
+                "pioman: source {name:?}: its descriptor cannot be armed ({error}): ticks look for its events"
+            );
         }
     }
 
