@@ -1,4 +1,4 @@
-//! Whether somebody is to be woken by the next event: the word of [`crate::Notifier`], whose description has the
+//! Whether the next event is to wake a thread: the word of [`crate::Notifier`], whose description has the
 //! protocol.
 
 use crate::shim::{AtomicU8, Ordering::*};

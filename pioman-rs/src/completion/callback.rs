@@ -1,8 +1,8 @@
 //! A function that is called when something completes.
 //!
 //! It is a future of its own whose waker calls the function: so it is called where wakers are, never in the tick's
-//! handler (see `deferred`), and a panic in it is told of and ends here. What has to run on the progress path itself is a
-//! [`marcel::plumbing::LatchNode`], which is unsafe.
+//! handler (see `deferred`), and a panic in it is told of and ends here. What has to run on the progress path itself is
+//! a [`marcel::plumbing::LatchNode`], which is unsafe.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -56,8 +56,9 @@ impl std::fmt::Debug for Callback<'_> {
 }
 
 impl<'a> Waitable<'a> {
-    /// Has `function` called when it is there: at once, if it is there already; or else once, by whoever makes it so, or
-    /// by a kernel thread of the library's. It must not block: others wait behind it. A permit is the function's.
+    /// Has `function` called when it is there: at once, if it is there already; or else once, by the thread that makes
+    /// it so, or by a kernel thread of the library's. It must not block: others wait behind it. A permit is the
+    /// function's.
     ///
     /// # Context
     /// Not the progress path (it allocates).

@@ -3,8 +3,8 @@
 //! packet many messages.
 //!
 //! The waiters' list is protected by a [`DelegationLock`]: a signaller that finds it taken (it may have
-//! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and nobody waits for
-//! anybody.
+//! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and no thread waits
+//! for another one.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Delegated for Waiters {
             unsafe {
                 let found = satisfied(bits, (*node).mask.get(), (*node).all.get());
                 if found {
-                    Node::fire(node); // what is to come after, whoever unlocks sees to
+                    Node::fire(node); // the unlocking thread runs what is to come after (`queue::locked`)
                 }
                 found
             }
@@ -49,7 +49,7 @@ impl Delegated for Waiters {
 }
 
 impl Cond {
-    /// No bit set, nobody waits.
+    /// No bit set, no waiter.
     pub fn new() -> Cond {
         let bits = Arc::new(AtomicU64::new(0));
         Cond {
@@ -72,7 +72,7 @@ impl Cond {
         wakers::settle();
     }
 
-    /// Clears bits. Who waits for all of several bits wants them to be set at the same time.
+    /// Clears bits. A waiter for all of several bits wants them to be set at the same time.
     pub fn clear(&self, mask: u64) {
         self.bits.fetch_and(!mask, SeqCst);
     }
@@ -146,7 +146,7 @@ mod model {
         cond.any(mask).wait_with(|done| done.is_done())
     }
 
-    /// Loom reports a deadlock if somebody is not woken.
+    /// Loom reports a deadlock if a waiter is not woken.
     #[test]
     fn a_signal_reaches_two_waiters() {
         loom::model(|| {

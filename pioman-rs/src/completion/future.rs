@@ -5,10 +5,10 @@
 //! ```
 //!
 //! The node is inside the future, which is pinned: registering allocates nothing. A future that is dropped leaves its
-//! list, or the queue of wakers to call; it waits at most for somebody who walks along the list at that moment, never
+//! list, or the queue of wakers to call; it waits at most for a thread that walks along the list at that moment, never
 //! for a waker. What it was given and has not told (a permit) goes to the next.
 //!
-//! While it is pending nobody need poll on its behalf: whoever started the request keeps it watched
+//! While it is pending no thread need poll on its behalf: the submitter of the request keeps it watched
 //! ([`crate::Manager::ensure_watched`]).
 
 use std::future::{Future, IntoFuture};
@@ -117,7 +117,7 @@ impl Drop for Wait<'_> {
                 QUEUED => queue.remove(slot),
                 state if is_open(state) => {
                     drop(queue);
-                    yield_now(); // somebody is about to push it
+                    yield_now(); // the firing thread is about to push it
                     continue;
                 }
                 _ => (),
@@ -214,7 +214,7 @@ mod model {
         });
     }
 
-    /// What has just been fired may be put into the queue by whoever polls another future at that moment.
+    /// What has just been fired may be put into the queue by a thread that polls another future at that moment.
     #[test]
     fn a_future_is_woken_while_another_is_polled() {
         loom::model(|| {
@@ -233,7 +233,7 @@ mod model {
             // (Another poll would find it fired.)
             assert!(
                 woken.0.load(SeqCst),
-                "whoever has fired it is gone, and its waker was not called"
+                "the firing thread is gone, and the waker was not called"
             );
             drop((future, beside));
         });

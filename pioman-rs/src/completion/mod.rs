@@ -6,7 +6,7 @@
 //! | bits that progress code sets | `cond` |
 //! | permits | `semaphore` |
 //! | any or all of several of these | `set`, over what `waitable` makes of each |
-//! | the same, under an async executor, or by a callback | `future`, `callback`; `wakers` says who calls wakers, and when |
+//! | the same, under an async executor, or by a callback | `future`, `callback`; `wakers` says which thread calls wakers, and when |
 //! | the same, with an event loop of one's own | `notifier` |
 
 pub(crate) mod bell;

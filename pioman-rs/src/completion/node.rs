@@ -1,15 +1,15 @@
-//! One who waits, as the lists of completions, conditions and semaphores see it.
+//! A waiter, as the lists of completions, conditions and semaphores see it.
 //!
 //! A node is the first field of a structure that its function `fire` knows: a sleeping thread, a member of a set, a
-//! future. It is in one list at a time. Whoever takes it out to fire it calls that function, once; what the function
-//! does last allows the owner to free the node.
+//! future. It is in one list at a time. The thread that takes it out to fire it calls that function, once; what the
+//! function does last allows the owner to free the node.
 
 use std::cell::Cell;
 use std::ptr::null;
 
 use marcel::plumbing::LatchNode;
 
-/// Called when everybody has been told: runs what may not run before. See [`crate::completion::wakers`].
+/// Called when all waiters have been told: runs what may not run before. See [`crate::completion::wakers`].
 pub(crate) type After = Option<fn()>;
 
 /// See the module's description.

@@ -9,7 +9,7 @@
 //!
 //! Both sides do a read-modify-write on the word between what they publish and what they look at, so one of the two
 //! sees the other: no event is lost between the look and the sleep. Until the descriptor is armed again nothing is
-//! written: a burst rings once, and who does not sleep pays for no system call.
+//! written: a burst rings once, and a thread that does not sleep pays for no system call.
 //!
 //! Rejected: a counter of events that each completion adds to (a system call for each).
 
@@ -171,7 +171,7 @@ impl Drop for Watched<'_> {
         let fired = || self.watcher.fired.load(std::sync::atomic::Ordering::Acquire);
         let left = fired() || self.what.leave(Arc::as_ptr(&self.watcher).cast());
         while !left && !fired() {
-            std::thread::yield_now(); // somebody is about to
+            std::thread::yield_now(); // its remover is about to
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use marcel::Latch;
 
-/// A one-shot latch: a request embeds one, whoever finds its end completes it. Any number of green and kernel threads
-/// may wait for it; with one or none [`Completion::complete`] is one swap.
+/// A one-shot latch: a request embeds one, and the thread that finds its end completes it. Any number of green and
+/// kernel threads may wait for it; with one or none [`Completion::complete`] is one swap.
 ///
 /// [`Completion::complete`] is the last touch: as soon as it has set the latch, the owner may free the
 /// memory (rule 4 of the progress path).
@@ -23,7 +23,7 @@ impl Completion {
         Completion(Latch::new())
     }
 
-    /// Marks it complete and wakes who waits.
+    /// Marks it complete and wakes its waiters.
     ///
     /// # Context
     /// Anywhere, the tick's handler included.

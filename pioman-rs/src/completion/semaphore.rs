@@ -3,7 +3,7 @@
 //! What tells it from `marcel::sync::Semaphore`: a thread that waits here waits with its manager, so it polls, or its
 //! virtual processor sleeps in the watch, and events progress; and permits may come from the tick's handler.
 //!
-//! Permits that are given are *credit*, an atomic sum, until whoever holds the lock of the queue hands them out, first
+//! Permits that are given are *credit*, an atomic sum, until the holder of the queue's lock hands them out, first
 //! come, first served. A giver that finds the lock taken leaves that to the holder.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::sync::delegation::{Delegated, DelegationLock};
 /// A number of permits; see the module's description.
 ///
 /// # Fairness
-/// First come, first served: permits are handed over, nobody overtakes who waits. One that comes to a wait which has
+/// First come, first served: permits are handed over, no caller overtakes a waiter. One that comes to a wait which has
 /// ended otherwise (by time-out, by another of [`crate::Manager::wait_any`], by a dropped future) goes to the next.
 pub struct Semaphore {
     credit: Arc<AtomicU64>,
@@ -28,7 +28,7 @@ const GIVEN: u64 = 1;
 
 struct Permits {
     credit: Arc<AtomicU64>,
-    /// That nobody has and nobody waits for.
+    /// Permits without an owner and without a waiter.
     free: u64,
     queue: Queue,
 }
@@ -40,7 +40,7 @@ impl Delegated for Permits {
             && let Some(node) = self.queue.pop()
         {
             self.free -= 1;
-            // SAFETY: just taken out. What is to come after, whoever unlocks sees to.
+            // SAFETY: just taken out. The unlocking thread runs what is to come after.
             unsafe { Node::fire(node) };
         }
     }
@@ -49,7 +49,7 @@ impl Delegated for Permits {
 impl Permits {
     fn take(&mut self) -> bool {
         self.run_delegated(GIVEN);
-        let some = self.free > 0; // and then nobody waits
+        let some = self.free > 0; // and then there is no waiter
         self.free -= u64::from(some);
         some
     }
@@ -87,7 +87,7 @@ impl Semaphore {
         wakers::settle();
     }
 
-    /// Takes a permit if there is one, and nobody waits for it.
+    /// Takes a permit if there is one, and no waiter for it.
     ///
     /// # Context
     /// Not the progress path.
@@ -95,7 +95,7 @@ impl Semaphore {
         locked(&self.permits, Permits::take)
     }
 
-    /// Permits that nobody has.
+    /// Free permits.
     ///
     /// # Context
     /// Not the progress path.

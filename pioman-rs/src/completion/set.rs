@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   member   listed ──fire: count the group up; completes it? ──▶ FIRED (the last touch of the member)
-//!   waiter   enlist all ─ sleep on the group ─ leave with each; who cannot leave is about to be FIRED: wait for that
+//!   waiter   enlist all ─ sleep on the group ─ leave with each; a member that cannot leave is about to be FIRED: wait for that
 //! ```
 //!
 //! The group is touched before the member is FIRED, and the waiter stays until each member has left or is FIRED.
@@ -98,7 +98,7 @@ struct Listed<'a, 'w> {
 
 #[derive(Clone, Copy)]
 enum Keep {
-    Nobody,
+    None,
     One(usize),
     All,
 }
@@ -109,10 +109,10 @@ impl Drop for Listed<'_, '_> {
             let what = &self.what[index];
             let left = member.fired.load(Acquire) == 0 && what.leave((&raw const *member).cast());
             while !left && member.fired.load(Acquire) == 0 {
-                yield_now(); // somebody is about to
+                yield_now(); // the thread that took it out is about to fire it
             }
             let kept = match self.keep {
-                Keep::Nobody => false,
+                Keep::None => false,
                 Keep::One(one) => one == index,
                 Keep::All => true,
             };
@@ -138,7 +138,7 @@ fn wait_for(
         many = (0..what.len()).map(|index| Member::new(&group, index)).collect();
         &many
     };
-    let mut listed = Listed { what, members, len: 0, keep: Keep::Nobody };
+    let mut listed = Listed { what, members, len: 0, keep: Keep::None };
     for (index, what) in what.iter().enumerate() {
         // SAFETY: the member stays until `listed` has seen to it.
         if !unsafe { what.enlist((&raw const members[index]).cast()) } {

@@ -70,7 +70,8 @@ impl Sleeping {
     }
 }
 
-/// A node that may be listed. It leaves when this is dropped: a wait also ends by the unwinding of a runtime that stops.
+/// A node that may be listed. It leaves when this is dropped: a wait also ends by the unwinding of a runtime that
+/// stops.
 struct Listed<'a, 'w> {
     what: Waitable<'w>,
     own: &'a Sleeping,
@@ -81,7 +82,7 @@ impl Listed<'_, '_> {
     fn leave(&self) -> bool {
         let left = self.what.leave(self.own.node());
         while !left && !self.own.done.is_done() {
-            crate::shim::yield_now(); // somebody is about to
+            crate::shim::yield_now(); // the thread that took it out is about to fire it
         }
         left
     }

@@ -1,21 +1,22 @@
 //! Futures whose event has come, and whose wakers are still to be called.
 //!
-//! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while a
-//! list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by the
-//! thread that told the list, or by a helper, a kernel thread of the library's, if that was a handler. This is the one
-//! exception to "nothing is allocated or freed on the progress path"; programs without futures and callbacks never meet it.
+//! A waker is foreign, safe code: it may allocate, free and lock. It is called neither in the tick's handler nor while
+//! a list is being told, nor while sources are pinned (it might remove one, which waits for pins), but afterwards: by
+//! the thread that told the list, or by a helper, a kernel thread of the library's, if that was a handler. This is the
+//! one exception to "nothing is allocated or freed on the progress path"; programs without futures and callbacks never
+//! meet it.
 //!
 //! ```text
 //!   LISTED ──fire: push──▶ inbox ──fold──▶ QUEUED ──pop: the waker is taken out──▶ FIRED, and then the waker is called
 //! ```
 //!
-//! Pushing is lock-free, and the last touch of who fires. Everything else happens under a mutex, held for a few
+//! Pushing is lock-free, and the firing thread's last touch. Everything else happens under a mutex, held for a few
 //! instructions on pointers: wakers are put in, exchanged and taken out under it, and a future that is dropped takes
 //! itself out of the queue. No waker is called with it held, so a waker may drop any future, even the one it wakes.
 //!
-//! A thread that has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]). A thread that has taken the
-//! lock, and so moved the slots of others from the inbox to the queue, looks after it unlocks: the thread that fired may have
-//! found both empty.
+//! A thread that has fired looks whether wakers are due, in the inbox or in the queue ([`settle`]). A thread that has
+//! taken the lock, and so moved the slots of others from the inbox to the queue, looks after it unlocks: the thread
+//! that fired may have found both empty.
 //!
 //! Rejected: calling the waker in `fire` (it might drop a future that the same walk has yet to reach, and wait for the
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
@@ -46,7 +47,7 @@ pub(crate) struct Slot {
     pub(crate) state: AtomicU8,
 }
 
-// SAFETY: `next` and `waker` are touched under a lock, or by whoever is the only one to have the slot.
+// SAFETY: `next` and `waker` are touched under a lock, or by the only thread that has the slot.
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Send for Slot {}
@@ -234,14 +235,14 @@ pub(crate) fn settle() {
 std::thread_local! {
     /// How many [`Held`] the kernel thread has.
     static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-    /// Whether it is calling wakers. What one of them brings about is called after it, not inside it: chains of callbacks
-    /// would have no end to their stack.
+    /// Whether it is calling wakers. What one of them brings about is called after it, not inside it: chains of
+    /// callbacks would have no end to their stack.
     static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
 /// The caller is about to take a lock that wakers and callbacks may want: until this is dropped, and the lock is free
-/// again, they are not called by this kernel thread. Sources need this where they are called by users; while the manager
-/// polls them it is seen to.
+/// again, they are not called by this kernel thread. Sources need this where they are called by users; while the
+/// manager polls them it is seen to.
 ///
 /// # Context
 /// Anywhere. The thread does not wait meanwhile.

@@ -3,23 +3,23 @@
 //! ```text
 //!   OFF ──arm──▶ ARMING ──epoll_ctl──▶ ON ──event──▶ OFF        (the kernel disarms a one-shot by itself)
 //!                   │ event             └──disarm──▶ DISARMING ──epoll_ctl──▶ OFF
-//!                   └─────▶ FIRED ──epoll_ctl──▶ OFF, and the one who arms tries again
+//!                   └─────▶ FIRED ──epoll_ctl──▶ OFF, and the arming thread tries again
 //! ```
 //!
-//! Nobody waits for somebody else's system call. Whoever wants it armed and finds ARMING leaves it to the other, who
-//! goes on until it has succeeded; whoever finds DISARMING polls and tries again. (Without that difference, threads that
-//! all leave something pending at once polled in a circle while one of them was in the kernel: 13 % of the samples of an
-//! echo server.) The kernel looks at the descriptor when it arms it, so what came before is not missed.
+//! No thread waits for another one's system call. A thread that is to arm and finds ARMING leaves it to the arming
+//! thread, which goes on until it has succeeded. One that finds DISARMING polls and tries again. (Without that
+//! difference, threads that all leave something pending at once polled in a circle while one of them was in the kernel:
+//! 13 % of the samples of an echo server.) The kernel looks at the descriptor when it arms it, so earlier events are
+//! not missed.
 //!
-//! Whoever wants it armed and leaves relies on one of these:
-//!
-//! > **A descriptor that is ON is armed in the kernel, or a sleeper has its event in hand, will note it, and then sees to
-//! > what pends. While it is ARMING or FIRED, somebody will make it ON, or is told by [`Arming::end`] to try again.**
+//! > **Invariant: ON means that the kernel will report the next event, or that a sleeper holds an event that it has not
+//! > noted yet; that sleeper arms again after it has polled. ARMING or FIRED means that one thread is between
+//! > [`Arming::begin`] and [`Arming::end`]; if it ends FIRED, that thread tries again.**
 //!
 //! (The other way round is not promised: a note that comes late may leave an armed descriptor OFF, which costs a system
-//! call.) All is in one word. Rejected: a note beside it that an event came too early. Whoever had just disarmed
-//! took the note that was meant for the next one who armed, an event that everybody believed in woke nobody, and the
-//! model with one thread more than before found it.
+//! call.) All is in one word. Rejected: a note beside it that an event came too early. A thread that had just disarmed
+//! took the note that was meant for the next thread to arm, so an event that all threads relied on woke none. The model
+//! found it with one more thread than before.
 
 use crate::shim::{AtomicU8, Ordering::SeqCst};
 
@@ -40,9 +40,9 @@ pub(crate) enum Begin {
     Already,
     /// The caller makes the system call, then calls [`Arming::end`].
     Yours,
-    /// Somebody else is about to make it so.
+    /// Another thread is about to make it so.
     Others,
-    /// Somebody else is about to change it, or just has.
+    /// Another thread is about to change it, or just has.
     Busy,
 }
 
@@ -74,8 +74,8 @@ impl Arming {
         }
     }
 
-    /// The system call has been `done`. False if it is not `on` as wanted: it is the caller, on whom others rely, that
-    /// tries again.
+    /// The system call has been `done`. False if the descriptor is not `on` as wanted: the caller tries again, since
+    /// other threads rely on it.
     #[must_use]
     pub(crate) fn end(&self, on: bool, done: bool) -> bool {
         if on && done && self.turn(ARMING, ON).is_ok() {
@@ -169,11 +169,11 @@ mod model {
     fn what_pends_is_armed(threads: &'static [fn(&World)]) {
         loom::model(move || {
             let world = run(threads);
-            assert!(world.armed.swap(false, SeqCst), "somebody relied on it, and it is not armed");
+            assert!(world.armed.swap(false, SeqCst), "a thread relied on it, and it is not armed");
         });
     }
 
-    /// Who disarms, since it sleeps elsewhere, sees to what pends when it stops.
+    /// A thread that disarms because it sleeps elsewhere arms again when it stops.
     fn disarm_for_a_while(world: &World) {
         let _ = world.turn(false);
         world.cover();

@@ -1,4 +1,4 @@
-//! The driver, and the guards of those who poll, lead or keep the pace.
+//! The driver, and the guards of pollers, the leader and the pacer. The folder's description has the invariant.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -122,7 +122,8 @@ impl Driver {
 
     // ---- The invariant.
 
-    /// Keeps the invariant for a caller that leaves requests pending. A few loads while another thread polls or watches.
+    /// Keeps the invariant for a caller that leaves requests pending. A few loads while another thread polls or
+    /// watches.
     pub(crate) fn ensure_watched(&self) {
         if !self.may_progress() {
             return;
@@ -145,8 +146,8 @@ impl Driver {
         }
     }
 
-    /// All pending requests are attended: the watcher looks now and then (`watcher`). A peer may need an answer while an owner
-    /// stays away, and cannot wake a thread of this process.
+    /// All pending requests are attended: the watcher looks now and then (`watcher`). A peer may need an answer while
+    /// an owner stays away, and cannot wake a thread of this process.
     #[inline]
     fn look_seldom(&self) {
         if self.background.ask_seldom() {
@@ -154,8 +155,8 @@ impl Driver {
         }
     }
 
-    /// Whether the watcher sleeps on this source's descriptor, armed, by the policy's choice; or has its event in hand, and
-    /// then arms for what is unattended (`arming`).
+    /// Whether the watcher sleeps on this source's descriptor, armed, by the policy's choice; or has its event in hand,
+    /// and then arms for what is unattended (`arming`).
     #[inline]
     pub(crate) fn watches(&self, slot: usize) -> bool {
         self.background.visits.count();
@@ -173,8 +174,8 @@ impl Driver {
         }
     }
 
-    /// Returns when each unattended source has a poller (which arms when it stops), or a kernel thread sleeps on it, armed, or
-    /// a tick will find its events.
+    /// Returns when each unattended source has a poller (which arms when it stops), or a kernel thread sleeps on it,
+    /// armed, or a tick will find its events.
     pub(super) fn arm(&self, point: Point, sources: &Pinned<'_>) {
         let mut vain = false;
         loop {
@@ -200,8 +201,8 @@ impl Driver {
         }
     }
 
-    /// Asks the policies how these sources are looked after, now that they have no poller, and calls the threads that are
-    /// to poll.
+    /// Asks the policies how these sources are looked after, now that they have no poller, and calls the threads that
+    /// are to poll.
     pub(super) fn plan(&self, sources: &Pinned<'_>, open: u64) -> Plan {
         let load = self.machine.snapshot();
         let mut plan = Plan { block: 0, tick: 0 };
@@ -304,8 +305,8 @@ impl Driver {
         self.waiting.load(Relaxed) > 0
     }
 
-    /// The caller waits, until what this returns is dropped: events are looked for on its behalf even where progress outside
-    /// calls is off.
+    /// The caller waits, until what this returns is dropped: events are looked for on its behalf even where progress
+    /// outside calls is off.
     pub(super) fn counts_waiter(&self) -> Option<Waiting<'_>> {
         (!self.machine.progresses()).then(|| {
             self.waiting.fetch_add(1, SeqCst);
@@ -482,8 +483,8 @@ impl Drop for Polling<'_> {
     }
 }
 
-/// The holder of the leader's role. Dropping this gives the role up and arms: what the sources were asked for on behalf of
-/// this thread is not wanted any more, and may be more than what is wanted then.
+/// The holder of the leader's role. Dropping this releases the role, disarms every source, and arms again those that
+/// are still unattended. (A source that is armed for this thread alone would ring for nothing.)
 pub(super) struct Leader<'a>(&'a Driver);
 
 impl Leader<'_> {
@@ -500,8 +501,8 @@ impl Leader<'_> {
         let Driver { leadership, background, machine, .. } = self.0;
         let blind = leadership.is_blind().then(|| Instant::now() + machine.tick_period);
         let until = [deadline, blind].into_iter().flatten().min();
-        // First: a ring that is on its way when the last look finds its cause would wake the watcher in vain. The leader
-        // arms for what is unattended when it leaves.
+        // First: a ring that is on its way when the last look finds its cause would wake the watcher in vain. The
+        // leader arms for what is unattended when it leaves.
         background.set.disarm(&sources, these);
         let armed = leadership.set.arm(&sources, these);
         drop(sources); // a thread that removes a source waits for pins
@@ -526,8 +527,8 @@ impl Drop for Leader<'_> {
     }
 }
 
-/// The thread that looks at the pace of the tick. Dropping this looks once more and gives the role up; the caller then comes
-/// back, or arms.
+/// The thread that looks at the pace of the tick. Dropping this looks once more and gives the role up; the caller then
+/// comes back, or arms.
 pub(super) struct Pacer<'a> {
     driver: &'a Driver,
     point: Point,

@@ -1,5 +1,5 @@
-//! Kernel threads that wait for a completion while another thread leads. Without a background watcher, a leader that leaves
-//! wakes one of them to take over.
+//! Kernel threads that wait for a completion while another thread leads. Without a background watcher, a leader that
+//! leaves wakes one of them to take over.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
@@ -28,7 +28,7 @@ impl Followers {
         })
     }
 
-    /// Leaves a place; false if somebody has woken the thread through it.
+    /// Leaves a place; false if a leader that left has woken the thread through it.
     pub(crate) fn leave(&self, place: usize, thread: Thread) -> bool {
         self.0[place].compare_exchange(into_raw(thread), null_mut(), SeqCst, Relaxed).is_ok()
     }

@@ -1,26 +1,27 @@
 //! The spinning helper: an idle virtual processor that stays awake for what callers leave to it.
 //!
-//! To begin a request may cost its caller as much as a message (a system call, a copy), and an idle core could do it. But
-//! only one that is awake: to wake one costs the caller a system call as well, which interrupts the other core. So it is
-//! woken before it is needed, when somebody has nothing better to do:
+//! To begin a request may cost its caller as much as a message (a system call, a copy), and an idle core could do it.
+//! But only one that is awake: to wake one costs the caller a system call as well, which interrupts the other core. So
+//! it is woken before it is needed, by a caller that waits or has nothing to run:
 //!
 //! ```text
-//!   a caller offers something ── somebody looks on another core ──▶ it is his; he stays for the next
-//!             │ nobody
+//!   a caller offers something ── a poller on another core ──▶ the poller takes it, and stays for the next
+//!             │ no such poller
 //!             ▼
-//!   the caller does it itself: MISSED ── somebody waits, or has nothing to run ──▶ an idle virtual processor is woken,
+//!   the caller does it itself: MISSED ── a thread waits, or has nothing to run ──▶ an idle virtual processor is woken,
 //!                                                                               and HELPS for a while
 //! ```
 //!
-//! The helper polls what whoever passes may poll, pending or not. While somebody waits, and so polls, it keeps away.
+//! The helper polls the sources that allow passing polls, pending or not. While a thread waits, and so polls, it keeps
+//! away.
 //!
-//! It is somebody's core, so its time is paid for. An offer that is taken is worth about a wake-up to the caller, and twenty
-//! times that of an idle core's time (the accepted overhead of \[Trahay09\], 5.3.2). Besides, a twentieth of all time is free,
-//! to try. Time in which it finds something, or keeps away, costs nothing. Where offers come too seldom for that, or its core
-//! is taken away by other processes, callers begin their requests themselves.
+//! The core may be wanted elsewhere, so its time is paid for. An offer that is taken is worth about a wake-up to the
+//! caller, and twenty times that of an idle core's time (the accepted overhead of \[Trahay09\], 5.3.2). Besides, a
+//! twentieth of all time is free, to try. Time in which it finds something, or keeps away, costs nothing. Where offers
+//! come too seldom for that, or its core is taken away by other processes, callers begin their requests themselves.
 //!
-//! Nothing depends on any of it but time: it is a poller like others (`progress::pollers`), and what is left when it stops is
-//! armed as all that pends.
+//! Nothing depends on any of it but time: it is a poller like others (`progress::pollers`), and what is left when it
+//! stops is armed as all that pends.
 //!
 //! Rejected: to wake a core by the offer (on a virtual machine 8 µs for the caller, and 25 until the other runs).
 
@@ -39,11 +40,11 @@ const STAY: u64 = 500_000;
 const WORTH: u64 = 200_000;
 /// This part of all time is free.
 const FREE: u64 = 20;
-/// Who comes so late, or looks so seldom, has a core that is not idle: other processes want it. It may have lost it in the
-/// middle of a submission, for milliseconds. So that costs all, and nothing is free for a while: twice as long each time,
-/// and less again by a part with each offer that is taken.
+/// A helper that runs again after more than this has lost its core to another process, perhaps in the middle of a
+/// submission, for milliseconds. It gives up its budget, and earns none for a penalty that doubles each time. Each
+/// offer that is taken makes the penalty a part smaller again.
 const AWAY: u64 = 200_000;
-/// The same, for who finds something: no one look takes so long.
+/// The same, for a helper that finds something: no single poll takes so long.
 const LONG: u64 = 2_000_000;
 const PENALTIES: (u64, u64) = (10_000_000, 640_000_000);
 const FORGIVEN: u64 = 32;
@@ -52,11 +53,12 @@ const MOST: u64 = 4 * STAY;
 
 const NO_CORE: usize = usize::MAX;
 
-/// See the module's description. Times are nanoseconds since `epoch`. Two who write at once may lose an amount.
+/// See the module's description. Times are nanoseconds since `epoch`. Two threads that write at once may lose an
+/// amount.
 #[derive(Debug)]
 pub(super) struct Helper {
     epoch: Instant,
-    /// The core of a caller who has offered something to nobody, since the last call.
+    /// The core of a caller whose offer was not taken, since the last call.
     missed_on: AtomicUsize,
     /// An idle virtual processor is to stay until then; 0: none is.
     until: AtomicU64,
@@ -67,7 +69,7 @@ pub(super) struct Helper {
     budget: AtomicU64,
     /// Up to when the free part is in the budget.
     freed: AtomicU64,
-    /// For how long nothing is free the next time that somebody loses its core.
+    /// For how long nothing is free the next time that a helper loses its core.
     penalty: AtomicU64,
 }
 
@@ -97,7 +99,7 @@ impl Helper {
         budget
     }
 
-    /// An offer is taken: who takes it stays for the next.
+    /// An offer is taken: its taker stays for the next.
     fn taken(&self, now: u64) {
         self.earn(now, WORTH);
         let penalty = self.penalty.load(Relaxed);
@@ -152,7 +154,7 @@ impl Helper {
         self.is_busy(self.now());
     }
 
-    /// Whether somebody is to be woken, for offers from that core. Not if somebody is on the way, or it is not paid for.
+    /// Whether a helper is to be woken, for offers from that core. Not if one is on the way, or it is not paid for.
     fn is_worth_a_call(&self, now: u64, offerer: usize) -> bool {
         let calls = now >= self.until.load(Relaxed) && self.earn(now, 0) >= STAY;
         if calls {
@@ -163,7 +165,7 @@ impl Helper {
         calls
     }
 
-    /// Whether who is on call stays so. It pays for the time since it asked last.
+    /// Whether the helper stays. It pays for the time since it asked last.
     fn stays(&self, now: u64) -> bool {
         let price = now.saturating_sub(self.paid.swap(now, Relaxed));
         let budget = self.budget.load(Relaxed);
@@ -179,7 +181,7 @@ impl Helper {
         stays
     }
 
-    /// Who is on call does not look in vain just now.
+    /// The helper does not poll in vain just now.
     fn is_busy(&self, now: u64) {
         let took = now.saturating_sub(self.paid.swap(now, Relaxed));
         if took >= LONG {
@@ -207,7 +209,7 @@ fn own_core() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Who is called at `now`, comes at once, and finds nothing: for how long it stays.
+    /// For how long a helper stays that is called at `now`, comes at once, and finds nothing.
     fn stays_from(helper: &Helper, now: u64) -> u64 {
         let mut time = now;
         while helper.stays(time) {
@@ -249,7 +251,7 @@ mod tests {
     fn who_loses_its_core_goes() {
         let helper = Helper::new();
         assert!(helper.is_worth_a_call(0, 0) && helper.stays(20_000));
-        assert!(!helper.stays(20_000 + AWAY), "somebody else had its core");
+        assert!(!helper.stays(20_000 + AWAY), "another process had its core");
         assert!(!helper.is_worth_a_call(PENALTIES.0, 0), "nor is the next one called soon");
         let later = PENALTIES.0 + 20_000_000;
         assert!(helper.is_worth_a_call(later, 0), "but another time it is tried again");

@@ -1,21 +1,23 @@
-//! Polling mode (as NAPI has it): the watcher looks every so often instead of being woken, as long as the program calls all the time.
+//! Polling mode (as NAPI has it): the watcher looks every so often instead of being woken, as long as the program calls
+//! all the time.
 //!
-//! A program that posts many requests and waits for them one after the other leaves something pending with every call, and
-//! comes back at once. Each time the watch would be armed, the peer would ring, the watcher would be woken, and would find
-//! the program there already: four system calls and a wake-up for nothing, several times per message. So whoever leaves
-//! something pending is counted; a watcher that is woken and finds that many did so a moment ago, or that some did and it has
-//! been woken in vain, *joins* the pollers ([`crate::progress::pollers`]), for which no one has to be armed, and polls at its pace,
-//! asleep in between. When nobody has called during a period it leaves them, and looks who is to be armed, as every
-//! poller does. What the program leaves behind when it goes off to compute is found a period late, once.
+//! A program that posts many requests and waits for them one after the other leaves something pending with every call,
+//! and comes back at once. Each time the watch would be armed, the peer would ring, the watcher would be woken, and
+//! would find the program there already: four system calls and a wake-up for nothing, several times per message. So
+//! calls that leave something pending are counted; a watcher that is woken and finds that many did so a moment ago, or
+//! that some did and it has been woken in vain, *joins* the pollers ([`crate::progress::pollers`]), for which no one
+//! has to be armed, and polls at its pace, asleep in between. When nobody has called during a period it leaves them,
+//! and looks who is to be armed, as every poller does. What the program leaves behind when it goes off to compute is
+//! found a period late, once.
 //!
-//! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a program and
-//! its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation --method caller`, a
-//! program that only tests, two cores: half a round trip of 2.1 to 2.5 µs; now 0.45 to 0.57.)
+//! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a
+//! program and its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation
+//! --method caller`, a program that only tests, two cores: half a round trip of 2.1 to 2.5 µs; now 0.45 to 0.57.)
 //!
-//! Only for sources whose policy lets whoever passes poll.
+//! Only for sources whose policy allows passing polls.
 //!
 //! Rejected: a watcher that spins for a while before it sleeps (where processes share the cores it takes the core from
-//! the peer that is waited for); arming late (somebody would have to be there to do it).
+//! the peer that is waited for); arming late (a thread would have to be there to do it).
 
 use std::time::{Duration, Instant};
 
@@ -29,8 +31,8 @@ const BUSY: u32 = 8;
 /// or so many while the watcher finds nothing as often.
 const VAIN: u32 = 2;
 
-/// Whether the program sees to its events by itself, by what came in the last period or some: calls that left something pending,
-/// and looks of the watcher, `polling` already or not, that found nothing.
+/// Whether the program sees to its events by itself, by what came in the last period or some: calls that left something
+/// pending, and looks of the watcher, `polling` already or not, that found nothing.
 fn is_busy(polling: bool, calls: u32, vain: u32) -> bool {
     let least = if polling { 1 } else { VAIN };
     calls >= BUSY || calls >= least && vain >= least
@@ -62,8 +64,8 @@ impl<'a> PollingMode<'a> {
         self.polling.as_ref().map(|_| Instant::now() + PERIOD)
     }
 
-    /// The watcher was woken, or its time has come, and it has looked, and `found` something: begins polling mode, or ends it.
-    /// The caller then arms.
+    /// The watcher was woken, or its time has come, and it has looked, and `found` something: begins polling mode, or
+    /// ends it. The caller then arms.
     pub(super) fn looked(&mut self, sources: &Pinned<'_>, found: bool) {
         let now = Instant::now();
         let since = now - self.counted;
@@ -101,7 +103,7 @@ mod tests {
     fn who_is_woken_in_vain_while_somebody_calls_polls() {
         assert!(is_busy(false, BUSY, 0), "many calls");
         assert!(is_busy(false, VAIN, VAIN) && !is_busy(false, VAIN - 1, 100), "some calls");
-        assert!(!is_busy(false, BUSY - 1, 1), "it finds what nobody else does");
+        assert!(!is_busy(false, BUSY - 1, 1), "it finds what no other thread does");
         assert!(is_busy(true, 1, 1), "it goes on as long as it is not needed");
         assert!(!is_busy(true, 0, 1) && !is_busy(true, BUSY - 1, 0), "it is needed again");
     }

@@ -1,10 +1,10 @@
 //! The mixed wait: poll for a while, then sleep.
 //!
-//! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait goes
-//! on.
+//! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait
+//! goes on.
 //!
-//! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain kernel
-//! thread leads itself; if another thread does, it becomes a *follower*.
+//! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain
+//! kernel thread leads itself; if another thread does, it becomes a *follower*.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const POLLS_PER_LOOK: u32 = 8;
 const PATIENCE: Duration = Duration::from_micros(200);
 const TURN: Duration = Duration::from_millis(5);
 /// One that has given way looks again after [`PATIENCE`], then after twice that, up to this: a thousand that poll would
-/// else do nothing but take turns. Its virtual processor polls for it when nobody wants to run.
+/// else do nothing but take turns. Its virtual processor polls for it when no green thread wants to run.
 const MOST_PATIENCE: Duration = Duration::from_millis(50);
 
 /// A wait that goes on.
@@ -69,9 +69,9 @@ impl Wait<'_> {
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
-    /// Whether other green threads want its virtual processor: those that have run at once, and after a while those that
-    /// have not, too, which another virtual processor might have taken. The scheduler itself, which may have to stop,
-    /// has its turn now and then.
+    /// Whether other green threads want its virtual processor: those that have run at once, and after a while those
+    /// that have not, too, which another virtual processor might have taken. The scheduler itself, which may have to
+    /// stop, has its turn now and then.
     fn hinders_others(&mut self) -> bool {
         if marcel::plumbing::others_runnable() {
             return true;
@@ -342,9 +342,10 @@ std::thread_local! {
     static PREFERRED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A kernel thread that is about to sleep for the first time asks for a short time slice: beside threads of the program that
-/// compute it would be woken when theirs are over. (A 4-byte message of an MPI program took 42 to 53 ms at a random moment
-/// beside 32 computing threads on one core; now 6 to 13.) One whose scheduling somebody has chosen is left alone.
+/// A kernel thread that is about to sleep for the first time asks for a short time slice: beside threads of the program
+/// that compute it would be woken when theirs are over. (A 4-byte message of an MPI program took 42 to 53 ms at a
+/// random moment beside 32 computing threads on one core; now 6 to 13.) A thread whose scheduling the program has
+/// chosen is left alone.
 fn prefer_waiter() {
     // SAFETY: no pointers; 0 is the calling thread.
     if !PREFERRED.replace(true) && unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER {
@@ -352,7 +353,8 @@ fn prefer_waiter() {
     }
 }
 
-/// Waits for `completion`, until `deadline` at the latest; true if it is complete. `before_sleep` is called before each sleep.
+/// Waits for `completion`, until `deadline` at the latest; true if it is complete. `before_sleep` is called before each
+/// sleep.
 pub(crate) fn wait(
     driver: &Driver,
     completion: &Completion,

@@ -1,12 +1,13 @@
-//! The background watcher, a kernel thread that sleeps in its `epoll` set for ever; and the pool of spare kernel threads
-//! for requests that block.
+//! The background watcher, a kernel thread that sleeps in its `epoll` set for ever; and the pool of spare kernel
+//! threads for requests that block.
 //!
-//! The watcher sleeps in `epoll_wait`: arming the set is enough to give it the watch, no wake-up is needed. When an event
-//! comes it treats all that there is (completes requests, answers rendezvous), then sleeps again, armed if a source is still
-//! unattended and no other thread watches.
+//! The watcher sleeps in `epoll_wait`: arming the set is enough to give it the watch, no wake-up is needed. When an
+//! event comes it treats all that there is (completes requests, answers rendezvous), then sleeps again, armed if a
+//! source is still unattended and no other thread watches.
 //!
-//! While attended requests are pending for which no descriptor is armed, the watcher looks twice a second ([`Seldom`]): a peer
-//! may need an answer while the owner stays away. The first such request after a quiet time wakes the watcher once.
+//! While attended requests are pending for which no descriptor is armed, the watcher looks twice a second ([`Seldom`]):
+//! a peer may need an answer while the owner stays away. The first such request after a quiet time wakes the watcher
+//! once.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -59,7 +60,7 @@ impl SpareThreads {
 
     /// Tries to have `n` spare threads for requests that block, up to the bound of the pool; how many there are.
     pub(crate) fn provide(&self, n: usize) -> usize {
-        let _ = self.lwps.ensure(n); // refused: who asks makes do with what there is
+        let _ = self.lwps.ensure(n); // refused: the caller makes do with the threads that there are
         self.shared.driver.tasks.lwps.get_or_init(|| self.lwps.clone());
         self.lwps.threads()
     }
@@ -74,8 +75,9 @@ impl SpareThreads {
         self.most
     }
 
-    /// Starts the watcher, if it does not run. Where the kernel gives no thread for it, that is told, and others look for
-    /// events (see [`Machine::has_watcher`](crate::progress::machine::Machine::has_watcher)) until a later call has more luck.
+    /// Starts the watcher, if it does not run. Where the kernel gives no thread for it, that is told, and others look
+    /// for events (see [`Machine::has_watcher`](crate::progress::machine::Machine::has_watcher)) until a later call has
+    /// more luck.
     pub(crate) fn start(&self) {
         static TOLD: Once = Once::new();
         if let Err(error) = self.try_start() {
@@ -139,8 +141,8 @@ impl Seldom {
             self.quiet = 0;
             driver.background.set_seldom(false);
             // A submitter that read the word before relies on the looks: they go on if its request is pending. The
-            // submitter publishes its request, pins (`Driver::ensure_watched`), then reads the word; this fence pairs with
-            // its pin, so that one of the two threads sees what the other one wrote.
+            // submitter publishes its request, pins (`Driver::ensure_watched`), then reads the word; this fence pairs
+            // with its pin, so that one of the two threads sees what the other one wrote.
             let fenced = driver.registry.fence_pins();
             driver.background.set_seldom(!fenced || sources.pending_of(u64::MAX) != 0);
         }

@@ -25,7 +25,7 @@ pub enum Polling {
     /// At every visit of its queue: by idle virtual processors, in waits, at context switches.
     #[default]
     Always,
-    /// Only by those who have nothing better to do: not at context switches.
+    /// Only by threads that have nothing better to do: not at context switches.
     WhenIdle,
 }
 
@@ -72,8 +72,8 @@ impl TaskBuilder {
 
     /// Only run on these cores of the topology. Those that this process may not use are left out.
     ///
-    /// A virtual processor of one of them runs it, or the spare watcher, bound to them, when all of those compute. Where
-    /// no virtual processor is on any of them and there is no watcher (modes `no-thread` and `mono`), it is run
+    /// A virtual processor of one of them runs it, or the spare watcher, bound to them, when all of those compute.
+    /// Where no virtual processor is on any of them and there is no watcher (modes `no-thread` and `mono`), it is run
     /// elsewhere rather than never.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
         self.wanted = Wanted::Cores(cpus.into_iter().collect());
@@ -112,7 +112,7 @@ impl TaskBuilder {
         self
     }
 
-    /// Called once when the task has ended, before those who wait for it are woken: where it has ended, or by who
+    /// Called once when the task has ended, before its waiters are woken: by the thread that ran it, or by the one that
     /// cancels it. It must not wait.
     pub fn on_end(
         mut self,

@@ -19,7 +19,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// `block` has a handle that nobody has yet.
+    /// `block` has a handle that has no owner yet.
     pub(super) fn new(block: &'static Ltask, manager: Arc<Manager>) -> Task {
         Task { block, manager }
     }
@@ -39,7 +39,7 @@ impl Task {
         self.block.result()
     }
 
-    /// Waits until it has ended. A masked task does not end until somebody unmasks or cancels it.
+    /// Waits until it has ended. A masked task does not end until it is unmasked or cancelled.
     ///
     /// # Context
     /// Green and kernel threads.
@@ -118,7 +118,7 @@ impl Task {
         unmask(self.block, &self.manager);
     }
 
-    /// Nobody waits for it: it goes on without a handle, unmasked, and is cancelled when its manager goes.
+    /// Gives up waiting for it: it goes on without a handle, unmasked, and is cancelled when its manager goes.
     pub fn detach(self) {
         // Moved out by hand: dropping would cancel.
         let this = std::mem::ManuallyDrop::new(self);

@@ -1,4 +1,4 @@
-//! The places of a source's descriptors. They live as long as the source, so that whoever has an event in its hand may
+//! The places of a source's descriptors. They live as long as the source, so that a poller that holds an event may
 //! look at the place without asking whether its descriptor is still there; generations tell.
 //!
 //! Chunks that double in size, made when they are first needed; never on the progress path, which only looks.

@@ -1,19 +1,20 @@
-//! Whether a descriptor may be ready: a count of the kernel's events for each direction, and who waits for the next one.
+//! Whether a descriptor may be ready: a count of the kernel's events for each direction, and the waiters for the next
+//! one.
 //!
-//! There is no *ready* bit that somebody would have to clear. A thread remembers the count, tries its call, and when
+//! There is no *ready* bit that a thread would have to clear. A thread remembers the count, tries its call, and when
 //! the kernel says "not now" it waits until the count is another one:
 //!
 //! ```text
 //!   thread:  seen = count;  read() says EAGAIN;  wait until count ≠ seen;  again
-//!   poller:  an event comes:  count += 1;  wake all who wait
+//!   poller:  an event comes:  count += 1;  wake all waiters
 //! ```
 //!
 //! The descriptor is in the kernel's set *edge-triggered*: each change after `seen` was read gives an event, that event
 //! another count, so nothing is lost between the call and the wait, and no event needs to be put back. (A bit that
-//! readers clear needs the same count beside it, or else the one who clears it loses what came meanwhile.)
+//! readers clear needs the same count beside it, or else the thread that clears it loses what came meanwhile.)
 //!
 //! Several threads may wait, in both directions. All of them are woken, since the one that is chosen might just be
-//! giving up; those for whom nothing is left wait again.
+//! giving up; those that find nothing left wait again.
 //!
 //! The word also holds the *generation* of its place. Descriptors come and go, and an event that was on its way when
 //! its descriptor went does not count for the next one. Were it to: a thread would try its call in vain, no more.
@@ -50,7 +51,7 @@ struct Waiters {
 unsafe impl Send for Waiters {}
 
 impl Delegated for Waiters {
-    /// Wakes everybody.
+    /// Wakes all waiters.
     fn run_delegated(&mut self, _: u64) {
         let mut node = std::mem::replace(&mut self.head, null_mut());
         while !node.is_null() {
@@ -89,7 +90,7 @@ impl Readiness {
         (self.seen() >> 32) as u32
     }
 
-    /// The place becomes another descriptor's. Nobody waits.
+    /// The place becomes another descriptor's. There is no waiter.
     pub(crate) fn renew(&self) {
         let next = |word: u64| Some(((word >> 32) + 1) << 32);
         let _always = self.word.fetch_update(SeqCst, SeqCst, next);
@@ -118,7 +119,7 @@ impl Readiness {
         let listed = Listed { of: self, node: &raw mut node };
         let mut late = false;
         self.with_list(|list| {
-            // Under the lock: whoever counts after this look finds the node.
+            // Under the lock: a poller that counts after this look finds the node.
             late = self.seen() != seen;
             if !late {
                 // SAFETY: the node lives until `listed` has gone; the list's lock is held.
@@ -283,7 +284,7 @@ mod model {
         });
     }
 
-    /// Runs each in a thread. Loom reports a deadlock if somebody is not woken.
+    /// Runs each in a thread. Loom reports a deadlock if a waiter is not woken.
     fn run(bodies: &[fn(&Pipe)]) {
         let pipe = Pipe::new();
         let start = |body: &fn(&Pipe)| {
@@ -318,7 +319,7 @@ mod model {
         });
     }
 
-    /// Two pollers bring two events; whoever gives up does not take the other's.
+    /// Two pollers bring two events; a waiter that gives up does not take the other's.
     #[test]
     fn who_gives_up_takes_nobody_s_event() {
         loom::model(|| {

@@ -1,7 +1,7 @@
 //! With which managers a descriptor is registered: with each whose threads have waited for it.
 //!
 //! Nearly always that is one, the first, which is found without a lock. But a listener may be made by a kernel thread,
-//! accepted on by the green threads of one runtime, and by another one's after that; nobody polls for another manager's
+//! accepted on by the green threads of one runtime, and by another one's after that; no manager polls for another one's
 //! threads, so each has its own entry in its own set.
 
 use std::io;
@@ -19,7 +19,7 @@ use marcel::plumbing::KernelMutex;
 pub(crate) struct Registrations {
     fd: RawFd,
     first: OnceLock<Registration>,
-    /// The others. Whoever registers, or asks the kernel for more events, holds the lock.
+    /// The others. A thread that registers, or asks the kernel for more events, holds the lock.
     others: KernelMutex<Vec<Registration>>,
 }
 
@@ -116,7 +116,7 @@ fn refusal(error: io::Error) -> io::Error {
     let (kind, why) = match error.raw_os_error() {
         Some(libc::EPERM) => (
             io::ErrorKind::Unsupported,
-            "nobody can wait for this kind of descriptor: a regular file or a directory is always ready for the kernel",
+            "no thread can wait for this kind of descriptor: a regular file or a directory is always ready for the kernel",
         ),
         Some(libc::EEXIST) => (
             io::ErrorKind::AlreadyExists,

@@ -23,10 +23,10 @@ pub(crate) struct FdSource {
     arena: Arena,
     /// Threads that wait for a descriptor.
     waiters: AtomicUsize,
-    /// Somebody sleeps, or is about to, on our descriptor: events that nobody waits for have to be fetched all the
+    /// A thread sleeps, or is about to, on our descriptor: events without a waiter have to be fetched all the
     /// same, or they would wake that one again and again.
     armed: AtomicBool,
-    /// Somebody looks; two would only hold each other up in the kernel.
+    /// A thread polls; two would only hold each other up in the kernel.
     looking: AtomicBool,
     birth: Birth,
 }
@@ -231,7 +231,7 @@ unsafe impl Source for FdSource {
         if self.looking.load(Relaxed) || self.looking.swap(true, Acquire) {
             return false;
         }
-        // SAFETY: the thread's own errno; nobody switches threads meanwhile.
+        // SAFETY: the thread's own errno; no switch of green threads meanwhile.
         let errno = unsafe { *libc::__errno_location() };
         let found = self.look();
         // SAFETY: as above.

@@ -1,10 +1,11 @@
-//! When the kernel is to wake somebody: the time that a timer's descriptor is set for.
+//! When the kernel is to wake a thread: the time that a timer's descriptor is set for.
 //!
-//! Setting it is a system call, so that two may want to at once, for different deadlines, and the later one's system call
-//! could come first. One at a time, then; whoever finds another one at it has not armed, polls, and tries again.
+//! Setting it is a system call, so that two may want to at once, for different deadlines, and the later one's system
+//! call could come first. One at a time, then; a thread that finds another one at it has not armed, polls, and tries
+//! again.
 //!
-//! It is not set again for a later deadline (time-outs are mostly taken back before they end): it goes off in vain then,
-//! once, which costs less than a system call for each.
+//! It is not set again for a later deadline (time-outs are mostly taken back before they end): it goes off in vain
+//! then, once, which costs less than a system call for each.
 
 use crate::shim::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -22,8 +23,8 @@ impl Alarm {
         Alarm { setting: AtomicBool::new(false), set_for: AtomicU64::new(NEVER) }
     }
 
-    /// Makes sure that it goes off at `earliest` or before; what has gone off is turned off. False if somebody else sets
-    /// it right now, or a deadline is over. Progress path: one system call at most, in `set`.
+    /// Makes sure that it goes off at `earliest` or before; what has gone off is turned off. False if another thread
+    /// sets it right now, or a deadline is over. Progress path: one system call at most, in `set`.
     pub(crate) fn arm(&self, earliest: &AtomicU64, now: u64, set: impl FnOnce(u64)) -> bool {
         let wanted = earliest.load(SeqCst);
         if wanted != NEVER && wanted <= now {

@@ -1,7 +1,7 @@
 //! The deadlines that are still to come: a binary heap of pointers to nodes, each of which knows its place.
 //!
-//! Whoever inserts may allocate; taking out never does, so that the progress path can. Memory follows the number of
-//! timers: it is given back, by those who remove, when three quarters are unused.
+//! Inserting may allocate; taking out never does, so that the progress path can. Memory follows the number of
+//! timers: it is given back, by removals, when three quarters are unused.
 
 use std::cell::Cell;
 

@@ -103,7 +103,7 @@ impl Timers {
         result
     }
 
-    /// Has `target` completed at `deadline`. The caller makes sure that somebody looks ([`Manager::ensure_watched`]).
+    /// Has `target` completed at `deadline`. The caller makes sure that it is watched ([`Manager::ensure_watched`]).
     ///
     /// # Safety
     /// `node` and `target` stay in place until `target` is complete by that, or [`Timers::remove`] has returned. The
@@ -114,7 +114,7 @@ impl Timers {
         self.with(|heap| unsafe { heap.insert(node, deadline, target) });
     }
 
-    /// Takes a deadline back; false if it is over. Nobody touches node and target by it any more.
+    /// Takes a deadline back; false if it is over. No thread touches node and target by it any more.
     pub(crate) fn remove(&self, node: &Node) -> bool {
         self.with(|heap| heap.remove(node))
     }
@@ -180,7 +180,7 @@ unsafe impl Source for Timers {
 
     fn arm(&self) -> bool {
         if !self.birth.is_here() {
-            return !self.pending(); // the descriptor is the parent's: who waits in a child of fork polls
+            return !self.pending(); // the descriptor is the parent's: a waiter in a child of fork polls
         }
         self.alarm.arm(&self.earliest, clock(), |at| self.set(at))
     }

@@ -11,7 +11,7 @@ pub(crate) const POSITION: u64 = u64::MAX;
 /// What the kernel transfers at once at most, as in the standard library.
 pub(crate) const MAX_LEN: usize = 0x7fff_f000;
 
-/// An operation; pointers and descriptors are as good as whoever made it says.
+/// An operation; its maker vouches for pointers and descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Call {
     Read { fd: RawFd, to: *mut u8, len: u32, offset: u64 },
@@ -24,7 +24,7 @@ pub(crate) enum Call {
     Close { fd: RawFd },
 }
 
-// SAFETY: what it refers to may be used by any thread, says whoever has it made (`unsafe` functions).
+// SAFETY: what it refers to may be used by any thread, its maker's promise (`unsafe` functions).
 unsafe impl Send for Call {}
 
 impl Call {

@@ -20,14 +20,14 @@ use crate::progress::source::Source;
 /// wait.
 ///
 /// # Safety
-/// What `call` refers to stays in place, and is touched by nobody, until this returns or unwinds.
+/// What `call` refers to stays in place, and untouched by other code, until this returns or unwinds.
 pub(crate) unsafe fn make(call: Call, hint: Hint) -> io::Result<usize> {
     loop {
         // SAFETY: the caller's promise.
         let result = unsafe { attempt(call, hint) };
         match result {
             0.. => return Ok(result as usize),
-            // Of a ring: its submitter's kernel thread has ended, and nobody here cancels.
+            // Of a ring: its submitter's kernel thread has ended; this process has not cancelled.
             _ if result == -libc::ECANCELED => {}
             _ => return Err(io::Error::from_raw_os_error(-result)),
         }
@@ -81,7 +81,7 @@ unsafe fn by_pool(call: Call) -> i32 {
     outcome.collected()
 }
 
-/// What came out of a call. A descriptor that nobody collects is closed.
+/// What came out of a call. A descriptor that no caller collects is closed.
 struct Outcome {
     result: i32,
     opened: bool,
@@ -97,7 +97,7 @@ impl Outcome {
 impl Drop for Outcome {
     fn drop(&mut self) {
         if self.opened && self.result >= 0 {
-            // SAFETY: nobody else knows the descriptor.
+            // SAFETY: no other code knows the descriptor.
             unsafe { libc::close(self.result) };
         }
     }

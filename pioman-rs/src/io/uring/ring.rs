@@ -47,9 +47,9 @@ pub enum FileEngine {
 /// See the module's description.
 pub(crate) struct Uring {
     ring: ManuallyDrop<IoUring>,
-    /// Somebody pushes an entry.
+    /// A thread pushes an entry.
     pushing: AtomicBool,
-    /// Somebody reads completions.
+    /// A thread reads completions.
     polling: AtomicBool,
     /// Entries of the completion queue that are still to come.
     in_flight: AtomicUsize,
@@ -155,7 +155,7 @@ impl Uring {
                     _ => std::hint::spin_loop(),
                 }
             }
-            // SAFETY: nobody else pushes; the caller's promise.
+            // SAFETY: no other thread pushes; the caller's promise.
             let pushed = unsafe { self.ring.submission_shared().push(entry) };
             self.pushing.store(false, Release);
             self.enter();
@@ -195,7 +195,7 @@ impl Uring {
     /// Takes completions. The caller has `polling`.
     fn take(&self) -> usize {
         let mut taken = 0;
-        // SAFETY: nobody else reads completions.
+        // SAFETY: no other thread reads completions.
         let mut queue = unsafe { self.ring.completion_shared() };
         while taken < BATCH
             && let Some(entry) = queue.next()
@@ -203,14 +203,14 @@ impl Uring {
             taken += 1;
             let data = entry.user_data();
             let slot = (data & !CANCELLATION) as *const Slot;
-            // SAFETY: in place until its last entry has come, says whoever has submitted it.
+            // SAFETY: in place until its last entry has come, the submitter's promise.
             unsafe { &*slot }.ended((data & CANCELLATION == 0).then_some(entry.result()));
         }
         taken
     }
 }
 
-// SAFETY: atomics, and loads of the shared ring by whoever has `polling`; nothing is allocated, and nothing waits.
+// SAFETY: atomics, and loads of the shared ring by the holder of `polling`; nothing is allocated, and nothing waits.
 unsafe impl Source for Uring {
     fn name(&self) -> &str {
         "io_uring"
@@ -242,9 +242,9 @@ unsafe impl Source for Uring {
             return true;
         }
         if self.polling.swap(true, Acquire) {
-            return false; // somebody takes them right now: look again
+            return false; // another thread takes them right now: look again
         }
-        // SAFETY: nobody else reads completions.
+        // SAFETY: no other thread reads completions.
         let empty = unsafe { self.ring.completion_shared() }.is_empty();
         self.polling.store(false, Release);
         empty

@@ -7,14 +7,14 @@
 //!
 //! To cancel is an operation of its own, with an entry of its own, and the kernel finds its target by address. So the
 //! owner waits for both: an address that was used again could be cancelled by mistake. What the operation's own entry
-//! says is its outcome, the only one: *cancelled* if the kernel says so, whoever has asked for it. Nobody abandons an
-//! operation: its owner waits until the count is 0, or leaks its memory. Whoever brings the count to 0 completes, and
-//! that is the last touch. Model-checked below.
+//! says is its outcome, the only one: *cancelled* if the kernel says so, whichever thread asked for it. No operation is
+//! abandoned: its owner waits until the count is 0, or leaks its memory. The thread that brings the count to 0
+//! completes, and that is the last touch. Model-checked below.
 
 use crate::completion::one_shot::Completion;
 use crate::shim::{AtomicU64, Ordering::*};
 
-/// Somebody has asked for cancellation; the count is in the bits below.
+/// Cancellation was asked for; the count is in the bits below.
 const ASKED: u64 = 1 << 8;
 const COUNT: u64 = ASKED - 1;
 

@@ -1,8 +1,8 @@
 //! Operations that go on while their owner does something else: the buffer goes with them, and comes back with the
 //! result.
 //!
-//! By the ring of the caller's manager. Where there is none, or it is full: a green thread makes the call on the blocking
-//! pool, and a plain kernel thread makes it at once, so that nothing is left to wait for.
+//! By the ring of the caller's manager. Where there is none, or it is full: a green thread makes the call on the
+//! blocking pool, and a plain kernel thread makes it at once, so that nothing is left to wait for.
 
 use std::cell::UnsafeCell;
 use std::fs;
@@ -39,18 +39,18 @@ impl Drop for Inner {
     }
 }
 
-/// Who makes the call.
+/// The thread that makes the call.
 enum By {
     /// A ring, whose permit is to be given back.
     Ring(Arc<Uring>),
-    /// A green thread, or nobody any more.
+    /// A green thread, or no thread any more.
     Others,
 }
 
 /// A read, write or sync of a [`crate::fs::File`] that is under way.
 ///
-/// Dropping it cancels it and waits for its end: what it has done by then is done. (In a light task, which must not wait,
-/// a call that is made by the pool is left to it.)
+/// Dropping it cancels it and waits for its end: what it has done by then is done. (In a light task, which must not
+/// wait, a call that is made by the pool is left to it.)
 #[must_use = "dropping it cancels it"]
 pub struct Transfer {
     inner: Arc<Inner>,
@@ -62,7 +62,8 @@ impl Transfer {
     /// Begins a call, made by `call` from the address and length of `buffer`.
     ///
     /// # Safety
-    /// The call uses that memory (only reading it, or all of it initialised) and the descriptor of `file`, nothing else.
+    /// The call uses that memory (only reading it, or all of it initialised) and the descriptor of `file`, nothing
+    /// else.
     pub(crate) unsafe fn begin(
         file: Arc<fs::File>,
         mut buffer: Vec<u8>,
@@ -150,7 +151,7 @@ impl Transfer {
             self.until(None);
             let result = self.inner.slot.result();
             let lost = result == -libc::ECANCELED && !self.inner.slot.was_asked();
-            // SAFETY: complete: nobody else touches it.
+            // SAFETY: complete: no other thread touches it.
             let buffer = std::mem::take(unsafe { &mut *self.inner.buffer.get() });
             if lost && matches!(self.by, By::Ring(_)) {
                 // The kernel thread that had submitted it has ended, and the kernel gave it up.
@@ -236,7 +237,7 @@ impl std::fmt::Debug for Transfer {
     }
 }
 
-/// The call of a transfer, for whoever makes it. Dropped before: the call is cancelled.
+/// The call of a transfer, for the thread that makes it. Dropped before: the call is cancelled.
 struct Job(Option<Arc<Inner>>);
 
 impl Job {
@@ -248,7 +249,8 @@ impl Job {
         let call = inner.call;
         let result = marcel::blocking(move || {
             let call = call; // all of it, which is `Send`
-            // SAFETY: `inner` keeps the buffer and the file, and nobody touches the buffer before the slot is complete.
+            // SAFETY: `inner` keeps the buffer and the file, and no code touches the buffer before the slot is
+            // complete.
             unsafe { call.run() }
         });
         if let Some(inner) = self.0.take() {
