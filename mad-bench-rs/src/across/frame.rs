@@ -1,20 +1,37 @@
-//! What a proxy and a supervisor say to each other: frames, each a byte of kind, four bytes of length, and as many bytes.
+//! What a proxy and a supervisor say to each other: frames, each four bytes of length and as many bytes of postcard.
 //!
-//! Pure: bytes in, frames out. A frame has [`LONGEST`] bytes at the most, and nothing is reserved for one before its bytes have
-//! come, so what a length claims costs nothing. Unknown kinds and impossible contents are an error, which ends the connection.
+//! Pure: bytes in, frames out. A frame has [`FRAME_MAX`] bytes at the most, and nothing is reserved for one before its bytes
+//! have come, so what a length claims costs nothing. What is no frame is an error, which ends the connection.
 
 use mad_launch::End;
+use serde::{Deserialize, Serialize};
 
-/// Most bytes of a frame's content. The longest is a worker's argument, of which the kernel takes 128 KiB.
-pub(super) const LONGEST: usize = 1 << 20;
-/// Kind and length.
-const HEAD: usize = 5;
+/// Most bytes of output in a frame.
+pub(super) const OUTPUT_MAX: usize = 1 << 20;
+/// Most bytes of a frame, all told. A worker's longest argument has 128 KiB: the kernel takes no longer one.
+const FRAME_MAX: usize = OUTPUT_MAX + 64;
+/// The length of a frame, ahead of it.
+const HEAD: usize = 4;
+
+/// What a supervisor is to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Assignment {
+    /// The program's arguments.
+    pub(super) args: Vec<String>,
+    /// Variables that the job sets.
+    pub(super) env: Vec<(String, String)>,
+    /// Rank and size of the job.
+    pub(super) rank: u32,
+    pub(super) size: u32,
+    /// Which it is of those that share the cores, and how many do.
+    pub(super) local: (u32, u32),
+}
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Frame {
-    /// To the supervisor: the worker to start (an [`Assignment`](super::supervisor::Assignment)).
-    Start(Vec<u8>),
+    /// To the supervisor, the first one: the worker to start.
+    Start(Assignment),
     /// Both ways: bytes of the worker's PMI connection.
     Pmi(Vec<u8>),
     /// To the proxy: the worker has closed that.
@@ -26,9 +43,28 @@ pub(super) enum Frame {
     /// To the proxy: the same of its standard error.
     Err(Vec<u8>),
     /// To the proxy, the last one: how the worker has ended, and its process id.
-    Ended(End, u32),
+    Ended(#[serde(with = "end")] End, u32),
     /// To the proxy, the last one: why there is no worker.
     Failed(String),
+}
+
+/// How a worker has ended, as postcard has it.
+mod end {
+    use mad_launch::End;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(end: &End, serializer: S) -> Result<S::Ok, S::Error> {
+        match *end {
+            End::Code(code) => (false, code),
+            End::Signal(signal) => (true, signal),
+        }
+        .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<End, D::Error> {
+        let (by_signal, number) = Deserialize::deserialize(deserializer)?;
+        Ok(if by_signal { End::Signal(number) } else { End::Code(number) })
+    }
 }
 
 /// Why a connection is given up.
@@ -42,58 +78,20 @@ impl std::fmt::Display for Broken {
 }
 
 impl Frame {
-    /// Its bytes. Contents that are longer than [`LONGEST`] are cut.
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let (kind, content) = match self {
-            Frame::Start(assignment) => (1, assignment.clone()),
-            Frame::Pmi(bytes) => (2, bytes.clone()),
-            Frame::PmiClosed => (3, Vec::new()),
-            Frame::Signal(number) => (4, number.to_le_bytes().to_vec()),
-            Frame::Out(bytes) => (5, bytes.clone()),
-            Frame::Err(bytes) => (6, bytes.clone()),
-            Frame::Ended(end, pid) => {
-                let (how, number) = match end {
-                    End::Code(code) => (0, code),
-                    End::Signal(signal) => (1, signal),
-                };
-                let mut content = vec![how];
-                content.extend(number.to_le_bytes());
-                content.extend(pid.to_le_bytes());
-                (7, content)
-            }
-            Frame::Failed(why) => (8, why.clone().into_bytes()),
-        };
-        let content = &content[..content.len().min(LONGEST)];
-        let mut bytes = vec![kind];
-        bytes.extend((content.len() as u32).to_le_bytes());
-        bytes.extend(content);
-        bytes
-    }
-
-    fn decode(kind: u8, content: &[u8]) -> Result<Frame, Broken> {
-        let word = |at: usize| -> Option<[u8; 4]> { content.get(at..at + 4)?.try_into().ok() };
-        let frame = match (kind, content.len()) {
-            (1, _) => Some(Frame::Start(content.to_vec())),
-            (2, _) => Some(Frame::Pmi(content.to_vec())),
-            (3, 0) => Some(Frame::PmiClosed),
-            (4, 4) => word(0).map(|number| Frame::Signal(i32::from_le_bytes(number))),
-            (5, _) => Some(Frame::Out(content.to_vec())),
-            (6, _) => Some(Frame::Err(content.to_vec())),
-            (7, 9) => word(1).zip(word(5)).and_then(|(number, pid)| {
-                let number = i32::from_le_bytes(number);
-                let end = match content[0] {
-                    0 => End::Code(number),
-                    1 => End::Signal(number),
-                    _ => return None,
-                };
-                Some(Frame::Ended(end, u32::from_le_bytes(pid)))
-            }),
-            (8, _) => Some(Frame::Failed(String::from_utf8_lossy(content).into_owned())),
-            _ => None,
-        };
-        frame.ok_or(Broken("no such frame"))
+    /// Its bytes.
+    ///
+    /// # Errors
+    /// The frame is too long.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, Broken> {
+        let content = postcard::to_stdvec(self).map_err(|_| Broken("no frame"))?;
+        if content.len() > FRAME_MAX {
+            return Err(TOO_LONG);
+        }
+        Ok([&(content.len() as u32).to_le_bytes(), &content[..]].concat())
     }
 }
+
+const TOO_LONG: Broken = Broken("a frame is too long");
 
 /// Bytes as they come, cut into frames.
 #[derive(Debug, Default)]
@@ -113,14 +111,18 @@ impl Frames {
     /// When the other side does not keep to the protocol.
     pub(super) fn next(&mut self) -> Result<Option<Frame>, Broken> {
         let Some((head, rest)) = self.held.split_at_checked(HEAD) else { return Ok(None) };
-        let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        if length > LONGEST {
-            return Err(Broken("a frame is too long"));
+        let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+        if length > FRAME_MAX {
+            return Err(TOO_LONG);
         }
         let Some(content) = rest.get(..length) else { return Ok(None) };
-        let frame = Frame::decode(head[0], content)?;
-        self.held.drain(..HEAD + length);
-        Ok(Some(frame))
+        match postcard::take_from_bytes(content) {
+            Ok((frame, [])) => {
+                self.held.drain(..HEAD + length);
+                Ok(Some(frame))
+            }
+            _ => Err(Broken("no such frame")),
+        }
     }
 }
 
@@ -132,7 +134,11 @@ mod tests {
     fn frame() -> impl Strategy<Value = Frame> {
         let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
         prop_oneof![
-            bytes().prop_map(Frame::Start),
+            any::<(Vec<String>, Vec<(String, String)>, u32, u32, (u32, u32))>().prop_map(
+                |(args, env, rank, size, local)| {
+                    Frame::Start(Assignment { args, env, rank, size, local })
+                }
+            ),
             bytes().prop_map(Frame::Pmi),
             Just(Frame::PmiClosed),
             any::<i32>().prop_map(Frame::Signal),
@@ -150,7 +156,7 @@ mod tests {
             sent in proptest::collection::vec(frame(), 0..8),
             pieces in proptest::collection::vec(1usize..70, 1..20),
         ) {
-            let bytes: Vec<u8> = sent.iter().flat_map(Frame::encode).collect();
+            let bytes: Vec<u8> = sent.iter().flat_map(|frame| frame.encode().unwrap()).collect();
             let (mut frames, mut come, mut at) = (Frames::default(), Vec::new(), 0);
             for piece in pieces.iter().cycle() {
                 let end = (at + piece).min(bytes.len());
@@ -180,7 +186,7 @@ mod tests {
                         Err(_) => return Ok(()),
                     }
                 }
-                prop_assert!(frames.held.len() < HEAD + LONGEST);
+                prop_assert!(frames.held.len() < HEAD + FRAME_MAX);
             }
         }
     }
@@ -188,13 +194,15 @@ mod tests {
     #[test]
     fn a_length_that_is_not_allowed_is_refused_before_anything_is_kept_for_it() {
         let mut frames = Frames::default();
-        frames.feed(&[5, 0xff, 0xff, 0xff, 0xff]);
-        assert_eq!(frames.next(), Err(Broken("a frame is too long")));
-        let mut frames = Frames::default();
-        frames.feed(&[99, 0, 0, 0, 0]);
-        assert!(frames.next().is_err());
-        let mut frames = Frames::default();
-        frames.feed(&[7, 9, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(frames.next().is_err(), "neither a code nor a signal");
+        frames.feed(&[0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(frames.next(), Err(TOO_LONG));
+        for nonsense in [&[99][..], &[6, 7, 0, 0], &[2, 0], &[0, 0xff, 0xff, 0xff, 0xff, 0x0f]] {
+            let mut frames = Frames::default();
+            frames.feed(&(nonsense.len() as u32).to_le_bytes());
+            frames.feed(nonsense);
+            assert!(frames.next().is_err(), "{nonsense:?}");
+        }
+        assert_eq!(Frame::Out(vec![0; 2 * OUTPUT_MAX]).encode(), Err(TOO_LONG));
+        assert!(Frame::Out(vec![0; OUTPUT_MAX]).encode().is_ok());
     }
 }

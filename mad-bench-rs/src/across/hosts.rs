@@ -9,10 +9,10 @@ use std::net::TcpStream;
 
 use crate::across::agent::OVER;
 use crate::across::card::{Agent, Card};
+use crate::across::frame::Assignment;
 use crate::across::greeting::Purpose;
 use crate::across::link::call;
 use crate::across::proxy::{Remote, VARIABLE};
-use crate::across::supervisor::Assignment;
 use crate::config::Config;
 use mad_launch::{Place, Proxy};
 

@@ -88,9 +88,10 @@ impl Link {
     /// Sends a frame.
     ///
     /// # Errors
-    /// The other side is gone.
+    /// The other side is gone, or the frame is too long.
     pub(super) fn send(&mut self, frame: &Frame) -> io::Result<()> {
-        self.stream.write_all(&frame.encode())
+        let bytes = frame.encode().map_err(|e| io::Error::other(e.to_string()))?;
+        self.stream.write_all(&bytes)
     }
 
     /// Reads once, and gives the frames that are complete now; `None`: the other side is gone.

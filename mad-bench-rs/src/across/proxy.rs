@@ -11,23 +11,23 @@ use std::os::unix::net::UnixStream;
 use serde::{Deserialize, Serialize};
 
 use crate::across::card::Agent;
-use crate::across::frame::Frame;
+use crate::across::frame::{Assignment, Frame};
 use crate::across::greeting::Purpose;
 use crate::across::link::{Link, call};
-use crate::across::supervisor::Assignment;
 use crate::out::{Exit, Outcome, complain};
 use mad_launch::signals::{HAND_ON, STOP, name};
 use mad_launch::{End, Signals, wait};
 
-/// The variable in which it is told for whom it stands.
+/// The variable that describes the worker for which a proxy stands.
 pub(super) const VARIABLE: &str = "MAD_PROXY";
 
-/// For whom it stands. Its key is why this is not among the arguments, which every user of the machine can read.
+/// The worker for which a proxy stands. Its key is why this is not among the arguments, which every user of the machine can
+/// read.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Remote {
     /// Whose it is and where, in words.
     pub(super) whose: String,
-    /// Whom to ask there.
+    /// The agent that starts it.
     pub(super) agent: Agent,
     /// What of the assignment is not an argument.
     pub(super) assignment: Assignment,
@@ -53,10 +53,9 @@ pub fn run(args: Vec<String>) -> Outcome {
             remote.agent.address
         ))
     })?;
-    let assignment = serde_json::to_vec(&remote.assignment).map_err(|e| by_hand(e.to_string()))?;
     let mut proxy = Proxy { link: Link::over(stream), pmi: Some(pmi) };
     let gone = || lost("is gone".into());
-    proxy.link.send(&Frame::Start(assignment)).map_err(|_| gone())?;
+    proxy.link.send(&Frame::Start(remote.assignment)).map_err(|_| gone())?;
     loop {
         match proxy.turn(&signals) {
             Ok(None) => {}

@@ -15,9 +15,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::path::Path;
 use std::time::Instant;
 
-use serde::{Deserialize, Serialize};
-
-use crate::across::frame::Frame;
+use crate::across::frame::{Assignment, Frame, OUTPUT_MAX};
 use crate::across::link::Link;
 use crate::knobs;
 use crate::out::{Exit, Outcome};
@@ -26,20 +24,6 @@ use mad_launch::{job_name, state, wait};
 
 /// The hidden subcommand that a worker is.
 const WORKER: &str = "worker";
-
-/// What a supervisor is to start.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Assignment {
-    /// The program's arguments.
-    pub(super) args: Vec<String>,
-    /// Variables that the job sets.
-    pub(super) env: Vec<(String, String)>,
-    /// Rank and size of the job.
-    pub(super) rank: u32,
-    pub(super) size: u32,
-    /// Which it is of those that share the cores, and how many do.
-    pub(super) local: (u32, u32),
-}
 
 /// The hidden subcommand; its standard input is the connection.
 pub fn run() -> Outcome {
@@ -56,7 +40,7 @@ pub fn run() -> Outcome {
     };
     let name = job_name();
     let cleanup = Cleanup::before(name.clone());
-    let worker = match start(&first.0, name) {
+    let worker = match start(first.0, name) {
         Ok(worker) => worker,
         Err(why) => {
             let _ = link.send(&Frame::Failed(why)); // or the proxy has gone
@@ -78,7 +62,7 @@ pub fn run() -> Outcome {
 }
 
 /// The assignment, and what came with it; `None`: the proxy has gone.
-fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
+fn first(link: &mut Link) -> std::io::Result<Option<(Assignment, Vec<Frame>)>> {
     loop {
         let Some(mut frames) = link.read()? else { return Ok(None) };
         if frames.is_empty() {
@@ -96,9 +80,7 @@ fn first(link: &mut Link) -> std::io::Result<Option<(Vec<u8>, Vec<Frame>)>> {
 ///
 /// # Errors
 /// In a sentence, why not.
-fn start(assignment: &[u8], name: String) -> Result<Rank, String> {
-    let assignment: Assignment = serde_json::from_slice(assignment)
-        .map_err(|e| format!("what is to be started is not understood: {e}"))?;
+fn start(assignment: Assignment, name: String) -> Result<Rank, String> {
     if assignment.args.first().is_none_or(|word| word != WORKER) {
         return Err("only what measures is started here".into());
     }
@@ -212,7 +194,7 @@ impl Supervisor {
         if !matches!(closed, Ok(false)) {
             drop(self.worker.outputs.swap_remove(at));
         }
-        for piece in text.chunks(super::frame::LONGEST) {
+        for piece in text.chunks(OUTPUT_MAX) {
             self.send(&match stream {
                 Stream::Out => Frame::Out(piece.to_vec()),
                 Stream::Err => Frame::Err(piece.to_vec()),
@@ -243,22 +225,23 @@ impl Supervisor {
 mod tests {
     use super::*;
 
-    fn refused(assignment: &str) -> String {
-        start(assignment.as_bytes(), "test".into()).err().expect("it was started")
+    fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
+        let assignment = Assignment {
+            args: args.iter().map(|&word| word.into()).collect(),
+            env: env.iter().map(|&(name, value)| (name.into(), value.into())).collect(),
+            rank: 1,
+            size: 2,
+            local: (0, 1),
+        };
+        start(assignment, "test".into()).err().expect("it was started")
     }
 
     #[test]
     fn nothing_but_a_worker_with_knobs_is_started() {
-        let assignment = |args: &str, env: &str| {
-            format!(r#"{{"args":[{args}],"env":[{env}],"rank":1,"size":2,"local":[0,1]}}"#)
-        };
-        for args in ["", r#""run","sh""#, r#""bench","latency""#] {
-            assert!(refused(&assignment(args, "")).contains("only what measures"), "{args}");
+        for args in [&[][..], &["run", "sh"], &["bench", "latency"]] {
+            assert!(refused(args, &[]).contains("only what measures"), "{args:?}");
         }
-        let preload = assignment(r#""worker","{}""#, r#"["LD_PRELOAD","/tmp/x.so"]"#);
-        assert!(refused(&preload).contains("LD_PRELOAD"));
-        for nonsense in ["", "{}", "[1,2", "\u{0}"] {
-            assert!(refused(nonsense).contains("not understood"), "{nonsense}");
-        }
+        let preload = refused(&["worker", "{}"], &[("LD_PRELOAD", "/tmp/x.so")]);
+        assert!(preload.contains("LD_PRELOAD"));
     }
 }
