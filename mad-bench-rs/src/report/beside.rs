@@ -3,6 +3,7 @@
 use crate::harness::libraries::is_foreign;
 use crate::harness::present::figure;
 use crate::report::data::{Line, find, values};
+use crate::report::saying::Bound::{AtLeast, AtMost};
 use crate::report::saying::{Sentence, good, judged, weighed};
 
 /// Ours against the best MPI library, at one point. `more`: more is better.
@@ -39,8 +40,8 @@ pub(super) fn beside(
     Some(match ratio {
         Some(ratio) => {
             let text = format!("{text} In the same rounds: {} times.", figure(ratio.median));
-            let asked = |ratio: f64| if more { ratio >= at_least } else { ratio * at_least <= 1.0 };
-            weighed(text, &[ratio], asked)
+            let bound = if more { AtLeast(at_least) } else { AtMost(1.0 / at_least) };
+            weighed(text, &[ratio], bound)
         }
         None => judged(text, gain >= at_least),
     })
@@ -62,6 +63,12 @@ fn by_library<'a>(
         .collect()
 }
 
+/// The libraries with their figures, in words.
+fn named(all: &[(String, &Line)], figure: impl Fn(&Line) -> String) -> String {
+    let each = all.iter().map(|(name, line)| format!("{name} {}", figure(line)));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// Whether no MPI library's figure is smaller than newmad's.
 fn is_least(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> bool {
     let Some((_, ours)) = all.iter().find(|(name, _)| name == "newmad") else { return true };
@@ -79,20 +86,15 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {
         for threads in ["2", "32"] {
             let keys = [("driver", &*driver), ("threads", threads), ("side", "both")];
             let here = by_library(lines, "half_round_trip", &keys);
-            let words: Vec<String> = here
-                .iter()
-                .map(|(name, line)| {
-                    let [mean, p99, max] = [line.mean, line.p99, line.max].map(figure);
-                    format!("{name} {mean} (p99 {p99}, at the most {max})")
-                })
-                .collect();
-            if words.is_empty() {
+            if here.is_empty() {
                 continue;
             }
-            let text = format!(
-                "Over {driver}, beside {threads} computing threads, means in us: {}.",
-                words.join(", ")
-            );
+            let words = named(&here, |line| {
+                let [mean, p99, max] = [line.mean, line.p99, line.max].map(figure);
+                format!("{mean} (p99 {p99}, at the most {max})")
+            });
+            let text =
+                format!("Over {driver}, beside {threads} computing threads, means in us: {words}.");
             all.push(match is_beside(&here) {
                 true => judged(
                     format!("{text} Asked for is a mean below those of the MPI libraries."),
@@ -101,14 +103,12 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {
                 false => good(text),
             });
             let here = by_library(lines, "weighted_trip", &keys);
-            let words: Vec<String> =
-                here.iter().map(|(name, line)| format!("{name} {}", figure(line.median))).collect();
             if is_beside(&here) {
                 all.push(judged(
                     format!(
                         "Over {driver}, beside {threads} computing threads, what is under way at a random moment takes, in us: \
                          {}; asked for is less than with the MPI libraries.",
-                        words.join(", ")
+                        named(&here, |line| figure(line.median))
                     ),
                     is_least(&here, |line| line.median),
                 ));
@@ -170,7 +170,7 @@ pub(crate) fn submit(lines: &[Line]) -> Vec<Sentence> {
                 figure(worst.median),
                 worst.key("size")
             );
-            all.push(weighed(text, &ratios, |ratio| ratio <= 1.0));
+            all.push(weighed(text, &ratios, AtMost(1.0)));
         }
     }
     all
@@ -182,15 +182,11 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Sentence> {
         let here = by_library(lines, "cpu_time", &[("driver", &driver)]);
         let Some((_, ours)) = here.iter().find(|(name, _)| name == "newmad") else { continue };
         let seconds = ours.config.number_of("seconds").unwrap_or(1).max(1) as f64;
-        let words: Vec<String> = here
-            .iter()
-            .map(|(name, line)| format!("{name} {} ms", figure(line.median / 1000.0)))
-            .collect();
+        let words = named(&here, |line| format!("{} ms", figure(line.median / 1000.0)));
         all.push(judged(
             format!(
-                "Over {driver}, CPU time in {seconds} s: {}; asked for is 2 ms a second at the most, and less than the \
-                 MPI libraries.",
-                words.join(", ")
+                "Over {driver}, CPU time in {seconds} s: {words}; asked for is 2 ms a second at the most, and less than \
+                 the MPI libraries."
             ),
             ours.median <= 2000.0 * seconds && is_least(&here, |line| line.median),
         ));

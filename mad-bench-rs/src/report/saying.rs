@@ -35,17 +35,54 @@ pub(super) fn judged(text: String, reached: bool) -> Sentence {
     }
 }
 
-/// Something is asked for of these figures, all of them. (Whatever is asked for must be a bound: between two figures that
-/// reach it there is none that does not.)
-pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bool) -> Sentence {
+/// What is asked for of a figure. Between two figures that reach a bound every figure reaches it, so the ends of an interval
+/// stand for all of it.
+#[derive(Clone, Copy)]
+pub(super) enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Bound {
+    fn is_reached(self, figure: f64) -> bool {
+        match self {
+            Bound::AtLeast(bound) => figure >= bound,
+            Bound::AtMost(bound) => figure <= bound,
+        }
+    }
+
+    /// The one of these lines that is farthest from what is asked for.
+    fn worst<'a>(self, lines: &[&'a Line]) -> Option<&'a Line> {
+        let order = |a: &&&Line, b: &&&Line| match self {
+            Bound::AtLeast(_) => b.median.total_cmp(&a.median),
+            Bound::AtMost(_) => a.median.total_cmp(&b.median),
+        };
+        lines.iter().max_by(order).copied()
+    }
+}
+
+/// A sentence on the worst of these figures, of all of which something is asked for. `None` without figures.
+pub(super) fn bounded<'a>(
+    figures: impl IntoIterator<Item = &'a Line>,
+    bound: Bound,
+    text: impl FnOnce(&Line) -> String,
+) -> Option<Sentence> {
+    let figures: Vec<&Line> = figures.into_iter().collect();
+    let worst = bound.worst(&figures)?;
+    Some(weighed(text(worst), &figures, bound))
+}
+
+/// Something is asked for of these figures, all of them.
+pub(super) fn weighed(text: String, figures: &[&Line], bound: Bound) -> Sentence {
+    let asked = |figure| bound.is_reached(figure);
     let ends = |line: &Line| {
         let (low, high) = line.interval();
         [low, high]
     };
     let missed = |line: &&&Line| !asked(line.median);
-    let surely_missed = |line: &&Line| !asked(line.median) && !ends(line).into_iter().any(&asked);
+    let surely_missed = |line: &&Line| !asked(line.median) && !ends(line).into_iter().any(asked);
     let unsure =
-        |line: &&Line| ends(line).into_iter().any(&asked) && !ends(line).into_iter().all(&asked);
+        |line: &&Line| ends(line).into_iter().any(asked) && !ends(line).into_iter().all(asked);
     if figures.iter().any(surely_missed) {
         return judged(text, false);
     }
@@ -74,26 +111,34 @@ pub(super) fn weighed(text: String, figures: &[&Line], asked: impl Fn(f64) -> bo
 
 #[cfg(test)]
 mod tests {
+    use super::Bound::{AtLeast, AtMost};
     use super::*;
     use crate::report::data::tests::line;
 
-    fn verdict(medians: &[f64], asked: impl Fn(f64) -> bool) -> (Verdict, String) {
+    fn verdict(medians: &[f64], bound: Bound) -> (Verdict, String) {
         // Their intervals are two percent to both sides.
         let lines: Vec<Line> = medians.iter().map(|&median| line("x", &[], median)).collect();
-        let said = weighed("Text.".into(), &lines.iter().collect::<Vec<_>>(), asked);
+        let said = weighed("Text.".into(), &lines.iter().collect::<Vec<_>>(), bound);
         (said.verdict, said.text)
     }
 
     #[test]
     fn what_an_interval_leaves_open_is_not_judged() {
-        let least = |bound: f64| move |x: f64| x >= bound;
-        assert_eq!(verdict(&[1.0, 2.0], least(0.9)).0, Verdict::Good);
-        assert_eq!(verdict(&[1.0, 0.5], least(0.9)).0, Verdict::Missed);
-        let (unsure, text) = verdict(&[1.0, 5.0], least(0.99));
+        assert_eq!(verdict(&[1.0, 2.0], AtLeast(0.9)).0, Verdict::Good);
+        assert_eq!(verdict(&[1.0, 0.5], AtLeast(0.9)).0, Verdict::Missed);
+        let (unsure, text) = verdict(&[1.0, 5.0], AtLeast(0.99));
         assert!(unsure == Verdict::Unsure && text.contains("is reached"), "{text}");
-        let (unsure, text) = verdict(&[1.0, 5.0], least(1.01));
+        let (unsure, text) = verdict(&[1.0, 5.0], AtLeast(1.01));
         assert!(unsure == Verdict::Unsure && text.contains("0.980 to 1.020"), "{text}");
         assert!(text.contains("not reached, but not for certain"), "{text}");
-        assert_eq!(verdict(&[1.0], |x| x <= 0.5).0, Verdict::Missed);
+        assert_eq!(verdict(&[1.0], AtMost(0.5)).0, Verdict::Missed);
+    }
+
+    #[test]
+    fn a_sentence_is_about_the_worst_figure() {
+        let lines = [2.0, 1.0, 3.0].map(|median| line("x", &[], median));
+        let said = |bound| bounded(&lines, bound, |worst| worst.median.to_string()).unwrap().text;
+        assert!(said(AtLeast(0.5)).starts_with('1') && said(AtMost(4.0)).starts_with('3'));
+        assert!(bounded([], AtLeast(0.0), |_| "nothing".into()).is_none());
     }
 }

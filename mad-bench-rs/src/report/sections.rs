@@ -170,7 +170,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         ],
         found: "[Trahay09] 7.2.1.1, figure 7.3, over InfiniBand: 2.05 us without a lock, 2.19 with one coarse lock (taken \
                 twice), 2.30 with fine ones (three). Fine here: one for a short send over shared memory.",
-        says: words::locking,
+        says: |lines| words::added(lines, "lock", "none"),
     },
     Section {
         bench: "delegation",
@@ -185,7 +185,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         ],
         found: "[Trahay09] 7.2.1.2, figures 7.5 and 7.7: 2.30 us when the library polls by itself and 2.47 when PIOMan does, \
                 over InfiniBand; 3.10 and 3.31 over Myrinet.",
-        says: words::delegation,
+        says: |lines| words::added(lines, "method", "caller"),
     },
     Section {
         bench: "events",

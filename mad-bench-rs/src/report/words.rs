@@ -3,7 +3,8 @@
 use crate::harness::present::figure;
 use crate::report::beside::beside;
 use crate::report::data::{Line, find, values};
-use crate::report::saying::{Sentence, good, judged, weighed};
+use crate::report::saying::Bound::{AtLeast, AtMost};
+use crate::report::saying::{Sentence, bounded, good, judged, weighed};
 
 /// Where the tables say it all.
 pub(crate) fn nothing(_: &[Line]) -> Vec<Sentence> {
@@ -27,7 +28,7 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Sentence> {
                         small.median, large.median
                     ),
                     &[small, large],
-                    |ratio| ratio >= 0.95,
+                    AtLeast(0.95),
                 ));
             }
         }
@@ -90,7 +91,7 @@ pub(crate) fn latency(lines: &[Line]) -> Vec<Sentence> {
 }
 
 /// What is added by each value of a key to another one of its values.
-fn added(lines: &[Line], key: &str, first: &str) -> Vec<Sentence> {
+pub(crate) fn added(lines: &[Line], key: &str, first: &str) -> Vec<Sentence> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for mode in values(lines, "mode") {
@@ -117,14 +118,6 @@ fn added(lines: &[Line], key: &str, first: &str) -> Vec<Sentence> {
         }
     }
     all
-}
-
-pub(crate) fn locking(lines: &[Line]) -> Vec<Sentence> {
-    added(lines, "lock", "none")
-}
-
-pub(crate) fn delegation(lines: &[Line]) -> Vec<Sentence> {
-    added(lines, "method", "caller")
 }
 
 pub(crate) fn events(lines: &[Line]) -> Vec<Sentence> {
@@ -196,7 +189,7 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Sentence> {
                 let keys = [("threads", &*most), ("library", &library), ("workload", "turns")];
                 let growth = find(lines, "thread_growth", &keys);
                 let text = format!("{text} Asked for is 1.2 times.");
-                weighed(text, &growth.into_iter().collect::<Vec<_>>(), |growth| growth <= 1.2)
+                weighed(text, growth.as_slice(), AtMost(1.2))
             }
             _ => good(text),
         });
@@ -205,32 +198,19 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Sentence> {
 }
 
 pub(crate) fn multirail(lines: &[Line]) -> Vec<Sentence> {
-    let mut all = Vec::new();
-    let of = |metric: &str, large: bool| -> Vec<&Line> {
-        let is_large =
-            |line: &&Line| line.config.number_of("size").is_some_and(|size| size >= 262_144);
-        lines
-            .iter()
-            .filter(|line| line.metric == metric)
-            .filter(|line| !large || is_large(line))
-            .collect()
-    };
-    let least = |lines: &[&Line]| lines.iter().map(|line| line.median).reduce(f64::min);
-    let sums = of("of_the_sum", true);
-    if let Some(sum) = least(&sums) {
-        let text = format!(
-            "From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93."
-        );
-        all.push(weighed(text, &sums, |sum| sum >= 0.93));
-    }
-    let bests = of("of_the_best", false);
-    if let Some(best) = least(&bests) {
-        let text = format!(
+    let of = |metric| lines.iter().filter(move |line: &&Line| line.metric == metric);
+    let large = |line: &&Line| line.config.number_of("size") >= Some(262_144);
+    let sum = bounded(of("of_the_sum").filter(large), AtLeast(0.93), |worst| {
+        let sum = worst.median;
+        format!("From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93.")
+    });
+    let best = bounded(of("of_the_best"), AtLeast(0.98), |worst| {
+        let best = worst.median;
+        format!(
             "At the worst size both are {best:.2} of the better rail alone; asked for is never slower (0.98)."
-        );
-        all.push(weighed(text, &bests, |best| best >= 0.98));
-    }
-    all
+        )
+    });
+    sum.into_iter().chain(best).collect()
 }
 
 pub(crate) fn overhead(lines: &[Line]) -> Vec<Sentence> {
@@ -253,18 +233,16 @@ pub(crate) fn overhead(lines: &[Line]) -> Vec<Sentence> {
 pub(crate) fn detect(lines: &[Line]) -> Vec<Sentence> {
     let computing =
         |line: &&Line| line.metric == "detect_ratio" && line.config.number_of("threads") > Some(0);
-    let ratios: Vec<&Line> = lines.iter().filter(computing).collect();
-    let worst = ratios.iter().max_by(|a, b| a.median.total_cmp(&b.median));
-    worst.map_or(Vec::new(), |worst| {
-        let text = format!(
+    let said = bounded(lines.iter().filter(computing), AtMost(1.5), |worst| {
+        format!(
             "Where all cores compute an event takes, at the worst point ({}, {} computing threads), {:.1} times as long as in \
              a kernel thread that blocks; asked for is 1.5.",
             worst.key("source"),
             worst.key("threads"),
             worst.median
-        );
-        vec![weighed(text, &ratios, |ratio| ratio <= 1.5)]
-    })
+        )
+    });
+    said.into_iter().collect()
 }
 
 pub(crate) fn policies(lines: &[Line]) -> Vec<Sentence> {
@@ -354,7 +332,7 @@ mod tests {
             line(metric, &[("driver", "shm"), ("mode", "mono"), ("lock", lock)], value)
         };
         let lines = [at("half_round_trip", "none", 0.2), at("added_time", "coarse", 31.0)];
-        let said = locking(&lines);
+        let said = added(&lines, "lock", "none");
         assert_eq!(said.len(), 1);
         assert!(said[0].text.contains("mono") && said[0].text.contains("coarse adds 31 ns"));
     }
