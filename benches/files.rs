@@ -1,6 +1,6 @@
-//! What a read of 4 KiB from the page cache costs: a kernel thread by the system call; a green thread by the one that does
-//! not wait, by `io_uring` (a transfer), and by the blocking pool; on an idle machine, and while every virtual processor
-//! computes.
+//! What a read of 4 KiB from the page cache costs: a kernel thread by the system call; a green thread by the one that
+//! does not wait, by `io_uring` (a transfer), and by the blocking pool; on an idle machine, and while every virtual
+//! processor computes.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
 //! Matching of receives with messages: `cargo bench --bench match`.
 //!
-//! With so many other receives posted, or messages unexpected: one is matched, and posted (arrives) again. Which one is
-//! wanted is random. Exact receives, and those from any source with one tag, are found in hashed tables, so their time is to
-//! hardly depend on the number (tables do not grow: beyond a thousand envelopes a little, and caches do the rest); what
-//! matches anything takes the first of a list. A receive with a mask (in MPI: `MPI_ANY_TAG`) is looked at, or looks through
-//! what is there, one by one: the last kind of each group is the worst case of that, and grows with the number.
+//! With so many other receives posted, or messages unexpected: one is matched, and posted (arrives) again. Which one
+//! is wanted is random. Exact receives, and those from any source with one tag, are found in hashed tables, so their
+//! time is to hardly depend on the number (tables do not grow: beyond a thousand envelopes a little, and caches do
+//! the rest); what matches anything takes the first of a list. A receive with a mask (in MPI: `MPI_ANY_TAG`) is
+//! looked at, or looks through what is there, one by one: the last kind of each group is the worst case of that, and
+//! grows with the number.
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use newmad::Tag;
@@ -23,7 +24,8 @@ struct Kind {
 /// Which one is wanted next.
 #[derive(Clone, Copy)]
 enum Order {
-    /// Any. (In a fixed order that goes around every list would soon be sorted by it, for what was matched goes to its end.)
+    /// Any. (In a fixed order that goes around every list would soon be sorted by it, for what was matched goes to
+    /// its end.)
     Random,
     /// The one that has been there for longest: as any of them would do.
     Oldest,

@@ -1,10 +1,11 @@
 //! Packing: `cargo bench --bench pack`.
 //!
-//! madmpi's datatypes: `MPI_Pack` and `MPI_Unpack` of 64 KiB that lie in blocks, regular ones (a vector) and irregular ones
-//! (indexed), beside `memcpy` of as many bytes, which is the least that any of them can take, and beside the loop that a
-//! program would write for that layout. A column of a matrix is one block of 8 bytes per row.
+//! madmpi's datatypes: `MPI_Pack` and `MPI_Unpack` of 64 KiB that lie in blocks, regular ones (a vector) and
+//! irregular ones (indexed), beside `memcpy` of as many bytes, which is the least that any of them can take, and
+//! beside the loop that a program would write for that layout. A column of a matrix is one block of 8 bytes per row.
 //!
-//! newmad's packs: a message of several pieces to oneself and taken apart again, beside one plain message of the same bytes.
+//! newmad's packs: a message of several pieces to oneself and taken apart again, beside one plain message of the same
+//! bytes.
 
 use core::ffi::c_int;
 use std::hint::black_box;

@@ -1,9 +1,10 @@
 //! The queues of runnable threads (marcel) and of light tasks (pioman): `cargo bench --bench queue`.
 //!
-//! One in, one out, with others in the queue: none of them may cost more for that. Marcel: the run queue has one owner and
-//! no atomics; the inbox takes what others wake, an exchange each, and is emptied as a whole; the deque holds what never
-//! ran, plain while no thief may come, and otherwise it costs a fence; then a thief beside an owner that goes on. Pioman's
-//! queue is lock-free for all; what counts most is the visit of an empty one, which every switch and idle round makes.
+//! One in, one out, with others in the queue: none of them may cost more for that. Marcel: the run queue has one
+//! owner and no atomics; the inbox takes what others wake, an exchange each, and is emptied as a whole; the deque
+//! holds what never ran, plain while no thief may come, and otherwise it costs a fence; then a thief beside an owner
+//! that goes on. Pioman's queue is lock-free for all; what counts most is the visit of an empty one, which every
+//! switch and idle round makes.
 
 mod pair;
 

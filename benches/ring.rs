@@ -1,9 +1,9 @@
 //! The shared-memory ring of short messages: `cargo bench --bench ring`.
 //!
-//! In one process, with the sizes that the knobs have by default. By one thread, in and out: the instructions and the two
-//! copies of a message, beside two copies alone. A ring filled until it refuses, then emptied: so it wraps around once
-//! each time. By two cores: how fast messages stream, and how long one takes there and back, beside a word that two cores
-//! poll, which is the least that any message costs on the machine.
+//! In one process, with the sizes that the knobs have by default. By one thread, in and out: the instructions and the
+//! two copies of a message, beside two copies alone. A ring filled until it refuses, then emptied: so it wraps around
+//! once each time. By two cores: how fast messages stream, and how long one takes there and back, beside a word that
+//! two cores poll, which is the least that any message costs on the machine.
 
 mod pair;
 

@@ -1,10 +1,10 @@
 //! The bare switch of stacks: `cargo bench --bench switch`. With the other back ends (`marcel-rs/src/context`):
 //! `--features marcel/back-end-corosensei`, `--features marcel/back-end-context`.
 //!
-//! A switch to a context and back, without a scheduler: what every yield and every wait pays at the least (`--bench threads`
-//! measures those). By a thread that suspends in its loop, as a generator does, and by one that suspends two calls deep, as
-//! `park` and `lock` do: back ends differ there, since processors predict returns by the calls before them. Then a body
-//! that begins and ends on a pooled context: the part of a thread's creation that is the switch's.
+//! A switch to a context and back, without a scheduler: what every yield and every wait pays at the least (`--bench
+//! threads` measures those). By a thread that suspends in its loop, as a generator does, and by one that suspends two
+//! calls deep, as `park` and `lock` do: back ends differ there, since processors predict returns by the calls before
+//! them. Then a body that begins and ends on a pooled context: the part of a thread's creation that is the switch's.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use marcel::internals::{BACK_END, Rounds, Starts};

@@ -1,4 +1,5 @@
-//! `mad bench` that a process manager has started with several ranks: the same figures, and nothing remains whichever rank dies.
+//! `mad bench` that a process manager has started with several ranks: the same figures, and nothing remains whichever
+//! rank dies.
 
 mod common;
 #[path = "../newmad-rs/tests/common/managers.rs"]

@@ -1,5 +1,6 @@
-//! What the library does beside a program costs the program next to nothing. The program is the one that showed when it did
-//! not: two ranks compute, exchange halos, agree on a sum, and compute again (`mad-bench-rs/peers/mpi/halo.c`, and the same over newmad).
+//! What the library does beside a program costs the program next to nothing. The program is the one that showed when
+//! it did not: two ranks compute, exchange halos, agree on a sum, and compute again (`mad-bench-rs/peers/mpi/halo.c`,
+//! and the same over newmad).
 
 mod common;
 

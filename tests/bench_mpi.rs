@@ -1,5 +1,5 @@
-//! `mad bench` beside MPI libraries: those that are missing, and programs that say something else than they should. What
-//! stands for a library here is a compiler that makes a shell script, and a launcher that runs it.
+//! `mad bench` beside MPI libraries: those that are missing, and programs that say something else than they should.
+//! What stands for a library here is a compiler that makes a shell script, and a launcher that runs it.
 
 mod common;
 mod measured;

@@ -1,8 +1,9 @@
-//! Programs in C on madmpi: each of `madmpi-rs/tests/c` prints what its `.expected` file says, compiled by our `mpicc` and run
-//! by `mad run`; and, where they are installed, on Open MPI and MPICH too, so that the expectation is MPI's and not ours.
+//! Programs in C on madmpi: each of `madmpi-rs/tests/c` prints what its `.expected` file says, compiled by our
+//! `mpicc` and run by `mad run`; and, where they are installed, on Open MPI and MPICH too, so that the expectation is
+//! MPI's and not ours.
 //!
-//! The first line of a program says how it is run: `/* np: 2 */`; `peers: no`: the other libraries here do not have all of
-//! it; `peers: mpich`: only that one has.
+//! The first line of a program says how it is run: `/* np: 2 */`; `peers: no`: the other libraries here do not have
+//! all of it; `peers: mpich`: only that one has.
 
 mod common;
 #[path = "../newmad-rs/tests/common/managers.rs"]

@@ -94,8 +94,8 @@ fn arg(event: &Value, name: &str) -> u64 {
     event["args"][name].as_u64().unwrap_or_else(|| panic!("no {name}: {event}"))
 }
 
-/// Short messages, long ones, to receives that wait and to some that do not, over links that may break and others; several
-/// in one packet. Each has one arrow, from its sender's process to the receiver's, which says the same of it.
+/// Short messages, long ones, to receives that wait and to some that do not, over links that may break and others;
+/// several in one packet. Each has one arrow, from its sender's process to the receiver's, which says the same of it.
 fn every_message_has_its_arrow(driver: &str, strategy: &str, bench: &[&str]) {
     let dir = fresh(&format!("{driver}-{strategy}-{}", bench[0]));
     let traces = format!("{}/", text(&dir));

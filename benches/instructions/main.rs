@@ -1,5 +1,5 @@
-//! Does one small thing N times, for a counter of instructions: `ci/instructions.sh` runs it under valgrind with two values
-//! of N, so that what happens once drops out. Instruction counts do not depend on the machine's load.
+//! Does one small thing N times, for a counter of instructions: `ci/instructions.sh` runs it under valgrind with two
+//! values of N, so that what happens once drops out. Instruction counts do not depend on the machine's load.
 //!
 //! Messages are counted by `message.c` beside this file, whose interface is MPI's.
 

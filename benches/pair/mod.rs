@@ -25,7 +25,8 @@ fn bind(core: usize) {
     }
 }
 
-/// Runs `mine` here and `other` on a thread of its own, from the same moment on; each on a core of its own if there are two.
+/// Runs `mine` here and `other` on a thread of its own, from the same moment on; each on a core of its own if there
+/// are two.
 pub(crate) fn across<T>(other: impl FnOnce() + Send, mine: impl FnOnce() -> T + Send) -> T
 where
     T: Send,

@@ -1,4 +1,5 @@
-//! An experiment that is ready to be measured: what cannot be measured here is left out, and what the rest runs in is set up.
+//! An experiment that is ready to be measured: what cannot be measured here is left out, and what the rest runs in is
+//! set up.
 
 use std::path::Path;
 

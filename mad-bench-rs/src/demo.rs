@@ -1,9 +1,9 @@
 //! `mad demo`: the main result in under a minute.
 //!
 //! Figure 3 of \[Trahay07\] over shared memory and over TCP (how long the sender's call takes while the receiver
-//! computes 20 ms, without progress outside calls, with ticks, with idle cores), then reactivity on a full
-//! machine, then the price of waiting, how soon an event is noticed, and what that costs by policy. The sentences below the tables are made from the figures, whatever
-//! they say.
+//! computes 20 ms, without progress outside calls, with ticks, with idle cores), then reactivity on a full machine,
+//! then the price of waiting, how soon an event is noticed, and what that costs by policy. The sentences below the
+//! tables are made from the figures, whatever they say.
 
 use std::time::Duration;
 

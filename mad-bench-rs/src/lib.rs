@@ -1,5 +1,5 @@
-//! The experiments of `mad`: what they measure, in which processes, beside which other libraries; the report about them; and
-//! their way across machines.
+//! The experiments of `mad`: what they measure, in which processes, beside which other libraries; the report about
+//! them; and their way across machines.
 //!
 //! | module | has |
 //! |---|---|

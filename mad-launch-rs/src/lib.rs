@@ -41,8 +41,8 @@ const TERM_TO_KILL: Duration = Duration::from_secs(1);
 const CLOSED: Duration = Duration::from_millis(200);
 /// How long processes may take to write what their threads do, where that cannot be seen.
 const DUMP: Duration = Duration::from_secs(5);
-/// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a debug
-/// build, and a process that hangs may do so on a busy machine.
+/// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a
+/// debug build, and a process that hangs may do so on a busy machine.
 const DUMP_SEEN: Duration = Duration::from_secs(30);
 /// What they write last.
 pub const DUMP_END: &[u8] = b"== marcel: end";
@@ -79,8 +79,8 @@ pub struct Place {
     pub local: (u32, u32),
 }
 
-/// A process that behaves as the one elsewhere does for which it stands: its PMI connection, its output, its end; signals for it
-/// reach the other.
+/// A process that behaves as the one elsewhere does for which it stands: its PMI connection, its output, its end;
+/// signals for it reach the other.
 pub struct Proxy {
     /// Words before the program's arguments.
     pub words: Vec<OsString>,
@@ -336,8 +336,8 @@ impl Launcher<'_> {
         }
     }
 
-    /// Has every process write what its threads do, and ends the job when they have had the time. Of those that the signal
-    /// would end, the kernel's word is passed on.
+    /// Has every process write what its threads do, and ends the job when they have had the time. Of those that the
+    /// signal would end, the kernel's word is passed on.
     fn dump(&mut self) {
         let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ended.is_none());
         let (mut asked, mut words) = (Vec::new(), Vec::new());

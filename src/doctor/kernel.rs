@@ -22,7 +22,8 @@ fn aside<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> Option<T>
     std::thread::Builder::new().spawn(f).ok()?.join().ok()
 }
 
-/// Whether the kernel puts guards into the page tables (`MADV_GUARD_INSTALL`, Linux 6.13): those of stacks split no mapping then.
+/// Whether the kernel puts guards into the page tables (`MADV_GUARD_INSTALL`, Linux 6.13): those of stacks split no
+/// mapping then.
 pub(super) fn has_guard_markers() -> bool {
     /// The C library's headers lack it.
     const GUARD_INSTALL: libc::c_int = 102;

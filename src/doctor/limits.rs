@@ -155,8 +155,8 @@ pub(super) fn locked_memory() -> Finding {
     Finding::ok("locked_memory", format!("{found}; the library pins none"))
 }
 
-/// Mappings per process. They bound the green threads only where a stack's guard is a page that splits its mapping: on kernels
-/// without guard markers.
+/// Mappings per process. They bound the green threads only where a stack's guard is a page that splits its mapping:
+/// on kernels without guard markers.
 pub(super) fn mappings() -> Finding {
     let text = read("/proc/sys/vm/max_map_count");
     let Some(count) = text.and_then(|text| text.parse::<u64>().ok()) else {

@@ -1,7 +1,7 @@
 //! Arrows: which record of one process belongs to which of another.
 //!
-//! Two ranks and a number name a message. A number may come again, in a later session or after 2^32 packets, so an arrow
-//! begins at the last message with its number that left before.
+//! Two ranks and a number name a message. A number may come again, in a later session or after 2^32 packets, so an
+//! arrow begins at the last message with its number that left before.
 
 use std::collections::HashMap;
 

@@ -1,9 +1,9 @@
 //! The trace event format of Chrome, which Perfetto reads too: `ui.perfetto.dev`, or `chrome://tracing`.
 //!
-//! A process is a process; a track is a thread of it, numbered as the kernel does. Slices are pairs of B and E, wake-ups
-//! are flows (s, f) between the slice of the waker and that of the woken thread, messages flows between the processes (by
-//! way of t where they wait for their receive, or were announced), waits that slept are asynchronous slices (b, e), and the
-//! number of virtual processors that run something is a counter (C).
+//! A process is a process; a track is a thread of it, numbered as the kernel does. Slices are pairs of B and E,
+//! wake-ups are flows (s, f) between the slice of the waker and that of the woken thread, messages flows between the
+//! processes (by way of t where they wait for their receive, or were announced), waits that slept are asynchronous
+//! slices (b, e), and the number of virtual processors that run something is a counter (C).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -24,8 +24,8 @@ pub fn mad(args: &[&str]) -> Command {
     command
 }
 
-/// Gives the signals that users send their default meaning. A shell without job control starts background jobs with SIGINT
-/// and SIGQUIT ignored, processes inherit that, and marcel leaves an ignored signal alone.
+/// Gives the signals that users send their default meaning. A shell without job control starts background jobs with
+/// SIGINT and SIGQUIT ignored, processes inherit that, and marcel leaves an ignored signal alone.
 pub fn default_signals(command: &mut Command) {
     let reset = || {
         for signal in [libc::SIGINT, libc::SIGQUIT] {

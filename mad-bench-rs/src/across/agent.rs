@@ -1,19 +1,20 @@
 //! A rank above 0: it keeps a door open through which rank 0 has workers started on this machine.
 //!
-//! One thread, one `poll` over signals, the door, callers that are not authenticated yet ([`PendingPeer`]), and rank 0's
-//! own connection. For each worker a process of its own, a [supervisor](super::supervisor), takes the connection: what a worker
-//! leaves behind is then the supervisor's to clean up, and no worker's output holds another one's up. Supervisors die with the agent.
+//! One thread, one `poll` over signals, the door, callers that are not authenticated yet ([`PendingPeer`]), and rank
+//! 0's own connection. For each worker a process of its own, a [supervisor](super::supervisor), takes the connection:
+//! what a worker leaves behind is then the supervisor's to clean up, and no worker's output holds another one's up.
+//! Supervisors die with the agent.
 //!
 //! ```text
 //!   Waiting ── rank 0 connects ──▶ Serving ── it says that it is over ──▶ exit 0
 //!      │ it does not come in time     │ its connection breaks: exit 1    │ a signal, and no word of rank 0 for a while: exit 130
 //!      ▼ exit 1                       ▼                                  ▼
 //! ```
-//! Strangers at the door cost a descriptor each, [`PENDING_MAX`] at the most, the one that came first goes when one more comes; and none
-//! stays longer than a greeting takes.
+//! Strangers at the door cost a descriptor each, [`PENDING_MAX`] at the most, the one that came first goes when one
+//! more comes; and none stays longer than a greeting takes.
 //!
-//! Rejected: threads instead of supervisors (the death signal is tied to the thread that starts a process, and orphans go to the
-//! whole process); `ssh` (asks for a set-up that the process manager has already done in its way).
+//! Rejected: threads instead of supervisors (the death signal is tied to the thread that starts a process, and
+//! orphans go to the whole process); `ssh` (asks for a set-up that the process manager has already done in its way).
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -17,7 +17,8 @@ pub(super) struct Card {
     pub(super) host: String,
     /// Whose cores these are: one start of one kernel.
     pub(super) machine: String,
-    /// Processes with the same value reach each other's memory: the machine, and the namespaces on which shared memory depends.
+    /// Processes with the same value reach each other's memory: the machine, and the namespaces on which shared
+    /// memory depends.
     pub(super) reach: String,
     /// The cores that it may use.
     pub(super) cpus: Vec<usize>,

@@ -1,7 +1,8 @@
 //! What a proxy and a supervisor say to each other: frames, each four bytes of length and as many bytes of postcard.
 //!
-//! Pure: bytes in, frames out. A frame has [`FRAME_MAX`] bytes at the most, and nothing is reserved for one before its bytes
-//! have come, so what a length claims costs nothing. What is no frame is an error, which ends the connection.
+//! Pure: bytes in, frames out. A frame has [`FRAME_MAX`] bytes at the most, and nothing is reserved for one before
+//! its bytes have come, so what a length claims costs nothing. What is no frame is an error, which ends the
+//! connection.
 
 use mad_launch::End;
 use serde::{Deserialize, Serialize};

@@ -7,9 +7,9 @@
 //!    Proof (of the caller)                ──▶
 //!                                         ◀──  one byte: admitted
 //! ```
-//! What a proof is: [`newmad::authentication`], as in newmad's own greeting. The key is in the agent's card,
-//! which goes through the process manager; it never travels over this connection, an overheard proof serves no second
-//! time, and a caller knows that it has reached the publisher of the card. As with newmad's own greeting, which this one
+//! What a proof is: [`newmad::authentication`], as in newmad's own greeting. The key is in the agent's card, which
+//! goes through the process manager; it never travels over this connection, an overheard proof serves no second time,
+//! and a caller knows that it has reached the publisher of the card. As with newmad's own greeting, which this one
 //! follows, what comes afterwards is neither encrypted nor signed: an attacker that can change packets can take a
 //! connection over.
 //!

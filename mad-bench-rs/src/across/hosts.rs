@@ -187,8 +187,8 @@ impl Hosts {
         Ok(places)
     }
 
-    /// Which this one is of those that share its machine's cores, and how many do. A process manager that binds its processes
-    /// has given each cores of its own.
+    /// Which this one is of those that share its machine's cores, and how many do. A process manager that binds its
+    /// processes has given each cores of its own.
     fn local(&self, rank: u32, ranks: u32) -> (u32, u32) {
         let cores = |rank: u32| (&self.card(rank).machine, &self.card(rank).cpus);
         let sharing: Vec<u32> = (0..ranks).filter(|&other| cores(other) == cores(rank)).collect();

@@ -14,14 +14,15 @@ use crate::across::greeting::{CHALLENGE, Purpose};
 
 /// How long a connection and its greeting may take.
 pub(super) const GREETING: Duration = Duration::from_secs(10);
-/// After so long without a sign of life from its machine, a peer is taken for dead: a machine that loses its power says nothing.
+/// After so long without a sign of life from its machine, a peer is taken for dead: a machine that loses its power
+/// says nothing.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Before a caller that was refused at a door calls again.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Connects with an agent, each side proving to the other that it knows the key. In a crowd of strangers an agent may send
-/// a caller away that is not authenticated yet: then the call is repeated.
+/// Connects with an agent, each side proving to the other that it knows the key. In a crowd of strangers an agent may
+/// send a caller away that is not authenticated yet: then the call is repeated.
 ///
 /// # Errors
 /// It is not reached in time, or another program listens there.
@@ -67,8 +68,8 @@ pub(super) fn tune(stream: &TcpStream) -> io::Result<()> {
 
 /// A connection that carries frames; it blocks.
 ///
-/// Both ends write without looking whether the other reads. They cannot wait for each other in a circle: what goes to a supervisor is
-/// one answer of PMI for each question, and signals, far less than the sockets hold.
+/// Both ends write without looking whether the other reads. They cannot wait for each other in a circle: what goes to
+/// a supervisor is one answer of PMI for each question, and signals, far less than the sockets hold.
 pub(super) struct Link {
     stream: TcpStream,
     frames: Frames,

@@ -8,11 +8,12 @@
 //!     ├─▶ worker                                              ▼
 //!     └─▶ proxy ═══ PMI, output, signals, end ═══════════▶  supervisor ─▶ worker
 //! ```
-//! All find each other through the process manager ([`newmad::Launched`]): each rank puts a card (`card`), an agent's with the address
-//! of its door and a key; then the process manager is left. Rank 0 connects with every agent: as long as that connection is
-//! there the agent serves, and it ends well only when rank 0 has said that it is over. The bench itself is [`mad_launch`]'s
-//! as on one machine; for a rank that is elsewhere it starts a [`proxy`]. So how jobs are launched, limited, asked
-//! what they do, interrupted and cleaned up exists once. While workers measure, all the others sleep in a `poll`.
+//! All find each other through the process manager ([`newmad::Launched`]): each rank puts a card (`card`), an agent's
+//! with the address of its door and a key; then the process manager is left. Rank 0 connects with every agent: as
+//! long as that connection is there the agent serves, and it ends well only when rank 0 has said that it is over. The
+//! bench itself is [`mad_launch`]'s as on one machine; for a rank that is elsewhere it starts a [`proxy`]. So how
+//! jobs are launched, limited, asked what they do, interrupted and cleaned up exists once. While workers measure, all
+//! the others sleep in a `poll`.
 //!
 //! | file | what |
 //! |---|---|
@@ -22,10 +23,11 @@
 //! | `proxy`, `supervisor` | both ends of a worker that is elsewhere |
 //! | `greeting`, `frame`, `link` | the bytes between them |
 //!
-//! Rejected: a newmad session between the ranks (its threads would look for events on the cores that are measured; and keys
-//! would travel in the clear, where now they go through the process manager only); a second launcher in each bench (limits,
-//! dumps and interruptions would have to be thought of twice); workers as ranks of the process manager itself (each job of a
-//! bench has other variables and sometimes another size, and process managers start few things twice).
+//! Rejected: a newmad session between the ranks (its threads would look for events on the cores that are measured;
+//! and keys would travel in the clear, where now they go through the process manager only); a second launcher in each
+//! bench (limits, dumps and interruptions would have to be thought of twice); workers as ranks of the process manager
+//! itself (each job of a bench has other variables and sometimes another size, and process managers start few things
+//! twice).
 
 mod agent;
 mod card;

@@ -1,8 +1,8 @@
-//! What rank 0's launcher starts in place of a worker on another machine: it looks like one to the launcher, and carries
-//! everything to and from the worker's [supervisor](super::supervisor), as `ssh` does for other launchers.
+//! What rank 0's launcher starts in place of a worker on another machine: it looks like one to the launcher, and
+//! carries everything to and from the worker's [supervisor](super::supervisor), as `ssh` does for other launchers.
 //!
-//! Its end is the worker's: the same status, or the same signal. SIGKILL, of the launcher or by its death, closes the connection,
-//! which has the supervisor kill the worker.
+//! Its end is the worker's: the same status, or the same signal. SIGKILL, of the launcher or by its death, closes the
+//! connection, which has the supervisor kill the worker.
 
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -21,8 +21,8 @@ use mad_launch::{End, Signals, wait};
 /// The variable that describes the worker for which a proxy stands.
 pub(super) const VARIABLE: &str = "MAD_PROXY";
 
-/// The worker for which a proxy stands. Its key is why this is not among the arguments, which every user of the machine can
-/// read.
+/// The worker for which a proxy stands. Its key is why this is not among the arguments, which every user of the
+/// machine can read.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Remote {
     /// Whose it is and where, in words.
@@ -85,8 +85,8 @@ fn pmi() -> Option<UnixStream> {
     open.then(|| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Whether a process lives through a signal the launcher reads from the kernel's list of its handlers. This one reads the
-/// signal from a descriptor, so it never comes to the handler.
+/// Whether a process lives through a signal the launcher reads from the kernel's list of its handlers. This one reads
+/// the signal from a descriptor, so it never comes to the handler.
 fn seem_to_catch(signal: i32) {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing, which is safe in any context.
@@ -95,7 +95,8 @@ fn seem_to_catch(signal: i32) {
 
 /// Ends this process as the worker has ended.
 fn end_by(signal: i32) -> Exit {
-    // SAFETY: no pointers are passed, and what the signal does is asked for. A dump of this process's memory is of no use.
+    // SAFETY: no pointers are passed, and what the signal does is asked for. A dump of this process's memory is of no
+    // use.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         libc::signal(signal, libc::SIG_DFL);

@@ -4,10 +4,12 @@
 //! ```text
 //!  launcher ── PMI, pipes, signals ── proxy ══ TCP ══ supervisor ── PMI, pipes, signals ── worker
 //! ```
-//! It lives as long as the connection or the worker, whichever ends first. When the connection ends the worker is killed, and in
-//! every case what the worker has left behind, which is inherited by the supervisor, as with the launcher.
+//! It lives as long as the connection or the worker, whichever ends first. When the connection ends the worker is
+//! killed, and in every case what the worker has left behind, which is inherited by the supervisor, as with the
+//! launcher.
 //!
-//! A worker is this very program with the arguments of a worker, and its variables are knobs: nothing else can be asked for.
+//! A worker is this very program with the arguments of a worker, and its variables are knobs: nothing else can be
+//! asked for.
 
 use std::ffi::OsString;
 use std::net::TcpStream;

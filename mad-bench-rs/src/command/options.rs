@@ -49,8 +49,9 @@ pub struct BenchArgs {
     /// Where MPI libraries that came as Python wheels are, each in a virtual environment: openmpi5, mpich5, impi
     #[arg(long, value_name = "DIR")]
     pub(super) peers_dir: Option<PathBuf>,
-    /// Beside every MPI library that is here, and madmpi: short for --library newmad,madmpi,… (for overlap, with their options
-    /// for progress outside calls, too). bench threads: also build the programs of libraries that cargo has to fetch
+    /// Beside every MPI library that is here, and madmpi: short for --library newmad,madmpi,… (for overlap, with
+    /// their options for progress outside calls, too). bench threads: also build the programs of libraries that cargo
+    /// has to fetch
     #[arg(long)]
     pub(super) peers: bool,
     /// Samples per point and round
@@ -59,7 +60,8 @@ pub struct BenchArgs {
     /// Rounds; each runs every configuration once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(super) rounds: Option<u64>,
-    /// Most time for one job (300, or 60 where every point is a job; for an MPI library 60 and ten times what newmad took)
+    /// Most time for one job (300, or 60 where every point is a job; for an MPI library 60 and ten times what newmad
+    /// took)
     #[arg(long, value_name = "SECONDS", value_parser = crate::out::seconds)]
     pub(super) timeout: Option<Duration>,
     /// JSON lines instead of a table

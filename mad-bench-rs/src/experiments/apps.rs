@@ -1,13 +1,13 @@
 //! Whole programs in small: what an application's step costs, beside MPI libraries.
 //!
-//! The other benches measure one mechanism each. These do what programs do all day: compute, exchange, agree, and compute
-//! again, for long enough that what the library does in the background shows. Each checks its own result.
+//! The other benches measure one mechanism each. These do what programs do all day: compute, exchange, agree, and
+//! compute again, for long enough that what the library does in the background shows. Each checks its own result.
 //!
 //! ```text
 //! halo    compute; irecv and isend `window` messages of `size` bytes; wait for all; allreduce 8 bytes
 //! ```
-//! `mpi_time` is the time in calls of the library, per step; what it takes from the computation shows in `total_time`. The
-//! program of the same name in `peers/mpi` does step by step the same.
+//! `mpi_time` is the time in calls of the library, per step; what it takes from the computation shows in
+//! `total_time`. The program of the same name in `peers/mpi` does step by step the same.
 
 use newmad::coll::{Group, Op};
 use newmad::{RecvOptions, Request, SendOptions, Session};

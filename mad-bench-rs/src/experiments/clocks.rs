@@ -1,9 +1,9 @@
 //! How far the clocks of two processes are apart: a moment of one means something to the other only then.
 //!
-//! On one machine they read the same clock. Elsewhere rank 0 asks rank 1 for the time, [`TRIPS`] times, and believes the answer that came
-//! back soonest: it was given between the asking and the coming back, so the difference is known to half of that
-//! round trip, some microseconds on a fast network. Clocks drift apart by as much within a second, so it is asked anew for
-//! each measurement.
+//! On one machine they read the same clock. Elsewhere rank 0 asks rank 1 for the time, [`TRIPS`] times, and believes
+//! the answer that came back soonest: it was given between the asking and the coming back, so the difference is known
+//! to half of that round trip, some microseconds on a fast network. Clocks drift apart by as much within a second, so
+//! it is asked anew for each measurement.
 
 use newmad::Session;
 

@@ -1,13 +1,13 @@
 //! Collectives: how long they take by operation, size, members and algorithm; and what they cost a member that computes
 //! meanwhile.
 //!
-//! Eight processes are started, each on a core of its own as long as there are as many; the first `members` of them make a
-//! group, the others wait. A sample is the time from the call to the return at the member that took longest, after a
-//! barrier of the group.
+//! Eight processes are started, each on a core of its own as long as there are as many; the first `members` of them
+//! make a group, the others wait. A sample is the time from the call to the return at the member that took longest,
+//! after a barrier of the group.
 //!
-//! With `compute_us` every member starts the non-blocking operation, computes for so long without a call, and waits. If the
-//! collective goes on meanwhile `total_time` is the longer of the two and `overlap_ratio` =
-//! 1 - (total_time - compute_time) / op_time is 1, where op_time is the median without computation in the same round.
+//! With `compute_us` every member starts the non-blocking operation, computes for so long without a call, and waits.
+//! If the collective goes on meanwhile `total_time` is the longer of the two and `overlap_ratio` = 1 - (total_time -
+//! compute_time) / op_time is 1, where op_time is the median without computation in the same round.
 
 use newmad::Session;
 use newmad::coll::{Group, Op};

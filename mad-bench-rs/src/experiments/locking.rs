@@ -1,15 +1,15 @@
 //! What the engine's lock costs a message without contention.
 //!
 //! Source: [Trahay09] 7.2.1.1, figures 7.3 and 7.4 (no protection, one coarse lock, fine ones; over InfiniBand 2.05,
-//! 2.19 and 2.30 µs). The ping-pong is that of `latency`, in processes that differ in `NMAD_LOCK` alone. Coarse is one lock
-//! for each call here, where that of [Trahay09] was taken twice; fine spares a short send that lock and takes one of
-//! its rank's instead, over shared memory; over `tcp` it is as coarse.
+//! 2.19 and 2.30 µs). The ping-pong is that of `latency`, in processes that differ in `NMAD_LOCK` alone. Coarse is
+//! one lock for each call here, where that of [Trahay09] was taken twice; fine spares a short send that lock and
+//! takes one of its rank's instead, over shared memory; over `tcp` it is as coarse.
 //!
 //! Without a lock the engine belongs to one kernel thread. So `none` is cheaper where only one uses it (modes no-thread
 //! and mono); in mode smp the I/O manager's other kernel threads come, too, and take it away.
 //!
-//! Each trip is timed by itself, so where the clock ticks every 10 ns (some virtual machines) medians of half round trips
-//! are multiples of 5 ns, and what is added by less than that is not seen.
+//! Each trip is timed by itself, so where the clock ticks every 10 ns (some virtual machines) medians of half round
+//! trips are multiples of 5 ns, and what is added by less than that is not seen.
 
 use crate::experiments::latency::{HALF_ROUND_TRIP, LOCK, work};
 use crate::harness::experiment::{BASE, Bench};

@@ -1,4 +1,5 @@
-//! The experiments of the sources, each in a file of its own: it declares a [`Bench`] and does its work in worker processes.
+//! The experiments of the sources, each in a file of its own: it declares a [`Bench`] and does its work in worker
+//! processes.
 
 mod apps;
 mod bandwidth;

@@ -1,11 +1,12 @@
 //! Half round trip while each process has several threads in the library, beside MPI libraries.
 //!
-//! Every thread has a tag of its own. *turns* (`osu_latency_mt`): one thread of rank 0 plays ping-pong with each of the
-//! threads of rank 1 in turn, while the others are blocked in their receives: what blocked threads cost a message that
-//! is not theirs. *together*: as many pairs of threads play at once; the time of all of them over the number of
+//! Every thread has a tag of its own. *turns* (`osu_latency_mt`): one thread of rank 0 plays ping-pong with each of
+//! the threads of rank 1 in turn, while the others are blocked in their receives: what blocked threads cost a message
+//! that is not theirs. *together*: as many pairs of threads play at once; the time of all of them over the number of
 //! messages is what one message costs. newmad's are green threads on the virtual processors of its process, MPI's are
-//! kernel threads (`MPI_THREAD_MULTIPLE`) that may use the same cores. Blocks are of thousands of messages: that the threads of a
-//! block start and end takes up to some ms on shared cores, which is not what is asked. `thread_growth` compares with one thread.
+//! kernel threads (`MPI_THREAD_MULTIPLE`) that may use the same cores. Blocks are of thousands of messages: that the
+//! threads of a block start and end takes up to some ms on shared cores, which is not what is asked. `thread_growth`
+//! compares with one thread.
 
 use newmad::Session;
 
@@ -63,8 +64,8 @@ const METRICS: [Metric; 3] = [
     Metric { name: "thread_growth", unit: "ratio", help: "over that with one thread, per round" },
     mpi::PEER_RATIO,
 ];
-/// A block ends after this time even when trips are left: threads that poll without a core of their own need milliseconds for
-/// each.
+/// A block ends after this time even when trips are left: threads that poll without a core of their own need
+/// milliseconds for each.
 const BLOCK_NS: u64 = 200_000_000;
 
 fn together(config: &Config) -> bool {
@@ -94,8 +95,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-/// About `n` trips in all, as many for each thread; fewer when the block has taken its time. Rank 0 says in the first byte which
-/// trip of a thread is the last.
+/// About `n` trips in all, as many for each thread; fewer when the block has taken its time. Rank 0 says in the first
+/// byte which trip of a thread is the last.
 fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, String> {
     let (threads, size) = (config.number("threads"), config.number("size") as usize);
     let each = n.div_ceil(threads);

@@ -12,12 +12,12 @@
 //! none       compute, with nothing to communicate: how long the computation takes alone
 //! ```
 //!
-//! The pause (asleep, so that it takes nothing from the other process; 300 µs, or a quarter of a short computation) lets the
-//! peer begin to compute, or to block, before the message starts; without it a transfer could slip into the peer's last
-//! library call.
-//! `compute_us` 0 is measured beside every other length: the transfer without computation, the reference.
-//! The computation runs in place, in the thread that posted and will wait, as in an MPI program. A receive is timed from the
-//! moment at which its sender started: both processes read one clock, or compare theirs ([`crate::experiments::clocks`]) before.
+//! The pause (asleep, so that it takes nothing from the other process; 300 µs, or a quarter of a short computation)
+//! lets the peer begin to compute, or to block, before the message starts; without it a transfer could slip into the
+//! peer's last library call. `compute_us` 0 is measured beside every other length: the transfer without computation,
+//! the reference. The computation runs in place, in the thread that posted and will wait, as in an MPI program. A
+//! receive is timed from the moment at which its sender started: both processes read one clock, or compare theirs
+//! ([`crate::experiments::clocks`]) before.
 //!
 //! `overlap_ratio` = 1 - (total_time - compute_time) / transfer, where transfer is the median `recv_time`
 //! (`total_time` for both) without computation in the same round. Since compute_time is that of the same

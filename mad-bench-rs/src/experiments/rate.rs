@@ -1,7 +1,8 @@
 //! Short messages in a second between two processes, beside MPI libraries.
 //!
-//! Windows of `window` messages one way ([`crate::experiments::stream`]), as `osu_mbw_mr` with one pair: what a send and a receive
-//! cost when many are under way, and what gathering several into one packet saves where a packet is dear.
+//! Windows of `window` messages one way ([`crate::experiments::stream`]), as `osu_mbw_mr` with one pair: what a send
+//! and a receive cost when many are under way, and what gathering several into one packet saves where a packet is
+//! dear.
 
 use newmad::Session;
 

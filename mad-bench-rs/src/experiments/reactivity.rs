@@ -5,11 +5,11 @@
 //! virtual processors wait until an earlier one ends, and all end together, so the machine is full all the
 //! time. An MPI program's are threads of the kernel, since it has no others.
 //!
-//! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. A library that polls plays
-//! thousands of trips while both sides happen to have their time slices, and none for many milliseconds after that: so
-//! with computing threads a window has a fixed length, whatever the number of messages, and `peer_ratio` compares means.
-//! Even these hide what a thousand fast trips outweigh; `weighted_trip` does not: each trip weighs as much as it takes, so it
-//! is how long the one takes that is under way at a random moment.
+//! Every round trip is a sample: means and high percentiles count, medians hide the slow ones. A library that polls
+//! plays thousands of trips while both sides happen to have their time slices, and none for many milliseconds after
+//! that: so with computing threads a window has a fixed length, whatever the number of messages, and `peer_ratio`
+//! compares means. Even these hide what a thousand fast trips outweigh; `weighted_trip` does not: each trip weighs as
+//! much as it takes, so it is how long the one takes that is under way at a random moment.
 //!
 //! What the computation loses, per process and window of time, against the same window without messages
 //! (`side` none):

@@ -3,8 +3,8 @@
 //! Source: the role of PM2's LRPC; MyThOS (whitepaper 2016, 3.2), which describes remote invocation without figures.
 //!
 //! Rank 0 calls a service of rank 1 that takes `size` bytes and returns none, with `window` calls outstanding. `op`
-//! inline: the service runs where the call is found; thread: on a green thread of its own. `threads` computing ones that
-//! never yield occupy the target meanwhile; the reactive virtual processors serve the calls.
+//! inline: the service runs where the call is found; thread: on a green thread of its own. `threads` computing ones
+//! that never yield occupy the target meanwhile; the reactive virtual processors serve the calls.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,9 @@
 //! Messages one way, a window of them under way at once.
 //!
 //! Rank 0 sends a window of messages, each from a buffer of its own, rank 1 receives each into one of its own, and
-//! answers an empty message when it has them all; each waits for all of a window at once: what `osu_bw` and `osu_mbw_mr` do. The buffers are the same in every
-//! window, so what is measured includes what caches make of that, for every library alike.
+//! answers an empty message when it has them all; each waits for all of a window at once: what `osu_bw` and
+//! `osu_mbw_mr` do. The buffers are the same in every window, so what is measured includes what caches make of that,
+//! for every library alike.
 
 use newmad::Session;
 

@@ -10,9 +10,9 @@
 //! receiver   irecv, barrier, wait; answer
 //! ```
 //!
-//! The sender expects an answer, as programs do: so its idle cores look for events. During the pause (awake) they begin to.
-//! The three are measured in turn. `sum_or_max` says where the total is between the two: 0, the longer of sending and
-//! computing; 1, their sum. `peer_ratio` compares the total with that of MPI libraries.
+//! The sender expects an answer, as programs do: so its idle cores look for events. During the pause (awake) they
+//! begin to. The three are measured in turn. `sum_or_max` says where the total is between the two: 0, the longer of
+//! sending and computing; 1, their sum. `peer_ratio` compares the total with that of MPI libraries.
 
 use marcel::topology::{Topology, bind_current_thread, vp_count};
 use newmad::Session;
@@ -131,8 +131,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-/// Keeps the calling thread on the last of this process's cores: the first is the one whose virtual processor is woken when
-/// there is something to look for.
+/// Keeps the calling thread on the last of this process's cores: the first is the one whose virtual processor is
+/// woken when there is something to look for.
 fn last_core() {
     let cores = Topology::current().and_then(|topology| topology.cores_for(vp_count(), None));
     if let Some(&last) = cores.as_deref().ok().and_then(|cores| cores.last()) {

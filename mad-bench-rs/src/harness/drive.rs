@@ -4,12 +4,12 @@
 //! points share a job, and its bench interleaves them. A round runs every job once; each round begins with
 //! another one, so that a slow drift of the machine hits all of them alike.
 //!
-//! What ends a bench before its time (a worker that fails, the time limit, Ctrl-C) leaves what was measured until then; the
-//! time limit has every process say first what its threads do. An MPI library that fails, or takes much longer than newmad, is
-//! named and left out from then on.
+//! What ends a bench before its time (a worker that fails, the time limit, Ctrl-C) leaves what was measured until
+//! then; the time limit has every process say first what its threads do. An MPI library that fails, or takes much
+//! longer than newmad, is named and left out from then on.
 //!
-//! The points of a bench that wants them [apart](crate::harness::experiment::Apart) have a job each, and one that fails is named and
-//! left out from then on instead of ending the bench.
+//! The points of a bench that wants them [apart](crate::harness::experiment::Apart) have a job each, and one that
+//! fails is named and left out from then on instead of ending the bench.
 
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -136,9 +136,9 @@ impl<'a> Campaign<'a> {
         self.results.stopped.as_ref()
     }
 
-    /// Measures one of the rounds, all points, unless it has [stopped](Campaign::stopped). What stops it: a worker that fails or
-    /// does not end in time, the user's signal; what was measured until then stays, and what the workers said has been
-    /// passed on.
+    /// Measures one of the rounds, all points, unless it has [stopped](Campaign::stopped). What stops it: a worker
+    /// that fails or does not end in time, the user's signal; what was measured until then stays, and what the
+    /// workers said has been passed on.
     ///
     /// # Blocking
     /// Until the round is over.

@@ -58,8 +58,8 @@ pub(crate) struct Bench {
     pub(crate) outside_calls: bool,
 }
 
-/// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench names the
-/// rest, `..BASE` stands for these.
+/// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench
+/// names the rest, `..BASE` stands for these.
 pub(crate) const BASE: Bench = Bench {
     name: "",
     about: "",

@@ -1,4 +1,5 @@
-//! The MPI libraries that can be measured beside newmad: the values of `library` that stand for them, and where each comes from.
+//! The MPI libraries that can be measured beside newmad: the values of `library` that stand for them, and where each
+//! comes from.
 
 /// What the launcher's and the library's options look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! Programs of other libraries: built on first use into the user's cache, run with their output read line by line.
 //!
-//! A program's folder has a name made of everything that it depends on, so a changed source, option or compiler makes another
-//! program. `mad` processes may build one program at the same time: each builds under a name of its own and renames the whole.
+//! A program's folder has a name made of everything that it depends on, so a changed source, option or compiler makes
+//! another program. `mad` processes may build one program at the same time: each builds under a name of its own and
+//! renames the whole.
 
 use std::env;
 use std::ffi::OsString;
@@ -16,8 +17,8 @@ use std::time::{Duration, Instant};
 /// A source file: its path below the program's folder, and its text.
 pub(crate) type Source = (&'static str, &'static str);
 
-/// How long processes may take to end after they have said that everything is measured. Debian's MPICH over TCP does not
-/// always return from `MPI_Finalize`; with asynchronous progress, in two runs of five.
+/// How long processes may take to end after they have said that everything is measured. Debian's MPICH over TCP does
+/// not always return from `MPI_Finalize`; with asynchronous progress, in two runs of five.
 pub(crate) const ENDING: Duration = Duration::from_secs(2);
 /// How long a launcher may take to end its processes after SIGTERM.
 const TERM: Duration = Duration::from_secs(2);
@@ -51,8 +52,8 @@ pub(crate) fn place(name: &str, inputs: impl Hash) -> Result<PathBuf, String> {
     Ok(cache()?.join(format!("peers/{name}-{:016x}", hasher.finish())))
 }
 
-/// Builds `program` in its folder `place`, unless it is there. `command`: what builds it under the name that it is given, from
-/// the sources in the folder.
+/// Builds `program` in its folder `place`, unless it is there. `command`: what builds it under the name that it is
+/// given, from the sources in the folder.
 ///
 /// # Errors
 /// The file that cannot be written, or what the compiler says first.
@@ -113,8 +114,8 @@ impl Outcome {
     }
 }
 
-/// Runs a program and gives each line of its standard output to `hear`, which returns true for the last one: from then on the
-/// program has [`ENDING`] to end.
+/// Runs a program and gives each line of its standard output to `hear`, which returns true for the last one: from
+/// then on the program has [`ENDING`] to end.
 ///
 /// # Blocking
 /// Until the program has ended.
@@ -144,8 +145,8 @@ pub(crate) fn run(
     heard.map(|_| Outcome { status: None, said: String::new() })
 }
 
-/// Gives the lines of a child's output to `hear`. True: the output has ended; false: it has not ended in time after the last
-/// line.
+/// Gives the lines of a child's output to `hear`. True: the output has ended; false: it has not ended in time after
+/// the last line.
 fn lines(
     child: &mut Child,
     mut hear: impl FnMut(String) -> Result<bool, String>,
@@ -175,8 +176,8 @@ fn lines(
     }
 }
 
-/// Ends a launcher: first by SIGTERM, so that it ends its processes; then by force. The launcher of this process ends what is
-/// left behind.
+/// Ends a launcher: first by SIGTERM, so that it ends its processes; then by force. The launcher of this process ends
+/// what is left behind.
 fn kill(child: &mut Child) -> std::io::Result<()> {
     // SAFETY: takes no pointers; the child has not been waited for, so the id is its own.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };

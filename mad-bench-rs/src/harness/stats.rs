@@ -65,14 +65,14 @@ impl Stats {
     }
 }
 
-/// Where a median lies: an interval that the median of another run of the same kind is to fall into, with a probability of
-/// about 95 %.
+/// Where a median lies: an interval that the median of another run of the same kind is to fall into, with a
+/// probability of about 95 %.
 ///
-/// It needs no assumption on the shape of the distribution, and joins two: the order statistics that enclose the median of
-/// the samples (binomial), which is what samples of one round say; and the least and the largest of the rounds' own medians,
-/// which is what drift between rounds says (with five rounds or more another median lies between them with a
-/// probability of 94 %). Outliers move neither. Both are widened by the root of two about the median: what is predicted is
-/// another run's median, which varies as this one does.
+/// It needs no assumption on the shape of the distribution, and joins two: the order statistics that enclose the
+/// median of the samples (binomial), which is what samples of one round say; and the least and the largest of the
+/// rounds' own medians, which is what drift between rounds says (with five rounds or more another median lies between
+/// them with a probability of 94 %). Outliers move neither. Both are widened by the root of two about the median:
+/// what is predicted is another run's median, which varies as this one does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Interval {
     /// Its lower end.

@@ -1,5 +1,5 @@
-//! The order in which a worker takes its samples: in blocks. Every point has its part of each block, so a slow drift of the
-//! machine hits all points alike.
+//! The order in which a worker takes its samples: in blocks. Every point has its part of each block, so a slow drift
+//! of the machine hits all points alike.
 
 use newmad::Session;
 
@@ -7,8 +7,8 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::harness::worker::{Emit, Spec, Worked, text};
 
-/// Calls `measure` for each point of each of at most `blocks` blocks, after a barrier of all workers. Its arguments: the point's
-/// place in `spec`, its configuration, and how many samples to take of the `samples` that it has in all.
+/// Calls `measure` for each point of each of at most `blocks` blocks, after a barrier of all workers. Its arguments:
+/// the point's place in `spec`, its configuration, and how many samples to take of the `samples` that it has in all.
 ///
 /// # Errors
 /// The first error of `measure`, of the session or of the output.
@@ -51,7 +51,8 @@ pub(crate) fn sampled(
     Ok(all)
 }
 
-/// How many messages of `size` bytes to measure: as many as make the same number of bytes with 4 KiB each, but at least 20.
+/// How many messages of `size` bytes to measure: as many as make the same number of bytes with 4 KiB each, but at
+/// least 20.
 pub(crate) fn of_size(iters: u64, size: u64) -> u64 {
     (iters * 4096 / size.max(4096)).clamp(20.min(iters), iters)
 }
@@ -61,7 +62,8 @@ pub(crate) fn warm(count: u64) -> u64 {
     2 + count / 10
 }
 
-/// Microseconds of each of `count` calls of `once`, after `warm` calls that do not count. The clock is read once for each.
+/// Microseconds of each of `count` calls of `once`, after `warm` calls that do not count. The clock is read once for
+/// each.
 ///
 /// # Errors
 /// The first error of `once`.

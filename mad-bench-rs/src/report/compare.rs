@@ -8,8 +8,8 @@ use crate::report::data::{Line, read};
 
 /// Compares a run with an earlier one.
 ///
-/// A point is *the same* where the two intervals of its median meet; else it is better or worse. The run *agrees* with the
-/// earlier one where its median lies in the interval which that one gave: that is what an interval promises.
+/// A point is *the same* where the two intervals of its median meet; else it is better or worse. The run *agrees*
+/// with the earlier one where its median lies in the interval which that one gave: that is what an interval promises.
 ///
 /// # Errors
 /// The earlier run cannot be read.

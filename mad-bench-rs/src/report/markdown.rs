@@ -1,5 +1,5 @@
-//! The page as Markdown: a section for each experiment, with its question, its command, its sentences, and a table of medians
-//! where the HTML page has a plot.
+//! The page as Markdown: a section for each experiment, with its question, its command, its sentences, and a table of
+//! medians where the HTML page has a plot.
 
 use std::fmt::Write as _;
 

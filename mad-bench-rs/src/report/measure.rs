@@ -1,8 +1,9 @@
 //! Measures what a report consists of.
 //!
-//! Each round goes through all experiments, so that the rounds of each are spread over the whole time: what the machine does for
-//! a minute is in one round of each experiment, and its interval shows it. (One experiment after the other, each with all its
-//! rounds in a row, had narrow intervals: of the next run's medians 29 in 100 lay outside, on a busy machine; now 14, and 6 on a quiet one.)
+//! Each round goes through all experiments, so that the rounds of each are spread over the whole time: what the
+//! machine does for a minute is in one round of each experiment, and its interval shows it. (One experiment after the
+//! other, each with all its rounds in a row, had narrow intervals: of the next run's medians 29 in 100 lay outside,
+//! on a busy machine; now 14, and 6 on a quiet one.)
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

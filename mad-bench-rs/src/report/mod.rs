@@ -1,9 +1,9 @@
 //! `mad report`: all experiments in one self-contained page.
 //!
 //! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words`,
-//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`: two runs. The lines are written
-//! beside the page after every round, so that what was measured is there whatever happens, and a page can be made again from
-//! them.
+//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`:
+//! two runs. The lines are written beside the page after every round, so that what was measured is there whatever
+//! happens, and a page can be made again from them.
 
 mod beside;
 mod compare;
@@ -143,8 +143,8 @@ fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Done>
         .collect()
 }
 
-/// Whether a point is one of the section's: its values are among those that are asked for. References (no computation, no rank
-/// computes) belong to all.
+/// Whether a point is one of the section's: its values are among those that are asked for. References (no
+/// computation, no rank computes) belong to all.
 fn has(section: &Section, config: &Config) -> bool {
     section.given.iter().all(|(key, values)| {
         let Some(value) = config.get(&key.replace('-', "_")) else { return true };

@@ -1,7 +1,7 @@
 //! Plots as SVG. Colours come from the page's style sheet, so that one picture serves light and dark.
 //!
-//! A curve shows medians, or means ([`Middle`]); the whisker at a point goes from the tenth to the ninetieth percentile, and
-//! the small mark above it is the ninety-ninth.
+//! A curve shows medians, or means ([`Middle`]); the whisker at a point goes from the tenth to the ninetieth
+//! percentile, and the small mark above it is the ninety-ninth.
 
 use std::fmt::Write;
 

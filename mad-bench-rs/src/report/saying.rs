@@ -35,8 +35,8 @@ pub(super) fn judged(text: String, reached: bool) -> Sentence {
     }
 }
 
-/// What is asked for of a figure. Between two figures that reach a bound every figure reaches it, so the ends of an interval
-/// stand for all of it.
+/// What is asked for of a figure. Between two figures that reach a bound every figure reaches it, so the ends of an
+/// interval stand for all of it.
 #[derive(Clone, Copy)]
 pub(super) enum Bound {
     AtLeast(f64),

@@ -1,16 +1,17 @@
 //! The server's side of PMI: what ranks ask while they start, and what they are answered.
 //!
 //! A pure state machine, no descriptors: [`Server::message`] takes one message of one rank and pushes the replies
-//! (possibly to other ranks: a barrier's end), so that tests and hostile input need no process. What is the same in both
-//! versions of the protocol is in `space`: the key-value space and the barrier; their words are in `v1` and `v2`, and
-//! how a stream of bytes is cut into messages in `frame`. A rank speaks version 1 until its `init` asks for 2.
+//! (possibly to other ranks: a barrier's end), so that tests and hostile input need no process. What is the same in
+//! both versions of the protocol is in `space`: the key-value space and the barrier; their words are in `v1` and
+//! `v2`, and how a stream of bytes is cut into messages in `frame`. A rank speaks version 1 until its `init` asks for
+//! 2.
 //!
 //! A barrier is complete when every rank is in. When one has left (died, closed its connection, finalized)
 //! it can never be: the waiting ranks are refused, with the reason, at once instead of waiting for ever.
 //!
-//! Tolerant in what it reads (unknown keys, any order, spaces, `\r`), strict in what a rank may cost: a message
-//! has at most `frame::MESSAGE_MAX` bytes, all values together `space::KVS_MAX`. A rank that breaks that gets a `Violation`: it
-//! is ended, the launcher and the other ranks go on.
+//! Tolerant in what it reads (unknown keys, any order, spaces, `\r`), strict in what a rank may cost: a message has
+//! at most `frame::MESSAGE_MAX` bytes, all values together `space::KVS_MAX`. A rank that breaks that gets a
+//! `Violation`: it is ended, the launcher and the other ranks go on.
 
 mod answer;
 mod frame;

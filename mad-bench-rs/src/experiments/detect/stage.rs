@@ -42,8 +42,8 @@ struct Order {
     stage: Arc<dyn Stage>,
 }
 
-/// Where the raiser sleeps until there is an order. (The standard library's channels spin before they sleep: a thread that
-/// answers sooner or later for that would be measured, too.)
+/// Where the raiser sleeps until there is an order. (The standard library's channels spin before they sleep: a thread
+/// that answers sooner or later for that would be measured, too.)
 #[derive(Default)]
 struct Inbox {
     state: Mutex<(Option<Order>, bool)>,

@@ -4,10 +4,10 @@
 //! `clock_gettime` just before the event is raised and in the first line of the handler. The other mechanisms are what
 //! this project sleeps on and polls, measured in the same way.
 //!
-//! Two sides, each bound to a core of its own, share a page ([`pair`]). The *receiver* says that it is ready and waits in
-//! the mechanism's way ([`mechanism`]); the *raiser* polls for that, gives it some tens of microseconds to fall asleep,
-//! notes the moment and raises the event. A receiver in a handler never slept; a woken one always did, unless the machine is
-//! so busy that the raiser came first.
+//! Two sides, each bound to a core of its own, share a page ([`pair`]). The *receiver* says that it is ready and
+//! waits in the mechanism's way ([`mechanism`]); the *raiser* polls for that, gives it some tens of microseconds to
+//! fall asleep, notes the moment and raises the event. A receiver in a handler never slept; a woken one always did,
+//! unless the machine is so busy that the raiser came first.
 //!
 //! User interrupts are never emulated. Where the processor lacks them this is said and they are left out; where it has
 //! them, too: the system calls that set them up are in no released kernel, only in patched ones that do not agree on

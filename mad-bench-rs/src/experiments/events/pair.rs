@@ -50,8 +50,8 @@ impl Drop for Shared {
     }
 }
 
-/// Nanoseconds from event to receiver, `count` times after `warm_up` that are not kept. The caller receives; the raiser is
-/// another thread or process, on core `core`.
+/// Nanoseconds from event to receiver, `count` times after `warm_up` that are not kept. The caller receives; the
+/// raiser is another thread or process, on core `core`.
 ///
 /// # Blocking
 /// The calling kernel thread, which also polls for some of the mechanisms.

@@ -1,10 +1,11 @@
 //! Two rails of known capacity: each alone, and both with `split_balance`.
 //!
-//! The two processes are in network namespaces of their own, between which are two cables, shaped to 1 Gbit/s and
-//! 400 Mbit/s ([`network`]): so what two networks together can give is known, and the processor is not what is measured.
-//! Each of `first`, `second` and `both` is a job of its own (`NMAD_DRIVER=tcp` or `tcp+tcp`), sampled when its session
-//! opens; jobs take turns, and so do sizes within a job. The same two processes also use plain sockets, one for each network
-//! ([`bare`], `library` bare), in turns with the library: what is missing there, no library can give.
+//! The two processes are in network namespaces of their own, between which are two cables, shaped to 1 Gbit/s and 400
+//! Mbit/s ([`network`]): so what two networks together can give is known, and the processor is not what is measured.
+//! Each of `first`, `second` and `both` is a job of its own (`NMAD_DRIVER=tcp` or `tcp+tcp`), sampled when its
+//! session opens; jobs take turns, and so do sizes within a job. The same two processes also use plain sockets, one
+//! for each network ([`bare`], `library` bare), in turns with the library: what is missing there, no library can
+//! give.
 
 mod bare;
 mod network;

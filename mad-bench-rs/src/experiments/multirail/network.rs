@@ -1,8 +1,8 @@
 //! Two machines on one: two network namespaces with cables between them, each of a capacity of its own.
 //!
-//! Nothing of this has a name outside: the namespaces are held by descriptors of the process that made them, so they end,
-//! with all that is in them, when it does, however it does. The addresses are those set aside for documentation, and
-//! exist in the namespaces only.
+//! Nothing of this has a name outside: the namespaces are held by descriptors of the process that made them, so they
+//! end, with all that is in them, when it does, however it does. The addresses are those set aside for documentation,
+//! and exist in the namespaces only.
 //!
 //! Rejected: named namespaces (`ip netns add`): they outlive a process that is killed, and two runs need two names.
 
@@ -18,9 +18,10 @@ const SUBNETS: [&str; 2] = ["192.0.2", "198.51.100"];
 /// How many cables there can be.
 pub(crate) const CABLES: usize = SUBNETS.len();
 
-/// Most bytes that the kernel hands to a cable as one packet: less than a bucket of the shaping holds. Longer ones the shaping
-/// cuts up, frame by frame, each let go by a timer on whichever core; they arrive out of order, the sender takes that
-/// for losses, and two cables together carried half of what each carried alone, in either direction.
+/// Most bytes that the kernel hands to a cable as one packet: less than a bucket of the shaping holds. Longer ones
+/// the shaping cuts up, frame by frame, each let go by a timer on whichever core; they arrive out of order, the
+/// sender takes that for losses, and two cables together carried half of what each carried alone, in either
+/// direction.
 const MOST: usize = 15_000;
 
 /// See the module.

@@ -2,8 +2,8 @@
 //!
 //! A policy spends three things, and saves one at the price of another:
 //! - *waiting*: the time from the event to its thread running again. A thread waits for it, and would use a core;
-//! - *computation lost*: CPU time that a computation would have got. On a core that computes, whatever detection burns is
-//!   lost, and so is what the computing threads themselves lose (ticks on their account, disturbed caches);
+//! - *computation lost*: CPU time that a computation would have got. On a core that computes, whatever detection
+//!   burns is lost, and so is what the computing threads themselves lose (ticks on their account, disturbed caches);
 //! - *CPU burnt on cores where no thread computes*: power, and time of other processes.
 //!
 //! All three are microseconds of a core per event, so they can be added:
@@ -12,11 +12,12 @@
 //! score = 1 × waiting + 1 × lost + 1/20 × burnt            (µs per event; waiting: the mean)
 //! ```
 //!
-//! Waiting and lost computation weigh the same: a program of computations and exchanges that depend on each other ends
-//! later by the one as by the other. The mean counts, not the median: the slow events are part of the time. Burnt time
-//! weighs 1/20: that is the *accepted overhead* of 5 % of [Trahay09] 5.3.2, by which polling for twenty times
-//! the cost of a wake-up is as good as the wake-up. Users that pay for power or share the machine will want more, owners of
-//! the machine less: the three parts are printed as metrics of their own (`detect_time`, `lost_time`, `burnt_time`).
+//! Waiting and lost computation weigh the same: a program of computations and exchanges that depend on each other
+//! ends later by the one as by the other. The mean counts, not the median: the slow events are part of the time.
+//! Burnt time weighs 1/20: that is the *accepted overhead* of 5 % of [Trahay09] 5.3.2, by which polling for twenty
+//! times the cost of a wake-up is as good as the wake-up. Users that pay for power or share the machine will want
+//! more, owners of the machine less: the three parts are printed as metrics of their own (`detect_time`, `lost_time`,
+//! `burnt_time`).
 //!
 //! Overall: the geometric mean over the workloads of the ratio to the best *fixed* policy of each (always-poll,
 //! always-block, timer-only, dedicated), so that no workload counts more because its events are dearer.
@@ -31,8 +32,8 @@ pub(super) const BURNT: f64 = 1.0 / 20.0;
 /// Policies that do the same whatever happens.
 pub(super) const FIXED: [&str; 4] = ["always-poll", "always-block", "timer-only", "dedicated"];
 
-/// The score of an event: µs of waiting, of computation lost and of CPU burnt. What is lost and burnt are differences of
-/// measured times; less than nothing is noise, and counts as nothing.
+/// The score of an event: µs of waiting, of computation lost and of CPU burnt. What is lost and burnt are differences
+/// of measured times; less than nothing is noise, and counts as nothing.
 pub(super) fn score(waiting: f64, lost: f64, burnt: f64) -> f64 {
     WAITING * waiting + LOST * lost.max(0.0) + BURNT * burnt.max(0.0)
 }

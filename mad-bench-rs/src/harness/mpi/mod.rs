@@ -35,8 +35,8 @@ pub(crate) fn is(point: &Config) -> bool {
     libraries::find(point.text("library")).is_some()
 }
 
-/// The value of `library` that `--peers` stands for: ours, and every MPI library that is here, of those that the bench knows.
-/// With their options for progress outside calls where it is about that. Which are not here is said.
+/// The value of `library` that `--peers` stands for: ours, and every MPI library that is here, of those that the
+/// bench knows. With their options for progress outside calls where it is about that. Which are not here is said.
 ///
 /// # Errors
 /// `library` was given, too.
@@ -119,8 +119,8 @@ pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_bette
     compare_by(results, |_| Some(metric), median, more_is_better);
 }
 
-/// As [`compare`], with a metric for each point, and another figure of the samples than their median. The best library is the
-/// one with the best figure over all rounds.
+/// As [`compare`], with a metric for each point, and another figure of the samples than their median. The best
+/// library is the one with the best figure over all rounds.
 pub(crate) fn compare_by(
     results: &mut Results,
     metric: impl Fn(&Config) -> Option<&'static str>,

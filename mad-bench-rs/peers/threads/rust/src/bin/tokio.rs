@@ -1,5 +1,5 @@
-//! tokio's tasks: step by step the programs of src/experiments/threads/ops.rs, which cannot be shared, since what waits here
-//! is a future. It has no condition variable; `Notify` is what its documentation names for the purpose.
+//! tokio's tasks: step by step the programs of src/experiments/threads/ops.rs, which cannot be shared, since what
+//! waits here is a future. It has no condition variable; `Notify` is what its documentation names for the purpose.
 //!
 //! One worker is its current-thread scheduler, several are the multi-thread one.
 
