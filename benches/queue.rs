@@ -33,7 +33,7 @@ fn marcel_own(c: &mut Criterion) {
         });
         assert_eq!(std::iter::from_fn(|| queue.pop()).count(), others);
     }
-    for (name, alone) in [("deque, nobody steals", true), ("deque, open to thieves", false)] {
+    for (name, alone) in [("deque, without thieves", true), ("deque, open to thieves", false)] {
         for others in OTHERS {
             let mut deque = Deque::new(alone);
             (0..others).for_each(|_| deque.push(Block::new()));

@@ -20,7 +20,7 @@ fn sync(c: &mut Criterion) {
     c.bench_function("nothing, between two looks at the clock", |b| {
         b.iter_custom(|n| alone(n, || (), |()| ()));
     });
-    c.bench_function("complete: nobody waits", |b| {
+    c.bench_function("complete: without waiters", |b| {
         let completion = Completion::new();
         b.iter_custom(|n| alone(n, || (), |()| black_box(&completion).complete()));
     });
@@ -76,7 +76,9 @@ fn sync(c: &mut Criterion) {
     }
 
     let cond = Cond::new();
-    c.bench_function("condition: signal, nobody waits", |b| b.iter(|| black_box(&cond).signal(1)));
+    c.bench_function("condition: signal, without waiters", |b| {
+        b.iter(|| black_box(&cond).signal(1))
+    });
     let semaphore = Semaphore::new(0);
     c.bench_function("semaphore: V, then P that need not wait", |b| {
         b.iter(|| {

@@ -111,7 +111,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         timeout: args.timeout,
         dump_on_timeout: args.dump_on_timeout,
         grace: args.grace,
-        who: "mad run",
+        name: "mad run",
     };
     let mut tag = |rank: u32, stream: Stream, line: &[u8]| -> io::Result<()> {
         let mut tagged = format!("[{rank}] ").into_bytes();

@@ -207,7 +207,7 @@ fn measure(
         timeout: Some(TIMEOUT),
         dump_on_timeout: false,
         grace: GRACE,
-        who: "mad sample",
+        name: "mad sample",
     };
     let mut lines = Vec::new();
     let mut on_line = |rank: u32, stream: Stream, line: &[u8]| {

@@ -37,7 +37,8 @@ pub use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
-/// How long after its connection closed a rank is taken to be ending: that says more than the closing does.
+/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it comes,
+/// explains more than the close.
 const CLOSED: Duration = Duration::from_millis(200);
 /// How long processes may take to write what their threads do, where that cannot be seen.
 const DUMP: Duration = Duration::from_secs(5);
@@ -67,8 +68,8 @@ pub struct Job {
     pub dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed.
     pub grace: Duration,
-    /// The prefix of the launcher's own messages.
-    pub who: &'static str,
+    /// The command in whose name the launcher speaks: the prefix of its messages.
+    pub name: &'static str,
 }
 
 /// Where a rank is.
@@ -129,7 +130,7 @@ enum Phase {
 }
 
 struct Launcher<'a> {
-    who: &'static str,
+    name: &'static str,
     grace: Duration,
     dump_on_timeout: bool,
     /// The ranks' output comes here.
@@ -167,7 +168,7 @@ pub fn run(
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
     let name = job_name();
     let mut launcher = Launcher {
-        who: job.who,
+        name: job.name,
         grace: job.grace,
         dump_on_timeout: job.dump_on_timeout,
         captured: on_line.is_some(),
@@ -256,7 +257,7 @@ pub fn job_name() -> String {
 
 impl Launcher<'_> {
     fn say(&mut self, text: &str) {
-        (self.message)(&format!("{}: {text}", self.who));
+        (self.message)(&format!("{}: {text}", self.name));
     }
 
     fn signal(&self, signal: i32) {

@@ -1,5 +1,5 @@
-/* One side computes while a message is under way. A: bytes. B: length of the computation in microseconds. C: who
- * computes: 0, both compute in turn and nothing is sent; 1 the receiver; 2 the sender; 3 both, each sending. */
+/* One side computes while a message is under way. A: bytes. B: length of the computation in microseconds. C: the
+ * side that computes: 0, both compute in turn and nothing is sent; 1 the receiver; 2 the sender; 3 both, each sending. */
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_SINGLE
 #include "peer.h"

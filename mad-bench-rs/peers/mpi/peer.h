@@ -1,9 +1,9 @@
 /* The programs of `mad bench` for MPI libraries: what they share. Each does step by step what the bench of the same name
- * in src/bench does over newmad, with MPI's calls; whoever changes one changes both.
+ * in mad-bench-rs/src/experiments does over newmad, with MPI's calls: a change of one is a change of both.
  *
  * Arguments: CORES0 CORES1 SAMPLES POINT..., or `version`. CORESn: the cores that rank n may use, with commas; its main
  * thread stays on the first. A POINT is NUMBER:A:B:C; what A, B and C are, the program says. Rank 0 writes a line of JSON
- * per point and metric: {"Samples":[NUMBER,"metric",[1.5,...]]}, and {"Progress":1.0} when that was all: whoever reads it
+ * per point and metric: {"Samples":[NUMBER,"metric",[1.5,...]]}, and {"Progress":1.0} when that was all: the reader
  * need not wait for MPI_Finalize, which some libraries do not return from. Everything else goes to standard error.
  *
  * A program is one file that includes this one and defines

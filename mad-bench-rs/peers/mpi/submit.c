@@ -1,4 +1,4 @@
-/* Isend, compute, wait: who submits the message. A: bytes. B: length of the computation in microseconds. */
+/* Isend, compute, wait: which core submits the message. A: bytes. B: length of the computation in microseconds. */
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_SINGLE
 #include "peer.h"

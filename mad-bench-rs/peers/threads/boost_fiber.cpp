@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     static std::atomic<int> ready;
     auto start = [] {
         use_scheduling_algorithm<algo::work_stealing>(workers);
-        // Nobody may be stolen from before it is there.
+        // A worker steals from all others: all have to be there first.
         for (ready++; ready < workers;)
             std::this_thread::yield();
     };

@@ -356,7 +356,7 @@ static struct run fork_join(long n)
 }
 
 /* Resident bytes of threads that wait for one condition, for each, their handles included. The last to come wakes the
- * one who counts. */
+ * thread that counts. */
 
 struct gate {
     mutex_t mutex;

@@ -1,4 +1,4 @@
-//! A rank above 0: it keeps a door open through which rank 0 has workers started on this machine.
+//! A rank above 0: an agent that starts workers on this machine for rank 0.
 //!
 //! One thread, one `poll` over signals, the door, callers that are not authenticated yet ([`PendingPeer`]), and rank
 //! 0's own connection. For each worker a process of its own, a [supervisor](super::supervisor), takes the connection:
@@ -48,8 +48,8 @@ pub(super) const OVER: u8 = 1;
 pub(super) struct Door {
     listener: TcpListener,
     key: [u8; KEY],
-    /// Whose it is, in words.
-    who: String,
+    /// The rank behind it and its machine, in words.
+    owner: String,
 }
 
 impl Door {
@@ -57,14 +57,14 @@ impl Door {
     ///
     /// # Errors
     /// In a sentence, why it cannot be.
-    pub(super) fn open(who: String) -> Result<(Door, card::Agent), String> {
+    pub(super) fn open(owner: String) -> Result<(Door, card::Agent), String> {
         let ip = card::address()?;
         let refused = |e| format!("NMAD_TCP_ADDRESS={ip}: it cannot be listened on: {e}");
         let listener = TcpListener::bind(SocketAddr::new(ip, 0)).map_err(refused)?;
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let key = random().map_err(|e| format!("/dev/urandom: {e}"))?;
-        Ok((Door { listener, key, who }, card::Agent { address, key }))
+        Ok((Door { listener, key, owner }, card::Agent { address, key }))
     }
 
     /// Serves rank 0 until it says that it is over.
@@ -175,7 +175,7 @@ impl Agent {
     fn lost(&self, what: &str) -> Exit {
         Exit::Failed(format!(
             "bench: {}: rank 0 {what}, nothing is measured here any more",
-            self.door.who
+            self.door.owner
         ))
     }
 

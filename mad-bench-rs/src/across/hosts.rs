@@ -108,8 +108,8 @@ impl Hosts {
         words.join("; ")
     }
 
-    /// What a look at the use of this machine sees, beside what is rank 0's.
-    pub(crate) fn beside(&self) -> &'static str {
+    /// Says which processes count as others in the line on the use of the machine.
+    pub(crate) fn noise_suffix(&self) -> &'static str {
         let here = |card: &Card| card.machine == self.cards[0].machine;
         let mut others = self.cards.iter().skip(1);
         match (others.clone().all(here), others.any(here)) {

@@ -59,13 +59,13 @@ pub fn run(args: Vec<String>) -> Outcome {
     loop {
         match proxy.turn(&signals) {
             Ok(None) => {}
-            Ok(Some(Last::Gone)) => return Err(gone()),
-            Ok(Some(Last::Failed(why))) => return Err(lost(format!("starts nothing: {why}"))),
-            Ok(Some(Last::Ended(End::Code(0), _))) => return Ok(()),
-            Ok(Some(Last::Ended(End::Code(code), _))) => {
+            Ok(Some(LastWord::Gone)) => return Err(gone()),
+            Ok(Some(LastWord::Failed(why))) => return Err(lost(format!("starts nothing: {why}"))),
+            Ok(Some(LastWord::Ended(End::Code(0), _))) => return Ok(()),
+            Ok(Some(LastWord::Ended(End::Code(code), _))) => {
                 return Err(Exit::Code(u8::try_from(code).unwrap_or(1)));
             }
-            Ok(Some(Last::Ended(End::Signal(signal), pid))) => {
+            Ok(Some(LastWord::Ended(End::Signal(signal), pid))) => {
                 let whose = &remote.whose;
                 complain(&format!("process {pid} of {whose} was killed by {}", name(signal)));
                 drop(signals);
@@ -85,8 +85,8 @@ fn pmi() -> Option<UnixStream> {
     open.then(|| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Whether a process lives through a signal the launcher reads from the kernel's list of its handlers. This one reads
-/// the signal from a descriptor, so it never comes to the handler.
+/// Installs a handler that never runs. The launcher reads `SigCgt` in /proc to decide whether a process survives the signal;
+/// this process takes the signal from a descriptor, which does not show there.
 fn seem_to_catch(signal: i32) {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing, which is safe in any context.
@@ -106,7 +106,7 @@ fn end_by(signal: i32) -> Exit {
 }
 
 /// The last that is heard.
-enum Last {
+enum LastWord {
     Ended(End, u32),
     Failed(String),
     Gone,
@@ -120,7 +120,7 @@ struct Proxy {
 
 impl Proxy {
     /// Waits for something and passes it on.
-    fn turn(&mut self, signals: &Signals) -> std::io::Result<Option<Last>> {
+    fn turn(&mut self, signals: &Signals) -> std::io::Result<Option<LastWord>> {
         let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let pmi = self.pmi.as_ref().map_or(-1, |pmi| pmi.as_raw_fd());
         let mut fds = [readable(signals.fd()), readable(self.link.fd()), readable(pmi)];
@@ -141,7 +141,7 @@ impl Proxy {
         if fds[1].revents == 0 {
             return Ok(None);
         }
-        let Some(frames) = self.link.read()? else { return Ok(Some(Last::Gone)) };
+        let Some(frames) = self.link.read()? else { return Ok(Some(LastWord::Gone)) };
         for frame in frames {
             match frame {
                 Frame::Pmi(bytes) => self.tell_launcher(&bytes)?,
@@ -152,8 +152,8 @@ impl Proxy {
                     out.flush()?;
                 }
                 Frame::Err(bytes) => std::io::stderr().lock().write_all(&bytes)?,
-                Frame::Ended(end, pid) => return Ok(Some(Last::Ended(end, pid))),
-                Frame::Failed(why) => return Ok(Some(Last::Failed(why))),
+                Frame::Ended(end, pid) => return Ok(Some(LastWord::Ended(end, pid))),
+                Frame::Failed(why) => return Ok(Some(LastWord::Failed(why))),
                 Frame::Start(_) | Frame::Signal(_) => {
                     return Err(std::io::Error::other("it says what only a proxy says"));
                 }

@@ -72,7 +72,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
     let hosts = hosts.filter(|hosts| shares(bench, hosts));
     let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), hosts)?;
-    let noise = present::Noise::start(hosts.map_or("", Hosts::beside));
+    let noise = present::Noise::start(hosts.map_or("", Hosts::noise_suffix));
     let bar = drive::bar(ready.campaign.steps());
     let results = drive::measure(&mut ready.campaign, &bar);
     bar.finish_and_clear();

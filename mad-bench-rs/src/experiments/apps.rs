@@ -20,7 +20,7 @@ use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -88,11 +88,11 @@ fn program(config: &Config) -> Program {
     Program { name: "halo", numbers, share: false }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let world = session.world().map_err(text)?;
     let speed = Speed::calibrate();
@@ -133,7 +133,7 @@ fn mark(step: u64, message: usize, from: u32) -> u8 {
     (step * 7 + message as u64 * 3 + u64::from(from)) as u8
 }
 
-fn once(session: &Session, world: &Group, point: &mut Point, step: u64) -> Worked {
+fn once(session: &Session, world: &Group, point: &mut Point, step: u64) -> WorkResult {
     let (rank, peer) = (session.rank(), 1 - session.rank());
     let begun = now_ns();
     compute(point.steps);

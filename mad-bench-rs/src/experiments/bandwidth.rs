@@ -15,7 +15,7 @@ use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -66,11 +66,11 @@ fn program(config: &Config) -> Program {
     }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let bytes = |config: &Config| config.number("size") * if streams(config) { WINDOW } else { 1 };
     let count = |config: &Config| turns::of_size(spec.iters, bytes(config));

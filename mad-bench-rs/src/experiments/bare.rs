@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use newmad::Session;
 
 use crate::across::address;
-use crate::harness::worker::{Worked, text};
+use crate::harness::worker::{WorkResult, text};
 
 const HELLO: u64 = 2;
 const LINE: usize = 128;
@@ -44,7 +44,7 @@ impl Bare {
     ///
     /// # Errors
     /// When the connection breaks.
-    pub(crate) fn trip(&mut self, rank: u32, buffer: &mut [u8]) -> Worked {
+    pub(crate) fn trip(&mut self, rank: u32, buffer: &mut [u8]) -> WorkResult {
         if rank == 0 {
             self.send(buffer)?;
             self.receive(buffer)
@@ -54,7 +54,7 @@ impl Bare {
         }
     }
 
-    fn send(&mut self, buffer: &[u8]) -> Worked {
+    fn send(&mut self, buffer: &[u8]) -> WorkResult {
         match self {
             Bare::Tcp(stream) => write_all(stream, buffer),
             Bare::Shm(mailboxes) => {
@@ -64,7 +64,7 @@ impl Bare {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Worked {
+    fn receive(&mut self, buffer: &mut [u8]) -> WorkResult {
         match self {
             Bare::Tcp(stream) => read_all(stream, buffer),
             Bare::Shm(mailboxes) => {
@@ -97,7 +97,7 @@ fn connect(session: &Session) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> Worked {
+fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> WorkResult {
     while !left.is_empty() {
         match stream.write(left) {
             Ok(n) => left = &left[n..],
@@ -110,7 +110,7 @@ fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> Worked {
     Ok(())
 }
 
-fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Worked {
+fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> WorkResult {
     let mut at = 0;
     while at < buffer.len() {
         match stream.read(&mut buffer[at..]) {

@@ -20,7 +20,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Ta
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -139,7 +139,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
     points
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
@@ -210,7 +210,7 @@ fn computed(steps: u64) -> u64 {
     now_ns() - start
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let speed = Speed::calibrate();
     let count = |config: &Config| {

@@ -12,7 +12,7 @@ use marcel::JoinHandle;
 
 use crate::clock::{now_ns, process_cpu_ns, thread_cpu_ns};
 use crate::experiments::spin::compute;
-use crate::harness::worker::Worked;
+use crate::harness::worker::WorkResult;
 
 /// Longest time until every virtual processor computes.
 const START_LIMIT_NS: u64 = 20_000_000_000;
@@ -143,7 +143,7 @@ impl Crunch {
     ///
     /// # Errors
     /// When they get no CPU time.
-    pub(crate) fn filled(&self, vps: usize) -> Worked {
+    pub(crate) fn filled(&self, vps: usize) -> WorkResult {
         let wanted = self.done.len().min(vps);
         let until = now_ns() + START_LIMIT_NS;
         while self.begun() < wanted {
@@ -160,7 +160,7 @@ impl Crunch {
     ///
     /// # Errors
     /// When one has panicked.
-    pub(crate) fn end(self) -> Worked {
+    pub(crate) fn end(self) -> WorkResult {
         self.stop.store(true, Relaxed);
         for handle in self.handles {
             handle.join().map_err(|_| "a computing thread panicked".to_string())?;

@@ -6,7 +6,7 @@
 //! - `method` caller: the thread itself looks, again and again (`test`);
 //! - wait: the thread waits, and the I/O manager has it poll first, then sleep;
 //! - idle: the thread is parked at once, and the finder of the message wakes it: an idle virtual processor, its own or
-//!   another, or whom the policy has chosen instead;
+//!   another, or the thread that the policy has chosen instead;
 //! - task: the same, but a light task of its own looks for the message.
 //!
 //! `added_time` is what a way adds to `caller`.
@@ -26,7 +26,7 @@ use crate::harness::experiment::{BASE, Bench, Stage};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -67,7 +67,7 @@ fn without_warnings() -> Vec<(OsString, OsString)> {
     }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let spec = spec.clone();
     let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
     with_session(|session, emit| {
@@ -117,7 +117,7 @@ impl<'a> Player<'a> {
         Player { session, receive, buffer: ball.clone(), ball }
     }
 
-    fn trip(&mut self) -> Worked {
+    fn trip(&mut self) -> WorkResult {
         let other = 1 - self.session.rank();
         let buffer = std::mem::take(&mut self.buffer);
         let request = self.session.irecv(other, DATA, buffer).map_err(text)?;

@@ -24,7 +24,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, MODE, NONE, POLICY, PROGRESSION, Ta
 use crate::harness::mpi;
 use crate::harness::present::figure;
 use crate::harness::results::{Measured, Metric};
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -100,7 +100,7 @@ fn program(config: &Config) -> Program {
     Program { name: "idle", numbers: [config.number("seconds"), 0, 0], share: true }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     if spec.points.iter().any(|(_, config)| config.text("driver") == NONE) {
         if std::env::var("PMI_RANK").is_ok_and(|rank| rank != "0") {
             return Ok(()); // no process sends
@@ -113,7 +113,7 @@ fn work(spec: &Spec) -> Worked {
 }
 
 /// Waits for events instead of messages.
-fn alone(spec: &Spec, manager: &Arc<Manager>) -> Worked {
+fn alone(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
     let emit = Emit::of(0);
     let raiser = Raiser::start()?;
     let count = spec.points.len() as u64;
@@ -157,7 +157,7 @@ fn summary(lines: &[Measured]) -> String {
     text
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let count = spec.points.len() as u64;
     for i in 0..spec.iters {
         for (done, (number, config)) in spec.points.iter().enumerate() {

@@ -16,7 +16,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Ta
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -72,11 +72,11 @@ fn program(config: &Config) -> Program {
     Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
 }
 
-pub(super) fn work(spec: &Spec) -> Worked {
+pub(super) fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
     let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
@@ -104,7 +104,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
 }
 
 /// A message of that tag from rank 0 to rank 1 and back.
-pub(super) fn trip(session: &Session, tag: u64, buffer: &mut [u8]) -> Worked {
+pub(super) fn trip(session: &Session, tag: u64, buffer: &mut [u8]) -> WorkResult {
     if session.rank() == 0 {
         session.send(1, tag, buffer).map_err(text)?;
         session.recv(1, tag, buffer).map_err(text)?;

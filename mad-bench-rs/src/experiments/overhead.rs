@@ -25,7 +25,7 @@ use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{Key, MODE, POLICY, Takes};
 use crate::harness::present::figure;
 use crate::harness::results::{Measured, Metric};
-use crate::harness::worker::{Emit, Spec, Worked};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -100,7 +100,7 @@ fn summary(lines: &[Measured]) -> String {
     text
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let mode = Mode::from_env().map_err(|e| e.to_string())?;
     let manager = Manager::builder().mode(mode).build().map_err(|e| e.to_string())?;
     let runtime =
@@ -108,7 +108,7 @@ fn work(spec: &Spec) -> Worked {
     runtime.run(|| measure(spec, &manager))
 }
 
-fn measure(spec: &Spec, manager: &Arc<Manager>) -> Worked {
+fn measure(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
     let io = |e: std::io::Error| e.to_string();
     let _source = manager.add_source(Arc::new(Empty)).map_err(io)?;
     let emit = Emit::of(0);

@@ -40,7 +40,7 @@ use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -192,11 +192,11 @@ struct Side<'a> {
     clocks: Clocks,
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let speed = Speed::calibrate();
     let mut points: Vec<Point> = spec
@@ -241,7 +241,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
     Ok(())
 }
 
-fn report(emit: &Emit, point: &Point) -> Worked {
+fn report(emit: &Emit, point: &Point) -> WorkResult {
     let us = |of: &[Times], field: fn(&Times) -> u64| -> Vec<f64> {
         of.iter().map(field).filter(|&ns| ns > 0).map(|ns| ns as f64 / 1000.0).collect()
     };
@@ -256,7 +256,7 @@ fn report(emit: &Emit, point: &Point) -> Worked {
 }
 
 impl Side<'_> {
-    fn once(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn once(&self, point: &mut Point, stamp: u8) -> WorkResult {
         match (point.side.as_str(), self.rank) {
             ("receiver", 0) => self.send_to_computing(point, stamp),
             ("receiver", _) => self.receive_computing(point, stamp),
@@ -275,7 +275,7 @@ impl Side<'_> {
 
     /// Lets both sides begin together. Without computation both are to be wide awake, so that the reference
     /// is the transfer and not a wake-up: the later barriers pass while both poll.
-    fn together(&self, steps: u64) -> Worked {
+    fn together(&self, steps: u64) -> WorkResult {
         for _ in 0..if steps > 0 { 1 } else { 3 } {
             self.session.barrier().map_err(text)?;
         }
@@ -288,7 +288,7 @@ impl Side<'_> {
         }
     }
 
-    fn send_to_computing(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn send_to_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         mark(&mut point.buffer, stamp);
         let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
@@ -303,7 +303,7 @@ impl Side<'_> {
         Ok(())
     }
 
-    fn receive_computing(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn receive_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         let buffer = std::mem::take(&mut point.buffer);
         let request = self.session.irecv(0, DATA, buffer).map_err(text)?;
         self.clocks.ahead(self.session)?;
@@ -317,7 +317,7 @@ impl Side<'_> {
         self.send_record(Times { recv: end, compute, total: end - start, send: 0 })
     }
 
-    fn send_computing(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn send_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         mark(&mut point.buffer, stamp);
         let ahead = self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
@@ -335,7 +335,7 @@ impl Side<'_> {
         Ok(())
     }
 
-    fn receive_from_computing(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn receive_from_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         self.session.recv(0, DATA, &mut point.buffer).map_err(text)?;
@@ -344,7 +344,7 @@ impl Side<'_> {
         self.send_record(Times { recv: end, ..Times::default() })
     }
 
-    fn both(&self, point: &mut Point, stamp: u8) -> Worked {
+    fn both(&self, point: &mut Point, stamp: u8) -> WorkResult {
         let peer = 1 - self.rank;
         mark(&mut point.buffer, stamp);
         let other = std::mem::take(&mut point.other);
@@ -369,7 +369,7 @@ impl Side<'_> {
     }
 
     /// The other process sleeps meanwhile.
-    fn alone(&self, point: &mut Point) -> Worked {
+    fn alone(&self, point: &mut Point) -> WorkResult {
         self.session.barrier().map_err(text)?;
         for (rank, _) in self.alone.iter().enumerate().filter(|(_, computes)| **computes) {
             let rank = rank as u32;
@@ -399,7 +399,7 @@ impl Side<'_> {
         Ok(Times::from_bytes(&bytes))
     }
 
-    fn send_record(&self, times: Times) -> Worked {
+    fn send_record(&self, times: Times) -> WorkResult {
         self.session.send(0, RECORD, &times.to_bytes()).map_err(text)
     }
 }
@@ -414,7 +414,7 @@ fn mark(buffer: &mut [u8], stamp: u8) {
     }
 }
 
-fn check(buffer: &[u8], stamp: u8) -> Worked {
+fn check(buffer: &[u8], stamp: u8) -> WorkResult {
     match (buffer.first(), buffer.last()) {
         (Some(&first), Some(&last)) if first != stamp || last != stamp => Err(format!(
             "message {stamp} of {} bytes arrived with the contents of another ({first}, {last})",

@@ -14,7 +14,7 @@ use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -47,11 +47,11 @@ fn program(config: &Config) -> Program {
     Program { name: "stream", numbers, share: false }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let count = |config: &Config| {
         turns::of_size(spec.iters, config.number("size") * config.number("window"))

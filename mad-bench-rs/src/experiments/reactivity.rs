@@ -35,7 +35,7 @@ use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::mean;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -149,11 +149,11 @@ fn program(config: &Config) -> Program {
     Program { name: "reactivity", numbers, share: true }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let steps = Speed::calibrate().steps(UNIT_US);
     let count = spec.points.len() as u64;
     for (at, (number, config)) in spec.points.iter().enumerate() {
@@ -221,7 +221,7 @@ fn window(
     Ok((trips, crunch.read().since(start)))
 }
 
-fn report(emit: &Emit, point: usize, trips: &[f64], mine: Reading, theirs: Reading) -> Worked {
+fn report(emit: &Emit, point: usize, trips: &[f64], mine: Reading, theirs: Reading) -> WorkResult {
     let us = |ns: u64| ns as f64 / 1000.0;
     emit.samples(point, "half_round_trip", trips)?;
     for process in [mine, theirs] {

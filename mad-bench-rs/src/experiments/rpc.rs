@@ -18,7 +18,7 @@ use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -62,11 +62,11 @@ const UNIT_US: u64 = 100;
 /// Points take turns so often.
 const BLOCKS: u64 = 5;
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let rpc = session.rpc().map_err(text)?;
     let nothing = |_: &newmad::Context, _: Vec<u8>| Ok::<_, String>(Vec::new());
     rpc.service("inline").inline().bytes(nothing).map_err(said)?;
@@ -90,7 +90,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
 }
 
 /// The caller's side of a point.
-fn call(rpc: &newmad::Rpc, emit: &Emit, number: usize, config: &Config, calls: u64) -> Worked {
+fn call(rpc: &newmad::Rpc, emit: &Emit, number: usize, config: &Config, calls: u64) -> WorkResult {
     let size = config.number("size");
     let (window, service) = (config.number("window"), config.text("op"));
     let start = || {

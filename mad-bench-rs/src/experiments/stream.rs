@@ -8,7 +8,7 @@
 use newmad::Session;
 
 use crate::harness::turns::timed;
-use crate::harness::worker::{Worked, text};
+use crate::harness::worker::{WorkResult, text};
 
 const DATA: u64 = 1;
 const ANSWER: u64 = 2;
@@ -26,7 +26,7 @@ impl<'a> Stream<'a> {
     }
 
     /// A window, to its answer.
-    fn window(&mut self) -> Worked {
+    fn window(&mut self) -> WorkResult {
         if self.session.rank() == 0 {
             let mut sends = Vec::with_capacity(self.buffers.len());
             for buffer in self.buffers.drain(..) {

@@ -26,7 +26,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, Worked, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -97,11 +97,11 @@ fn program(config: &Config) -> Program {
     Program { name: "submit", numbers, share: true }
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     with_session(|session, emit| measure(session, emit, spec))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     last_core();
     let speed = Speed::calibrate();
     let new = |(number, config): &(usize, Config)| Point {
@@ -140,7 +140,7 @@ fn last_core() {
     }
 }
 
-fn once(session: &Session, point: &mut Point) -> Worked {
+fn once(session: &Session, point: &mut Point) -> WorkResult {
     if session.rank() == 1 {
         for _ in 0..2 {
             let buffer = std::mem::take(&mut point.buffer);

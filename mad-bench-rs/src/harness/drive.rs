@@ -202,7 +202,7 @@ impl<'a> Campaign<'a> {
             timeout: Some(if of_mpi { timeout.min(patience + 10 * self.longest) } else { timeout }),
             dump_on_timeout: true,
             grace: GRACE,
-            who: "mad bench",
+            name: "mad bench",
         };
         let begun = Instant::now();
         let ended = run_job(&job, bench, round, start, &mut self.results, bar);
@@ -212,7 +212,7 @@ impl<'a> Campaign<'a> {
         match ended {
             Ok(()) => {}
             // It is left out, and the rest goes on.
-            Err(Ended { fatal: false, .. }) if of_mpi || bench.apart.is_some() => {
+            Err(JobFailure { fatal: false, .. }) if of_mpi || bench.apart.is_some() => {
                 bar.suspend(|| complain(&format!("mad bench: left out: {what}")));
                 self.failed[group] = true;
                 self.results.lost |= bench.apart.is_none_or(|apart| (apart.vital)(process));
@@ -271,7 +271,7 @@ fn environment(bench: &Bench, process: &Config) -> Vec<(OsString, OsString)> {
 }
 
 /// How a job failed, and whether that ends the bench in any case.
-struct Ended {
+struct JobFailure {
     exit: Exit,
     fatal: bool,
 }
@@ -283,7 +283,7 @@ fn run_job(
     start: u64,
     results: &mut Results,
     bar: &ProgressBar,
-) -> Result<(), Ended> {
+) -> Result<(), JobFailure> {
     let say = |text: &str| bar.suspend(|| complain(text));
     let mut on_line = |rank: u32, stream: Stream, line: &[u8]| {
         let record = match (rank, stream) {
@@ -309,10 +309,12 @@ fn run_job(
     match mad_launch::run(job, Some(&mut on_line), &mut |text| say(text)) {
         Ok(()) => Ok(()),
         Err(Failure::Run { interrupted: true, .. }) => {
-            Err(Ended { exit: Exit::Code(INTERRUPTED), fatal: true })
+            Err(JobFailure { exit: Exit::Code(INTERRUPTED), fatal: true })
         }
-        Err(Failure::Run { .. }) => Err(Ended { exit: Exit::Code(1), fatal: false }),
-        Err(other) => Err(Ended { exit: Exit::Failed(format!("bench: {other}")), fatal: true }),
+        Err(Failure::Run { .. }) => Err(JobFailure { exit: Exit::Code(1), fatal: false }),
+        Err(other) => {
+            Err(JobFailure { exit: Exit::Failed(format!("bench: {other}")), fatal: true })
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::key::Key;
 use super::results::{Measured, Metric, Results};
-use super::worker::{Spec, Worked};
+use super::worker::{Spec, WorkResult};
 use crate::config::Config;
 
 /// A program of `peers/mpi` and what a point is for it.
@@ -43,12 +43,12 @@ pub(crate) struct Bench {
     /// Adds the reference points that the derived metrics need, and leaves out what makes no sense.
     pub(crate) points: fn(Vec<Config>) -> Vec<Config>,
     /// The worker's side.
-    pub(crate) work: fn(&Spec) -> Worked,
+    pub(crate) work: fn(&Spec) -> WorkResult,
     /// Computes metrics that compare points.
     pub(crate) derive: Option<fn(&mut Results)>,
-    /// How it differs, when each of its points needs a process of its own.
+    /// `Some`: each of its points runs in a process of its own.
     pub(crate) apart: Option<&'static Apart>,
-    /// What its processes run in, if not a machine as it is.
+    /// `Some`: what its processes run in. If that cannot be set up the bench fails before anything is measured.
     pub(crate) staged: Option<Stage>,
     /// What is said below the table.
     pub(crate) summary: Option<fn(&[Measured]) -> String>,
@@ -86,7 +86,7 @@ pub(crate) struct Apart {
     pub(crate) prepare: fn(&[Config], bool) -> Vec<Absent>,
     /// Whether that builds more if it is asked to (`--peers`).
     pub(crate) builds: bool,
-    /// Whether the whole run has failed when this point has.
+    /// Whether the exit status is 1 if this point fails or cannot be measured here.
     pub(crate) vital: fn(&Config) -> bool,
     /// Most time for one of the processes.
     pub(crate) timeout: Duration,
@@ -110,7 +110,7 @@ pub(crate) enum Stage {
 pub(crate) struct Setup {
     /// Variables set for them.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// It is there as long as this is.
+    /// Keeps the set-up alive: dropped when everything is measured.
     pub(crate) holds: Box<dyn std::any::Any>,
 }
 

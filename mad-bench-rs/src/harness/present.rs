@@ -89,11 +89,11 @@ impl Noise {
     fn own_s() -> f64 {
         [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
             .into_iter()
-            .map(|who| {
+            .map(|processes| {
                 let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
                 // SAFETY: `usage` is writable; zeroed is a valid value.
                 let usage = unsafe {
-                    libc::getrusage(who, usage.as_mut_ptr());
+                    libc::getrusage(processes, usage.as_mut_ptr());
                     usage.assume_init()
                 };
                 let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;

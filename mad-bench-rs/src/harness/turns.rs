@@ -5,7 +5,7 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::harness::worker::{Emit, Spec, Worked, text};
+use crate::harness::worker::{Emit, Spec, WorkResult, text};
 
 /// Calls `measure` for each point of each of at most `blocks` blocks, after a barrier of all workers. Its arguments:
 /// the point's place in `spec`, its configuration, and how many samples to take of the `samples` that it has in all.
@@ -18,8 +18,8 @@ pub(crate) fn turns(
     spec: &Spec,
     blocks: u64,
     samples: impl Fn(&Config) -> u64,
-    mut measure: impl FnMut(usize, &Config, u64) -> Worked,
-) -> Worked {
+    mut measure: impl FnMut(usize, &Config, u64) -> WorkResult,
+) -> WorkResult {
     let (blocks, count) = (blocks.min(spec.iters), spec.points.len() as u64);
     for block in 0..blocks {
         for (at, (_, config)) in spec.points.iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn warm(count: u64) -> u64 {
 pub(crate) fn timed(
     warm: u64,
     count: u64,
-    mut once: impl FnMut() -> Worked,
+    mut once: impl FnMut() -> WorkResult,
 ) -> Result<Vec<f64>, String> {
     for _ in 0..warm {
         once()?;

@@ -36,7 +36,7 @@ pub(crate) enum Record {
 }
 
 /// What goes wrong in a worker, in words.
-pub(crate) type Worked = Result<(), String>;
+pub(crate) type WorkResult = Result<(), String>;
 
 /// Samples of one record: the launcher cuts lines of more than a megabyte.
 const SAMPLES_MAX: usize = 16_384;
@@ -59,7 +59,7 @@ impl Emit {
     ///
     /// # Errors
     /// When the reader is gone.
-    pub(crate) fn samples(&self, point: usize, metric: &str, samples: &[f64]) -> Worked {
+    pub(crate) fn samples(&self, point: usize, metric: &str, samples: &[f64]) -> WorkResult {
         samples.chunks(SAMPLES_MAX).try_for_each(|samples| {
             self.record(&Record::Samples(point, metric.to_owned(), samples.to_vec()))
         })
@@ -69,7 +69,7 @@ impl Emit {
     ///
     /// # Errors
     /// When the reader is gone.
-    pub(crate) fn progress(&self, done: u64, of: u64) -> Worked {
+    pub(crate) fn progress(&self, done: u64, of: u64) -> WorkResult {
         let now = clock::now_ns();
         if now - self.last.get() < PROGRESS_NS {
             return Ok(());
@@ -78,7 +78,7 @@ impl Emit {
         self.record(&Record::Progress(done as f64 / of.max(1) as f64))
     }
 
-    fn record(&self, record: &Record) -> Worked {
+    fn record(&self, record: &Record) -> WorkResult {
         if !self.speaks {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Emit {
 ///
 /// # Errors
 /// What `work` or the session says.
-pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> Worked + Send) -> Worked {
+pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> WorkResult + Send) -> WorkResult {
     newmad::run(|session: &Session| work(session, &Emit::of(session.rank()))).map_err(text)?
 }
 

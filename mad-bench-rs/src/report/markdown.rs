@@ -7,11 +7,11 @@ use crate::harness::present::figure;
 use crate::report::data::Line;
 use crate::report::plot::Middle;
 use crate::report::saying::Verdict;
-use crate::report::sections::{Done, Picture};
+use crate::report::sections::{Measurement, Picture};
 use crate::report::series::{groups, label};
 
 /// The whole page; `conditions` says where and how the figures were measured.
-pub(super) fn page(done: &[Done], conditions: &str) -> String {
+pub(super) fn page(done: &[Measurement], conditions: &str) -> String {
     let mut out = format!(
         "# Performance\n\n`mad report -o FILE.md` makes this page; do not edit it. mad {}. {}\n\n\
          Tables show medians, or means where the title says so. `mad report -o FILE.html` also shows percentiles and intervals.\n",
@@ -24,8 +24,8 @@ pub(super) fn page(done: &[Done], conditions: &str) -> String {
     out
 }
 
-fn section(done: &Done, out: &mut String) {
-    let Done { section, lines, command, failed } = done;
+fn section(done: &Measurement, out: &mut String) {
+    let Measurement { section, lines, command, failed } = done;
     let _ = write!(out, "\n## {}\n\n{}\n", escape(section.title), escape(section.asks));
     if let Some(command) = command {
         let _ = write!(out, "\n```\n{command}\n```\n");

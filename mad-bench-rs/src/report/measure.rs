@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::report::data::{Line, lines};
-use crate::report::sections::{Done, SECTIONS, Section};
+use crate::report::sections::{Measurement, SECTIONS, Section};
 
 use crate::campaign::{Ready, ready_for_report};
 use crate::harness::drive::{self, Campaign};
@@ -60,7 +60,7 @@ impl Part {
         matches!(stopped, Some(Exit::Code(INTERRUPTED)))
     }
 
-    fn done(&self, rounds: u64) -> Done {
+    fn done(&self, rounds: u64) -> Measurement {
         let (lines, failed) = match &self.ready {
             Ok(ready) => lines_of(&ready.campaign),
             Err(why) => (Vec::new(), Some(Exit::Failed(why.clone()))),
@@ -70,7 +70,12 @@ impl Part {
             Exit::Failed(why) if lines.is_empty() => why,
             _ => "the rest of it (it failed)".to_owned(),
         });
-        Done { section: self.section, lines, command: Some(command(self.section, rounds)), failed }
+        Measurement {
+            section: self.section,
+            lines,
+            command: Some(command(self.section, rounds)),
+            failed,
+        }
     }
 }
 
@@ -84,7 +89,7 @@ impl Part {
 pub(super) fn measure(
     plan: &Plan,
     wanted: impl Fn(&&Section) -> bool,
-) -> Result<(Vec<Done>, bool), Exit> {
+) -> Result<(Vec<Measurement>, bool), Exit> {
     let path = &plan.lines;
     write(path, &[])?;
     let part = |section| Part::new(section, plan);

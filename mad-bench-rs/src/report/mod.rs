@@ -1,17 +1,17 @@
 //! `mad report`: all experiments in one self-contained page.
 //!
 //! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words`,
-//! `beside` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`:
+//! `peers` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`:
 //! two runs. The lines are written beside the page after every round, so that what was measured is there whatever
 //! happens, and a page can be made again from them.
 
-mod beside;
 mod compare;
 mod data;
 mod html;
 mod markdown;
 mod measure;
 mod page;
+mod peers;
 mod plot;
 mod saying;
 mod sections;
@@ -32,7 +32,7 @@ use crate::experiments::find;
 use crate::harness::present::{Noise, machine};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
 use measure::Plan;
-use sections::{Done, SECTIONS, Section};
+use sections::{Measurement, SECTIONS, Section};
 
 /// Options of `mad report`.
 #[derive(Args, Debug)]
@@ -131,14 +131,19 @@ pub fn run(args: &ReportArgs) -> Outcome {
 }
 
 /// Gives lines to the sections that they are of: the first whose pictures or words they fit.
-fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Done> {
+fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Measurement> {
     SECTIONS
         .iter()
         .filter(wanted)
         .filter_map(|section| {
             let fits = |line: &&Line| line.bench == section.bench && has(section, &line.config);
             let lines: Vec<Line> = lines.iter().filter(fits).cloned().collect();
-            (!lines.is_empty()).then_some(Done { section, lines, command: None, failed: None })
+            (!lines.is_empty()).then_some(Measurement {
+                section,
+                lines,
+                command: None,
+                failed: None,
+            })
         })
         .collect()
 }

@@ -10,11 +10,11 @@ use crate::report::html::escape;
 use crate::report::plot;
 use crate::report::plot::{Middle, Series};
 use crate::report::saying::Verdict;
-use crate::report::sections::{Done, Picture};
+use crate::report::sections::{Measurement, Picture};
 use crate::report::series::{groups, label};
 
 /// The whole of it; `conditions`: where and how it was measured.
-pub(super) fn page(done: &[Done], conditions: &str) -> String {
+pub(super) fn page(done: &[Measurement], conditions: &str) -> String {
     let mut body =
         String::from("<header><h1>Threads and messages in one runtime: what was measured</h1>");
     let _ = write!(
@@ -36,8 +36,8 @@ pub(super) fn page(done: &[Done], conditions: &str) -> String {
     html::page("mad report", &body)
 }
 
-fn section(index: usize, done: &Done) -> String {
-    let Done { section, lines, command, failed } = done;
+fn section(index: usize, done: &Measurement) -> String {
+    let Measurement { section, lines, command, failed } = done;
     let source = find(section.bench).map_or("", |bench| bench.source);
     let mut out = format!(
         "<section id='e{index}'><h2>{}</h2><p>{}</p><p class='dim'>Source: {}. {}</p>",

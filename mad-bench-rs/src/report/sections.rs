@@ -1,7 +1,7 @@
 //! What a report consists of: the experiments, how each is run for it, what is drawn, and what the sources found.
 
-use crate::report::beside;
 use crate::report::data::Line;
+use crate::report::peers;
 use crate::report::plot::Middle;
 use crate::report::saying::Sentence;
 use crate::report::words;
@@ -37,7 +37,7 @@ use Picture::{Bars, Curves, Heat};
 const LIBRARIES: &str = "newmad,madmpi,openmpi,mpich";
 
 /// What became of a section.
-pub(super) struct Done {
+pub(super) struct Measurement {
     pub(super) section: &'static Section,
     pub(super) lines: Vec<Line>,
     /// How it was run; absent when the lines came from a file.
@@ -108,7 +108,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             middle: Middle::Median,
         }],
         found: "[Trahay09] 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
-        says: beside::submit,
+        says: peers::submit,
     },
     Section {
         bench: "reactivity",
@@ -135,7 +135,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         ],
         found: "[Trahay09] 7.2.3.1: PIOMan's reaction did not depend on the number of computing threads; MPICH2's and \
                 Open MPI's was long and unstable.",
-        says: beside::reactivity,
+        says: peers::reactivity,
     },
     Section {
         bench: "latency",
@@ -258,7 +258,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         iters: 1,
         pictures: &[Bars { metric: "cpu_time", apart: &[] }],
         found: "[Trahay09] 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
-        says: beside::idle,
+        says: peers::idle,
     },
     Section {
         bench: "overhead",

@@ -1,8 +1,8 @@
 //! Sentences on what the figures show, made from the figures: also when we lose.
 
 use crate::harness::present::figure;
-use crate::report::beside::beside;
 use crate::report::data::{Line, find, values};
+use crate::report::peers::against_best;
 use crate::report::saying::Bound::{AtLeast, AtMost};
 use crate::report::saying::{Sentence, bounded, good, judged, weighed};
 
@@ -74,8 +74,9 @@ pub(crate) fn progress(lines: &[Line]) -> Vec<Sentence> {
 }
 
 pub(crate) fn latency(lines: &[Line]) -> Vec<Sentence> {
-    let one =
-        |driver| beside(lines, "half_round_trip", &[("driver", driver), ("size", "1")], false, 1.0);
+    let one = |driver| {
+        against_best(lines, "half_round_trip", &[("driver", driver), ("size", "1")], false, 1.0)
+    };
     let mut all: Vec<Sentence> = ["shm", "tcp"].into_iter().filter_map(one).collect();
     let of = |library| {
         find(lines, "half_round_trip", &[("driver", "shm"), ("size", "1"), ("library", library)])
@@ -151,7 +152,7 @@ pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Sentence> {
     for driver in ["shm", "tcp"] {
         for workload in ["pingpong", "stream"] {
             let keys = [("driver", driver), ("workload", workload), ("size", "1048576")];
-            all.extend(beside(lines, "bandwidth", &keys, true, 1.0));
+            all.extend(against_best(lines, "bandwidth", &keys, true, 1.0));
         }
     }
     all
@@ -161,7 +162,7 @@ pub(crate) fn rate(lines: &[Line]) -> Vec<Sentence> {
     [("shm", 1.0), ("tcp", 2.0)]
         .into_iter()
         .filter_map(|(driver, times)| {
-            beside(lines, "message_rate", &[("driver", driver)], true, times)
+            against_best(lines, "message_rate", &[("driver", driver)], true, times)
         })
         .collect()
 }

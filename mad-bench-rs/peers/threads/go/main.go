@@ -219,7 +219,7 @@ func resident() float64 {
 }
 
 // Resident bytes of threads that wait for one condition, for each, their handles included. The last to come wakes the
-// one who counts.
+// thread that counts.
 func memory(threads int) float64 {
 	start(func() int { return 0 }).join()
 	var mutex sync.Mutex

@@ -32,7 +32,7 @@ use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
-use crate::harness::worker::{Emit, Spec, Worked};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 use stage::{Bare, Raiser, Stage};
 
 /// The bench.
@@ -130,7 +130,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
     points
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
     let manager = runtime.manager();
     runtime.run(|| measure(spec, manager))
@@ -162,7 +162,7 @@ struct Measured {
     samples: Vec<f64>,
 }
 
-fn measure(spec: &Spec, manager: &Arc<Manager>) -> Worked {
+fn measure(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
     let emit = Emit::of(0);
     let raiser = Arc::new(Raiser::start()?);
     let plain = Bare::start(raiser.clone(), false)?;

@@ -16,7 +16,7 @@ pub(crate) fn summary(lines: &[Measured]) -> String {
     ratios(lines) + &spreads(lines)
 }
 
-fn who(line: &Measured) -> String {
+fn described(line: &Measured) -> String {
     let text = |key| line.config.text(key);
     format!("policy {}, source {}, method {}", text("policy"), text("source"), text("method"))
 }
@@ -34,7 +34,7 @@ fn ratios(lines: &[Measured]) -> String {
             "every core computing ({} threads, {} VPs), {}: {ratio:.2} bare kernel wake-ups{}\n",
             line.config.number("threads"),
             line.config.number("vps"),
-            who(line),
+            described(line),
             if ratio > RATIO { format!(" (MORE than {RATIO})") } else { String::new() },
         ));
     }
@@ -53,7 +53,7 @@ fn spreads(lines: &[Measured]) -> String {
     for line in lines.iter().filter(|line| line.metric == "detect_time") {
         let threads = line.config.number("threads");
         if line.config.text("library") == "pioman" && threads > 0 {
-            let key = format!("{}, {} VPs", who(line), line.config.number("vps"));
+            let key = format!("{}, {} VPs", described(line), line.config.number("vps"));
             groups.entry(key).or_default().push((threads, line.stats.median));
         }
     }

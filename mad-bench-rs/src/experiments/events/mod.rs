@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
-use crate::harness::worker::{Emit, Spec, Worked};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 use mechanism::Mechanism;
 
 /// The bench.
@@ -89,7 +89,7 @@ fn prepare(points: &[Config], _: bool) -> Vec<Absent> {
     points.iter().enumerate().filter_map(|(at, point)| Some((at, why(point)?))).collect()
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let emit = Emit::of(0);
     let cores = allowed_cpus();
     let [first, second, ..] = cores[..] else { return Err("events need two cores".into()) };

@@ -10,7 +10,7 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::experiments::multirail::network::CABLES;
-use crate::harness::worker::{Worked, text};
+use crate::harness::worker::{WorkResult, text};
 
 /// What the cables carry, in megabits a second.
 pub(super) const MEGABITS: [u32; CABLES] = [1000, 400];
@@ -25,13 +25,13 @@ pub(super) struct Bare {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Out,
     In,
 }
 
 impl Bare {
-    /// Connects ranks 0 and 1 by way of these addresses of rank 0's.
+    /// Connects ranks 0 and 1 by direction of these addresses of rank 0's.
     ///
     /// # Errors
     /// When the kernel refuses something.
@@ -60,9 +60,13 @@ impl Bare {
     ///
     /// # Errors
     /// When a connection breaks.
-    pub(super) fn trip(&mut self, buffer: &mut [u8]) -> Worked {
-        let ways = if self.rank == 0 { [Way::Out, Way::In] } else { [Way::In, Way::Out] };
-        ways.into_iter().try_for_each(|way| self.pass(buffer, way))
+    pub(super) fn trip(&mut self, buffer: &mut [u8]) -> WorkResult {
+        let directions = if self.rank == 0 {
+            [Direction::Out, Direction::In]
+        } else {
+            [Direction::In, Direction::Out]
+        };
+        directions.into_iter().try_for_each(|direction| self.pass(buffer, direction))
     }
 
     /// So many windows of messages, each answered by a byte, after one that does not count: the time of each in
@@ -75,10 +79,14 @@ impl Bare {
         buffers: &mut [Vec<u8>],
         count: u64,
     ) -> Result<Vec<f64>, String> {
-        let (way, back) = if self.rank == 0 { (Way::Out, Way::In) } else { (Way::In, Way::Out) };
+        let (direction, back) = if self.rank == 0 {
+            (Direction::Out, Direction::In)
+        } else {
+            (Direction::In, Direction::Out)
+        };
         let mut window = || {
             let before = now_ns();
-            buffers.iter_mut().try_for_each(|buffer| self.pass(buffer, way))?;
+            buffers.iter_mut().try_for_each(|buffer| self.pass(buffer, direction))?;
             self.pass(&mut [0], back)?;
             Ok((now_ns() - before) as f64 / 1000.0)
         };
@@ -87,7 +95,7 @@ impl Bare {
     }
 
     /// Sends or receives a message.
-    fn pass(&mut self, buffer: &mut [u8], way: Way) -> Worked {
+    fn pass(&mut self, buffer: &mut [u8], direction: Direction) -> WorkResult {
         let second = if self.sockets.len() > 1 { second_part(buffer.len()) } else { 0 };
         let (one, two) = buffer.split_at_mut(buffer.len() - second);
         let mut parts = [one, two];
@@ -96,9 +104,9 @@ impl Bare {
                 if part.is_empty() {
                     continue;
                 }
-                let done = match way {
-                    Way::Out => socket.write(part),
-                    Way::In => socket.read(part),
+                let done = match direction {
+                    Direction::Out => socket.write(part),
+                    Direction::In => socket.read(part),
                 };
                 match done {
                     Ok(0) => return Err("bare connection: the peer has closed it".into()),

@@ -21,7 +21,7 @@ use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, Worked, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 use network::{CABLES, Network};
 
 /// The bench.
@@ -95,7 +95,7 @@ fn stage() -> Result<Setup, String> {
     Ok(Setup { env, holds: Box::new(network) })
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let rails = spec.points.first().map_or("both", |(_, config)| config.text("rails"));
     let addresses = settle(rails)?;
     with_session(|session, emit| measure(session, emit, spec, &addresses))
@@ -126,7 +126,7 @@ fn settle(rails: &str) -> Result<String, String> {
     of_rails(Some(0))
 }
 
-fn measure(session: &Session, emit: &Emit, spec: &Spec, addresses: &str) -> Worked {
+fn measure(session: &Session, emit: &Emit, spec: &Spec, addresses: &str) -> WorkResult {
     let addresses: Vec<&str> = addresses.split(',').collect();
     let mut bare = Bare::connect(session, &addresses)?;
     let mut samples = vec![Vec::new(); spec.points.len()];

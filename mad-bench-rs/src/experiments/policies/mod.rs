@@ -30,7 +30,7 @@ use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, Worked};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 use window::Scene;
 use workload::Workload;
 
@@ -120,14 +120,14 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
     grid
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
     let manager = runtime.manager();
     let vps = runtime.threads().load().compute_vps();
     runtime.run(|| measure(spec, manager, vps))
 }
 
-fn measure(spec: &Spec, manager: &Arc<Manager>, vps: usize) -> Worked {
+fn measure(spec: &Spec, manager: &Arc<Manager>, vps: usize) -> WorkResult {
     let emit = Emit::of(0);
     let raiser = Raiser::start()?;
     let steps = Speed::calibrate().steps(UNIT_US);

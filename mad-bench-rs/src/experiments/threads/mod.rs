@@ -25,7 +25,7 @@ use crate::harness::drive;
 use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
 use crate::harness::results::{Measured, Metric};
-use crate::harness::worker::{Emit, Spec, Worked};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 use ops::{Library, Measurement};
 
 /// The bench.
@@ -164,7 +164,7 @@ fn prepare(points: &[Config], with_cargo: bool) -> Vec<Absent> {
     absent
 }
 
-fn work(spec: &Spec) -> Worked {
+fn work(spec: &Spec) -> WorkResult {
     let emit = Emit::of(0);
     for (number, config) in &spec.points {
         let workers = cores(config);

@@ -6,14 +6,14 @@ use crate::harness::experiment::{Bench, Program};
 use crate::harness::mpi::library::find;
 use crate::harness::program::{self, ENDING};
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Record, Spec, Worked};
+use crate::harness::worker::{Emit, Record, Spec, WorkResult};
 use crate::out::complain;
 
 /// Measures the points, all of one library and driver.
 ///
 /// # Errors
 /// When the library is not there, fails, or says something else than it should.
-pub(crate) fn work(bench: &Bench, spec: &Spec) -> Worked {
+pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
     let with = bench.mpi.ok_or("this bench knows no MPI libraries")?;
     let emit = Emit::of(0);
     let mut programs: Vec<(Program, Vec<String>)> = Vec::new();

@@ -196,7 +196,7 @@ fn resident() -> f64 {
 }
 
 /// Resident bytes of tasks that wait for one notification, for each, their handles included. The last to come wakes the
-/// one who counts.
+/// task that counts.
 async fn memory(threads: u64) -> f64 {
     join(spawn(async {})).await;
     let gate = Arc::new((AtomicU64::new(0), AtomicBool::new(false), Notify::new(), Notify::new()));

@@ -7,7 +7,7 @@ use crate::report::saying::Bound::{AtLeast, AtMost};
 use crate::report::saying::{Sentence, good, judged, weighed};
 
 /// Ours against the best MPI library, at one point. `more`: more is better.
-pub(super) fn beside(
+pub(super) fn against_best(
     lines: &[Line],
     metric: &str,
     keys: &[(&str, &str)],
@@ -76,7 +76,7 @@ fn is_least(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> bool {
     others.all(|(_, line)| figure(ours) <= figure(line))
 }
 
-fn is_beside(all: &[(String, &Line)]) -> bool {
+fn has_peers(all: &[(String, &Line)]) -> bool {
     all.iter().any(|(name, _)| is_foreign(name))
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {
             });
             let text =
                 format!("Over {driver}, beside {threads} computing threads, means in us: {words}.");
-            all.push(match is_beside(&here) {
+            all.push(match has_peers(&here) {
                 true => judged(
                     format!("{text} Asked for is a mean below those of the MPI libraries."),
                     is_least(&here, |line| line.mean),
@@ -103,7 +103,7 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Sentence> {
                 false => good(text),
             });
             let here = by_library(lines, "weighted_trip", &keys);
-            if is_beside(&here) {
+            if has_peers(&here) {
                 all.push(judged(
                     format!(
                         "Over {driver}, beside {threads} computing threads, what is under way at a random moment takes, in us: \
