@@ -757,3 +757,28 @@ fn calls_to_a_process_that_leaves_end() {
         launch("leaves", 2, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
     }
 }
+
+#[test]
+fn services_that_begin_while_others_end_share_no_lane_with_them() {
+    let (sessions, rpcs) = world(1);
+    drop(rpcs);
+    let (done, ended) = std::sync::mpsc::channel();
+    for number in 0..2u64 {
+        let (session, done) = (sessions[0].clone(), done.clone());
+        std::thread::spawn(move || {
+            for round in 0..1500u64 {
+                let rpc = session.rpc().unwrap();
+                let service = number << 32 | round;
+                rpc.service(service).bytes(|_, bytes| Ok::<_, String>(bytes)).unwrap();
+                let reply = rpc.call_bytes(0, service, [7]).unwrap();
+                assert_eq!(reply.wait().unwrap(), [7], "{number}, {round}");
+                drop(rpc);
+                std::thread::sleep(Duration::from_micros(round * 37 % 400));
+            }
+            done.send(()).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(LIMIT).expect("an end of services waits for ever");
+    }
+}

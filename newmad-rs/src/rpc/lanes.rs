@@ -62,6 +62,15 @@ pub(super) fn depth_of(lane: usize) -> u32 {
     lane.saturating_sub(NORMAL) as u32
 }
 
+/// The right to receive on the lanes of a session. The lanes' threads share it.
+pub(super) struct Receiving(pub(super) Arc<Semaphore>);
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 /// Bounds of the lanes. Holds nothing of the session's, so that the owner of a place may drop it anywhere.
 pub(super) struct Bounds {
     places: [Semaphore; LANES],

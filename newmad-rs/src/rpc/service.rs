@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use marcel::plumbing::KernelMutex;
-use marcel::sync::Semaphore;
+use marcel::sync::{Mutex, Semaphore};
 
 use super::client::{Client, Context, Handler, Shared};
 use super::error::CallError;
-use super::lanes::{Bounds, LANES};
+use super::lanes::{Bounds, LANES, Receiving};
 use super::registry::{Entry, Registry};
 use super::wire::{self, Service, lane_tag};
 use super::{depth, serving};
@@ -18,15 +18,25 @@ use crate::error::Error;
 use crate::knobs::{RPC_MEMORY, RPC_THREADS};
 use crate::session::Session;
 
-/// The handle that all [`Rpc`]s of a session share, as long as there are some.
-#[derive(Default)]
-struct Current(KernelMutex<Weak<Handle>>);
+/// What a session knows of its remote calls.
+struct Current {
+    /// The handle that all [`Rpc`]s share, as long as there are some.
+    handle: KernelMutex<Weak<Handle>>,
+    /// Invariant: the lanes of one handle at a time receive; those of two would take each other's calls and stops.
+    lanes: Arc<Semaphore>,
+}
+
+impl Default for Current {
+    fn default() -> Current {
+        Current { handle: KernelMutex::default(), lanes: Arc::new(Semaphore::new(1)) }
+    }
+}
 
 /// What all [`Rpc`]s of a session share.
 pub(super) struct Handle {
     client: Client,
     /// How many lanes have been started, once some have.
-    started: KernelMutex<Option<usize>>,
+    started: Mutex<Option<usize>>,
 }
 
 /// The services of this process, and calls to those of others. Clones are the same. When the last is dropped the
@@ -44,7 +54,7 @@ impl Session {
     /// # Errors
     /// A knob is wrong.
     pub fn rpc(&self) -> Result<Rpc, Error> {
-        let mut current = self.inner().extensions.get::<Current>().0.lock();
+        let mut current = self.inner().extensions.get::<Current>().handle.lock();
         if let Some(handle) = current.upgrade() {
             return Ok(Rpc { handle });
         }
@@ -58,7 +68,7 @@ impl Session {
             ended: Semaphore::new(0),
         });
         let client = Client { shared, depth: 0 };
-        let handle = Arc::new(Handle { client, started: KernelMutex::new(None) });
+        let handle = Arc::new(Handle { client, started: Mutex::new(None) });
         *current = Arc::downgrade(&handle);
         Ok(Rpc { handle })
     }
@@ -92,7 +102,10 @@ impl Rpc {
         self.shared.registry.add(service, entry)?;
         let mut started = self.handle.started.lock();
         if started.is_none() {
-            let (lanes, result) = serving::start_lanes(&self.shared);
+            let lanes = self.shared.session.inner().extensions.get::<Current>().lanes.clone();
+            // Until the lanes of an earlier handle have ended.
+            lanes.acquire().forget();
+            let (lanes, result) = serving::start_lanes(&self.shared, Receiving(lanes));
             *started = Some(lanes);
             result.map_err(|source| Error::Io { doing: "starting threads for calls", source })?;
         }

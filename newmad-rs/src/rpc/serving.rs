@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use super::client::{Context, Handler, Shared};
 use super::depth;
 use super::lanes::Priority;
-use super::lanes::{LANES, Place, depth_of, priority_of};
+use super::lanes::{LANES, Place, Receiving, depth_of, priority_of};
 use super::registry::Entry;
 use super::wire::{
     CALL, Content, Incoming, Status, answer_tag, arguments_tag, encode_answer, lane_tag, result_tag,
@@ -47,14 +47,18 @@ fn start(
 }
 
 /// Starts the lanes' threads; the number of those that were.
-pub(super) fn start_lanes(shared: &Arc<Shared>) -> (usize, std::io::Result<()>) {
+pub(super) fn start_lanes(
+    shared: &Arc<Shared>,
+    receiving: Receiving,
+) -> (usize, std::io::Result<()>) {
+    let receiving = Arc::new(receiving);
     for lane in 0..LANES {
         // Dropped with the closure if the thread cannot be started or never runs.
-        let ending = Ending(shared.clone());
+        let ending = Ending { shared: shared.clone(), _receiving: receiving.clone() };
         let name = format!("rpc lane {lane}");
         if let Err(error) =
             start(&name, priority_of(lane).max(Priority::Normal), false, 0, move || {
-                receive(&ending.0, lane);
+                receive(&ending.shared, lane);
             })
         {
             // Its `ending` has been told.
@@ -65,11 +69,14 @@ pub(super) fn start_lanes(shared: &Arc<Shared>) -> (usize, std::io::Result<()>) 
 }
 
 /// Tells that a lane's thread has ended, by unwinding too.
-struct Ending(Arc<Shared>);
+struct Ending {
+    shared: Arc<Shared>,
+    _receiving: Arc<Receiving>,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.ended.release();
+        self.shared.ended.release();
     }
 }
 
