@@ -38,7 +38,7 @@ pub(crate) fn ready<'a>(
             (stage.env, Some(stage.holds))
         }
     };
-    let campaign = Campaign::new(bench, points, effort, env).among(hosts);
+    let campaign = Campaign::new(bench, points, effort, env, hosts);
     Ok(Ready { campaign, absent, _held: held })
 }
 

@@ -87,7 +87,7 @@ pub fn run(_: &DemoArgs) -> Outcome {
         let bench = find(part.bench)
             .ok_or_else(|| Exit::Failed(format!("demo: there is no bench {}", part.bench)))?;
         let grid = key::grid(bench.name, bench.keys, &part.given).map_err(Exit::Failed)?;
-        planned.push(Campaign::new(bench, (bench.points)(grid), part.effort, Vec::new()));
+        planned.push(Campaign::new(bench, (bench.points)(grid), part.effort, Vec::new(), None));
     }
     let bar = drive::bar(planned.iter().map(Campaign::steps).sum());
     let mut results = Vec::new();

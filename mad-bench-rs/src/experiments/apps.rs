@@ -14,10 +14,9 @@ use newmad::{RecvOptions, Request, SendOptions, Session};
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};

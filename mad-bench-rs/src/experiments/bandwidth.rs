@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::experiments::latency::{DATA, trip};
 use crate::experiments::stream::Stream;
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;
@@ -36,13 +36,6 @@ const SIZES: &str = "65536,262144,1048576,4194304,16777216";
 /// Messages under way at once.
 const WINDOW: u64 = 16;
 
-/// The library that carries the messages.
-pub(crate) const LIBRARY: Key = Key {
-    name: "library",
-    takes: Takes::Libraries(&["newmad"]),
-    default: "newmad,openmpi,mpich,openmpi5,openmpi5-ucx,mpich5,impi",
-    help: "the library that carries the messages; newer MPI libraries are looked for in --peers-dir",
-};
 const WORKLOAD: Key = Key {
     name: "workload",
     takes: Takes::Words(&["pingpong", "stream"]),

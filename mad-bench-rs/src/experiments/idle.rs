@@ -16,11 +16,10 @@ use pioman::Manager;
 
 use crate::clock::{now_ns, process_cpu_ns};
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::detect::sources;
 use crate::experiments::detect::stage::Raiser;
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{AUTO, DRIVER, Key, MODE, NONE, POLICY, PROGRESSION, Takes};
+use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, NONE, POLICY, PROGRESSION, Takes};
 use crate::harness::mpi;
 use crate::harness::present::figure;
 use crate::harness::results::{Measured, Metric};

@@ -12,7 +12,7 @@ use newmad::Session;
 use crate::config::Config;
 use crate::experiments::bare::Bare;
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{self, DRIVER, Key, LOCK, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;
@@ -42,16 +42,10 @@ pub(crate) static BENCH: Bench = Bench {
 };
 
 const LIBRARY: Key = Key {
-    name: "library",
     takes: Takes::Libraries(&["newmad", "bare"]),
     default: "newmad,bare",
     help: "the library that carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
-};
-pub(super) const LOCK: Key = Key {
-    name: "lock",
-    takes: Takes::Words(&[AUTO, "none", "coarse", "fine"]),
-    default: AUTO,
-    help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
+    ..key::LIBRARY
 };
 pub(super) const HALF_ROUND_TRIP: Metric = Metric {
     name: "half_round_trip",

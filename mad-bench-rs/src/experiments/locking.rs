@@ -11,9 +11,9 @@
 //! Each trip is timed by itself, so where the clock ticks every 10 ns (some virtual machines) medians of half round
 //! trips are multiples of 5 ns, and what is added by less than that is not seen.
 
-use crate::experiments::latency::{HALF_ROUND_TRIP, LOCK, work};
+use crate::experiments::latency::{HALF_ROUND_TRIP, work};
 use crate::harness::experiment::{BASE, Bench};
-use crate::harness::key::{DRIVER, Key, MODE, SIZE};
+use crate::harness::key::{DRIVER, Key, LOCK, MODE, SIZE};
 use crate::harness::results::{ADDED_TIME, Metric};
 
 /// The bench.

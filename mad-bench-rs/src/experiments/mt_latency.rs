@@ -12,10 +12,9 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::latency::{DATA, trip};
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;

@@ -31,12 +31,11 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::clocks;
 use crate::experiments::clocks::Clocks;
 use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;

@@ -7,10 +7,9 @@
 use newmad::Session;
 
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::stream::Stream;
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;

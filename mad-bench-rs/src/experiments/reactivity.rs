@@ -27,11 +27,10 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::crunch::{Crunch, Reading};
 use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::mean;

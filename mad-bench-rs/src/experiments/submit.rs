@@ -19,10 +19,9 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::experiments::bandwidth::LIBRARY;
 use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench, Program};
-use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, SIZE, Takes};
+use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;

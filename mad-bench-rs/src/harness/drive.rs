@@ -96,12 +96,13 @@ pub(crate) struct Campaign<'a> {
 }
 
 impl<'a> Campaign<'a> {
-    /// Nothing is measured yet. `env`: variables of the processes.
+    /// Nothing is measured yet. `env`: variables of the processes. `hosts`: the ranks among which they are shared out.
     pub(crate) fn new(
         bench: &'a Bench,
         points: Vec<Config>,
         effort: Effort,
         env: Vec<(OsString, OsString)>,
+        hosts: Option<&'a Hosts>,
     ) -> Campaign<'a> {
         let groups = groups(bench, &points);
         Campaign {
@@ -112,13 +113,8 @@ impl<'a> Campaign<'a> {
             results: Results::new(points, effort.rounds as usize),
             effort,
             env,
-            hosts: None,
+            hosts,
         }
-    }
-
-    /// The same with processes elsewhere.
-    pub(crate) fn among(self, hosts: Option<&'a Hosts>) -> Campaign<'a> {
-        Campaign { hosts, ..self }
     }
 
     /// What is measured.

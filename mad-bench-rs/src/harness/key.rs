@@ -75,6 +75,20 @@ pub(crate) const PROGRESSION: Key = Key {
     default: "1",
     help: "0: requests progress only inside calls",
 };
+/// The library that carries the messages.
+pub(crate) const LIBRARY: Key = Key {
+    name: "library",
+    takes: Takes::Libraries(&["newmad"]),
+    default: "newmad,openmpi,mpich,openmpi5,openmpi5-ucx,mpich5,impi",
+    help: "the library that carries the messages; newer MPI libraries are looked for in --peers-dir",
+};
+/// How the engine of a session is locked.
+pub(crate) const LOCK: Key = Key {
+    name: "lock",
+    takes: Takes::Words(&[AUTO, "none", "coarse", "fine"]),
+    default: AUTO,
+    help: "how the session's engine is locked; auto: what NMAD_LOCK or its default says",
+};
 /// Size of a message.
 pub(crate) const SIZE: Key = Key {
     name: "size",
@@ -238,7 +252,7 @@ mod tests {
 
     #[test]
     fn defaults_are_acceptable() {
-        for key in [DRIVER, MODE, POLICY, PROGRESSION, SIZE] {
+        for key in [DRIVER, MODE, POLICY, PROGRESSION, LIBRARY, LOCK, SIZE] {
             key.parse(key.default).unwrap();
         }
     }
