@@ -11,7 +11,8 @@ use crate::attribute::Attributes;
 use crate::comm::{Comm, Parts, context};
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::request::collective::{self, Finish};
+use crate::request::collective::{Finish, operation};
+use crate::request::new_operation;
 
 /// The program's place for the handle.
 struct HandlePlace(Out<MPI_Comm>);
@@ -52,5 +53,5 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
         place.0.put(new.handle());
         Ok(())
     });
-    collective::new(comm, pending, Some(finish))
+    new_operation(operation(comm, pending, finish))
 }

@@ -89,6 +89,6 @@ impl GroupPlan {
             unsafe { output.unpack_into(&blocks) };
             Ok(())
         });
-        Ok(operation(&self.comm, pending, Some(finish)))
+        Ok(operation(&self.comm, pending, finish))
     }
 }

@@ -11,7 +11,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::request::{Operation, Outcome, collective, complete, new_operation};
+use crate::request::{Operation, Outcome, complete, new_operation, new_persistent_operation};
 
 /// What a collective call does, as often as it is started.
 pub(crate) enum Plan {
@@ -147,5 +147,5 @@ pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Req
 /// No request is left.
 pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
     let comm = comm.clone();
-    collective::persistent(move || check::check_beside(&comm, &call, plan.start()?))
+    new_persistent_operation(move || check::check_beside(&comm, &call, plan.start()?))
 }

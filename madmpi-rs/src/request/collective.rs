@@ -1,4 +1,4 @@
-//! Collectives as requests.
+//! Collectives of newmad as operations.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,11 +6,8 @@ use marcel::plumbing::KernelMutex;
 use newmad::coll::Pending;
 use newmad::raw::Awaited;
 
-use super::create::{new_operation, new_persistent};
 use super::operation::Operation;
 use super::outcome::Outcome;
-use super::state::Restart;
-use crate::abi::*;
 use crate::comm::Comm;
 use crate::error::Fault;
 use crate::handle::Ref;
@@ -45,6 +42,7 @@ impl Operation for Collective {
             Ok(()) => Outcome::EMPTY,
             Err(fault) => Outcome::failed(fault.on(self.comm.share())),
         };
+        // It parks no thread: the collective is over when this is called.
         self.known.get_or_init(outcome).clone()
     }
 }
@@ -53,30 +51,8 @@ impl Operation for Collective {
 pub(crate) fn operation(
     comm: &Ref<Comm>,
     pending: Pending<()>,
-    finish: Option<Finish>,
+    finish: Finish,
 ) -> Arc<dyn Operation> {
-    let (finish, known) = (KernelMutex::new(finish), OnceLock::new());
+    let (finish, known) = (KernelMutex::new(Some(finish)), OnceLock::new());
     Arc::new(Collective { comm: comm.clone(), pending, finish, known })
-}
-
-/// A request for a running collective.
-///
-/// # Errors
-/// No request is left.
-pub(crate) fn new(
-    comm: &Ref<Comm>,
-    pending: Pending<()>,
-    finish: Option<Finish>,
-) -> Result<MPI_Request, Fault> {
-    new_operation(operation(comm, pending, finish))
-}
-
-/// A persistent request for a collective, or for another operation that is not one message.
-///
-/// # Errors
-/// No request is left.
-pub(crate) fn persistent(
-    start: impl FnMut() -> Result<Arc<dyn Operation>, Fault> + Send + 'static,
-) -> Result<MPI_Request, Fault> {
-    new_persistent(Restart::Other(Box::new(start)))
 }

@@ -54,3 +54,13 @@ pub(crate) fn new_persistent(again: Restart) -> Result<MPI_Request, Fault> {
     locked.again = Some(again);
     Ok(locked.handle())
 }
+
+/// Makes a persistent request for an operation.
+///
+/// # Errors
+/// No request is left.
+pub(crate) fn new_persistent_operation(
+    start: impl FnMut() -> Result<Arc<dyn Operation>, Fault> + Send + 'static,
+) -> Result<MPI_Request, Fault> {
+    new_persistent(Restart::Other(Box::new(start)))
+}

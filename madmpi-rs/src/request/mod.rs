@@ -41,7 +41,7 @@ mod take;
 mod wait;
 
 pub(crate) use cancel::{cancel, free};
-pub(crate) use create::{new_message, new_operation, new_persistent};
+pub(crate) use create::{new_message, new_operation, new_persistent, new_persistent_operation};
 pub(crate) use messages::{Messages, StatusOf};
 pub(crate) use operation::{Operation, complete};
 pub(crate) use outcome::Outcome;

@@ -18,7 +18,7 @@ use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::request::{Operation, Outcome, collective};
+use crate::request::{Operation, Outcome, new_persistent_operation};
 
 /// A request for a partitioned receive.
 struct Receiver {
@@ -71,7 +71,7 @@ pub(crate) fn recv_init(
         let matched = move |announcement| matched.matched(announcement);
         expect(receiver.comm(), from, tag as u32, Box::new(matched))?;
     }
-    collective::persistent(move || Ok(Receiver::start(&receiver)))
+    new_persistent_operation(move || Ok(Receiver::start(&receiver)))
 }
 
 impl Receiver {

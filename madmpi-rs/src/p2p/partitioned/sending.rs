@@ -13,7 +13,7 @@ use super::matching::{Announcement, announce};
 use super::{CHANNEL_BITS, Partitions, first, unit_of, unit_tag, units};
 use crate::abi::*;
 use crate::error::Fault;
-use crate::request::{Operation, Outcome, collective};
+use crate::request::{Operation, Outcome, new_persistent_operation};
 
 /// The free channels, in the order in which they were freed, and the first one that was never used.
 static CHANNELS: KernelMutex<(VecDeque<u32>, u32)> = KernelMutex::new((VecDeque::new(), 0));
@@ -84,7 +84,7 @@ pub(crate) fn send_init(
         None => None,
     };
     let sender = Arc::new(Sender { partitions, to });
-    collective::persistent(move || Ok(Sender::start(&sender)))
+    new_persistent_operation(move || Ok(Sender::start(&sender)))
 }
 
 /// The operation of a started request.
