@@ -168,6 +168,9 @@ impl ServiceBuilder<'_> {
     /// # Context
     /// Green threads and kernel threads. The first service's caller decides on what threads calls run: green ones, if
     /// it is one.
+    /// # Blocking
+    /// The calling thread, while the lanes of earlier [`Rpc`]s of this session, the last of which was dropped, still
+    /// end.
     /// # Errors
     /// The name is none, or taken; there is no memory for the threads that receive.
     pub fn bytes<E: std::fmt::Display>(
