@@ -131,7 +131,7 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
     for driver in rails.split(['+', ',']).map(str::trim) {
         let protocols = match driver {
             "shm" if newmad::plumbing::cma_works().is_ok() => &Protocol::ALL[..],
-            "shm" | "tcp" => &[Protocol::Eager, Protocol::Stream],
+            "shm" | "tcp" => &[Protocol::Eager, Protocol::Fragments],
             _ => {
                 return Err(Exit::Usage(format!(
                     "sample: there is no rail '{driver}' between processes: take shm, tcp or both"
@@ -148,7 +148,7 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
             let first = points.len();
             let fits = |size: &u64| match protocol {
                 Protocol::Eager => *size <= EAGER / 2,
-                Protocol::Stream | Protocol::Pull => *size >= ASKED,
+                Protocol::Fragments | Protocol::Get => *size >= ASKED,
             };
             points.extend(SIZES.into_iter().filter(fits).map(|size| {
                 let point = Config::default().with("driver", rail.as_str());
@@ -161,7 +161,7 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
                 ("NMAD_SAMPLING".into(), "off".into()),
             ];
             if protocol != Protocol::Eager {
-                let pull = if protocol == Protocol::Pull { "1" } else { "0" };
+                let pull = if protocol == Protocol::Get { "1" } else { "0" };
                 env.push(("NMAD_CMA".into(), pull.into()));
             }
             env.extend(address.map(|address| ("NMAD_TCP_ADDRESS".into(), address.into())));

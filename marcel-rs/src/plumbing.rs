@@ -1,6 +1,6 @@
 //! What pioman and newmad build on, and programs have no use for. It changes without notice.
 
-pub use crate::list::{Chained, Inbox, Leave, Linked, Links, List, Listed, RawInbox};
+pub use crate::list::{Chained, Inbox, InboxItems, Leave, Linked, Links, List, Listed, RawInbox};
 pub use crate::os::KernelMutex;
 #[cfg(loom)]
 pub use crate::os::kernel_mutex::ModelMutex;

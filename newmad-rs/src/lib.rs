@@ -23,12 +23,10 @@
 //! | closing it | blocks | goes on (**blocks** while neighbours and the process manager say goodbye) | blocks |
 //!
 //! # Where to look
-//! The path of a message: `request` (what the user waits on), `collect` (submission list), `strategy` (what goes into
-//! the next packet), `transfer` (sending, what arrives, rendezvous), `driver` (networks), `matching` (which receive
-//! gets which message). The lock around all that, and the state behind it: `engine`. A peer and its end: `gate`. Bytes
-//! on the wire: `proto`. How processes meet, stay connected and notice each other's end: `connect`,
-//! `bootstrap`.
-
+//! The path of a message: `api` (calls and requests of the program), `engine` (the lock, and when to poll), `proto` (the
+//! protocols) and `matching` (which receive gets which message), `net` (networks). `collect`: what is submitted while the
+//! engine is locked. `strategy`: what goes into the next packet. `wire`: formats of packets. `gate`: a peer, its queues and its
+//! end. `connect`, `bootstrap`: how processes meet, stay connected and notice each other's end.
 #![warn(missing_debug_implementations)]
 
 #[cfg(not(loom))]

@@ -4,13 +4,13 @@
 #[cfg(not(loom))]
 pub(crate) use core::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
     sync::Arc,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(loom))]
 pub(crate) use std::sync::Arc;

@@ -211,9 +211,15 @@ impl<T: Chained> RawInbox<T> {
 
     /// Gives everything to `put`, oldest first; `put` may end an object's life.
     #[inline]
-    pub fn drain(&self, mut put: impl FnMut(NonNull<T>)) {
+    pub fn drain(&self, put: impl FnMut(NonNull<T>)) {
+        self.take().for_each(put);
+    }
+
+    /// Takes everything, oldest first.
+    #[inline]
+    pub fn take(&self) -> InboxItems<T> {
         if self.top.load(Relaxed).is_null() {
-            return;
+            return InboxItems(null_mut());
         }
         let mut newest = self.top.swap(null_mut(), AcqRel);
         let mut oldest: *mut T = null_mut();
@@ -224,11 +230,23 @@ impl<T: Chained> RawInbox<T> {
             link.store(oldest, Relaxed);
             oldest = object.as_ptr();
         }
-        while let Some(object) = NonNull::new(oldest) {
-            // SAFETY: as above.
-            oldest = unsafe { object.as_ref() }.next().load(Relaxed);
-            put(object);
-        }
+        InboxItems(oldest)
+    }
+}
+
+/// Objects that were taken from a [`RawInbox`]. The life of each may end as soon as it has been yielded.
+#[derive(Debug)]
+pub struct InboxItems<T: Chained>(*mut T);
+
+impl<T: Chained> Iterator for InboxItems<T> {
+    type Item = NonNull<T>;
+
+    #[inline]
+    fn next(&mut self) -> Option<NonNull<T>> {
+        let oldest = NonNull::new(self.0)?;
+        // SAFETY: objects stay until they are yielded, and the chain is this iterator's.
+        self.0 = unsafe { oldest.as_ref() }.next().load(Relaxed);
+        Some(oldest)
     }
 }
 

@@ -24,6 +24,6 @@ mod listed;
 pub(crate) use chain::RunQueue;
 #[cfg(not(loom))]
 pub(crate) use chain::Stack;
-pub use chain::{Chained, Inbox, RawInbox};
+pub use chain::{Chained, Inbox, InboxItems, RawInbox};
 pub use linked::{Linked, Links, List};
 pub use listed::{Leave, Listed};

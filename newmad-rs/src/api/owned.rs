@@ -50,7 +50,7 @@ impl Owned {
         };
         let owned = Owned(NonNull::from(Box::leak(Box::new(boxed))));
         // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
-        unsafe { session.engine.submit_and_leave(owned.pointer(), &session.manager) };
+        unsafe { session.engine.submit_then_compute(owned.pointer(), &session.manager) };
         owned
     }
 
@@ -67,7 +67,7 @@ impl Owned {
         unsafe {
             CallbackRequest::forget_waker(self.0.cast());
             *self.pointer().as_ptr() = request.attended();
-            self.session().engine.submit_and_leave(self.pointer(), &self.session().manager);
+            self.session().engine.submit_then_compute(self.pointer(), &self.session().manager);
         }
         true
     }

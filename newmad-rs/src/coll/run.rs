@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
-use marcel::plumbing::KernelMutex;
+use marcel::plumbing::{Chained, KernelMutex, RawInbox};
 use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
@@ -35,7 +35,6 @@ use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
-use crate::collect::{Link, Linked, Submissions};
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
 
@@ -62,7 +61,7 @@ pub(crate) struct Run {
     pub(super) kept: KernelMutex<Option<Box<dyn Any + Send>>>,
     pub(super) context: Arc<Context>,
     waker: KernelMutex<Option<Waker>>,
-    finished: Submissions<Slot>,
+    finished: RawInbox<Slot>,
     work: DelegationLock<Work>,
 }
 
@@ -94,17 +93,17 @@ unsafe impl Send for Work {}
 #[repr(C)]
 struct Slot {
     callback: CallbackRequest,
-    link: Link<Slot>,
+    /// Its place among the finished.
+    link: AtomicPtr<Slot>,
     step: u32,
     /// While it is under way: a count of the run.
     run: AtomicPtr<Run>,
 }
 
-// SAFETY: `link` is a field of the slot itself.
-unsafe impl Linked for Slot {
-    fn link(this: NonNull<Slot>) -> *const Link<Slot> {
-        // SAFETY: the pointer is valid; only the field's address is taken.
-        unsafe { &raw const (*this.as_ptr()).link }
+// SAFETY: the list of the finished alone has the field.
+unsafe impl Chained for Slot {
+    fn next(&self) -> &AtomicPtr<Slot> {
+        &self.link
     }
 }
 // SAFETY: the request may be sent; the rest belongs to the thread that carries the plan on, or to the one call of
@@ -194,7 +193,12 @@ impl Run {
         let mut slots = Vec::with_capacity(messages as usize + 1);
         let mut slot = |step: u32| {
             let callback = CallbackRequest::new(&context.session.engine, Request::close());
-            slots.push(Slot { callback, link: Link::new(), step, run: AtomicPtr::new(null_mut()) });
+            slots.push(Slot {
+                callback,
+                link: AtomicPtr::new(null_mut()),
+                step,
+                run: AtomicPtr::new(null_mut()),
+            });
         };
         let mut next = 0;
         for (index, step) in plan.steps.iter().enumerate() {
@@ -216,7 +220,7 @@ impl Run {
             kept: KernelMutex::new(kept),
             context: context.clone(),
             waker: KernelMutex::new(None),
-            finished: Submissions::new(),
+            finished: RawInbox::new(),
             work: DelegationLock::new(Work {
                 run: run.clone(),
                 plan,

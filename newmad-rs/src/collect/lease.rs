@@ -185,9 +185,11 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::collect::{Link, Linked, Submissions};
+    use crate::collect::Submissions;
     use core::ptr::NonNull;
+    use loom::sync::atomic::AtomicPtr;
     use loom::thread;
+    use marcel::plumbing::Chained;
     use pioman::plumbing::{Delegated, DelegationLock};
     use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -231,14 +233,13 @@ mod model {
 
     /// A message on the submission list.
     struct Node {
-        link: Link<Node>,
+        link: AtomicPtr<Node>,
         number: u32,
     }
-    // SAFETY: the field's address.
-    unsafe impl Linked for Node {
-        fn link(this: NonNull<Node>) -> *const Link<Node> {
-            // SAFETY: valid node.
-            unsafe { core::ptr::addr_of!((*this.as_ptr()).link) }
+    // SAFETY: one field.
+    unsafe impl Chained for Node {
+        fn next(&self) -> &AtomicPtr<Node> {
+            &self.link
         }
     }
     // SAFETY: plain data.
@@ -320,7 +321,7 @@ mod model {
                 thread::spawn(move || other(&lease, &lock))
             };
             thread::yield_now(); // here and below: more orders than there would be with as few preemptions
-            let node = Box::new(Node { link: Link::new(), number: 1 });
+            let node = Box::new(Node { link: AtomicPtr::default(), number: 1 });
             // SAFETY: freshly boxed, freed by the taker.
             unsafe { list.push(NonNull::from(Box::leak(node))) };
             lock.delegate(1);

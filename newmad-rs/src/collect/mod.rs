@@ -1,9 +1,8 @@
 //! Collect: the submission list, on which any thread leaves requests for the holder of the engine's lock.
 //!
-//! A Treiber list pushed by anyone and taken whole by the lock's holder, then reversed: requests come out in the
-//! order in which they were pushed, so one thread's requests keep their order. Nodes are the requests
-//! themselves, so nothing is allocated; nodes are never popped one by one, so there is no ABA problem.
-//! The caller that pushes must then delegate its work to the lock holder: the list alone wakes no thread.
+//! The list is an inbox ([`RawInbox`]): pushed by anyone, taken whole by the lock's holder, oldest first, so one thread's
+//! requests keep their order. Nodes are the requests themselves, so nothing is allocated. The caller that pushes must then
+//! delegate its work to the lock holder: the list alone wakes no thread.
 //!
 //! Invariant: what was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list to
 //! the engine, or counted by the engine. Were there a gap, a submitter that is about to sleep could find nothing pending,
@@ -12,55 +11,29 @@
 #[cfg_attr(loom, allow(dead_code))]
 pub(crate) mod lease;
 
-use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 
-use crate::sync::{AtomicBool, AtomicPtr, Ordering};
+use marcel::plumbing::{Chained, InboxItems, RawInbox};
 
-/// The field by which a node hangs in the list.
-pub(crate) struct Link<T>(AtomicPtr<T>);
-
-impl<T> Link<T> {
-    pub(crate) fn new() -> Self {
-        Link(AtomicPtr::new(ptr::null_mut()))
-    }
-}
-
-/// A type with a [`Link`].
-///
-/// # Safety
-/// `link` returns the address of a `Link` inside the node, the same for every call.
-pub(crate) unsafe trait Linked: Sized {
-    fn link(this: NonNull<Self>) -> *const Link<Self>;
-}
+use crate::sync::{AtomicBool, Ordering};
 
 /// See the module.
-pub(crate) struct Submissions<T: Linked> {
-    head: AtomicPtr<T>,
+pub(crate) struct Submissions<T: Chained> {
+    inbox: RawInbox<T>,
     /// What was taken is not counted yet.
     on_its_way: AtomicBool,
-    _owns: PhantomData<*mut T>,
 }
 
-// SAFETY: the list only hands pointers over; what they point to must be `Send`.
-unsafe impl<T: Linked + Send> Send for Submissions<T> {}
-// SAFETY: as above; all shared state is atomic.
-unsafe impl<T: Linked + Send> Sync for Submissions<T> {}
-
-impl<T: Linked> Submissions<T> {
+impl<T: Chained> Submissions<T> {
     pub(crate) fn new() -> Self {
-        Submissions {
-            head: AtomicPtr::new(ptr::null_mut()),
-            on_its_way: AtomicBool::new(false),
-            _owns: PhantomData,
-        }
+        Submissions { inbox: RawInbox::new(), on_its_way: AtomicBool::new(false) }
     }
 
     /// Whether something is in the list, or on its way to its taker. If not, the caller sees what the taker has counted.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         // In this order: a thread that finds the list empty sees what was said before it was taken.
-        !self.head.load(Ordering::Acquire).is_null() || self.on_its_way.load(Ordering::Acquire)
+        !self.inbox.is_empty() || self.on_its_way.load(Ordering::Acquire)
     }
 
     /// What was taken is counted: it shows elsewhere that it is pending.
@@ -71,7 +44,7 @@ impl<T: Linked> Submissions<T> {
     /// Whether nothing waits. A hint, unless the caller knows that no thread pushes.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.head.load(Ordering::Relaxed).is_null()
+        self.inbox.is_empty()
     }
 
     /// Adds a node.
@@ -79,68 +52,33 @@ impl<T: Linked> Submissions<T> {
     /// # Safety
     /// The node is in no list and stays valid until it has been taken.
     pub(crate) unsafe fn push(&self, node: NonNull<T>) {
-        let mut head = self.head.load(Ordering::Relaxed);
-        loop {
-            // SAFETY: the node is valid and ours until the exchange succeeds.
-            unsafe { (*T::link(node)).0.store(head, Ordering::Relaxed) };
-            match self.head.compare_exchange_weak(
-                head,
-                node.as_ptr(),
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.inbox.push(node) }
     }
 
     /// Takes everything, oldest first. The caller, which has the lock, then says when it has [`arrived`](Self::arrived).
-    pub(crate) fn take(&self) -> Taken<T> {
-        if self.is_empty() {
-            return Taken(ptr::null_mut());
+    /// A node may be freed once it has been yielded.
+    pub(crate) fn take(&self) -> InboxItems<T> {
+        if !self.is_empty() {
+            self.on_its_way.store(true, Ordering::Relaxed);
         }
-        self.on_its_way.store(true, Ordering::Relaxed);
-        let mut node = self.head.swap(ptr::null_mut(), Ordering::AcqRel);
-        let mut reversed = ptr::null_mut();
-        while let Some(this) = NonNull::new(node) {
-            // SAFETY: nodes stay valid until taken, and since the swap they are ours alone.
-            let link = unsafe { &(*T::link(this)).0 };
-            node = link.load(Ordering::Relaxed);
-            link.store(reversed, Ordering::Relaxed);
-            reversed = this.as_ptr();
-        }
-        Taken(reversed)
-    }
-}
-
-/// Nodes taken from the list, oldest first. A node may be freed once it has been yielded.
-pub(crate) struct Taken<T: Linked>(*mut T);
-
-impl<T: Linked> Iterator for Taken<T> {
-    type Item = NonNull<T>;
-    #[inline]
-    fn next(&mut self) -> Option<NonNull<T>> {
-        let this = NonNull::new(self.0)?;
-        // SAFETY: the node is ours and valid until it is yielded, here.
-        self.0 = unsafe { (*T::link(this)).0.load(Ordering::Relaxed) };
-        Some(this)
+        self.inbox.take()
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use core::sync::atomic::AtomicPtr;
 
     struct Node {
-        link: Link<Node>,
+        link: AtomicPtr<Node>,
         value: (usize, usize),
     }
-    // SAFETY: the field's address.
-    unsafe impl Linked for Node {
-        fn link(this: NonNull<Node>) -> *const Link<Node> {
-            // SAFETY: valid node.
-            unsafe { ptr::addr_of!((*this.as_ptr()).link) }
+    // SAFETY: one field.
+    unsafe impl Chained for Node {
+        fn next(&self) -> &AtomicPtr<Node> {
+            &self.link
         }
     }
 
@@ -164,7 +102,8 @@ mod tests {
                 let list = &list;
                 scope.spawn(move || {
                     for number in 0..EACH {
-                        let node = Box::new(Node { link: Link::new(), value: (thread, number) });
+                        let node =
+                            Box::new(Node { link: AtomicPtr::default(), value: (thread, number) });
                         // SAFETY: freshly boxed, freed by the taker.
                         unsafe { list.push(NonNull::from(Box::leak(node))) };
                     }
@@ -182,24 +121,24 @@ mod tests {
 mod model {
     use super::*;
     use loom::sync::Arc;
+    use loom::sync::atomic::AtomicPtr;
     use pioman::plumbing::{Delegated, DelegationLock};
 
     struct Node {
-        link: Link<Node>,
+        link: AtomicPtr<Node>,
         value: usize,
     }
-    // SAFETY: the field's address.
-    unsafe impl Linked for Node {
-        fn link(this: NonNull<Node>) -> *const Link<Node> {
-            // SAFETY: valid node.
-            unsafe { ptr::addr_of!((*this.as_ptr()).link) }
+    // SAFETY: one field.
+    unsafe impl Chained for Node {
+        fn next(&self) -> &AtomicPtr<Node> {
+            &self.link
         }
     }
     // SAFETY: plain data.
     unsafe impl Send for Node {}
 
     fn push(list: &Submissions<Node>, value: usize) {
-        let node = Box::new(Node { link: Link::new(), value });
+        let node = Box::new(Node { link: AtomicPtr::default(), value });
         // SAFETY: freshly boxed, freed by the taker.
         unsafe { list.push(NonNull::from(Box::leak(node))) };
     }

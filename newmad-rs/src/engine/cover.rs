@@ -74,7 +74,7 @@ mod tests {
         // SAFETY: it stays where it is until it is over.
         unsafe { engine.submit(NonNull::from(&mut first)) };
         // SAFETY: as above.
-        unsafe { engine.submit_and_leave(NonNull::from(&mut second), &manager) };
+        unsafe { engine.submit_then_compute(NonNull::from(&mut second), &manager) };
         b.send(0, 1, &[1]).unwrap();
         // A third thread polls in passing.
         engine.with(|core| while core.progress() {});
@@ -127,7 +127,7 @@ mod model {
             }
         }
 
-        /// As `Engine::submit_and_leave`.
+        /// As `Engine::submit_then_compute`.
         fn submit(&self, number: usize) {
             let spell = {
                 let mut core = self.core.lock().unwrap();

@@ -65,10 +65,7 @@ impl Engine {
         {
             return true;
         }
-        let _held; // dropped after the lock
-        let Some(mut core) = self.try_lock() else { return false };
-        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
+        let Some(mut core) = self.enter() else { return false };
         let sent = core.send_inline(to, tag, span);
         core.lend(to);
         sent

@@ -31,6 +31,7 @@ mod wait;
 
 pub use locking::Locking;
 
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -59,7 +60,7 @@ pub(crate) const WORK: u64 = 1;
 pub(crate) const POLL: u64 = 2;
 /// The caller polls no more: peers must ring.
 const ARM: u64 = 4;
-/// A lease that was wanted is left.
+/// A thread has left a lease that the engine wants back: the engine claims it.
 const LEASE: u64 = 8;
 /// How often a lock holder polls for others.
 pub(crate) const FAVOURS: u32 = 2;
@@ -129,6 +130,17 @@ impl Engine {
         Some(core)
     }
 
+    /// Locks the engine if it is free, and begins what is on the submission list. Wakers are held back from the first request
+    /// on that has one.
+    #[inline(always)]
+    fn enter(&self) -> Option<Entered<'_>> {
+        let core = self.try_lock()?;
+        let held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
+        let mut entered = Entered { core, _held: held };
+        entered.drain();
+        Some(entered)
+    }
+
     /// What is known of it without its lock.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
@@ -141,10 +153,7 @@ impl Engine {
         if self.signals.fine.load(Ordering::Relaxed) {
             return self.send_apart(to, tag, data);
         }
-        let _held; // dropped after the lock
-        let Some(mut core) = self.try_lock() else { return false };
-        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
+        let Some(mut core) = self.enter() else { return false };
         // SAFETY: borrowed; the driver copies it.
         core.send_inline(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
     }
@@ -159,10 +168,7 @@ impl Engine {
         buffer: &mut [u8],
         manager: &Manager,
     ) -> Option<usize> {
-        let _held; // dropped after the lock
-        let mut core = self.try_lock()?;
-        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
+        let mut core = self.enter()?;
         match core.recv_inline(from, tag, buffer) {
             Found::Message(len) => return Some(len),
             Found::Other => return None,
@@ -177,14 +183,7 @@ impl Engine {
             return None;
         }
         let silenced = self.doorbells.silence();
-        let mut found = Found::Nothing;
-        spin(Budget::Polls(SPINS * hits), || {
-            found = core.recv_inline(from, tag, buffer);
-            match found {
-                Found::Nothing if !core.is_wanted() => Poll::Nothing,
-                _ => Poll::Stop,
-            }
-        });
+        let found = core.poll_for(from, tag, buffer, SPINS * hits);
         if found == Found::Nothing {
             core.miss(from);
         }
@@ -200,10 +199,7 @@ impl Engine {
 
     /// Polls for a short message a few times. The caller calls again at once, or has a thread watch.
     pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
-        let _held; // dropped after the lock
-        let Some(mut core) = self.try_lock() else { return Found::Nothing };
-        _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
+        let Some(mut core) = self.enter() else { return Found::Nothing };
         if core.pending.count() > 0 {
             // Other requests are outstanding: their events count, too.
             return match core.recv_inline(from, tag, buffer) {
@@ -212,15 +208,7 @@ impl Engine {
             };
         }
         self.doorbells.silence();
-        let mut found = Found::Nothing;
-        spin(Budget::Polls(SPINS), || {
-            found = core.recv_inline(from, tag, buffer);
-            match found {
-                Found::Nothing if !core.is_wanted() => Poll::Nothing,
-                _ => Poll::Stop,
-            }
-        });
-        found
+        core.poll_for(from, tag, buffer, SPINS)
     }
 
     /// Hands a request to the engine. It may be finished when this returns.
@@ -230,9 +218,9 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if unsafe { self.start(request) }.is_none() {
+        if unsafe { self.begin(request) }.is_none() {
             // SAFETY: the caller's promise.
-            unsafe { self.leave(request) };
+            unsafe { self.enqueue(request) };
         }
     }
 
@@ -242,28 +230,28 @@ impl Engine {
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
-    pub(crate) unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
+    pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         // SAFETY: the caller's promise.
-        } else if let Some(mut started) = unsafe { self.start(request) } {
-            let backlog = started.core.gates.backlog > 0;
-            let spell = started.core.pending.spell(backlog);
+        } else if let Some((mut core, _)) = unsafe { self.begin(request) } {
+            let backlog = core.gates.backlog > 0;
+            let spell = core.pending.spell(backlog);
             // SAFETY: the owner keeps it alive.
             if self.covered.is(spell) || unsafe { request.as_ref() }.is_finished() {
                 return;
             }
-            if !self.is_watched_by(manager) || !started.core.settle(FEW) {
-                drop(started);
+            if !self.is_watched_by(manager) || !core.settle(FEW) {
+                drop(core);
                 manager.ensure_watched();
             }
             return self.covered.set(spell);
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.leave(request) };
+            unsafe { self.enqueue(request) };
         }
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
@@ -288,9 +276,7 @@ impl Engine {
 
     /// Arms, and polls until nothing is left. False: there is more.
     fn arm_and_settle(&self) -> bool {
-        let _held = hold_wakers(); // dropped after the lock
-        let Some(mut core) = self.try_lock() else { return false };
-        core.settle(FEW)
+        self.enter().is_some_and(|mut core| core.settle(FEW))
     }
 
     /// As [`Engine::submit`], for a caller that will wait at once: polls on the way.
@@ -298,16 +284,15 @@ impl Engine {
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
-    pub(crate) unsafe fn submit_and_look(&self, request: NonNull<Request>, manager: &Manager) {
+    pub(crate) unsafe fn submit_then_wait(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
         // SAFETY: the caller's promise.
-        let Some(mut started) = (unsafe { self.start(request) }) else {
+        let Some((mut core, before)) = (unsafe { self.begin(request) }) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.leave(request) };
+            return unsafe { self.enqueue(request) };
         };
-        let (core, before) = (&mut started.core, started.before);
         if core.pending.count() <= before {
             return;
         }
@@ -322,32 +307,31 @@ impl Engine {
             spin(Budget::Polls(SPINS), || {
                 core.poll_once(peer);
                 let over = core.pending.count() <= before;
-                if over || core.is_wanted() { Poll::Stop } else { Poll::Nothing }
+                if over || core.core.is_wanted() { Poll::Stop } else { Poll::Nothing }
             });
-            drop(started);
+            drop(core);
             if silenced {
                 manager.ensure_watched();
             }
         }
     }
 
-    /// Begins the request, if the lock is free. The request may be over when this returns.
+    /// Begins the request, if the lock is free: the lock, and how many requests were outstanding before. The request may be
+    /// over when this returns.
     #[inline]
-    unsafe fn start(&self, request: NonNull<Request>) -> Option<Started<'_>> {
-        let mut core = self.try_lock()?;
-        let _held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        core.drain();
+    unsafe fn begin(&self, request: NonNull<Request>) -> Option<(Entered<'_>, usize)> {
+        let mut core = self.enter()?;
         if self.signals.starved.load(Ordering::Relaxed) {
             core.grow();
         }
         let before = core.pending.count();
         // SAFETY: the caller's promise.
         core.start(unsafe { Ref::new(request) });
-        Some(Started { core, before, _held })
+        Some((core, before))
     }
 
     #[cold]
-    unsafe fn leave(&self, request: NonNull<Request>) {
+    unsafe fn enqueue(&self, request: NonNull<Request>) {
         let _held = hold_wakers();
         // SAFETY: the caller's promise; the request was in no list.
         unsafe { self.signals.submissions.push(request) };
@@ -468,11 +452,40 @@ impl Engine {
     }
 }
 
-/// The lock holder has begun a request.
-struct Started<'a> {
+/// The engine's lock, held by a caller.
+struct Entered<'a> {
     // Dropped first: wakers and callbacks may use the engine.
     core: BiasedGuard<'a, Core<AnyDriver>>,
-    /// Requests that were outstanding before.
-    before: usize,
     _held: Option<WakersHeld>,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Core<AnyDriver>;
+    #[inline(always)]
+    fn deref(&self) -> &Core<AnyDriver> {
+        &self.core
+    }
+}
+
+impl DerefMut for Entered<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Core<AnyDriver> {
+        &mut self.core
+    }
+}
+
+impl Entered<'_> {
+    /// Polls at most so often for a short message, while no other thread wants the engine.
+    #[inline(always)]
+    fn poll_for(&mut self, from: u32, tag: (u64, u64), buffer: &mut [u8], polls: u32) -> Found {
+        let mut found = Found::Nothing;
+        spin(Budget::Polls(polls), || {
+            found = self.recv_inline(from, tag, buffer);
+            match found {
+                Found::Nothing if !self.core.is_wanted() => Poll::Nothing,
+                _ => Poll::Stop,
+            }
+        });
+        found
+    }
 }

@@ -17,7 +17,7 @@ use crate::gate::signals::Signals;
 use crate::gate::{Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit, checksum};
-use crate::net::{Driver, MOST_PARTS, Post, Rings};
+use crate::net::{Driver, GATHER_MAX_CHECKED, Rings};
 use crate::request::ANY_SOURCE;
 use crate::strategy::Rail as RailView;
 use crate::wire::{CHECKED, CHECKSUM, Header, Kind, LONG, MAX_RAILS, Malformed};
@@ -171,7 +171,7 @@ impl<D: Driver> Gates<D> {
         install(&mut way.driver);
         let gate = &mut self.all[peer as usize];
         if closed || !gate.is_open() {
-            way.driver.bury(peer);
+            way.driver.close(peer);
             return false;
         }
         if way.breaks && gate.reliability.retransmit.is_none() {
@@ -202,7 +202,7 @@ impl<D: Driver> Gates<D> {
         if gate.open & 1 << rail == 0 {
             return false;
         }
-        self.rails[rail].driver.bury(peer);
+        self.rails[rail].driver.close(peer);
         gate.open &= !(1 << rail);
         gate.reliability.broken |= 1 << rail;
         gate.reliability.late = true;
@@ -225,7 +225,7 @@ impl<D: Driver> Gates<D> {
         self.fetch(peer);
         let gate = &mut self.all[peer as usize];
         for rail in rails(core::mem::take(&mut gate.open)) {
-            self.rails[rail].driver.bury(peer);
+            self.rails[rail].driver.close(peer);
         }
         gate.small = NO_RAIL;
         gate.inline = 0;
@@ -375,7 +375,7 @@ impl<D: Driver> Gates<D> {
         let numbers = (gate.tx_seq, gate.rx_seq);
         let moment = trace::moment();
         let posted = match self.rails.get_mut(gate.small) {
-            Some(rail) => rail.driver.post_eager(to, numbers, tag, data) == Post::Posted,
+            Some(rail) => rail.driver.post_eager(to, numbers, tag, data),
             None => false,
         };
         if posted {
@@ -402,7 +402,7 @@ impl<D: Driver> Gates<D> {
             self.post_reliable(to, header, parts)
         } else {
             match self.rails.get_mut(gate.small) {
-                Some(rail) => rail.driver.post_small(to, header, parts) == Post::Posted,
+                Some(rail) => rail.driver.post_small(to, header, parts),
                 None => false,
             }
         };
@@ -443,7 +443,7 @@ impl<D: Driver> Gates<D> {
     fn give(&mut self, rail: usize, to: u32, header: &Header, parts: &[Span]) -> bool {
         let Some(way) = self.rails.get_mut(rail) else { return false };
         if !way.checked {
-            return way.driver.post_small(to, header, parts) == Post::Posted;
+            return way.driver.post_small(to, header, parts);
         }
         let header = Header {
             flags: header.flags | CHECKED,
@@ -451,12 +451,12 @@ impl<D: Driver> Gates<D> {
             ..*header
         };
         let sum = checksum(&header, parts).to_le_bytes();
-        let mut with = [Span::EMPTY; MOST_PARTS];
-        let count = parts.len().min(MOST_PARTS - 1);
+        let mut with = [Span::EMPTY; GATHER_MAX_CHECKED];
+        let count = parts.len().min(GATHER_MAX_CHECKED - 1);
         with[..count].copy_from_slice(&parts[..count]);
         // SAFETY: a local, which outlives the call.
         with[count] = unsafe { Span::new(sum.as_ptr(), CHECKSUM) };
-        way.driver.post_small(to, &header, &with[..=count]) == Post::Posted
+        way.driver.post_small(to, &header, &with[..=count])
     }
 
     /// Sends again what is not acknowledged and not yet given to the link in use. True: nothing of that is left.

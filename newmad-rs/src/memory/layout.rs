@@ -6,7 +6,7 @@
 //!
 //! | way | scattered sender | scattered receiver |
 //! |---|---|---|
-//! | small track | gathered by the driver, up to [`crate::net::MAX_PARTS`] runs a packet | stored run by run |
+//! | small track | gathered by the driver, up to [`crate::net::GATHER_MAX`] runs a packet | stored run by run |
 //! | copies between address spaces | it copies run by run, if they are long | it copies run by run, if they are long |
 //! | large track | through a stage of the engine's, once more in the cache | the same |
 //!

@@ -8,7 +8,7 @@ use crate::memory::span::Span;
 use crate::net::custom::Custom;
 use crate::net::driver::Driver;
 use crate::net::lease::SendLease;
-use crate::net::packet::{Peek, Post, Refused};
+use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::bell::Bell;
@@ -63,66 +63,54 @@ macro_rules! each {
     };
 }
 
+/// Methods that are the driver's.
+macro_rules! forward {
+    ($($(#[$attribute:meta])* fn $name:ident($self:ident: $own:ty $(, $argument:ident: $type:ty)*) $(-> $result:ty)?;)*) => { $(
+        $(#[$attribute])*
+        fn $name($self: $own $(, $argument: $type)*) $(-> $result)? {
+            each!($self, driver => driver.$name($($argument),*))
+        }
+    )* };
+}
+
 impl Driver for AnyDriver {
-    fn name(&self) -> &'static str {
-        each!(self, driver => driver.name())
+    forward! {
+        fn name(self: &Self) -> &'static str;
+        #[inline] fn mtu(self: &Self, to: u32) -> usize;
+        fn can_copy(self: &Self, peer: u32) -> bool;
+        fn copies_too(self: &Self, peer: u32, waits: bool) -> bool;
+        #[inline] fn begin(self: &mut Self) -> bool;
+        #[inline] fn post_small(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
+        #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool;
+        fn lend(self: &mut Self, to: u32) -> Option<SendLease>;
+        fn take_back(self: &mut Self, to: u32, lease: SendLease);
+        #[inline(always)] fn peek_small(self: &mut Self, from: u32) -> Peek;
+        #[inline] fn release(self: &mut Self, from: u32);
+        fn post_large(self: &mut Self, to: u32, header: &Header, data: Span) -> usize;
+        fn mid_piece(self: &Self, to: u32) -> usize;
+        fn can_break(self: &Self) -> bool;
+        fn is_silent(self: &Self, peer: u32) -> bool;
+        fn peek_large(self: &mut Self, from: u32) -> Peek;
+        fn is_flushed(self: &Self, to: u32) -> bool;
+        fn waits_for_goodbye(self: &Self) -> bool;
+        fn withdraw(self: &mut Self) -> bool;
+        fn close(self: &mut Self, peer: u32);
+        fn arm(self: &mut Self, rings: Rings) -> bool;
+        fn look_at_all(self: &mut Self);
+        fn leave_some(self: &mut Self);
+        fn tells_apart(self: &Self) -> bool;
+        fn longest_piece(self: &Self, to: u32) -> usize;
+        fn doorbell(self: &Self) -> Option<&Arc<Bell>>;
+        fn calls_the_kernel(self: &Self) -> bool;
+        fn wake_oneself(self: &mut Self);
+        fn ready(self: &Self) -> Option<&Arc<Ready>>;
     }
-    #[inline]
-    fn mtu(&self, to: u32) -> usize {
-        each!(self, driver => driver.mtu(to))
-    }
-    fn can_copy(&self, peer: u32) -> bool {
-        each!(self, driver => driver.can_copy(peer))
-    }
-    fn copies_too(&self, peer: u32, waits: bool) -> bool {
-        each!(self, driver => driver.copies_too(peer, waits))
-    }
-    #[inline]
-    fn begin(&mut self) -> bool {
-        each!(self, driver => driver.begin())
-    }
-    #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
-        each!(self, driver => driver.post_small(to, header, parts))
-    }
-    #[inline(always)]
-    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
-        each!(self, driver => driver.post_eager(to, numbers, tag, data))
-    }
-    fn lend(&mut self, to: u32) -> Option<SendLease> {
-        each!(self, driver => driver.lend(to))
-    }
-    fn take_back(&mut self, to: u32, lease: SendLease) {
-        each!(self, driver => driver.take_back(to, lease))
-    }
-    #[inline(always)]
-    fn peek_small(&mut self, from: u32) -> Peek {
-        each!(self, driver => driver.peek_small(from))
-    }
-    #[inline]
-    fn release(&mut self, from: u32) {
-        each!(self, driver => driver.release(from))
-    }
-    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
-        each!(self, driver => driver.post_large(to, header, data))
-    }
-    fn mid_piece(&self, to: u32) -> usize {
-        each!(self, driver => driver.mid_piece(to))
-    }
-    fn can_break(&self) -> bool {
-        each!(self, driver => driver.can_break())
-    }
-    fn is_silent(&self, peer: u32) -> bool {
-        each!(self, driver => driver.is_silent(peer))
-    }
-    fn peek_large(&mut self, from: u32) -> Peek {
-        each!(self, driver => driver.peek_large(from))
-    }
+
     unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
         // SAFETY: the caller's promise is passed on.
         each!(self, driver => unsafe { driver.read_large(from, to, len) })
     }
-    unsafe fn pull(
+    unsafe fn get(
         &mut self,
         from: u32,
         remote: u64,
@@ -130,49 +118,10 @@ impl Driver for AnyDriver {
         len: usize,
     ) -> Result<usize, Refused> {
         // SAFETY: the caller's promise is passed on.
-        each!(self, driver => unsafe { driver.pull(from, remote, to, len) })
+        each!(self, driver => unsafe { driver.get(from, remote, to, len) })
     }
-    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+    unsafe fn put(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
         // SAFETY: the caller's promise is passed on.
-        each!(self, driver => unsafe { driver.push(to, remote, data) })
-    }
-    fn is_flushed(&self, to: u32) -> bool {
-        each!(self, driver => driver.is_flushed(to))
-    }
-    fn waits_for_goodbye(&self) -> bool {
-        each!(self, driver => driver.waits_for_goodbye())
-    }
-    fn withdraw(&mut self) -> bool {
-        each!(self, driver => driver.withdraw())
-    }
-    fn bury(&mut self, peer: u32) {
-        each!(self, driver => driver.bury(peer))
-    }
-    fn arm(&mut self, rings: Rings) -> bool {
-        each!(self, driver => driver.arm(rings))
-    }
-    fn look_at_all(&mut self) {
-        each!(self, driver => driver.look_at_all())
-    }
-    fn leave_some(&mut self) {
-        each!(self, driver => driver.leave_some())
-    }
-    fn tells_apart(&self) -> bool {
-        each!(self, driver => driver.tells_apart())
-    }
-    fn longest_piece(&self, to: u32) -> usize {
-        each!(self, driver => driver.longest_piece(to))
-    }
-    fn doorbell(&self) -> Option<&Arc<Bell>> {
-        each!(self, driver => driver.doorbell())
-    }
-    fn calls_the_kernel(&self) -> bool {
-        each!(self, driver => driver.calls_the_kernel())
-    }
-    fn wake_oneself(&mut self) {
-        each!(self, driver => driver.wake_oneself())
-    }
-    fn ready(&self) -> Option<&Arc<Ready>> {
-        each!(self, driver => driver.ready())
+        each!(self, driver => unsafe { driver.put(to, remote, data) })
     }
 }

@@ -12,7 +12,7 @@ use crate::driver::{LONGEST_PACKET, Link, Network, Reach, SHORTEST_PACKET, Track
 use crate::error::{Cause, Error};
 use crate::memory::span::Span;
 use crate::net::driver::Driver;
-use crate::net::packet::{MOST_PARTS, Peek, Post, Refused};
+use crate::net::packet::{GATHER_MAX_CHECKED, Peek};
 use crate::net::ready::{NO_BITS, Ready};
 use crate::net::rings::Rings;
 use crate::sys;
@@ -71,26 +71,26 @@ struct Peer {
 
 impl Peer {
     /// Sends a packet: header and parts.
-    fn send(&mut self, track: Track, header: &Header, parts: &[Span]) -> Post {
+    fn send(&mut self, track: Track, header: &Header, parts: &[Span]) -> bool {
         if !self.is_open {
-            return Post::Full;
+            return false;
         }
         let mut raw = [0; LONG];
         header.encode(&mut raw);
-        let mut packet = [IoSlice::new(&[]); 1 + MOST_PARTS];
+        let mut packet = [IoSlice::new(&[]); 1 + GATHER_MAX_CHECKED];
         packet[0] = IoSlice::new(&raw[..header.kind.header_len()]);
-        let count = parts.len().min(MOST_PARTS);
+        let count = parts.len().min(GATHER_MAX_CHECKED);
         for (to, part) in packet[1..].iter_mut().zip(&parts[..count]) {
             // SAFETY: a span is readable, and its owner leaves it unchanged until the packet was posted.
             *to = IoSlice::new(unsafe { std::slice::from_raw_parts(part.as_ptr(), part.len()) });
         }
         match self.link.send(track, &packet[..1 + count]) {
-            Ok(()) => Post::Posted,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Post::Full,
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
             Err(_) => {
                 // The receiving side tells why, after the packets that the peer sent before.
                 self.inboxes.iter_mut().for_each(|inbox| inbox.ready = true);
-                Post::Full
+                false
             }
         }
     }
@@ -177,23 +177,15 @@ impl Driver for Custom {
         self.size - LONG
     }
 
-    fn can_copy(&self, _peer: u32) -> bool {
-        false
-    }
-
-    fn copies_too(&self, _peer: u32, _waits: bool) -> bool {
-        false
-    }
-
     fn begin(&mut self) -> bool {
         self.look_around();
         false
     }
 
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
         match self.peer(to) {
             Some(peer) => peer.send(Track::Small, header, parts),
-            None => Post::Full,
+            None => false,
         }
     }
 
@@ -225,16 +217,12 @@ impl Driver for Custom {
             let piece = data.part(sent, longest);
             let header =
                 Header { len: header.len + sent as u64, payload: piece.len() as u32, ..*header };
-            if peer.send(Track::Large, &header, &[piece]) == Post::Full {
+            if !peer.send(Track::Large, &header, &[piece]) {
                 break;
             }
             sent += piece.len();
         }
         sent
-    }
-
-    fn mid_piece(&self, _to: u32) -> usize {
-        0
     }
 
     fn longest_piece(&self, to: u32) -> usize {
@@ -273,23 +261,7 @@ impl Driver for Custom {
         len
     }
 
-    unsafe fn pull(&mut self, _: u32, _: u64, _: *mut u8, _: usize) -> Result<usize, Refused> {
-        Err(Refused::Unable)
-    }
-
-    unsafe fn push(&mut self, _: u32, _: u64, _: Span) -> Result<usize, Refused> {
-        Err(Refused::Unable)
-    }
-
-    fn is_flushed(&self, _to: u32) -> bool {
-        true
-    }
-
-    fn waits_for_goodbye(&self) -> bool {
-        true
-    }
-
-    fn bury(&mut self, peer: u32) {
+    fn close(&mut self, peer: u32) {
         if let Some(peer) = self.peer(peer)
             && std::mem::take(&mut peer.is_open)
         {

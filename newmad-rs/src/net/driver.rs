@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::memory::span::Span;
 use crate::net::lease::SendLease;
-use crate::net::packet::{Peek, Post, Refused};
+use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::bell::Bell;
@@ -23,22 +23,29 @@ pub(crate) trait Driver: Send {
     fn mtu(&self, to: u32) -> usize;
 
     /// Whether this side may copy from and to the memory of `peer`.
-    fn can_copy(&self, peer: u32) -> bool;
+    fn can_copy(&self, _peer: u32) -> bool {
+        false
+    }
 
     /// Whether `peer`, whose memory can be reached, would copy its part if a message went over the large track: a
     /// thread of the peer waits for a large message (`waits`: the peer said so). A hint.
-    fn copies_too(&self, peer: u32, waits: bool) -> bool;
+    fn copies_too(&self, _peer: u32, _waits: bool) -> bool {
+        false
+    }
 
     /// Looks for what the tracks do not show: readiness, deaths. Called before each round.
     fn begin(&mut self) -> bool;
 
-    /// Sends a packet on the small track. Its payload is gathered from at most [`MOST_PARTS`] parts.
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post;
+    /// Sends a packet on the small track. Its payload is gathered from at most [`GATHER_MAX_CHECKED`] parts, which are free
+    /// again afterwards. False: the track has no room now.
+    ///
+    /// [`GATHER_MAX_CHECKED`]: crate::net::GATHER_MAX_CHECKED
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool;
 
     /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the one
     /// expected next.
     #[inline]
-    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool {
         let (seq, ack) = numbers;
         let (len, payload) = (data.len() as u64, data.len() as u32);
         let header = Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) };
@@ -66,7 +73,9 @@ pub(crate) trait Driver: Send {
 
     /// How many bytes are missing of a piece that has left in part: the next `post_large` goes on with it. (At least
     /// one while a part of the header is missing.)
-    fn mid_piece(&self, to: u32) -> usize;
+    fn mid_piece(&self, _to: u32) -> usize {
+        0
+    }
 
     /// Most payload bytes that `post_large` sends under one header.
     fn longest_piece(&self, _to: u32) -> usize {
@@ -95,26 +104,34 @@ pub(crate) trait Driver: Send {
     ///
     /// # Safety
     /// `len` bytes at `to` are writable and exclusive; `remote` was announced by that peer for that many.
-    unsafe fn pull(
+    unsafe fn get(
         &mut self,
-        from: u32,
-        remote: u64,
-        to: *mut u8,
-        len: usize,
-    ) -> Result<usize, Refused>;
+        _from: u32,
+        _remote: u64,
+        _to: *mut u8,
+        _len: usize,
+    ) -> Result<usize, Refused> {
+        Err(Refused::Unable)
+    }
 
     /// Copies `data` to `remote` in the memory of `to`. Returns how many bytes, at least one.
     ///
     /// # Safety
     /// `remote` was announced by that peer as writable for that many bytes.
-    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused>;
+    unsafe fn put(&mut self, _to: u32, _remote: u64, _data: Span) -> Result<usize, Refused> {
+        Err(Refused::Unable)
+    }
 
     /// Whether everything that was posted to `to` has left this process.
-    fn is_flushed(&self, to: u32) -> bool;
+    fn is_flushed(&self, _to: u32) -> bool {
+        true
+    }
 
     /// Whether an end of this side before the peers' goodbyes would look like a death, or lose packets that are under
     /// way.
-    fn waits_for_goodbye(&self) -> bool;
+    fn waits_for_goodbye(&self) -> bool {
+        true
+    }
 
     /// This side ends, without waiting for goodbyes: peers stop copying from and to its memory. False: one peer is still
     /// copying, and will wake this side when it is done.
@@ -123,7 +140,7 @@ pub(crate) trait Driver: Send {
     }
 
     /// The gate is dead: nothing more is sent to or read from `peer`. Closes its connections.
-    fn bury(&mut self, peer: u32);
+    fn close(&mut self, peer: u32);
 
     /// Asks peers to ring for these packets. True: the caller must look for packets that came before. False: no such
     /// packet came before.

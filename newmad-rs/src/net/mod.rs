@@ -27,7 +27,7 @@ pub(crate) mod tcp;
 pub(crate) use any::{AnyDriver, Link};
 pub(crate) use driver::Driver;
 pub(crate) use lease::SendLease;
-pub(crate) use packet::{MAX_PARTS, MOST_PARTS, Peek, Post, Refused};
+pub(crate) use packet::{GATHER_MAX, GATHER_MAX_CHECKED, Peek, Refused};
 pub(crate) use ready::Ready;
 pub(crate) use rings::Rings;
 pub(crate) use segment::bell::Bell;

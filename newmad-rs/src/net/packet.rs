@@ -1,13 +1,13 @@
-//! What passes between the engine and a driver: a packet that has come, and what became of one that was to leave.
+//! What passes between the engine and a driver: a packet that has come, and why a copy was refused.
 
 use crate::error::Cause;
 use crate::memory::span::Span;
 use crate::wire::Header;
 
 /// Most pieces of memory that one small packet is gathered from.
-pub(crate) const MAX_PARTS: usize = 32;
+pub(crate) const GATHER_MAX: usize = 32;
 /// As many, and a checksum.
-pub(crate) const MOST_PARTS: usize = MAX_PARTS + 1;
+pub(crate) const GATHER_MAX_CHECKED: usize = GATHER_MAX + 1;
 
 /// What came on a track.
 #[derive(Clone, Copy)]
@@ -19,15 +19,6 @@ pub(crate) enum Peek {
     Packet(Header, Span),
     /// The peer is gone, and everything that it sent before has been taken.
     Gone(Cause),
-}
-
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Post {
-    /// It is on its way and its memory is free again.
-    Posted,
-    /// The track has no room now.
-    Full,
 }
 
 /// Why bytes could not be copied from or to a peer's memory.

@@ -28,41 +28,6 @@ pub(crate) enum Protocol {
     Fragments,
 }
 
-/// Why it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// Nothing is before it, and the driver takes it.
-    Free,
-    /// It is short, and waits or has several pieces.
-    Short,
-    /// It is longer than the threshold.
-    Long,
-    /// Its sender waits for its receive to match.
-    Synchronous,
-    /// Its receiver has not taken what was sent before.
-    Credit,
-    /// Both ranks are one.
-    SameRank,
-    /// Neither side can reach the other's memory.
-    Unreachable,
-    /// Both sides wait, and copy at the same time.
-    BothWait,
-    /// The receiver waits, and its sender does not.
-    ReceiverWaits,
-    /// The sender waits, and its receiver does not.
-    SenderWaits,
-    /// Neither side waits.
-    NeitherWaits,
-    /// Its memory lies in short pieces.
-    Scattered,
-    /// Both sides have come to wait before the copy was far.
-    Late,
-    /// The copy goes on.
-    GoesOn,
-    /// The kernel refused the copy.
-    Refused,
-}
-
 /// What is known of a message when its protocol is chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known {
@@ -101,16 +66,13 @@ pub(crate) enum Known {
         /// A thread of either side would copy its part.
         both_copy: bool,
     },
-    /// Its copy was refused.
-    Refused,
 }
 
-/// A protocol, and the reason for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub(crate) protocol: Protocol,
-    pub(crate) why: Reason,
-}
+/// A protocol, and why it was chosen, for the trace.
+pub(crate) type Choice = (Protocol, &'static str);
+
+/// The choice when the kernel has refused a copy.
+pub(crate) const REFUSED: Choice = (Protocol::Fragments, "fragments: the kernel refused a copy");
 
 /// Of a copy that has not moved more than one part in so many is begun again as fragments.
 const NOT_FAR: usize = 4;
@@ -118,59 +80,40 @@ const NOT_FAR: usize = 4;
 /// Chooses; see the module.
 pub(crate) fn choose(known: Known) -> Choice {
     use Protocol::{Eager, Fragments, Get, Inline, Put, Rendezvous};
-    let (protocol, why) = match known {
-        Known::Submitted { len, threshold, .. } if len > threshold => (Rendezvous, Reason::Long),
-        Known::Submitted { synchronous: true, .. } => (Rendezvous, Reason::Synchronous),
-        Known::Submitted { credit: false, .. } => (Rendezvous, Reason::Credit),
-        Known::Submitted { free: true, .. } => (Inline, Reason::Free),
-        Known::Submitted { .. } => (Eager, Reason::Short),
+    match known {
+        Known::Submitted { len, threshold, .. } if len > threshold => {
+            (Rendezvous, "rendezvous: it is long")
+        }
+        Known::Submitted { synchronous: true, .. } => {
+            (Rendezvous, "rendezvous: its sender waits for a receive")
+        }
+        Known::Submitted { credit: false, .. } => {
+            (Rendezvous, "rendezvous: its receiver is behind")
+        }
+        Known::Submitted { free: true, .. } => (Inline, "inline: nothing is before it"),
+        Known::Submitted { .. } => (Eager, "eager: it is short"),
 
-        Known::Matched { same_rank: true, .. } => (Get, Reason::SameRank),
-        Known::Matched { reachable: false, .. } => (Fragments, Reason::Unreachable),
+        Known::Matched { same_rank: true, .. } => (Get, "get: both ranks are one"),
+        Known::Matched { reachable: false, .. } => {
+            (Fragments, "fragments: no memory can be reached")
+        }
         Known::Matched { receiver_copies: true, sender_copies: true, .. } => {
-            (Fragments, Reason::BothWait)
+            (Fragments, "fragments: both sides wait")
         }
         Known::Matched { receiver_waits, sender_waits, readable, scattered, .. } => {
             match (receiver_waits, sender_waits) {
-                (false, true) if !scattered => (Put, Reason::SenderWaits),
-                _ if !readable => (Fragments, Reason::Scattered),
-                (true, _) => (Get, Reason::ReceiverWaits),
-                (false, true) => (Get, Reason::Scattered),
-                (false, false) => (Get, Reason::NeitherWaits),
+                (false, true) if !scattered => (Put, "put: the sender waits"),
+                _ if !readable => (Fragments, "fragments: memory lies in short pieces"),
+                (true, _) => (Get, "get: the receiver waits"),
+                (false, true) => (Get, "get: the receiver's memory lies in pieces"),
+                (false, false) => (Get, "get: neither side waits"),
             }
         }
 
         Known::Copying { moved, total, both_copy: true, .. } if moved <= total / NOT_FAR => {
-            (Fragments, Reason::Late)
+            (Fragments, "fragments: both sides have come to wait")
         }
-        Known::Copying { by, .. } => (by, Reason::GoesOn),
-        Known::Refused => (Fragments, Reason::Refused),
-    };
-    Choice { protocol, why }
-}
-
-impl Choice {
-    /// For the trace.
-    pub(crate) fn text(self) -> &'static str {
-        match (self.protocol, self.why) {
-            (Protocol::Inline, _) => "inline: nothing is before it",
-            (Protocol::Eager, _) => "eager: it is short",
-            (Protocol::Rendezvous, Reason::Synchronous) => {
-                "rendezvous: its sender waits for a receive"
-            }
-            (Protocol::Rendezvous, Reason::Credit) => "rendezvous: its receiver is behind",
-            (Protocol::Rendezvous, _) => "rendezvous: it is long",
-            (Protocol::Get, Reason::SameRank) => "get: both ranks are one",
-            (Protocol::Get, Reason::ReceiverWaits) => "get: the receiver waits",
-            (Protocol::Get, Reason::NeitherWaits) => "get: neither side waits",
-            (Protocol::Get, _) => "get: the receiver's memory lies in pieces",
-            (Protocol::Put, _) => "put: the sender waits",
-            (Protocol::Fragments, Reason::BothWait) => "fragments: both sides wait",
-            (Protocol::Fragments, Reason::Late) => "fragments: both sides have come to wait",
-            (Protocol::Fragments, Reason::Refused) => "fragments: the kernel refused a copy",
-            (Protocol::Fragments, Reason::Unreachable) => "fragments: no memory can be reached",
-            (Protocol::Fragments, _) => "fragments: memory lies in short pieces",
-        }
+        Known::Copying { by, .. } => (by, "the copy goes on"),
     }
 }
 
@@ -179,25 +122,20 @@ mod tests {
     use super::Protocol::{Eager, Fragments, Get, Inline, Put, Rendezvous};
     use super::*;
 
-    fn chosen(known: Known) -> (Protocol, Reason) {
-        let Choice { protocol, why } = choose(known);
-        (protocol, why)
-    }
-
     #[test]
     fn a_sender_chooses_by_length_credit_and_what_it_waits_for() {
         let table = [
             // length, synchronous, credit, free
-            ((100, false, true, true), (Inline, Reason::Free)),
-            ((100, false, true, false), (Eager, Reason::Short)),
-            ((100, false, false, true), (Rendezvous, Reason::Credit)),
-            ((100, true, true, true), (Rendezvous, Reason::Synchronous)),
-            ((101, false, true, true), (Rendezvous, Reason::Long)),
-            ((101, true, false, false), (Rendezvous, Reason::Long)),
+            ((100, false, true, true), (Inline, "inline: nothing is before it")),
+            ((100, false, true, false), (Eager, "eager: it is short")),
+            ((100, false, false, true), (Rendezvous, "rendezvous: its receiver is behind")),
+            ((100, true, true, true), (Rendezvous, "rendezvous: its sender waits for a receive")),
+            ((101, false, true, true), (Rendezvous, "rendezvous: it is long")),
+            ((101, true, false, false), (Rendezvous, "rendezvous: it is long")),
         ];
         for ((len, synchronous, credit, free), expected) in table {
             let known = Known::Submitted { len, threshold: 100, synchronous, credit, free };
-            assert_eq!(chosen(known), expected, "{known:?}");
+            assert_eq!(choose(known), expected, "{known:?}");
         }
     }
 
@@ -206,15 +144,15 @@ mod tests {
         let (yes, no) = (true, false);
         let table = [
             // receiver waits, sender waits, receiver copies, sender copies
-            ((no, no, no, no), (Get, Reason::NeitherWaits)),
-            ((yes, no, yes, no), (Get, Reason::ReceiverWaits)),
-            ((no, yes, no, yes), (Put, Reason::SenderWaits)),
-            ((yes, yes, yes, yes), (Fragments, Reason::BothWait)),
+            ((no, no, no, no), (Get, "get: neither side waits")),
+            ((yes, no, yes, no), (Get, "get: the receiver waits")),
+            ((no, yes, no, yes), (Put, "put: the sender waits")),
+            ((yes, yes, yes, yes), (Fragments, "fragments: both sides wait")),
             // The sender said that it waits, and has stopped.
-            ((yes, yes, yes, no), (Get, Reason::ReceiverWaits)),
+            ((yes, yes, yes, no), (Get, "get: the receiver waits")),
             // Another thread of either side waits for another long message.
-            ((no, no, yes, yes), (Fragments, Reason::BothWait)),
-            ((no, no, yes, no), (Get, Reason::NeitherWaits)),
+            ((no, no, yes, yes), (Fragments, "fragments: both sides wait")),
+            ((no, no, yes, no), (Get, "get: neither side waits")),
         ];
         for ((receiver_waits, sender_waits, receiver_copies, sender_copies), expected) in table {
             let known = |same_rank, reachable, readable, scattered| Known::Matched {
@@ -227,31 +165,33 @@ mod tests {
                 sender_waits,
                 sender_copies,
             };
-            assert_eq!(chosen(known(no, yes, yes, no)), expected);
-            assert_eq!(chosen(known(yes, no, no, yes)), (Get, Reason::SameRank));
-            assert_eq!(chosen(known(no, no, yes, no)), (Fragments, Reason::Unreachable));
+            assert_eq!(choose(known(no, yes, yes, no)), expected);
+            assert_eq!(choose(known(yes, no, no, yes)), (Get, "get: both ranks are one"));
+            assert_eq!(
+                choose(known(no, no, yes, no)),
+                (Fragments, "fragments: no memory can be reached")
+            );
             // The sender's memory lies in pieces: it can put, and cannot be got from.
             let without = match expected {
-                (Get, _) => (Fragments, Reason::Scattered),
+                (Get, _) => (Fragments, "fragments: memory lies in short pieces"),
                 other => other,
             };
-            assert_eq!(chosen(known(no, yes, no, no)), without);
+            assert_eq!(choose(known(no, yes, no, no)), without);
             // The receiver's does: it can get long pieces, and gives no address.
             let pieces = match expected {
-                (Put, _) => (Get, Reason::Scattered),
+                (Put, _) => (Get, "get: the receiver's memory lies in pieces"),
                 other => other,
             };
-            assert_eq!(chosen(known(no, yes, yes, yes)), pieces);
+            assert_eq!(choose(known(no, yes, yes, yes)), pieces);
         }
     }
 
     #[test]
     fn a_copy_that_is_not_far_becomes_fragments_once_both_sides_wait() {
         let copying =
-            |by, moved, both_copy| chosen(Known::Copying { by, moved, total: 8, both_copy });
-        assert_eq!(copying(Get, 2, true), (Fragments, Reason::Late));
-        assert_eq!(copying(Get, 3, true), (Get, Reason::GoesOn));
-        assert_eq!(copying(Put, 0, false), (Put, Reason::GoesOn));
-        assert_eq!(chosen(Known::Refused), (Fragments, Reason::Refused));
+            |by, moved, both_copy| choose(Known::Copying { by, moved, total: 8, both_copy });
+        assert_eq!(copying(Get, 2, true), (Fragments, "fragments: both sides have come to wait"));
+        assert_eq!(copying(Get, 3, true), (Get, "the copy goes on"));
+        assert_eq!(copying(Put, 0, false), (Put, "the copy goes on"));
     }
 }

@@ -20,7 +20,7 @@
 use crate::memory::span::Span;
 use crate::net::Driver;
 use crate::proto::core::Core;
-use crate::request::parts::MAX_PARTS;
+use crate::request::parts::SPLIT_MAX;
 use crate::request::{Op, Owes, Place, Ref};
 use crate::wire::{Header, Kind, Malformed, RANGE};
 
@@ -81,7 +81,7 @@ impl<D: Driver> Core<D> {
             self.whole(request);
             return self.post_control(to, request);
         }
-        let mut raw = [0; MAX_PARTS * RANGE];
+        let mut raw = [0; SPLIT_MAX * RANGE];
         let places = raw.chunks_exact_mut(RANGE).take(self.gates[to as usize].mtu / RANGE);
         let mut bytes = 0;
         for (place, (from, to)) in places.zip(request.parts.ranges()) {
@@ -127,7 +127,7 @@ impl<D: Driver> Core<D> {
         if request.op != Op::Send || request.source.get() != from {
             return Err(Malformed);
         }
-        let mut raw = [0; MAX_PARTS * RANGE];
+        let mut raw = [0; SPLIT_MAX * RANGE];
         if !self.gates.fragile || payload.len() > raw.len() || !payload.len().is_multiple_of(RANGE)
         {
             return Err(Malformed);

@@ -7,7 +7,7 @@ use pioman::Manager;
 
 use crate::gate::Gate;
 use crate::memory::span::Span;
-use crate::net::{Driver, MAX_PARTS};
+use crate::net::{Driver, GATHER_MAX};
 use crate::proto::core::Core;
 use crate::proto::wrap::{Limits, Wrapper, wrap};
 use crate::request::{Outcome, Place, Ref};
@@ -218,7 +218,7 @@ impl<D: Driver> Core<D> {
         request: Ref,
         limits: &Limits,
     ) -> Option<usize> {
-        let mut parts = [Span::EMPTY; MAX_PARTS];
+        let mut parts = [Span::EMPTY; GATHER_MAX];
         // A packet to oneself arrives from where it is.
         let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
         let moved = request.moved.get();
@@ -250,7 +250,7 @@ impl<D: Driver> Core<D> {
         order: impl Iterator<Item = Ref> + Clone,
         limits: &Limits,
     ) -> bool {
-        let mut parts = [Span::EMPTY; MAX_PARTS];
+        let mut parts = [Span::EMPTY; GATHER_MAX];
         let (mut count, mut begin, mut end, mut bytes) = (0, 0, 0, 0);
         for request in order.clone() {
             let Wrapper { header, payload } = wrap(request, limits);

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use crate::gate::rail::Rail;
 use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
-use crate::proto::choose::{Choice, Known, Protocol, choose};
+use crate::proto::choose::{Choice, Known, Protocol, REFUSED, choose};
 use crate::proto::core::Core;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
@@ -70,7 +70,7 @@ impl<D: Driver> Core<D> {
             return;
         }
         let rail = self.copying_rail(from);
-        let choice = choose(Known::Matched {
+        let (protocol, why) = choose(Known::Matched {
             same_rank: from == self.rank,
             reachable: rail.is_some(),
             // A scattered sender has no address.
@@ -81,8 +81,8 @@ impl<D: Driver> Core<D> {
             sender_waits,
             sender_copies: rail.is_some_and(|rail| rail.driver.copies_too(from, sender_waits)),
         });
-        trace::chosen((self.rank, from), (request.matched.get(), len), choice.text());
-        match choice.protocol {
+        trace::chosen((self.rank, from), (request.matched.get(), len), why);
+        match protocol {
             Protocol::Get => {
                 self.copies.push(request, Place::Copies);
                 if from != self.rank && self.is_waited_for(request) {
@@ -135,7 +135,7 @@ impl<D: Driver> Core<D> {
         if place != Place::Nowhere && !(self.gates.fragile && place == Place::Fragments) {
             return Err(Malformed);
         }
-        // A sender that was asked to push may stream instead, but not both.
+        // A sender that was asked to put may send fragments instead, but not both.
         if op == Op::Recv && (request.owes.get() != Owes::CtsPut || request.moved.get() > 0) {
             return Err(Malformed);
         }
@@ -175,7 +175,7 @@ impl<D: Driver> Core<D> {
         let peer = request.source.get();
         if peer != self.rank {
             let choice = choose(self.copying(request, peer));
-            if choice.protocol == Protocol::Fragments {
+            if choice.0 == Protocol::Fragments {
                 self.send_fragments_instead(peer, request, choice);
                 return true;
             }
@@ -203,12 +203,10 @@ impl<D: Driver> Core<D> {
             op => match self.gates.reach(peer).and_then(|rail| self.gates.rails.get_mut(rail)) {
                 None => Err(Refused::Unable),
                 // SAFETY: inside the receive's buffer; the peer announced the address for `message` bytes.
-                Some(rail) if op == Op::Recv => unsafe {
-                    rail.driver.pull(peer, remote, at, piece)
-                },
+                Some(rail) if op == Op::Recv => unsafe { rail.driver.get(peer, remote, at, piece) },
                 Some(_) if !request.has_long_runs() => Err(Refused::Unable),
                 // SAFETY: the peer asked for `total` bytes at that address; the run is readable.
-                Some(rail) => unsafe { rail.driver.push(peer, remote, Span::new(at, piece)) },
+                Some(rail) => unsafe { rail.driver.put(peer, remote, Span::new(at, piece)) },
             },
         };
         match result {
@@ -226,7 +224,7 @@ impl<D: Driver> Core<D> {
                 }
             }
             Err(Refused::Unable) => {
-                self.send_fragments_instead(peer, request, choose(Known::Refused));
+                self.send_fragments_instead(peer, request, REFUSED);
             }
             // Numbered and in no queue, it ends with the gate, after what the peer sent before.
             Err(Refused::Gone) => return false,
@@ -235,9 +233,9 @@ impl<D: Driver> Core<D> {
     }
 
     /// What was to be copied goes over the large tracks, from its beginning.
-    fn send_fragments_instead(&mut self, peer: u32, request: Ref, choice: Choice) {
+    fn send_fragments_instead(&mut self, peer: u32, request: Ref, (_, why): Choice) {
         let message = (request.matched.get(), request.total.get());
-        trace::chosen((self.rank, peer), message, choice.text());
+        trace::chosen((self.rank, peer), message, why);
         request.moved.set(0);
         match request.op {
             Op::Recv => self.ask_for_data(request),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::gate::{NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::Driver;
-use crate::proto::choose::{Known, Protocol, Reason, choose};
+use crate::proto::choose::{Known, Protocol, choose};
 use crate::proto::core::Core;
 use crate::proto::wrap::{Limits, wrap};
 use crate::request::{Op, Outcome, Owes, Place, Ref};
@@ -45,13 +45,14 @@ impl<D: Driver> Core<D> {
         let limits = self.limits(to);
         let (len, synchronous) = (request.capacity, request.is_synchronous());
         let credit = announced || self.gates.spend_credit(to, len);
-        let choice = choose(Known::Submitted { len, threshold, synchronous, credit, free: false });
-        trace::chosen((self.rank, to), (request.tag, len), choice.text());
-        if choice.why == Reason::Credit {
+        let (protocol, why) =
+            choose(Known::Submitted { len, threshold, synchronous, credit, free: false });
+        trace::chosen((self.rank, to), (request.tag, len), why);
+        if !credit {
             request.announce();
         }
         let gate = &self.gates[to as usize];
-        if choice.protocol == Protocol::Eager
+        if protocol == Protocol::Eager
             && !request.is_scattered()
             && request.capacity <= limits.mtu
             && gate.sends.is_empty()

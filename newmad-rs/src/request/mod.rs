@@ -22,11 +22,11 @@ pub(crate) mod tag;
 
 use core::cell::Cell;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use marcel::plumbing::Chained;
 use pioman::Completion;
 
-use crate::collect::{Link, Linked};
 use crate::error::{Cause, Error};
 use crate::memory::layout::Layout;
 use crate::memory::span::Span;
@@ -93,7 +93,8 @@ pub(crate) enum Outcome {
 
 /// See the module.
 pub(crate) struct Request {
-    link: Link<Request>,
+    /// Its place on the submission list.
+    submitted: AtomicPtr<Request>,
     pub(crate) done: Completion,
     finished: AtomicBool,
     waiting: AtomicBool,
@@ -158,7 +159,7 @@ impl Request {
         waiting: bool,
     ) -> Request {
         Request {
-            link: Link::new(),
+            submitted: AtomicPtr::new(core::ptr::null_mut()),
             done: Completion::new(),
             finished: AtomicBool::new(false),
             waiting: AtomicBool::new(waiting),
@@ -508,10 +509,10 @@ impl Ref {
     }
 }
 
-// SAFETY: `link` is a field of the request itself.
-unsafe impl Linked for Request {
-    fn link(this: NonNull<Request>) -> *const Link<Request> {
-        // SAFETY: the pointer is valid; only the field's address is taken.
-        unsafe { core::ptr::addr_of!((*this.as_ptr()).link) }
+// SAFETY: the submission list alone has the field.
+unsafe impl Chained for Request {
+    #[inline]
+    fn next(&self) -> &AtomicPtr<Request> {
+        &self.submitted
     }
 }

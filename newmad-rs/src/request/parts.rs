@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 use crate::wire::MAX_RAILS;
 
 /// Most parts of one message.
-pub(crate) const MAX_PARTS: usize = MAX_RAILS;
+pub(crate) const SPLIT_MAX: usize = MAX_RAILS;
 
 /// The sender's part: `from..at` has been given to the rail, `at..to` not yet. The receiver's range: `from..to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ enum Lost {
 /// The parts of one message. Making one costs nothing: most messages are short and have none.
 pub(crate) struct Parts {
     count: Cell<u8>,
-    parts: [Cell<MaybeUninit<Part>>; MAX_PARTS],
+    parts: [Cell<MaybeUninit<Part>>; SPLIT_MAX],
 }
 
 impl Parts {
@@ -45,7 +45,7 @@ impl Parts {
     pub(crate) fn new() -> Parts {
         Parts {
             count: Cell::new(0),
-            parts: [const { Cell::new(MaybeUninit::uninit()) }; MAX_PARTS],
+            parts: [const { Cell::new(MaybeUninit::uninit()) }; SPLIT_MAX],
         }
     }
 
@@ -197,7 +197,7 @@ impl Parts {
                 total += part.to - part.from;
             }
         }
-        if kept == MAX_PARTS {
+        if kept == SPLIT_MAX {
             return None;
         }
         self.put(kept, Part { from, at: to, to, rail: None, lost: Lost::No });
@@ -236,7 +236,7 @@ mod tests {
                         let gap = bytes[..from].iter().rev().take_while(|byte| !**byte).count();
                         prop_assert!(gap == 0 || parts.has(from - gap) == (false, gap));
                     }
-                    None => prop_assert!(ranges > MAX_PARTS),
+                    None => prop_assert!(ranges > SPLIT_MAX),
                 }
             }
         }

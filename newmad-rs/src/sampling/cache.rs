@@ -137,7 +137,7 @@ mod tests {
         let mut sampling = Sampling::new();
         for bytes in [4, 1024, 65536] {
             sampling.add("shm", Protocol::Eager, bytes, 100 + bytes);
-            sampling.add("tcp.2", Protocol::Stream, bytes, 10_000 + bytes);
+            sampling.add("tcp.2", Protocol::Fragments, bytes, 10_000 + bytes);
         }
         sampling
     }

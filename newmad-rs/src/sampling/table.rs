@@ -10,21 +10,21 @@ pub enum Protocol {
     /// At once, in packets of the small track.
     Eager,
     /// Asked for, then in pieces over the large track: sockets, or copied through shared memory.
-    Stream,
+    Fragments,
     /// Asked for, then copied from one process's memory to the other's by the kernel.
-    Pull,
+    Get,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 3] = [Protocol::Eager, Protocol::Stream, Protocol::Pull];
+    pub const ALL: [Protocol; 3] = [Protocol::Eager, Protocol::Fragments, Protocol::Get];
 
-    /// Its name in tables and in the cache file.
+    /// Its name in tables and in the cache file, which older versions have written, too.
     pub fn name(self) -> &'static str {
         match self {
             Protocol::Eager => "eager",
-            Protocol::Stream => "stream",
-            Protocol::Pull => "pull",
+            Protocol::Fragments => "stream",
+            Protocol::Get => "pull",
         }
     }
 }
@@ -65,15 +65,15 @@ impl Sampling {
     /// messages may be pulled.
     pub fn threshold(&self, rail: &str, pull: bool) -> Option<usize> {
         let eager = self.curve(rail, Protocol::Eager)?;
-        let pulled = self.curve(rail, Protocol::Pull).filter(|_| pull);
-        let asked = pulled.or_else(|| self.curve(rail, Protocol::Stream))?;
+        let pulled = self.curve(rail, Protocol::Get).filter(|_| pull);
+        let asked = pulled.or_else(|| self.curve(rail, Protocol::Fragments))?;
         let crossing = eager.crossing(asked)?.clamp(THRESHOLDS.0, THRESHOLDS.1);
         Some((crossing / 1024 * 1024) as usize)
     }
 
     /// How fast large messages go over this rail.
     pub(crate) fn pace(&self, rail: &str) -> Option<Pace> {
-        self.curve(rail, Protocol::Stream)?.pace()
+        self.curve(rail, Protocol::Fragments)?.pace()
     }
 }
 
@@ -99,8 +99,8 @@ mod tests {
         let mut sampling = Sampling::new();
         for bytes in [64, 1024, 4096, 8192, 16384, 65536, 1 << 20] {
             sampling.add("x", Protocol::Eager, bytes, 1_000 + bytes);
-            sampling.add("x", Protocol::Stream, bytes, 6_000 + bytes / 2);
-            sampling.add("x", Protocol::Pull, bytes, 4_000 + bytes / 10);
+            sampling.add("x", Protocol::Fragments, bytes, 6_000 + bytes / 2);
+            sampling.add("x", Protocol::Get, bytes, 4_000 + bytes / 10);
         }
         sampling
     }

@@ -202,7 +202,7 @@ impl Session {
         // SAFETY: the request stays on this stack until `wait` is over, by return or by unwinding, and then it
         // is finished.
         unsafe {
-            self.inner.engine.submit_and_look(pointer, &self.inner.manager);
+            self.inner.engine.submit_then_wait(pointer, &self.inner.manager);
             self.inner.engine.wait(pointer, &self.inner.manager);
             pointer.as_ref().result()
         }

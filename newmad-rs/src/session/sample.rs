@@ -123,10 +123,10 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let short: Vec<usize> = SHORT.into_iter().filter(|&size| size <= threshold).collect();
     phase(small, Protocol::Eager, &short)?;
     match pulls {
-        Some(rail) => phase(rail, Protocol::Pull, &LONG)?,
+        Some(rail) => phase(rail, Protocol::Get, &LONG)?,
         None => {
             for rail in (0..names.len()).filter(|rail| common & 1 << rail != 0) {
-                phase(rail, Protocol::Stream, &LONG)?;
+                phase(rail, Protocol::Fragments, &LONG)?;
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::gate::signals::Signals;
 use crate::memory::layout::Layout;
 use crate::memory::span::Span;
 use crate::net::ready::Ready;
-use crate::net::{Driver, Peek, Post, Refused, Rings};
+use crate::net::{Driver, Peek, Refused, Rings};
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::wire::{Header, LONG};
@@ -127,7 +127,7 @@ impl Driver for Virtual {
     fn begin(&mut self) -> bool {
         false
     }
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
         let payload: Vec<u8> = parts.iter().flat_map(|&part| bytes(part)).collect();
         assert!(payload.len() <= MTU);
         let mut raw = [0; LONG];
@@ -135,10 +135,10 @@ impl Driver for Virtual {
         let (head, capacity) = (raw[..header.kind.header_len()].to_vec(), self.world.capacity);
         self.wire(self.rank, to, |wire| {
             if wire.small.len() >= capacity {
-                return Post::Full;
+                return false;
             }
             wire.small.push_back((head, payload));
-            Post::Posted
+            true
         })
     }
     fn peek_small(&mut self, from: u32) -> Peek {
@@ -170,9 +170,6 @@ impl Driver for Virtual {
             sent
         })
     }
-    fn mid_piece(&self, _: u32) -> usize {
-        0
-    }
     fn can_break(&self) -> bool {
         self.world.fragile
     }
@@ -194,7 +191,7 @@ impl Driver for Virtual {
         }
         count
     }
-    unsafe fn pull(
+    unsafe fn get(
         &mut self,
         _: u32,
         remote: u64,
@@ -209,22 +206,16 @@ impl Driver for Virtual {
         unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
         Ok(len)
     }
-    unsafe fn push(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+    unsafe fn put(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
         if self.refuses() {
             return Err(Refused::Unable);
         }
         let data = data.part(0, 33);
-        // SAFETY: as in `pull`.
+        // SAFETY: as in `get`.
         unsafe { data.copy_to(remote as *mut u8) };
         Ok(data.len())
     }
-    fn is_flushed(&self, _: u32) -> bool {
-        true
-    }
-    fn waits_for_goodbye(&self) -> bool {
-        true
-    }
-    fn bury(&mut self, _: u32) {}
+    fn close(&mut self, _: u32) {}
     fn arm(&mut self, _: Rings) -> bool {
         true
     }

@@ -3,7 +3,7 @@
 //! Both are about plain numbers, so a strategy is safe code that can hold nothing back and break nothing: every
 //! [`Packet::take`] is checked against the rules of [`crate::strategy`] at once, and what it refuses stays in the queue.
 
-use crate::net::MAX_PARTS;
+use crate::net::GATHER_MAX;
 use crate::strategy::message::{Message, WINDOW};
 use crate::wire::entries;
 
@@ -67,7 +67,7 @@ impl<'a> Packet<'a> {
             taken: 0,
             room,
             stage: STAGE,
-            parts: MAX_PARTS,
+            parts: GATHER_MAX,
             run: false,
             full: false,
         }
@@ -213,7 +213,7 @@ mod tests {
                 gathered += usize::from(long);
                 run = !long;
             }
-            prop_assert!(order.len() == 1 || (runs + gathered <= MAX_PARTS && stage <= STAGE));
+            prop_assert!(order.len() == 1 || (runs + gathered <= GATHER_MAX && stage <= STAGE));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Cause, Error};
 use crate::memory::span::Span;
 use crate::net::driver::Driver;
 use crate::net::lease::SendLease;
-use crate::net::packet::{Peek, Post, Refused};
+use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::bell::{self, Bell};
@@ -247,21 +247,21 @@ impl Driver for Shm {
     }
 
     #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
-        let Some(peer) = self.peer(to) else { return Post::Full };
-        let Some(track) = &mut peer.small_tx else { return Post::Full };
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        let Some(peer) = self.peer(to) else { return false };
+        let Some(track) = &mut peer.small_tx else { return false };
         let posted = track.post(header, parts);
         self.ring(to, if posted { Rings::of(header.kind) } else { Rings::CONTROL });
-        if posted { Post::Posted } else { Post::Full }
+        posted
     }
 
     #[inline(always)]
-    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> Post {
-        let Some(peer) = self.peer(to) else { return Post::Full };
-        let Some(track) = &mut peer.small_tx else { return Post::Full };
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+        let Some(peer) = self.peer(to) else { return false };
+        let Some(track) = &mut peer.small_tx else { return false };
         let posted = track.post_eager(numbers, tag, data);
         self.ring(to, if posted { Rings::MESSAGE } else { Rings::CONTROL });
-        if posted { Post::Posted } else { Post::Full }
+        posted
     }
 
     fn lend(&mut self, to: u32) -> Option<SendLease> {
@@ -315,10 +315,6 @@ impl Driver for Shm {
         sent
     }
 
-    fn mid_piece(&self, _to: u32) -> usize {
-        0
-    }
-
     fn can_break(&self) -> bool {
         false
     }
@@ -348,7 +344,7 @@ impl Driver for Shm {
         part.len()
     }
 
-    unsafe fn pull(
+    unsafe fn get(
         &mut self,
         from: u32,
         remote: u64,
@@ -373,7 +369,7 @@ impl Driver for Shm {
         }
     }
 
-    unsafe fn push(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+    unsafe fn put(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
         let Some(peer) = self.peer(to) else { return Err(Refused::Unable) };
         match peer.reach {
             Reach::None => Err(Refused::Unable),
@@ -384,16 +380,12 @@ impl Driver for Shm {
                 copied
             }
             Reach::Direct => peer.enter(|| {
-                // SAFETY: as in `pull`, the other way round: the receiver's buffer is writable until it is
+                // SAFETY: as in `get`, the other way round: the receiver's buffer is writable until it is
                 // told.
                 unsafe { data.copy_to(remote as *mut u8) };
                 data.len()
             }),
         }
-    }
-
-    fn is_flushed(&self, _to: u32) -> bool {
-        true
     }
 
     fn waits_for_goodbye(&self) -> bool {
@@ -410,7 +402,7 @@ impl Driver for Shm {
         alone
     }
 
-    fn bury(&mut self, peer: u32) {
+    fn close(&mut self, peer: u32) {
         if let Some(Some(gate)) = self.peers.get_mut(peer as usize) {
             // Another rank of this process has to be told of our end, whatever became of it.
             if let Some(Life::Line(line)) = gate.life.take_if(|life| matches!(life, Life::Line(_)))

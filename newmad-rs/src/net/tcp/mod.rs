@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::memory::span::Span;
 use crate::net::driver::Driver;
-use crate::net::packet::{Peek, Post, Refused};
+use crate::net::packet::Peek;
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::wire::Header;
@@ -65,14 +65,6 @@ impl Driver for Tcp {
         MTU
     }
 
-    fn can_copy(&self, _peer: u32) -> bool {
-        false
-    }
-
-    fn copies_too(&self, _peer: u32, _waits: bool) -> bool {
-        false
-    }
-
     #[inline]
     fn begin(&mut self) -> bool {
         let alone = self.readiness.alone;
@@ -94,8 +86,8 @@ impl Driver for Tcp {
     }
 
     #[inline]
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
-        let Some(peer) = self.peer(to) else { return Post::Full };
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        let Some(peer) = self.peer(to) else { return false };
         peer.small.post(header, parts)
     }
 
@@ -144,14 +136,6 @@ impl Driver for Tcp {
         unsafe { peer.large.read(to, len) }
     }
 
-    unsafe fn pull(&mut self, _: u32, _: u64, _: *mut u8, _: usize) -> Result<usize, Refused> {
-        Err(Refused::Unable)
-    }
-
-    unsafe fn push(&mut self, _: u32, _: u64, _: Span) -> Result<usize, Refused> {
-        Err(Refused::Unable)
-    }
-
     fn is_flushed(&self, to: u32) -> bool {
         match self.peers.get(to as usize) {
             Some(Some(peer)) => !peer.small.backlog() && !peer.large.backlog(),
@@ -159,11 +143,7 @@ impl Driver for Tcp {
         }
     }
 
-    fn waits_for_goodbye(&self) -> bool {
-        true
-    }
-
-    fn bury(&mut self, peer: u32) {
+    fn close(&mut self, peer: u32) {
         if let Some(peer) = self.peer(peer) {
             peer.close();
         }

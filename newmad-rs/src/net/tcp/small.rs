@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use super::socket::{Got, Sent, gather, receive, send, send_parts};
 use crate::error::Cause;
 use crate::memory::span::Span;
-use crate::net::packet::{MOST_PARTS, Peek, Post};
+use crate::net::packet::{GATHER_MAX_CHECKED, Peek};
 use crate::wire::{Header, LONG, SHORT};
 
 /// Most payload bytes of one packet.
@@ -80,15 +80,15 @@ impl Small {
     }
 
     #[inline]
-    pub(super) fn post(&mut self, header: &Header, parts: &[Span]) -> Post {
+    pub(super) fn post(&mut self, header: &Header, parts: &[Span]) -> bool {
         if self.backlog() && !self.flush() {
-            return Post::Full;
+            return false;
         }
-        let Some(socket) = &self.socket else { return Post::Full };
+        let Some(socket) = &self.socket else { return false };
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let size = header.kind.header_len();
-        let parts = &parts[..parts.len().min(MOST_PARTS)];
+        let parts = &parts[..parts.len().min(GATHER_MAX_CHECKED)];
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let outcome = if len <= SHORT_MESSAGE {
             // One small copy is cheaper than a list of parts.
@@ -98,7 +98,7 @@ impl Small {
             send(socket, &packet[..size + len])
         } else {
             const NOTHING: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
-            let mut list = [NOTHING; 1 + MOST_PARTS];
+            let mut list = [NOTHING; 1 + GATHER_MAX_CHECKED];
             list[0] = libc::iovec { iov_base: raw.as_mut_ptr().cast(), iov_len: size };
             for (to, part) in list[1..].iter_mut().zip(parts) {
                 to.iov_base = part.as_ptr().cast_mut().cast();
@@ -109,10 +109,10 @@ impl Small {
         };
         let sent = match outcome {
             Sent::Some(sent) => sent,
-            Sent::Nothing => return Post::Full,
+            Sent::Nothing => return false,
             Sent::Broken => {
                 self.ready = true;
-                return Post::Full;
+                return false;
             }
         };
         if sent < size + len {
@@ -124,7 +124,7 @@ impl Small {
             self.tx_start = 0;
             self.tx_end = end;
         }
-        Post::Posted
+        true
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use super::Random;
 use crate::error::Cause;
 use crate::memory::span::Span;
 use crate::net::ready::Ready;
-use crate::net::{Driver, Peek, Post, Refused, Rings};
+use crate::net::{Driver, Peek, Refused, Rings};
 use crate::proto::fragments::CHECKED_PIECE;
 use crate::wire::{CHECKED, Header, LONG};
 
@@ -164,7 +164,7 @@ impl Virtual {
     /// Closes everything: the process has died.
     pub(super) fn die(&mut self) {
         for peer in self.ends.keys().copied().collect::<Vec<_>>() {
-            self.bury(peer);
+            self.close(peer);
         }
     }
 }
@@ -201,12 +201,12 @@ impl Driver for Virtual {
     fn begin(&mut self) -> bool {
         false
     }
-    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> Post {
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
         let Nature { room, delay, drops, doubles, corrupts, .. } = self.nature;
         let payload: Vec<u8> = parts.iter().flat_map(|&part| bytes(part)).collect();
         assert!(payload.len() <= self.nature.mtu, "{header:?}");
         assert_eq!(payload.len(), header.payload as usize);
-        let Some(&End { id, side, .. }) = self.ends.get(&to) else { return Post::Full };
+        let Some(&End { id, side, .. }) = self.ends.get(&to) else { return false };
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let mut packet = raw[..header.kind.header_len()].to_vec();
@@ -214,7 +214,7 @@ impl Driver for Virtual {
         let mut network = self.network();
         let network = &mut *network;
         if !network.is_whole(id) || network.connections[&id].to[1 - side].small.len() >= room {
-            return Post::Full;
+            return false;
         }
         let mut copies = 1;
         if !network.calm {
@@ -235,7 +235,7 @@ impl Driver for Virtual {
                 connection.to[1 - side].small.push_back((at, packet.clone()));
             }
         }
-        Post::Posted
+        true
     }
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(End { id, side, shown, .. }) = self.ends.get_mut(&from) else {
@@ -352,7 +352,7 @@ impl Driver for Virtual {
         }
         count
     }
-    unsafe fn pull(
+    unsafe fn get(
         &mut self,
         _: u32,
         remote: u64,
@@ -367,22 +367,19 @@ impl Driver for Virtual {
         unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
         Ok(len)
     }
-    unsafe fn push(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
+    unsafe fn put(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
         if self.network().random.chance(100) {
             return Err(Refused::Unable);
         }
         let data = data.part(0, 333);
-        // SAFETY: as in `pull`.
+        // SAFETY: as in `get`.
         unsafe { data.copy_to(remote as *mut u8) };
         Ok(data.len())
     }
     fn is_flushed(&self, to: u32) -> bool {
         self.ends.get(&to).is_none_or(|end| end.left == 0)
     }
-    fn waits_for_goodbye(&self) -> bool {
-        true
-    }
-    fn bury(&mut self, peer: u32) {
+    fn close(&mut self, peer: u32) {
         let Some(end) = self.ends.remove(&peer) else { return };
         let mut network = self.network();
         let Some(connection) = network.connections.get_mut(&end.id) else { return };
