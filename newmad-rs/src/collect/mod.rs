@@ -59,9 +59,8 @@ impl<T: Chained> Submissions<T> {
     /// Takes everything, oldest first. The caller, which has the lock, then says when it has [`arrived`](Self::arrived).
     /// A node may be freed once it has been yielded.
     pub(crate) fn take(&self) -> InboxItems<T> {
-        if !self.is_empty() {
-            self.on_its_way.store(true, Ordering::Relaxed);
-        }
+        // Even if the list seems empty: a request may come between that look and the taking.
+        self.on_its_way.store(true, Ordering::Relaxed);
         self.inbox.take()
     }
 }
@@ -172,16 +171,12 @@ mod model {
 
     impl Delegated for Counter {
         fn run_delegated(&mut self, _: u64) {
-            let mut count = 0;
             for node in self.list.take() {
                 // SAFETY: boxed by `push`, yielded once.
                 drop(unsafe { Box::from_raw(node.as_ptr()) });
-                count += 1;
                 self.outstanding.fetch_add(1, Ordering::Relaxed);
             }
-            if count > 0 {
-                self.list.arrived();
-            }
+            self.list.arrived();
         }
     }
 
