@@ -41,7 +41,7 @@ impl RawRequest {
     ) -> Result<(), Error> {
         session.check(Some(to), tag)?;
         self.replace(|| Request::send(Owner::NEW, to, tag, data, options.into()))?;
-        self.begin_in_engine(session.inner())
+        self.begin_with(session.inner(), |request| request)
     }
 
     /// Submits a receive in this place, in the memory of the last request if there was one.
@@ -58,7 +58,7 @@ impl RawRequest {
     ) -> Result<(), Error> {
         let (from, tag) = session.check_source(from.into(), tag.into())?;
         self.replace(|| Request::recv(Owner::NEW, from, tag, into, RecvOptions::new()))?;
-        self.begin_in_engine(session.inner())
+        self.begin_with(session.inner(), |request| request)
     }
 
     /// As [`Message::irecv`], in this place.
@@ -70,7 +70,7 @@ impl RawRequest {
         let options = RecvOptions::new();
         self.replace(|| Request::recv(Owner::NEW, source, (tag, EXACT), into, options))?;
         let (session, cell) = message.give_up();
-        self.begin_held(session.inner(), cell)
+        self.begin_with(session.inner(), |request| request.of(cell))
     }
 
     /// Waits for its end, which [`Request::result`] says then.

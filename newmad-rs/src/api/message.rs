@@ -11,9 +11,9 @@ use crate::request::Request as EngineRequest;
 use crate::request::tag::EXACT;
 use crate::session::{Inner, Session};
 
-/// A message that a probe has taken hold of ([`Session::mprobe`]): nobody else can receive it. Any thread may, once.
+/// A message that a probe has taken hold of ([`Session::mprobe`]): no other receive gets it. Any thread may receive it, once.
 ///
-/// Dropped, it goes back where it was among the messages that wait, as if nobody had probed for it; a receive that has been
+/// Dropped, it goes back where it was among the messages that wait, as if it had not been probed for; a receive that has been
 /// posted meanwhile gets it. It keeps its session open.
 ///
 /// ```
@@ -75,7 +75,7 @@ impl Message {
         let options = RecvOptions::new();
         let mut request = Request::recv(Owner::NEW, source, (tag, EXACT), buffer, options);
         // Without a layout it does not fail.
-        let _never_fails = request.begin_held(session.inner(), cell);
+        let _never_fails = request.begin_with(session.inner(), |request| request.of(cell));
         request
     }
 }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Message {
 }
 
 impl Session {
-    /// Waits for a message that nobody receives yet, from `from` with `tag`. It stays where it is: another thread may
+    /// Waits for a message that no receive has matched, from `from` with `tag`. It stays where it is: another thread may
     /// receive it first. See [`Session::mprobe`] for one that cannot be taken away.
     ///
     /// # Context
@@ -129,7 +129,7 @@ impl Session {
         Ok(found.map(|(_, status)| status))
     }
 
-    /// Waits for a message that nobody receives yet, from `from` with `tag`, and takes hold of it.
+    /// Waits for a message that no receive has matched, from `from` with `tag`, and takes hold of it.
     ///
     /// # Context, Blocking, Errors
     /// As [`Session::probe`].

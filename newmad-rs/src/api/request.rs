@@ -216,25 +216,20 @@ impl<B, K: Keeper> Request<B, K> {
         self.submit(session, memory, |request| request)
     }
 
-    /// As [`Request::begin`], by the engine.
+    /// As [`Request::begin`], by the engine, after `with` has changed the engine's request.
     ///
     /// # Errors
     /// [`Error::BadLayout`].
-    pub(crate) fn begin_in_engine(&mut self, session: &Arc<Inner>) -> Result<(), Error> {
+    pub(crate) fn begin_with(
+        &mut self,
+        session: &Arc<Inner>,
+        with: impl FnOnce(EngineRequest) -> EngineRequest,
+    ) -> Result<(), Error> {
         let memory = self.lend()?;
-        self.submit(session, memory, |request| request)
+        self.submit(session, memory, with)
     }
 
-    /// As [`Request::begin`], to receive a message that a probe has taken hold of.
-    ///
-    /// # Errors
-    /// [`Error::BadLayout`].
-    pub(crate) fn begin_held(&mut self, session: &Arc<Inner>, held: u32) -> Result<(), Error> {
-        let memory = self.lend()?;
-        self.submit(session, memory, |request| request.of(held))
-    }
-
-    /// The same, begun. Without a layout that does not fail.
+    /// Starts an idle request that has no layout, which cannot fail.
     #[inline]
     pub(crate) fn begun(mut self, session: &Arc<Inner>) -> Self {
         debug_assert!(!self.has_layout());
@@ -438,7 +433,7 @@ impl<B, K: Keeper> Request<B, K> {
             }
             Operation::Recv { from, .. } => {
                 session.check((from != crate::request::ANY_SOURCE).then_some(from), 0)?;
-                self.begin_in_engine(session.inner())
+                self.begin_with(session.inner(), |request| request)
             }
         }
     }

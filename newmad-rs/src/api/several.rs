@@ -7,7 +7,7 @@ use pioman::{Completion, Hint, Waitable};
 use crate::api::owned::Owned;
 use crate::session::Inner;
 
-/// Lets nobody else say what a request is.
+/// Keeps other crates from saying what a request is.
 #[derive(Debug)]
 pub struct Seal(());
 
@@ -68,7 +68,7 @@ impl<'a> What<'a> {
         }
     }
 
-    /// Its end, or a call for help, has woken who waited.
+    /// A waiter was woken, by the end or by a nudge: after a nudge it helps the engine.
     fn woken(&self) {
         if let What::Request(owned) = self
             && !owned.is_finished()

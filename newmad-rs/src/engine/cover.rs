@@ -9,8 +9,9 @@
 //!   outstanding   0 ─ 1 ─ 2 ─ 1 ─ 0 ─ 1 ─ …
 //!   spell             └── 7 ──┘       └ 8
 //! ```
-//! A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
-//! A request for which peers must ring for more packets than before begins another spell, too: the bell was armed for less.
+//! Rules:
+//! 1. A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
+//! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed for less.
 //!
 //! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that
 //! because another thread completes its request first.
@@ -48,7 +49,7 @@ mod tests {
 
     /// The watcher finds the last message although no thread calls the session: its receive is unattended.
     #[test]
-    fn who_relies_on_others_to_watch_is_not_let_down() {
+    fn a_caller_that_relies_on_an_earlier_watch_is_not_let_down() {
         the_last_message_is_found(false);
     }
 

@@ -8,7 +8,7 @@ use pioman::Source;
 use crate::engine::{ARM, Engine, POLL};
 use crate::sys::KeepErrno;
 
-// SAFETY: the engine's rules (see `core`): nothing is allocated or freed, only try-locks are taken, `errno` is kept; a
+// SAFETY: the engine's rules (`ARCHITECTURE.md`, *the rules of the progress path*): nothing is allocated or freed, only try-locks are taken, `errno` is kept; a
 // test with an aborting allocator holds it to that.
 unsafe impl Source for Engine {
     fn name(&self) -> &str {

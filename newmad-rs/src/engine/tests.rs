@@ -168,7 +168,7 @@ fn a_sender_that_waits_behind_a_short_message_is_answered_while_its_receiver_com
 
 /// A thread that arms begins the requests that others have submitted, even if it need not look.
 #[test]
-fn what_was_left_is_begun_by_who_arms() {
+fn what_was_left_is_begun_by_a_thread_that_arms() {
     let (a, b, _manager) = pair();
     let engine = &a.inner().engine;
     let (mut before, mut word) = (RawRequest::idle(), [0]);

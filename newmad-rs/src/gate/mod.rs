@@ -96,7 +96,7 @@ pub(crate) struct Gate {
     pub(crate) unpacked: usize,
     /// By rail: the piece that is coming in, and the message of which a piece has left in part.
     pub(crate) arrivals: [Option<Arrival>; MAX_RAILS],
-    pub(crate) halves: [Option<Ref>; MAX_RAILS],
+    pub(crate) mid_pieces: [Option<Ref>; MAX_RAILS],
     /// Links that can be used: bit by rail.
     pub(crate) open: u8,
     /// Links were asked for.
@@ -105,8 +105,8 @@ pub(crate) struct Gate {
     pub(crate) small: usize,
     /// Packets of the small track need more than to be posted.
     pub(crate) reliable: bool,
-    /// Messages shorter than this are given to the small track's driver at once when none is before them: those that fit a
-    /// packet; none when more is to be done than that ([`gates::Gates::consider`]).
+    /// Messages below this length may go inline. 0: inline sending is off, since the gate is reliable, leased or ending, or its
+    /// strategy wants a say ([`gates::Gates::consider`]).
     pub(crate) inline: usize,
     /// How often of late a message was there, or came soon, when a receive looked for it ([`crate::proto::inline`]).
     pub(crate) hits: u8,
@@ -138,7 +138,7 @@ impl Gate {
             assembly: Assembly::Nothing,
             unpacked: 0,
             arrivals: [None; MAX_RAILS],
-            halves: [None; MAX_RAILS],
+            mid_pieces: [None; MAX_RAILS],
             open: 0,
             wanted: false,
             small: NO_RAIL,

@@ -10,7 +10,7 @@ pub(crate) struct Rail<D> {
     pub(crate) driver: D,
     /// How fast it is, as sampled.
     pub(crate) pace: Pace,
-    /// It is as fast as a core feeds it, as far as is known.
+    /// The core that copies limits its bandwidth, not the network, as far as is known.
     pub(crate) copies: bool,
     /// When it will be free of the large messages that it carries, as predicted.
     pub(crate) free_ns: u64,

@@ -61,7 +61,7 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         loop {
             let gate = &self.gates[to as usize];
-            let half = gate.halves[rail];
+            let half = gate.mid_pieces[rail];
             let Some(request) = half.or_else(|| next_with_part(&gate.fragments, rail)) else {
                 break;
             };
@@ -86,7 +86,7 @@ impl<D: Driver> Core<D> {
             let sent = driver.post_large(to, &header, data).min(data.len());
             let half = driver.mid_piece(to) > 0;
             any |= sent > 0;
-            self.gates[to as usize].halves[rail] = half.then_some(request);
+            self.gates[to as usize].mid_pieces[rail] = half.then_some(request);
             let all = request.parts.sent(index, sent);
             if request.over.get() {
                 if !half {
@@ -114,7 +114,7 @@ impl<D: Driver> Core<D> {
         }
         trace::sent(self.rank, request);
         self.table.remove(request);
-        if self.gates[to as usize].halves.contains(&Some(request)) {
+        if self.gates[to as usize].mid_pieces.contains(&Some(request)) {
             request.over.set(true);
             self.gates.backlog += 1;
         } else {
@@ -124,7 +124,7 @@ impl<D: Driver> Core<D> {
 
     /// Ends a send that is over but for pieces that links hold in part, if none does any more.
     pub(crate) fn end_if_whole(&mut self, to: u32, request: Ref) {
-        if !self.gates[to as usize].halves.contains(&Some(request)) {
+        if !self.gates[to as usize].mid_pieces.contains(&Some(request)) {
             self.gates.backlog -= 1;
             self.end_rendezvous(request);
         }
@@ -159,7 +159,7 @@ impl<D: Driver> Core<D> {
             };
             let at = arrival.start + arrival.got;
             let (has, run) = match arrival.request {
-                Some(request) if arrival.sums.is_some() => request.parts.has(at),
+                Some(request) if arrival.sums.is_some() => request.parts.received_at(at),
                 _ => (false, usize::MAX),
             };
             let left = run.min(arrival.len - arrival.got);
@@ -199,7 +199,7 @@ impl<D: Driver> Core<D> {
                 return true;
             }
             let Some(request) = arrival.request else { continue };
-            match request.parts.have(arrival.start, arrival.start + arrival.len) {
+            match request.parts.add_received(arrival.start, arrival.start + arrival.len) {
                 None => {
                     self.fail_peer(from, Cause::Malformed);
                     return true;

@@ -107,10 +107,10 @@ impl<D: Driver> Core<D> {
         u32::from(self.gates[from as usize].hits)
     }
 
-    /// That was in vain.
+    /// Polling for a message from there was in vain.
     pub(crate) fn miss(&mut self, from: u32) {
-        let luck = &mut self.gates[from as usize].hits;
-        *luck = luck.saturating_sub(1);
+        let hits = &mut self.gates[from as usize].hits;
+        *hits = hits.saturating_sub(1);
     }
 }
 

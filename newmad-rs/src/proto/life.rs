@@ -165,7 +165,7 @@ impl<D: Driver> Core<D> {
 
     /// A link is closed: what is left of the piece that it held is not sent any more.
     fn drop_half(&mut self, rail: usize, peer: u32) {
-        if let Some(request) = self.gates[peer as usize].halves[rail].take()
+        if let Some(request) = self.gates[peer as usize].mid_pieces[rail].take()
             && request.over.get()
         {
             self.end_if_whole(peer, request);
@@ -198,7 +198,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The porter knows that every other rank has left or is dead. Callers' context.
+    /// The connection manager knows that every other rank has left or is dead. Callers' context.
     pub(crate) fn part(&mut self) {
         if !core::mem::replace(&mut self.parted, true) && self.closing.is_some() {
             self.try_close();
@@ -210,7 +210,7 @@ impl<D: Driver> Core<D> {
         self.try_close();
     }
 
-    /// Says goodbye where everything has been sent; ends the session when everybody has.
+    /// Says goodbye where everything has been sent; ends the session when every peer has.
     pub(crate) fn try_close(&mut self) {
         let mut open = !self.parted;
         let mut silent = true;
@@ -222,7 +222,7 @@ impl<D: Driver> Core<D> {
             let idle = gate.sends.is_empty()
                 && gate.control.is_empty()
                 && gate.fragments.is_empty()
-                && gate.halves == [None; MAX_RAILS]
+                && gate.mid_pieces == [None; MAX_RAILS]
                 // The peer ends what waits for our word when it hears goodbye.
                 && !(self.gates.fragile && gate.large_expected > 0);
             silent &= idle && !self.copies_with(peer);
@@ -244,8 +244,8 @@ impl<D: Driver> Core<D> {
                 heard &= left || !driver.waits_for_goodbye();
                 flushed &= driver.is_flushed(peer);
             }
-            // A peer that was given the address of a buffer may be writing to it: the buffer is not its owner's
-            // again before it has told its end, or its connection has ended.
+            // A peer that was given the address of a buffer may be writing to it: the buffer is returned after the peer's
+            // `Fin`, or after the peer's connection is closed.
             let lent = self.gates[peer as usize].large_expected > 0;
             let care = &self.gates[peer as usize].reliability;
             let settled = care.is_settled() && care.due == 0;

@@ -28,7 +28,7 @@ impl<D: Driver> Core<D> {
     /// A link is closed over which parts of this message went.
     pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
         let peer = request.source.get() as usize;
-        self.gates[peer].reliability.asks |= request.parts.lose(rail as u8);
+        self.gates[peer].reliability.asks |= request.parts.mark_lost(rail as u8);
         if request.place.get() == Place::Nowhere {
             self.gates[peer].fragments.push(request, Place::Fragments);
             self.gates.backlog += 1;
@@ -44,7 +44,7 @@ impl<D: Driver> Core<D> {
             if !self.post(to, &mut Header { id, ..Header::new(Kind::Ask) }, &[]) {
                 return;
             }
-            request.parts.asked();
+            request.parts.mark_asked();
         }
         self.gates[to as usize].reliability.asks = false;
     }
@@ -108,7 +108,8 @@ impl<D: Driver> Core<D> {
             && let Some(request) = arrival.request
             && arrival.sums.is_none()
             && arrival.got > 0
-            && let Some(have) = request.parts.have(arrival.start, arrival.start + arrival.got)
+            && let Some(have) =
+                request.parts.add_received(arrival.start, arrival.start + arrival.got)
         {
             request.moved.set(have);
         }
@@ -147,9 +148,9 @@ impl<D: Driver> Core<D> {
             if start >= end || end > request.total.get() {
                 return Err(Malformed);
             }
-            request.parts.is_there(start, end);
+            request.parts.peer_has(start, end);
         }
-        if request.parts.found() {
+        if request.parts.resend_missing() {
             self.gates[from as usize].fragments.remove(request);
             self.gates.backlog -= 1;
         }

@@ -9,7 +9,7 @@ use crate::gate::Gate;
 use crate::memory::span::Span;
 use crate::net::{Driver, GATHER_MAX};
 use crate::proto::core::Core;
-use crate::proto::wrap::{Limits, Wrapper, wrap};
+use crate::proto::wrap::{Limits, eager, wrap};
 use crate::request::{Outcome, Place, Ref};
 use crate::strategy::packet::COPIED;
 use crate::strategy::selection::Selection;
@@ -185,16 +185,8 @@ impl<D: Driver> Core<D> {
         let bytes = if request.is_scattered() && !announced {
             self.send_gathered(to, request, limits)
         } else {
-            let mut packet = wrap(request, limits);
-            let moment = trace::moment();
-            let posted = self.post(to, &mut packet.header, &[packet.payload]);
-            if posted && request.moved.get() == 0 {
-                let header = &packet.header;
-                let number =
-                    if announced { trace::announced(header.id) } else { header.seq.into() };
-                trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
-            }
-            posted.then_some(packet.payload.len())
+            let (mut header, payload) = wrap(request, limits);
+            self.post_message(request, &mut header, &[payload]).then_some(payload.len())
         };
         let Some(bytes) = bytes else { return false };
         self.overtaken_by(to, request);
@@ -223,24 +215,7 @@ impl<D: Driver> Core<D> {
         let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
         let moved = request.moved.get();
         let (count, bytes) = request.gather(moved, limits.mtu, places);
-        let whole = Header { tag: request.tag, payload: bytes as u32, ..Header::new(Kind::Eager) };
-        let len = request.capacity as u64;
-        let mut header = match moved {
-            0 if bytes == request.capacity => Header { len, ..whole },
-            0 => Header { kind: Kind::First, len, ..whole },
-            moved => Header { kind: Kind::Next, len: moved as u64, ..whole },
-        };
-        let moment = trace::moment();
-        let posted = self.post(to, &mut header, &parts[..count]);
-        if posted && moved == 0 {
-            trace::left(
-                moment,
-                (self.rank, to),
-                header.seq.into(),
-                (request.tag, request.capacity),
-            );
-        }
-        posted.then_some(bytes)
+        self.post_message(request, &mut eager(request, bytes), &parts[..count]).then_some(bytes)
     }
 
     /// Sends several messages in one packet.
@@ -253,7 +228,7 @@ impl<D: Driver> Core<D> {
         let mut parts = [Span::EMPTY; GATHER_MAX];
         let (mut count, mut begin, mut end, mut bytes) = (0, 0, 0, 0);
         for request in order.clone() {
-            let Wrapper { header, payload } = wrap(request, limits);
+            let (header, payload) = wrap(request, limits);
             let mut head = [0; ANNOUNCED];
             let len = entries::encode(&header, &mut head);
             // SAFETY: a local.

@@ -63,11 +63,8 @@ impl<D: Driver> Core<D> {
             {
                 return self.hold(request);
             }
-            let mut packet = wrap(request, &limits);
-            let moment = trace::moment();
-            if self.post(to, &mut packet.header, &[packet.payload]) {
-                let number = packet.header.seq.into();
-                trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
+            let (mut header, payload) = wrap(request, &limits);
+            if self.post_message(request, &mut header, &[payload]) {
                 return self.finish(request, Outcome::Done);
             }
         }
@@ -121,6 +118,24 @@ impl<D: Driver> Core<D> {
         } else {
             self.gates.post(to, header, parts)
         }
+    }
+
+    /// Sends a packet of a message: whole, a part, or its announcement. False: there is no room now.
+    #[inline]
+    pub(crate) fn post_message(
+        &mut self,
+        request: Ref,
+        header: &mut Header,
+        parts: &[Span],
+    ) -> bool {
+        let (to, moment) = (request.peer, trace::moment());
+        let posted = self.post(to, header, parts);
+        if posted && request.moved.get() == 0 {
+            let announced = header.kind == Kind::Rts;
+            let number = if announced { trace::announced(header.id) } else { header.seq.into() };
+            trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
+        }
+        posted
     }
 
     /// A packet to oneself arrives at once; it is as if the track were full when no cell is left for it.
@@ -195,7 +210,7 @@ impl<D: Driver> Core<D> {
             self.ask_for_missing(to);
         }
         let gate = &self.gates[to as usize];
-        if !gate.fragments.is_empty() || gate.halves != [None; MAX_RAILS] {
+        if !gate.fragments.is_empty() || gate.mid_pieces != [None; MAX_RAILS] {
             any |= self.flush_fragments(to);
         }
         any

@@ -4,12 +4,6 @@ use crate::memory::span::Span;
 use crate::request::Ref;
 use crate::wire::{Header, Kind, SENDER_WAITS};
 
-/// A packet wrapper: what the transfer layer is given.
-pub(crate) struct Wrapper {
-    pub(crate) header: Header,
-    pub(crate) payload: Span,
-}
-
 /// What a packet may hold.
 pub(crate) struct Limits {
     /// Most payload bytes of one packet of the small track.
@@ -18,33 +12,32 @@ pub(crate) struct Limits {
     pub(crate) threshold: usize,
 }
 
-/// The next packet of one message.
+/// The next packet of one message whose bytes are in a row: header and payload.
 #[inline]
-pub(crate) fn wrap(request: Ref, limits: &Limits) -> Wrapper {
+pub(crate) fn wrap(request: Ref, limits: &Limits) -> (Header, Span) {
     let data = request.span();
-    let tag = request.tag;
-    let len = data.len() as u64;
     if request.is_announced(limits.threshold) {
         let header = Header {
             flags: if request.is_waiting() { SENDER_WAITS } else { 0 },
-            tag,
-            len,
+            tag: request.tag,
+            len: data.len() as u64,
             id: request.id.get(),
             addr: data.as_ptr() as u64,
             ..Header::new(Kind::Rts)
         };
-        return Wrapper { header, payload: Span::EMPTY };
+        return (header, Span::EMPTY);
     }
-    let moved = request.moved.get();
-    let payload = data.part(moved, limits.mtu);
-    let size = payload.len() as u32;
-    let header = if moved > 0 {
-        // Whatever the track is like by now.
-        Header { tag, len: moved as u64, payload: size, ..Header::new(Kind::Next) }
-    } else if data.len() <= limits.mtu {
-        Header { tag, len, payload: size, ..Header::new(Kind::Eager) }
-    } else {
-        Header { tag, len, payload: size, ..Header::new(Kind::First) }
+    let payload = data.part(request.moved.get(), limits.mtu);
+    (eager(request, payload.len()), payload)
+}
+
+/// The header of a message's next packet, which carries so many bytes of it.
+#[inline]
+pub(crate) fn eager(request: Ref, bytes: usize) -> Header {
+    let (kind, len) = match request.moved.get() {
+        0 if bytes == request.capacity => (Kind::Eager, request.capacity),
+        0 => (Kind::First, request.capacity),
+        moved => (Kind::Next, moved),
     };
-    Wrapper { header, payload }
+    Header { tag: request.tag, len: len as u64, payload: bytes as u32, ..Header::new(kind) }
 }

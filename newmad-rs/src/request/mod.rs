@@ -4,13 +4,14 @@
 //! A request lives in a box (or on the stack of a blocking call) that its *handle* owns. Its life:
 //! 1. **caller**: filled in, then submitted. From then on the engine holds a [`Ref`] to it.
 //! 2. **engine**: the lock holder reads and writes the `Cell`s and copies from or to the
-//!    buffer. The owner only looks at `done`, `finished` and `waiting`, which are atomic.
+//!    buffer. The owner uses `done`, `finished`, `waiting` and `watched`, which are atomic, and reads `attended`, which the
+//!    engine clears only when the owner asks it to.
 //! 3. **finished**: the engine writes the outcome, then `finished`, then completes `done`: its last touch.
 //!    The owner may now read the outcome and free everything.
 //!
 //! *Nudge*: the engine may complete `done` without `finished` to make a blocked or watching owner come and do what
 //! the progress path may not (allocate). The owner then takes the lock, helps, rearms `done` and waits on.
-//! While `nudged` is set, `finished` itself is the engine's last touch.
+//! The engine's last touch of a nudged request is its store to `finished`; of any other it is `done.complete()`.
 //!
 //! Rejected: reference counts (two atomic operations per message, and freeing in the progress path); a slab of
 //! requests with indices (a bound on outstanding requests, or growth in the progress path).

@@ -2,7 +2,7 @@
 //!
 //! The sender's parts follow each other and cover what is not known to have arrived. Each is sent from its beginning to its
 //! end over one rail; when that rail's link breaks the part belongs to no rail, and what was given to that rail is *lost*
-//! until the receiver has said what it has ([`super::gaps`]). What it has is a beginning of each part, and as many ranges as
+//! until the receiver has said what it has (`proto/missing.rs`). What it has is a beginning of each part, and as many ranges as
 //! parts are always enough for it.
 
 use core::cell::Cell;
@@ -119,7 +119,7 @@ impl Parts {
     }
 
     /// What was given to that rail may not have arrived: it belongs to no rail. Whether there is something to ask for.
-    pub(crate) fn lose(&self, rail: u8) -> bool {
+    pub(crate) fn mark_lost(&self, rail: u8) -> bool {
         for index in 0..self.len() {
             if let Some(part) = self.get(index).filter(|part| part.rail == Some(rail)) {
                 let lost = if part.from < part.at { Lost::Yes } else { Lost::No };
@@ -135,12 +135,12 @@ impl Parts {
     }
 
     /// It was asked.
-    pub(crate) fn asked(&self) {
+    pub(crate) fn mark_asked(&self) {
         self.change_lost(|part| Part { lost: Lost::Asked, ..part });
     }
 
     /// Of what is lost the receiver has `from..to`.
-    pub(crate) fn is_there(&self, from: usize, to: usize) {
+    pub(crate) fn peer_has(&self, from: usize, to: usize) {
         self.change_lost(|part| match (from <= part.from, part.to <= to) {
             (true, _) => Part { from: part.from.max(to.min(part.to)), ..part },
             (false, true) => Part { to: part.to.min(from.max(part.from)), ..part },
@@ -149,7 +149,7 @@ impl Parts {
     }
 
     /// The receiver has said everything: what is left of the lost parts is to be sent. True: all parts are sent.
-    pub(crate) fn found(&self) -> bool {
+    pub(crate) fn resend_missing(&self) -> bool {
         self.change_lost(|part| Part { at: part.from, lost: Lost::No, ..part });
         self.are_sent()
     }
@@ -168,7 +168,7 @@ impl Parts {
     }
 
     /// Whether the receiver has the byte at `at`, and of how many from there on the same is true.
-    pub(crate) fn has(&self, at: usize) -> (bool, usize) {
+    pub(crate) fn received_at(&self, at: usize) -> (bool, usize) {
         let mut gap = usize::MAX;
         for part in (0..self.len()).filter_map(|index| self.get(index)) {
             if part.from <= at && at < part.to {
@@ -183,7 +183,7 @@ impl Parts {
 
     /// Notes that the receiver has `from..to`. `None`: there are more ranges than an honest sender makes.
     /// Otherwise how much it has in all.
-    pub(crate) fn have(&self, mut from: usize, mut to: usize) -> Option<usize> {
+    pub(crate) fn add_received(&self, mut from: usize, mut to: usize) -> Option<usize> {
         // What touches the new range becomes part of it.
         let (mut kept, mut total) = (0, 0);
         for index in 0..self.len() {
@@ -226,15 +226,15 @@ mod tests {
                 let mut with = bytes;
                 with[from..from + len].fill(true);
                 let ranges = with.chunk_by(|a, b| a == b).filter(|run| run[0]).count();
-                match parts.have(from, from + len) {
+                match parts.add_received(from, from + len) {
                     Some(have) => {
                         bytes = with;
                         prop_assert_eq!(have, bytes.iter().filter(|byte| **byte).count());
-                        let (has, run) = parts.has(from);
+                        let (has, run) = parts.received_at(from);
                         prop_assert!(has && bytes[from..from + run].iter().all(|byte| *byte));
                         prop_assert!(from + run == 64 || !bytes[from + run]);
                         let gap = bytes[..from].iter().rev().take_while(|byte| !**byte).count();
-                        prop_assert!(gap == 0 || parts.has(from - gap) == (false, gap));
+                        prop_assert!(gap == 0 || parts.received_at(from - gap) == (false, gap));
                     }
                     None => prop_assert!(ranges > SPLIT_MAX),
                 }

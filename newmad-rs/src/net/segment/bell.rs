@@ -91,17 +91,17 @@ impl Bell {
                 self.patience.store(PATIENCE, Ordering::Relaxed);
             }
         }
-        armed.called || rings != Rings::CONTROL
+        armed.unseen || rings != Rings::CONTROL
     }
 
-    /// Before a complete look at the rings. A caller that stops before the end calls [`Bell::set_called`].
-    pub(crate) fn clear_called(&self) {
-        word::clear_called(self.segment.bell());
+    /// Before a complete look at the rings. A caller that stops before the end calls [`Bell::set_unseen`].
+    pub(crate) fn clear_unseen(&self) {
+        word::clear_unseen(self.segment.bell());
     }
 
     /// A look may have left control packets in a ring.
-    pub(crate) fn set_called(&self) {
-        word::set_called(self.segment.bell());
+    pub(crate) fn set_unseen(&self) {
+        word::set_unseen(self.segment.bell());
     }
 
     /// A thread of this process polls: it needs no ring.
@@ -122,7 +122,7 @@ impl Bell {
     /// Whether `disarm` leaves the word, which asks for control packets alone, as it is.
     fn leaves_standing(&self) -> bool {
         let patience = self.patience.load(Ordering::Relaxed);
-        let stands = patience == 0 && !word::is_taken(self.segment.bell());
+        let stands = patience == 0 && !word::none_wanted(self.segment.bell());
         if patience > 0 {
             self.patience.store(patience - 1, Ordering::Relaxed);
         }
@@ -148,7 +148,7 @@ impl Bell {
     /// Whether the bell has been rung and is still wanted.
     #[inline]
     pub(crate) fn was_rung(&self) -> bool {
-        self.is_armed() && word::is_taken(self.segment.bell())
+        self.is_armed() && word::none_wanted(self.segment.bell())
     }
 
     /// Asks again, if the bell has been rung and is still wanted. The caller then looks at the rings.

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! bits       MESSAGE CONTROL ROOM   the receiver wants to be rung for these; a sender that rings clears them
-//!            CALLED                 a sender has published a control packet since the receiver's last complete look
+//!            UNSEEN                 a sender has published a control packet since the receiver's last complete look
 //!
-//! receiver   arm:     swap(wanted); fence; look at every ring, or only if CALLED; sleep if the rings are empty
-//!            look:    clear CALLED; fence; look at every ring to its end, or set CALLED again
+//! receiver   arm:     swap(wanted); fence; look at every ring, or only if UNSEEN; sleep if the rings are empty
+//!            look:    clear UNSEEN; fence; look at every ring to its end, or set UNSEEN again
 //!            leave:   clear the wanted bits
-//! sender     publish; fence; set CALLED if the packet needs an answer; if its bit is wanted: exchange, write the counter
+//! sender     publish; fence; set UNSEEN if the packet needs an answer; if its bit is wanted: exchange, write the counter
 //! ```
 //! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings. A burst rings once.
 //!
-//! A receiver that wants CONTROL alone looks only if CALLED is set. Short messages then stay in the rings until their
+//! A receiver that wants CONTROL alone looks only if UNSEEN is set. Short messages then stay in the rings until their
 //! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges halos 2
-//! to 5 of 14 µs a step.) A sender that finds CALLED set does not write: a stream of pieces costs one write.
+//! to 5 of 14 µs a step.) A sender that finds UNSEEN set does not write: a stream of pieces costs one write.
 //!
 //! The exchange fails when the receiver has changed the wanted bits meanwhile, and the sender looks again. A swap could clear
 //! bits that the receiver has just set, without a ring for them.
@@ -27,7 +27,7 @@ pub(crate) const CONTROL: u32 = 2;
 /// Room on a track that was full.
 pub(crate) const ROOM: u32 = 4;
 const WANTED: u32 = MESSAGE | CONTROL | ROOM;
-const CALLED: u32 = 8;
+const UNSEEN: u32 = 8;
 
 /// Most tries of a sender's exchange: a receiver changes the word seldom, and a hostile one must not hold the sender.
 const TRIES: u32 = 16;
@@ -38,51 +38,51 @@ pub(crate) struct Armed {
     /// No bit was wanted: a sender has cleared them, or the receiver had left.
     pub(crate) rung: bool,
     /// A control packet may be in the rings.
-    pub(crate) called: bool,
+    pub(crate) unseen: bool,
 }
 
-/// Sets the wanted bits. The receiver looks at the rings after this; for [`CONTROL`] alone, only if `called`.
+/// Sets the wanted bits. The receiver looks at the rings after this; for [`CONTROL`] alone, only if `unseen`.
 #[inline]
 pub(crate) fn arm(word: &AtomicU32, wanted: u32) -> Armed {
     if wanted == CONTROL && word.load(Ordering::Relaxed) == CONTROL {
         // The word is right already. A sender whose write this load misses finds CONTROL, and rings.
-        return Armed { rung: false, called: false };
+        return Armed { rung: false, unseen: false };
     }
     let before = word.swap(wanted & WANTED, Ordering::AcqRel);
-    let called = before & CALLED != 0;
-    if called {
+    let unseen = before & UNSEEN != 0;
+    if unseen {
         // The mark stays until a complete look.
-        set_called(word);
+        set_unseen(word);
     }
     fence(Ordering::SeqCst);
-    Armed { rung: before & WANTED == 0, called }
+    Armed { rung: before & WANTED == 0, unseen }
 }
 
 /// Clears the wanted bits. True: a sender had cleared them before.
 #[inline]
 pub(crate) fn leave(word: &AtomicU32) -> bool {
-    word.fetch_and(CALLED, Ordering::AcqRel) & WANTED == 0
+    word.fetch_and(UNSEEN, Ordering::AcqRel) & WANTED == 0
 }
 
 /// Whether no bit is wanted: the receiver has not armed, or a sender has rung.
 #[inline]
-pub(crate) fn is_taken(word: &AtomicU32) -> bool {
+pub(crate) fn none_wanted(word: &AtomicU32) -> bool {
     word.load(Ordering::Relaxed) & WANTED == 0
 }
 
-/// Before a complete look. A receiver that stops before the end of a ring calls [`set_called`].
+/// Before a complete look. A receiver that stops before the end of a ring calls [`set_unseen`].
 #[inline]
-pub(crate) fn clear_called(word: &AtomicU32) {
-    if word.load(Ordering::Relaxed) & CALLED != 0 {
-        word.fetch_and(!CALLED, Ordering::AcqRel);
+pub(crate) fn clear_unseen(word: &AtomicU32) {
+    if word.load(Ordering::Relaxed) & UNSEEN != 0 {
+        word.fetch_and(!UNSEEN, Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 }
 
 /// A look has left packets in a ring.
 #[inline]
-pub(crate) fn set_called(word: &AtomicU32) {
-    word.fetch_or(CALLED, Ordering::AcqRel);
+pub(crate) fn set_unseen(word: &AtomicU32) {
+    word.fetch_or(UNSEEN, Ordering::AcqRel);
 }
 
 /// The sender has published a packet of this kind. True: the sender must write the counter.
@@ -90,8 +90,8 @@ pub(crate) fn set_called(word: &AtomicU32) {
 pub(crate) fn call(word: &AtomicU32, kind: u32) -> bool {
     fence(Ordering::SeqCst);
     let mut now = word.load(Ordering::Relaxed);
-    if kind & CONTROL != 0 && now & CALLED == 0 {
-        now = word.fetch_or(CALLED, Ordering::AcqRel) | CALLED;
+    if kind & CONTROL != 0 && now & UNSEEN == 0 {
+        now = word.fetch_or(UNSEEN, Ordering::AcqRel) | UNSEEN;
     }
     now & kind & WANTED != 0 && take(word, now, kind)
 }
@@ -103,7 +103,7 @@ fn take(word: &AtomicU32, mut now: u32, kind: u32) -> bool {
         if now & kind & WANTED == 0 {
             return false;
         }
-        match word.compare_exchange(now, now & CALLED, Ordering::AcqRel, Ordering::Relaxed) {
+        match word.compare_exchange(now, now & UNSEEN, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(other) => now = other,
         }
@@ -147,15 +147,15 @@ mod model {
         /// As `Core::settle`. True: the look has found a packet of this kind, and the receiver does not sleep.
         fn settle(&self, wanted: u32, kind: u32) -> bool {
             let armed = arm(&self.word, wanted);
-            if wanted == CONTROL && !armed.called {
+            if wanted == CONTROL && !armed.unseen {
                 return false;
             }
-            clear_called(&self.word);
+            clear_unseen(&self.word);
             self.sees(kind)
         }
     }
 
-    /// The receiver arms, leaves without a look, and arms again. `called`: CALLED is set from the beginning. `stands`: the
+    /// The receiver arms, leaves without a look, and arms again. `called`: UNSEEN is set from the beginning. `stands`: the
     /// receiver leaves the word as it is in between.
     fn is_never_slept_through(kind: u32, wanted: u32, senders: usize) {
         for (called, stands) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -163,10 +163,10 @@ mod model {
         }
     }
 
-    fn one_way(kind: u32, wanted: u32, senders: usize, called: bool, stands: bool) {
+    fn one_way(kind: u32, wanted: u32, senders: usize, unseen: bool, stands: bool) {
         let world = World::new();
-        if called {
-            set_called(&world.word);
+        if unseen {
+            set_unseen(&world.word);
         }
         let send = |_| {
             let world = world.clone();
@@ -249,7 +249,7 @@ mod model {
             let seen = world.settle(CONTROL, MESSAGE);
             sender.join().unwrap();
             assert!(!seen && !world.rung.load(Ordering::Acquire));
-            assert!(!is_taken(&world.word));
+            assert!(!none_wanted(&world.word));
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What a process gives to those with whom it shares memory, and what it makes of what they give.
+//! Links over shared memory: what a process passes to a peer, and the link that it makes of what the peer passes.
 //!
 //! Both sides of a link show two descriptors (segment, bell), after the caller has proven that it knows the key of the
 //! called (`connect`). The kernel vouches for the process number. The Unix socket stays open and carries nothing any

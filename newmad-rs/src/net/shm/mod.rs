@@ -419,11 +419,11 @@ impl Driver for Shm {
     }
 
     fn look_at_all(&mut self) {
-        self.bell.clear_called();
+        self.bell.clear_unseen();
     }
 
     fn leave_some(&mut self) {
-        self.bell.set_called();
+        self.bell.set_unseen();
     }
 
     fn tells_apart(&self) -> bool {

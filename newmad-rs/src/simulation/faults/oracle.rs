@@ -53,7 +53,7 @@ fn stuck(world: &World, asked: &Asked) -> String {
     let gate = world.cores[asked.rank as usize].as_ref().and_then(|core| {
         let gate = core.gates.get(request.source.get() as usize)?;
         let (open, small, late) = (gate.open, gate.small, gate.reliability.late);
-        Some((gate.life, open, small, late, gate.halves, gate.large_expected, gate.reliable))
+        Some((gate.life, open, small, late, gate.mid_pieces, gate.large_expected, gate.reliable))
     });
     format!(
         "{:?} of {} with {} over {:?}: {:?}, {:?}, {} of {} bytes, {:?}",
@@ -199,8 +199,8 @@ fn nothing_is_left(core: &Core<Virtual>) {
     assert!(core.matching.find_posted(|_| true).is_none() && core.gates.connected.is_empty());
     for (peer, gate) in core.gates.iter().enumerate() {
         let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.fragments.is_empty();
-        let idle =
-            gate.halves.iter().all(Option::is_none) && gate.arrivals.iter().all(Option::is_none);
+        let idle = gate.mid_pieces.iter().all(Option::is_none)
+            && gate.arrivals.iter().all(Option::is_none);
         assert!(empty && idle && gate.reliability.is_settled() && gate.open == 0, "gate to {peer}");
         assert!(gate.large_expected == 0);
     }
