@@ -1,17 +1,17 @@
 //! Drivers of the program's own: a [`Network`] makes links with other processes, and a [`Link`] carries packets.
 //!
-//! newmad brings drivers for shared memory and TCP ([`crate::Driver`]). A program adds another network to its session with
-//! [`Builder::network`](crate::Builder::network), which makes a rail of it. newmad finds the peers, authenticates them,
-//! matches, splits and orders messages, and polls; the driver moves packets.
+//! newmad brings drivers for shared memory and TCP ([`crate::Driver`]). A program adds another network to its session
+//! with [`Builder::network`](crate::Builder::network), which makes a rail of it. newmad finds the peers, authenticates
+//! them, matches, splits and orders messages, and polls; the driver moves packets.
 //!
 //! # How a link is made
-//! newmad connects the two processes with a socket on which each has proven that it belongs to the job. Both processes call
-//! [`Network::offer`]. newmad passes the descriptors of each offer to the other process, and then each process finishes its
-//! offer, which makes its end of the link.
+//! newmad connects the two processes with a socket on which each has proven that it belongs to the job. Both processes
+//! call [`Network::offer`]. newmad passes the descriptors of each offer to the other process, and then each process
+//! finishes its offer, which makes its end of the link.
 //!
 //! # Rules for a link
-//! Packets of one [`Track`] arrive whole, once and in order, or the link ends. Tracks do not wait for each other. One thread
-//! at a time uses a link. A signal handler may use it: see the safety section of [`Link`].
+//! Packets of one [`Track`] arrive whole, once and in order, or the link ends. Tracks do not wait for each other. One
+//! thread at a time uses a link. A signal handler may use it: see the safety section of [`Link`].
 //!
 //! `examples/pipe_driver.rs` is a driver over pipes.
 
@@ -33,12 +33,13 @@ pub const MAX_DESCRIPTORS: usize = 4;
 pub enum Reach {
     /// The processes of one machine. Offers pass descriptors; a link ends only when one of its processes does.
     Machine,
-    /// Other machines. Offers pass no descriptors; a link may break while both processes live, and newmad repairs it: it
-    /// keeps what was not acknowledged, makes a new link, and sends the rest again.
+    /// Other machines. Offers pass no descriptors; a link may break while both processes live, and newmad repairs it:
+    /// it keeps what was not acknowledged, makes a new link, and sends the rest again.
     Cluster,
 }
 
-/// A network: makes links with other processes. newmad's connection manager, a thread that may block for short, calls it.
+/// A network: makes links with other processes. newmad's connection manager, a thread that may block for short, calls
+/// it.
 pub trait Network: Send {
     /// The name of its rail: up to 16 letters and digits. It has to be the same in all processes.
     fn name(&self) -> &'static str;
@@ -69,11 +70,11 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// An offer that passes these descriptors, at most [`MAX_DESCRIPTORS`], to the peer. This process's copies are closed
-    /// then. `finish` makes this process's end of the link.
+    /// An offer that passes these descriptors, at most [`MAX_DESCRIPTORS`], to the peer. This process's copies are
+    /// closed then. `finish` makes this process's end of the link.
     ///
-    /// `finish` is given the authenticated socket with the peer and the descriptors that the peer has passed. The socket is
-    /// non-blocking, nothing is on its way on it, and it is the link's own from then on.
+    /// `finish` is given the authenticated socket with the peer and the descriptors that the peer has passed. The
+    /// socket is non-blocking, nothing is on its way on it, and it is the link's own from then on.
     pub fn new<L: Link + 'static>(
         descriptors: Vec<OwnedFd>,
         finish: impl FnOnce(OwnedFd, Vec<OwnedFd>) -> io::Result<L> + Send + 'static,
@@ -117,10 +118,10 @@ impl Track {
 /// This process's end of a link with one peer. The other rules are in the [module](self).
 ///
 /// # Safety
-/// [`Link::send`], [`Link::receive`] and [`Link::close`] may run in a signal handler, and run under the session's lock: they
-/// return at once, allocate nothing, free nothing, take no lock that another thread may hold, and do not panic. Errors of the
-/// kernel ([`io::Error::last_os_error`], or an [`io::ErrorKind`]) allocate nothing. [`Link::receive`] returns at most the
-/// buffer's length, and has written as many bytes.
+/// [`Link::send`], [`Link::receive`] and [`Link::close`] may run in a signal handler, and run under the session's lock:
+/// they return at once, allocate nothing, free nothing, take no lock that another thread may hold, and do not panic.
+/// Errors of the kernel ([`io::Error::last_os_error`], or an [`io::ErrorKind`]) allocate nothing. [`Link::receive`]
+/// returns at most the buffer's length, and has written as many bytes.
 pub unsafe trait Link: Send {
     /// Sends one packet, gathered from these parts.
     ///
@@ -128,8 +129,8 @@ pub unsafe trait Link: Send {
     /// [`io::ErrorKind::WouldBlock`]: there is no room now, and nothing was sent. Others: the link is broken.
     fn send(&mut self, track: Track, packet: &[IoSlice<'_>]) -> io::Result<()>;
 
-    /// Receives the next packet into `buffer`, which has the network's [`Network::packet_size`]. Returns its length; zero:
-    /// the peer has closed its end, and every packet was received.
+    /// Receives the next packet into `buffer`, which has the network's [`Network::packet_size`]. Returns its length;
+    /// zero: the peer has closed its end, and every packet was received.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`]: no packet is there now. Others: the link is broken.
@@ -139,7 +140,7 @@ pub unsafe trait Link: Send {
     /// [`Link::receive`] is called after that. newmad drops the link later, outside the progress path.
     fn close(&mut self);
 
-    /// The descriptors that show a change: readable when a packet may have come, writable when there may be room again. They
-    /// stay the same for the life of the link, and belong to no other one.
+    /// The descriptors that show a change: readable when a packet may have come, writable when there may be room again.
+    /// They stay the same for the life of the link, and belong to no other one.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 }

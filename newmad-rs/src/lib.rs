@@ -23,10 +23,10 @@
 //! | closing it | blocks | goes on (**blocks** while neighbours and the process manager say goodbye) | blocks |
 //!
 //! # Where to look
-//! The path of a message: `api` (calls and requests of the program), `engine` (the lock, and when to poll), `proto` (the
-//! protocols) and `matching` (which receive gets which message), `net` (networks). `collect`: what is submitted while the
-//! engine is locked. `strategy`: what goes into the next packet. `wire`: formats of packets. `gate`: a peer, its queues and its
-//! end. `connect`, `bootstrap`: how processes meet, stay connected and notice each other's end.
+//! The path of a message: `api` (calls and requests of the program), `engine` (the lock, and when to poll), `proto`
+//! (the protocols) and `matching` (which receive gets which message), `net` (networks). `collect`: what is submitted
+//! while the engine is locked. `strategy`: what goes into the next packet. `wire`: formats of packets. `gate`: a peer,
+//! its queues and its end. `connect`, `bootstrap`: how processes meet, stay connected and notice each other's end.
 #![warn(missing_debug_implementations)]
 
 #[cfg(not(loom))]

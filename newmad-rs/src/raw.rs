@@ -90,8 +90,8 @@ impl RawRequest {
         }
     }
 
-    /// Whether a wait for it had better look for events at once, before it prepares to wait: how a short message moves does
-    /// not hang on whether it is waited for.
+    /// Whether a wait for it had better look for events at once, before it prepares to wait: how a short message moves
+    /// does not hang on whether it is waited for.
     #[inline]
     pub fn is_short(&self) -> bool {
         self.under_way().is_none_or(|owned: &Owned| owned.request().is_short())

@@ -126,7 +126,8 @@ impl Memory {
         })
     }
 
-    /// A [`Buffer`] of this memory, for bindings to other languages, whose programs look after their buffers themselves.
+    /// A [`Buffer`] of this memory, for bindings to other languages, whose programs look after their buffers
+    /// themselves.
     ///
     /// # Safety
     /// Until each request that is given the buffer, or a copy of it, is over, even if that request is forgotten:
@@ -154,8 +155,8 @@ unsafe impl Sync for Trusted {}
 /// Memory that a message can be sent from: what owns it, or borrows it.
 ///
 /// # Safety
-/// The memory that [`Buffer::memory`] names stays where it is, readable and unchanged, until the buffer is dropped or its
-/// owner gets at it by `&mut`: even if the buffer itself is moved, or forgotten.
+/// The memory that [`Buffer::memory`] names stays where it is, readable and unchanged, until the buffer is dropped or
+/// its owner gets at it by `&mut`: even if the buffer itself is moved, or forgotten.
 pub unsafe trait Buffer {
     /// Where the bytes lie.
     fn memory(&self) -> Memory;

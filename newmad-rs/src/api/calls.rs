@@ -24,8 +24,8 @@ impl Session {
         self.send_unchecked(to, tag, data)
     }
 
-    /// As [`Session::send`], from any [`Buffer`] and in any way: [`SendOptions`]. Data in several pieces, or in blocks of a
-    /// buffer, are one message.
+    /// As [`Session::send`], from any [`Buffer`] and in any way: [`SendOptions`]. Data in several pieces, or in blocks
+    /// of a buffer, are one message.
     ///
     /// ```
     /// use newmad::{RecvOptions, SendOptions};
@@ -89,8 +89,8 @@ impl Session {
         self.complete(&mut request)
     }
 
-    /// As [`Session::recv`], into any [`BufferMut`] and in any way: [`RecvOptions`]. One message is spread over several pieces
-    /// of memory, or blocks of a buffer, the first ones first; see [`Session::send_with`].
+    /// As [`Session::recv`], into any [`BufferMut`] and in any way: [`RecvOptions`]. One message is spread over several
+    /// pieces of memory, or blocks of a buffer, the first ones first; see [`Session::send_with`].
     ///
     /// # Context, Blocking
     /// As [`Session::recv`].
@@ -106,7 +106,8 @@ impl Session {
     ) -> Result<Status, Error> {
         let (from, (tag, mask)) = self.check_source(from.into(), tag.into())?;
         let (memory, RecvOptions { layout }) = (buffer.memory_mut(), options.into());
-        // SAFETY: `buffer` is neither touched nor dropped before `complete` returns or unwinds, when the request is over.
+        // SAFETY: `buffer` is neither touched nor dropped before `complete` returns or unwinds, when the request is
+        // over.
         let request = unsafe { memory.recv(from, tag, layout, true)? };
         self.complete(&mut request.masked(mask))
     }

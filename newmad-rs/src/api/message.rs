@@ -11,10 +11,11 @@ use crate::request::Request as EngineRequest;
 use crate::request::tag::EXACT;
 use crate::session::{Inner, Session};
 
-/// A message that a probe has taken hold of ([`Session::mprobe`]): no other receive gets it. Any thread may receive it, once.
+/// A message that a probe has taken hold of ([`Session::mprobe`]): no other receive gets it. Any thread may receive it,
+/// once.
 ///
-/// Dropped, it goes back where it was among the messages that wait, as if it had not been probed for; a receive that has been
-/// posted meanwhile gets it. It keeps its session open.
+/// Dropped, it goes back where it was among the messages that wait, as if it had not been probed for; a receive that
+/// has been posted meanwhile gets it. It keeps its session open.
 ///
 /// ```
 /// newmad::run(|session| {
@@ -93,8 +94,8 @@ impl std::fmt::Debug for Message {
 }
 
 impl Session {
-    /// Waits for a message that no receive has matched, from `from` with `tag`. It stays where it is: another thread may
-    /// receive it first. See [`Session::mprobe`] for one that cannot be taken away.
+    /// Waits for a message that no receive has matched, from `from` with `tag`. It stays where it is: another thread
+    /// may receive it first. See [`Session::mprobe`] for one that cannot be taken away.
     ///
     /// # Context
     /// Green threads and kernel threads, several at once.

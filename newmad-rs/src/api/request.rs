@@ -5,8 +5,8 @@
 //!   idle ─────────────▶ active ─────────────────────────────▶ idle
 //!                                   and its owner was told
 //! ```
-//! While a request is active its buffer is the engine's: the type has no way to it. Where the engine's part of the request
-//! lies, and what happens to it when the handle is dropped, says the second parameter:
+//! While a request is active its buffer is the engine's: the type has no way to it. Where the engine's part of the
+//! request lies, and what happens to it when the handle is dropped, says the second parameter:
 //!
 //! | | dropped while it is active | forgotten |
 //! |---|---|---|
@@ -121,9 +121,9 @@ enum State {
 
 /// A message that is being sent or received, and its buffer `B`, which comes back at its end.
 ///
-/// [`Session::isend`] and [`Session::irecv`] make one that is active and owns its buffer; dropping that waits for a send,
-/// and takes back a receive that no message has matched. Those of a [`Scope`](crate::Scope) borrow their buffers, and
-/// dropping them does nothing, as the scope waits. A request that owns its buffer is also a future.
+/// [`Session::isend`] and [`Session::irecv`] make one that is active and owns its buffer; dropping that waits for a
+/// send, and takes back a receive that no message has matched. Those of a [`Scope`](crate::Scope) borrow their buffers,
+/// and dropping them does nothing, as the scope waits. A request that owns its buffer is also a future.
 ///
 /// A request can be started again when it is idle, and then allocates nothing:
 /// ```
@@ -275,10 +275,10 @@ impl<B, K: Keeper> Request<B, K> {
         memory: Memory,
         of: impl FnOnce(EngineRequest) -> EngineRequest,
     ) -> Result<(), Error> {
-        // SAFETY: the memory is the buffer's, which promises ([`Buffer`], [`BufferMut`]) that it stays until the buffer is
-        // touched or dropped. The handle does neither before the request's end: `buffer` refuses while the request is
-        // active; a handle that is dropped waits first, or its buffer is a scope's, which waits; one that is forgotten
-        // leaks the buffer.
+        // SAFETY: the memory is the buffer's, which promises ([`Buffer`], [`BufferMut`]) that it stays until the buffer
+        // is touched or dropped. The handle does neither before the request's end: `buffer` refuses while the request
+        // is active; a handle that is dropped waits first, or its buffer is a scope's, which waits; one that is
+        // forgotten leaks the buffer.
         let request = unsafe {
             match self.operation {
                 Operation::Send { to, tag, options } => {
@@ -341,13 +341,14 @@ impl<B, K: Keeper> Request<B, K> {
         }
     }
 
-    /// Waits for its end, and gives the buffer back. Of a message that was received its first `Status::len` bytes are the
-    /// message.
+    /// Waits for its end, and gives the buffer back. Of a message that was received its first `Status::len` bytes are
+    /// the message.
     ///
     /// # Context
     /// Green threads and kernel threads.
     /// # Blocking
-    /// The calling thread, until a short message has left, a long one has been received, the message to receive is there.
+    /// The calling thread, until a short message has left, a long one has been received, the message to receive is
+    /// there.
     /// # Errors
     /// [`Error::Truncated`], [`Error::PeerDied`], [`Error::Cancelled`], [`Error::Closed`]; [`Error::NotStarted`].
     pub fn wait(mut self) -> Result<(B, Status), Error> {
@@ -381,8 +382,9 @@ impl<B, K: Keeper> Request<B, K> {
         self.state = State::Idle;
     }
 
-    /// Takes a receive back if no message has matched it. True: it is over, with [`Error::Cancelled`], and no message went
-    /// into its buffer. False: a message has matched it, or it was over already, or it is a send: those are not taken back.
+    /// Takes a receive back if no message has matched it. True: it is over, with [`Error::Cancelled`], and no message
+    /// went into its buffer. False: a message has matched it, or it was over already, or it is a send: those are not
+    /// taken back.
     ///
     /// ```
     /// newmad::run(|session| {
@@ -441,8 +443,8 @@ impl<B, K: Keeper> Request<B, K> {
     /// Its buffer, while it is idle: the next message to send, or the last one that came.
     ///
     /// # Errors
-    /// [`Error::Active`]: it was started, and not waited for. [`Error::NotStarted`]: as a future it has given its buffer
-    /// back.
+    /// [`Error::Active`]: it was started, and not waited for. [`Error::NotStarted`]: as a future it has given its
+    /// buffer back.
     pub fn buffer(&mut self) -> Result<&mut B, Error> {
         match self.state {
             State::Idle => self.buffer.get().ok_or(Error::NotStarted),
@@ -503,9 +505,9 @@ impl Request<Trusted> {
 
 impl<B: Send + 'static> Request<B> {
     /// Has `function` called when it is over, with what [`Request::wait`] would return: at once, if it is over
-    /// already; or else by the thread that finds its end, or by a kernel thread of the library's. It must not block: others
-    /// wait behind it. It may use the session. Without a handle the request does not keep the session open: if that
-    /// closes first, the function is told [`Error::Closed`].
+    /// already; or else by the thread that finds its end, or by a kernel thread of the library's. It must not block:
+    /// others wait behind it. It may use the session. Without a handle the request does not keep the session open: if
+    /// that closes first, the function is told [`Error::Closed`].
     ///
     /// ```
     /// newmad::run(|session| {

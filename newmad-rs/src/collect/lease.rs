@@ -8,9 +8,9 @@
 //!   FREE --claim--> HOME            |
 //!                          TAKEN --claim, in vain--> WANTED --leave--> BACK --claim--> HOME
 //! ```
-//! A user that leaves a lease that is wanted is told so, and then has the engine poll: the engine claims the lease again. No
-//! thread enters one that is wanted, or back. So the engine gets it after one use at most, and what it wanted it for is
-//! not stranded. Model-checked with loom below.
+//! A user that leaves a lease that is wanted is told so, and then has the engine poll: the engine claims the lease
+//! again. No thread enters one that is wanted, or back. So the engine gets it after one use at most, and what it wanted
+//! it for is not stranded. Model-checked with loom below.
 //!
 //! Rejected: a lock that the engine takes for each packet (an atomic operation more for every thread that does not send
 //! beside the engine, and the progress path could only try it anyhow).
@@ -311,8 +311,8 @@ mod model {
         done.is_some()
     }
 
-    /// A thread that has left a message with the engine and sends another beside it does not overtake the first, whatever the other
-    /// thread does with the engine, or in the lease, meanwhile.
+    /// A thread that has left a message with the engine and sends another beside it does not overtake the first,
+    /// whatever the other thread does with the engine, or in the lease, meanwhile.
     fn order(other: fn(&Lease<Vec<u32>>, &DelegationLock<Engine>)) {
         loom::model(move || {
             let (list, lease, lock) = engine();

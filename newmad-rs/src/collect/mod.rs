@@ -1,12 +1,12 @@
 //! Collect: the submission list, on which any thread leaves requests for the holder of the engine's lock.
 //!
-//! The list is an inbox ([`RawInbox`]): pushed by anyone, taken whole by the lock's holder, oldest first, so one thread's
-//! requests keep their order. Nodes are the requests themselves, so nothing is allocated. The caller that pushes must then
-//! delegate its work to the lock holder: the list alone wakes no thread.
+//! The list is an inbox ([`RawInbox`]): pushed by anyone, taken whole by the lock's holder, oldest first, so one
+//! thread's requests keep their order. Nodes are the requests themselves, so nothing is allocated. The caller that
+//! pushes must then delegate its work to the lock holder: the list alone wakes no thread.
 //!
-//! Invariant: what was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list to
-//! the engine, or counted by the engine. Were there a gap, a submitter that is about to sleep could find nothing pending,
-//! and no thread would watch.
+//! Invariant: what was pushed shows as *pending* at any time until it is over: in the list, *on its way* from the list
+//! to the engine, or counted by the engine. Were there a gap, a submitter that is about to sleep could find nothing
+//! pending, and no thread would watch.
 
 #[cfg_attr(loom, allow(dead_code))]
 pub(crate) mod lease;
@@ -29,7 +29,8 @@ impl<T: Chained> Submissions<T> {
         Submissions { inbox: RawInbox::new(), on_its_way: AtomicBool::new(false) }
     }
 
-    /// Whether something is in the list, or on its way to its taker. If not, the caller sees what the taker has counted.
+    /// Whether something is in the list, or on its way to its taker. If not, the caller sees what the taker has
+    /// counted.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         // In this order: a thread that finds the list empty sees what was said before it was taken.
@@ -56,8 +57,8 @@ impl<T: Chained> Submissions<T> {
         unsafe { self.inbox.push(node) }
     }
 
-    /// Takes everything, oldest first. The caller, which has the lock, then says when it has [`arrived`](Self::arrived).
-    /// A node may be freed once it has been yielded.
+    /// Takes everything, oldest first. The caller, which has the lock, then says when it has
+    /// [`arrived`](Self::arrived). A node may be freed once it has been yielded.
     pub(crate) fn take(&self) -> InboxItems<T> {
         // Even if the list seems empty: a request may come between that look and the taking.
         self.on_its_way.store(true, Ordering::Relaxed);

@@ -1,17 +1,19 @@
 //! Whether a pending request is watched already.
 //!
-//! A caller that leaves a request pending and computes on has a thread watch it (`Manager::ensure_watched`), which costs
-//! more than to begin one of a window of requests. Once a caller has done so, requests stay watched as long as one is
-//! outstanding without a break: a watcher that stops finds them pending, and hands them on. Such a time is a *spell*; the
-//! engine numbers spells, under its lock.
+//! A caller that leaves a request pending and computes on has a thread watch it (`Manager::ensure_watched`), which
+//! costs more than to begin one of a window of requests. Once a caller has done so, requests stay watched as long as
+//! one is outstanding without a break: a watcher that stops finds them pending, and hands them on. Such a time is a
+//! *spell*; the engine numbers spells, under its lock.
 //!
 //! ```text
 //!   outstanding   0 ─ 1 ─ 2 ─ 1 ─ 0 ─ 1 ─ …
 //!   spell             └── 7 ──┘       └ 8
 //! ```
 //! Rules:
-//! 1. A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell itself.
-//! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed for less.
+//! 1. A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell
+//!    itself.
+//! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed
+//!    for less.
 //!
 //! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that
 //! because another thread completes its request first.

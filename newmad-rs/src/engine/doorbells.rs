@@ -8,7 +8,8 @@ use crate::gate::rail::Rail;
 use crate::net::{Bell, Driver, Ready};
 use crate::sys;
 
-/// How often a thread that leaves the watch asks the kernel for a ring that is under way: the time of a peer's system call.
+/// How often a thread that leaves the watch asks the kernel for a ring that is under way: the time of a peer's system
+/// call.
 const LANDING: u32 = 16;
 
 /// See the module.
@@ -58,7 +59,8 @@ impl Doorbells {
         self.fd
     }
 
-    /// The peers need not ring: a thread polls. True: they were to; once the caller polls no more, it tells the I/O manager.
+    /// The peers need not ring: a thread polls. True: they were to; once the caller polls no more, it tells the I/O
+    /// manager.
     #[inline]
     pub(super) fn silence(&self) -> bool {
         let armed = self.bells.iter().any(|bell| bell.is_armed());

@@ -10,21 +10,22 @@ use crate::error::Error;
 use crate::gate::lease::InlineLease;
 use crate::memory::span::Span;
 
-/// How the engine of a session is locked. Every choice is sound, however many threads use the session; they differ in cost.
+/// How the engine of a session is locked. Every choice is sound, however many threads use the session; they differ in
+/// cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Locking {
-    /// No atomic read-modify-write for the one kernel thread that uses the session: it has the engine until another comes,
-    /// which then costs some microseconds; after that the session goes on as with [`Locking::Coarse`], until the same
-    /// kernel thread has come often in a row. For modes `no-thread` and `mono`, where the I/O manager's other kernel
-    /// threads look only when the program does not.
+    /// No atomic read-modify-write for the one kernel thread that uses the session: it has the engine until another
+    /// comes, which then costs some microseconds; after that the session goes on as with [`Locking::Coarse`], until the
+    /// same kernel thread has come often in a row. For modes `no-thread` and `mono`, where the I/O manager's other
+    /// kernel threads look only when the program does not.
     None,
     /// One lock, for the whole engine. A thread that finds it taken delegates its work to the holder.
     Coarse,
-    /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without the
-    /// engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared memory;
-    /// where links can break (`tcp`) it is as [`Locking::Coarse`]. Receives, large messages and the looking for events
-    /// have the one lock.
+    /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without
+    /// the engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared
+    /// memory; where links can break (`tcp`) it is as [`Locking::Coarse`]. Receives, large messages and the looking for
+    /// events have the one lock.
     Fine,
 }
 
@@ -71,8 +72,8 @@ impl Engine {
         sent
     }
 
-    /// Uses a way that is lent. If the engine wants it back, it gets it, and does what waited for it, at once or when its
-    /// holder lets go. `None`: nothing is lent, or another uses it.
+    /// Uses a way that is lent. If the engine wants it back, it gets it, and does what waited for it, at once or when
+    /// its holder lets go. `None`: nothing is lent, or another uses it.
     #[inline]
     fn beside<R>(
         &self,

@@ -1,14 +1,14 @@
 //! The engine: the protocol behind its lock, as the session, its requests and the I/O manager use it.
 //!
-//! Callers try the lock. When it is free and nothing was delegated, a request begins inline: the latency path. Otherwise
-//! the request goes on the submission list, and the caller delegates the work to the lock holder.
+//! Callers try the lock. When it is free and nothing was delegated, a request begins inline: the latency path.
+//! Otherwise the request goes on the submission list, and the caller delegates the work to the lock holder.
 //!
 //! A thread that polls without pause delegates again as soon as its poll is done, and would keep a holder that came for
-//! something else (a sender, the connection manager) for as long as it polls. So a holder polls at most [`FAVOURS`] times
-//! for others, and then lets go. Pollers and ticks retry. An arm request is always served.
+//! something else (a sender, the connection manager) for as long as it polls. So a holder polls at most [`FAVOURS`]
+//! times for others, and then lets go. Pollers and ticks retry. An arm request is always served.
 //!
-//! Wakers and callbacks of requests that end may use the engine. So they are held back while a caller has the lock (from
-//! the first request on that has one); when the I/O manager polls, it holds them back.
+//! Wakers and callbacks of requests that end may use the engine. So they are held back while a caller has the lock
+//! (from the first request on that has one); when the I/O manager polls, it holds them back.
 //!
 //! | file | what |
 //! |---|---|
@@ -68,8 +68,8 @@ pub(crate) const FAVOURS: u32 = 2;
 const SETTLE: usize = 100;
 /// The same, by a caller that has more to do.
 const FEW: usize = 4;
-/// So often the receiver of a short message polls for it at once, before the I/O manager says how to wait: about the time of a
-/// round trip over shared memory.
+/// So often the receiver of a short message polls for it at once, before the I/O manager says how to wait: about the
+/// time of a round trip over shared memory.
 const SPINS: u32 = 64;
 
 impl<D: Driver> Delegated for Core<D> {
@@ -130,8 +130,8 @@ impl Engine {
         Some(core)
     }
 
-    /// Locks the engine if it is free, and begins what is on the submission list. Wakers are held back from the first request
-    /// on that has one.
+    /// Locks the engine if it is free, and begins what is on the submission list. Wakers are held back from the first
+    /// request on that has one.
     #[inline(always)]
     fn enter(&self) -> Option<Entered<'_>> {
         let core = self.try_lock()?;
@@ -158,8 +158,8 @@ impl Engine {
         core.send_inline(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
     }
 
-    /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon: how
-    /// long it is. `None`: it is still to be received.
+    /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon:
+    /// how long it is. `None`: it is still to be received.
     #[inline]
     pub(crate) fn recv_now(
         &self,
@@ -224,8 +224,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. If the request is not over
-    /// and its spell is not covered ([`cover`]), the caller sees to it that a thread watches the request.
+    /// As [`Engine::submit`], for a caller that may compute: a long message is left to an idle core. If the request is
+    /// not over and its spell is not covered ([`cover`]), the caller sees to it that a thread watches the request.
     ///
     /// # Safety
     /// As [`Engine::submit`].
@@ -233,8 +233,8 @@ impl Engine {
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
-            // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the caller.
-            // SAFETY: the caller's promise; the request is in no list.
+            // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
+            // caller. SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         // SAFETY: the caller's promise.
         } else if let Some((mut core, _)) = unsafe { self.begin(request) } {
@@ -259,8 +259,8 @@ impl Engine {
         }
     }
 
-    /// Has a thread watch what is unattended. The usual case in short: a spare kernel thread sleeps on the descriptor, and
-    /// the peers have only to be asked to ring.
+    /// Has a thread watch what is unattended. The usual case in short: a spare kernel thread sleeps on the descriptor,
+    /// and the peers have only to be asked to ring.
     pub(crate) fn have_watched(&self, manager: &Manager) {
         if !self.is_watched_by(manager) || !self.arm_and_settle() {
             manager.ensure_watched();
@@ -316,8 +316,8 @@ impl Engine {
         }
     }
 
-    /// Begins the request, if the lock is free: the lock, and how many requests were outstanding before. The request may be
-    /// over when this returns.
+    /// Begins the request, if the lock is free: the lock, and how many requests were outstanding before. The request
+    /// may be over when this returns.
     #[inline]
     unsafe fn begin(&self, request: NonNull<Request>) -> Option<(Entered<'_>, usize)> {
         let mut core = self.enter()?;
@@ -358,7 +358,8 @@ impl Engine {
         f(&mut core)
     }
 
-    /// The caller begins requests and then waits for them, by what this returns: meanwhile no other thread is asked to watch.
+    /// The caller begins requests and then waits for them, by what this returns: meanwhile no other thread is asked to
+    /// watch.
     pub(crate) fn looking<'a>(&self, manager: &'a Manager) -> Option<Looking<'a>> {
         self.source.get().map(|source| manager.looking(*source))
     }

@@ -1,15 +1,15 @@
 //! Off-loading of submissions ([Trahay09], 6.3.3): `isend` only registers a message, and an idle core sends it.
 //!
-//! A short message over shared memory is sent by its caller in less time than it takes to hand it over. What takes longer, a
-//! copy of some kilobytes or a system call, is put on the submission list while an idle virtual processor of another core
-//! polls: it finds it there. Otherwise the caller sends it at once; to leave it for the wait would let the receiver wait for
-//! the sender's computation, and gain nothing.
+//! A short message over shared memory is sent by its caller in less time than it takes to hand it over. What takes
+//! longer, a copy of some kilobytes or a system call, is put on the submission list while an idle virtual processor of
+//! another core polls: it finds it there. Otherwise the caller sends it at once; to leave it for the wait would let the
+//! receiver wait for the sender's computation, and gain nothing.
 //!
-//! The caller computes meanwhile, or waits: then it takes part in the polling, and so in the sending. The I/O manager keeps an
-//! idle virtual processor awake for the next message while that pays.
+//! The caller computes meanwhile, or waits: then it takes part in the polling, and so in the sending. The I/O manager
+//! keeps an idle virtual processor awake for the next message while that pays.
 //!
-//! Rejected: to wake a core that sleeps when the message is there. Waking costs the caller a system call that interrupts the
-//! other core: 10 us on one machine, as much as the sending itself, and the message leaves later.
+//! Rejected: to wake a core that sleeps when the message is there. Waking costs the caller a system call that
+//! interrupts the other core: 10 us on one machine, as much as the sending itself, and the message leaves later.
 
 use crate::error::Error;
 use crate::knobs;

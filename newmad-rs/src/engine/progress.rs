@@ -63,8 +63,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Finds and treats events until none is left, or enough is done for one call. True: state has changed that may let a
-    /// thread go on. A message that only waits for its peer is no such change.
+    /// Finds and treats events until none is left, or enough is done for one call. True: state has changed that may let
+    /// a thread go on. A message that only waits for its peer is no such change.
     pub(crate) fn progress(&mut self) -> bool {
         let mut any = self.drain();
         for _ in 0..ROUNDS {
@@ -78,8 +78,8 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// As `progress`, for a caller that waits for a message from there and polls again at once: where there are several links,
-    /// mostly the one over which it has to come. To ask a second network each time costs as much as the first.
+    /// As `progress`, for a caller that waits for a message from there and polls again at once: where there are several
+    /// links, mostly the one over which it has to come. To ask a second network each time costs as much as the first.
     #[inline]
     pub(crate) fn poll_once(&mut self, from: u32) -> bool {
         match self.gates.rails.len() {
@@ -113,9 +113,9 @@ impl<D: Driver> Core<D> {
         self.gates.arm(rings)
     }
 
-    /// Arms, then looks until a look finds nothing or no request is outstanding, at most `most` times: packets that a look
-    /// leaves to be sent may need a ring, too. Messages for which peers would not ring stay in the driver until their
-    /// receiver calls, which then copies them once. False: more is to be done.
+    /// Arms, then looks until a look finds nothing or no request is outstanding, at most `most` times: packets that a
+    /// look leaves to be sent may need a ring, too. Messages for which peers would not ring stay in the driver until
+    /// their receiver calls, which then copies them once. False: more is to be done.
     pub(crate) fn settle(&mut self, most: usize) -> bool {
         for _ in 0..most {
             self.drain();

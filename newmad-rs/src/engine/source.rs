@@ -8,8 +8,8 @@ use pioman::Source;
 use crate::engine::{ARM, Engine, POLL};
 use crate::sys::KeepErrno;
 
-// SAFETY: the engine's rules (`ARCHITECTURE.md`, *the rules of the progress path*): nothing is allocated or freed, only try-locks are taken, `errno` is kept; a
-// test with an aborting allocator holds it to that.
+// SAFETY: the engine's rules (`ARCHITECTURE.md`, *the rules of the progress path*): nothing is allocated or freed, only
+// try-locks are taken, `errno` is kept; a test with an aborting allocator holds it to that.
 unsafe impl Source for Engine {
     fn name(&self) -> &str {
         "newmad"
@@ -54,8 +54,8 @@ unsafe impl Source for Engine {
         self.doorbells.acknowledge();
     }
 
-    /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: a caller that
-    /// tried again and again could keep a holder that it has preempted from its core.
+    /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: a caller
+    /// that tried again and again could keep a holder that it has preempted from its core.
     fn arm(&self) -> bool {
         let _errno = KeepErrno::new();
         let Some(mut core) = self.try_lock() else {

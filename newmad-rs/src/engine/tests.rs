@@ -102,7 +102,8 @@ fn what_only_waits_for_its_peer_is_no_progress() {
     close(a, b);
 }
 
-/// A thread that was about to sleep finds the message by itself. The ring that came for it must not wake a later sleeper.
+/// A thread that was about to sleep finds the message by itself. The ring that came for it must not wake a later
+/// sleeper.
 #[test]
 fn a_ring_for_a_thread_that_did_not_sleep_is_taken_away() {
     let (a, b, _manager) = pair();

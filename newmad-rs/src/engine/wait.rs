@@ -11,7 +11,8 @@ use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::request::Request;
 
-/// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep costs.
+/// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep
+/// costs.
 const STAY: Duration = Duration::from_micros(5);
 /// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
 const STAY_SOCKETS: Duration = Duration::from_micros(50);
@@ -38,12 +39,12 @@ impl Engine {
     }
 
     /// Polls as long as there are events, and a little longer: while both sides of a large message poll, both copy,
-    /// through the cache that they share; a side that sleeps now and then makes that several times slower. Over sockets it
-    /// would be woken for each piece. True: the request is over. The caller then has a thread watch what others wait for, or
-    /// waits on.
+    /// through the cache that they share; a side that sleeps now and then makes that several times slower. Over sockets
+    /// it would be woken for each piece. True: the request is over. The caller then has a thread watch what others wait
+    /// for, or waits on.
     ///
-    /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long it
-    /// takes. That is why this is not left to the I/O manager, which looks at the past.
+    /// How long a message takes decides whether a wait that polls is in vain; here, whether it polls decides how long
+    /// it takes. That is why this is not left to the I/O manager, which looks at the past.
     fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
         let _looking = self.looking(manager);
         self.disarm();
@@ -66,8 +67,8 @@ impl Engine {
         })
     }
 
-    /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and no watcher is
-    /// asked for between one and the next. Some may not be over when it returns; the caller waits for those.
+    /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and no
+    /// watcher is asked for between one and the next. Some may not be over when it returns; the caller waits for those.
     pub(crate) fn wait_together<'a>(
         &self,
         mut pending: impl Iterator<Item = &'a Request> + Clone,

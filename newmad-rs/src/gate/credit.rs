@@ -1,16 +1,17 @@
 //! Eager credit: how much a peer may send before receives ask for it.
 //!
-//! Both sides count the eager messages of a gate, each its length and [`EACH`] bytes more: the sender when one is submitted,
-//! the receiver when a receive gets it. While the difference is below the session's credit, short messages leave at once;
-//! beyond, they are announced, and wait with their sender as large ones do. So a flood costs its receiver the credit and a
-//! small cell for each announcement, which `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up.
-//! The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once half the credit is unreported, or too
-//! little is left for the largest eager message. The counts only grow, so a word that is lost is made good by
-//! the next.
+//! Both sides count the eager messages of a gate, each its length and [`EACH`] bytes more: the sender when one is
+//! submitted, the receiver when a receive gets it. While the difference is below the session's credit, short messages
+//! leave at once; beyond, they are announced, and wait with their sender as large ones do. So a flood costs its
+//! receiver the credit and a small cell for each announcement, which `NMAD_UNEXPECTED_MAX` bounds; and what comes
+//! behind the flood is not held up. The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once
+//! half the credit is unreported, or too little is left for the largest eager message. The counts only grow, so a word
+//! that is lost is made good by the next.
 //!
-//! *A receiver that has received everything is sent more*, also when one thread plays both sides, and polls for neither:
-//! the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left polls for it
-//! before each message. (A quarter, and not nothing: the poll also makes room for a word that found the track full.)
+//! *A receiver that has received everything is sent more*, also when one thread plays both sides, and polls for
+//! neither: the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left
+//! polls for it before each message. (A quarter, and not nothing: the poll also makes room for a word that found the
+//! track full.)
 
 use crate::wire::{Header, Malformed};
 

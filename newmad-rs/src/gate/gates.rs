@@ -359,8 +359,8 @@ impl<D: Driver> Gates<D> {
 
     // Packets out.
 
-    /// Gives a short message to the driver, if nothing is before it and nothing else is to be done. False: it is still to
-    /// be sent. This is the path of most messages: everything that can be decided beforehand is in `Gate::inline`.
+    /// Gives a short message to the driver, if nothing is before it and nothing else is to be done. False: it is still
+    /// to be sent. This is the path of most messages: everything that can be decided beforehand is in `Gate::inline`.
     #[inline(always)]
     pub(crate) fn post_inline(&mut self, to: u32, tag: u64, data: Span) -> bool {
         let gate = &mut self.all[to as usize];
@@ -642,7 +642,8 @@ impl<D: Driver> Gates<D> {
         gate.inline = 0;
     }
 
-    /// The sending end to this rank is here, or is fetched. False: a thread uses its lease, and will have the engine look.
+    /// The sending end to this rank is here, or is fetched. False: a thread uses its lease, and will have the engine
+    /// look.
     #[inline]
     pub(crate) fn recall(&mut self, to: u32) -> bool {
         if self.all[to as usize].lease.is_lent() {

@@ -2,19 +2,20 @@
 //!
 //! [Trahay09] has a lock for each list: what the program submits, what each network sends. Here the list of what is
 //! submitted needs no lock, and what each gate sends gets one of its own: while nothing is before a short message, its
-//! sender takes the gate's [`Lease`](crate::collect::lease::Lease) instead of the engine's lock, and with it everything that
-//! such a message needs, the [`InlineLease`]. So threads that send to different ranks do not meet, nor does one that sends
-//! meet one that receives, copies or polls. Matching, large messages and control packets stay with the engine and its lock.
+//! sender takes the gate's [`Lease`](crate::collect::lease::Lease) instead of the engine's lock, and with it everything
+//! that such a message needs, the [`InlineLease`]. So threads that send to different ranks do not meet, nor does one
+//! that sends meet one that receives, copies or polls. Matching, large messages and control packets stay with the
+//! engine and its lock.
 //!
-//! *Order.* A message must not overtake one that its thread, or one that waited for it, has submitted before. That one is on
-//! the submission list, on its way to the engine, or was begun; and to begin what does not leave at once the engine
-//! recalls the lease first. So a thread that finds nothing pending, and then the lease free, overtakes no other.
+//! *Order.* A message must not overtake one that its thread, or one that waited for it, has submitted before. That one
+//! is on the submission list, on its way to the engine, or was begun; and to begin what does not leave at once the
+//! engine recalls the lease first. So a thread that finds nothing pending, and then the lease free, overtakes no other.
 //!
-//! *When it is granted*: after a message that went through the engine, if another could go inline. *When it is recalled*:
-//! for whatever else is to leave for that rank, and when something changes there (its strategy, its life).
+//! *When it is granted*: after a message that went through the engine, if another could go inline. *When it is
+//! recalled*: for whatever else is to leave for that rank, and when something changes there (its strategy, its life).
 //!
-//! Only over shared memory, and in sessions without reliable rails: packets that are kept, sent again and acknowledged take
-//! the whole gate. Elsewhere fine is as coarse.
+//! Only over shared memory, and in sessions without reliable rails: packets that are kept, sent again and acknowledged
+//! take the whole gate. Elsewhere fine is as coarse.
 
 use crate::gate::credit::EACH;
 use crate::memory::span::Span;

@@ -14,10 +14,11 @@
 //! *Lent memory.* The buffer of a send that was announced may be read by the peer, and that of a receive whose address
 //! was given may be written, at any time until the peer has told its end (`Fin`). So that neither is its owner's again
 //! too early:
-//! - a `Bye` says also: I read no memory of yours any more. It is sent when no copy with that peer is left, and a receive
-//!   that finds an announced message later ends with an error. The peer takes its announced buffers back on hearing it.
-//! - A rank that closes keeps what it lent until each peer has said `Bye` or is dead; and what a peer may write until that
-//!   has told its end, whatever else it said.
+//! - a `Bye` says also: I read no memory of yours any more. It is sent when no copy with that peer is left, and a
+//!   receive that finds an announced message later ends with an error. The peer takes its announced buffers back on
+//!   hearing it.
+//! - A rank that closes keeps what it lent until each peer has said `Bye` or is dead; and what a peer may write until
+//!   that has told its end, whatever else it said.
 //! - Ranks of one process do not wait for each other's `Bye`: they withdraw what they lent.
 //! - A gate's links are closed before what it lent is given back.
 
@@ -105,8 +106,8 @@ pub(crate) struct Gate {
     pub(crate) small: usize,
     /// Packets of the small track need more than to be posted.
     pub(crate) reliable: bool,
-    /// Messages below this length may go inline. 0: inline sending is off, since the gate is reliable, leased or ending, or its
-    /// strategy wants a say ([`gates::Gates::consider`]).
+    /// Messages below this length may go inline. 0: inline sending is off, since the gate is reliable, leased or
+    /// ending, or its strategy wants a say ([`gates::Gates::consider`]).
     pub(crate) inline: usize,
     /// How often of late a message was there, or came soon, when a receive looked for it ([`crate::proto::inline`]).
     pub(crate) hits: u8,

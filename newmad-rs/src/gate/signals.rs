@@ -16,8 +16,8 @@ pub(crate) struct Signals {
     pub(crate) submissions: Submissions<Request>,
     /// Requests that are not over. The lock's holder alone writes it.
     pub(crate) outstanding: AtomicUsize,
-    /// Whether peers are to ring while no thread polls: not if the owners of all requests ask for their ends, and no peer
-    /// needs an answer before. The lock's holder alone writes it.
+    /// Whether peers are to ring while no thread polls: not if the owners of all requests ask for their ends, and no
+    /// peer needs an answer before. The lock's holder alone writes it.
     pub(crate) unattended: AtomicBool,
     /// How often a sleep was ended because there was more to do than one call may.
     pub(crate) self_wakes: AtomicU64,
@@ -85,7 +85,8 @@ impl Signals {
         }
     }
 
-    /// Readable when [`Signals::restless`] was set, or when there is something for the connection manager in [`Signals::take_wanted`].
+    /// Readable when [`Signals::restless`] was set, or when there is something for the connection manager in
+    /// [`Signals::take_wanted`].
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell
     }
@@ -103,8 +104,8 @@ impl Signals {
         self.leaves.load(Ordering::Relaxed)
     }
 
-    /// Gives every link that was wanted since the last call to `each`, as (rail, peer). For the connection manager, which
-    /// empties the bell first.
+    /// Gives every link that was wanted since the last call to `each`, as (rail, peer). For the connection manager,
+    /// which empties the bell first.
     pub(crate) fn take_wanted(&self, mut each: impl FnMut(usize, u32)) {
         for (index, word) in self.wanted.iter().enumerate() {
             let mut bits = word.swap(0, Ordering::Acquire);

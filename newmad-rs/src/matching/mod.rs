@@ -1,11 +1,11 @@
 //! Matching: which receive gets which message.
 //!
-//! A receive names a source or any, and a tag or, with a mask, several. Receives and messages are matched in the order in
-//! which receives were posted and messages arrived.
+//! A receive names a source or any, and a tag or, with a mask, several. Receives and messages are matched in the order
+//! in which receives were posted and messages arrived.
 //!
-//! Posted receives lie in one of three places: a table by (source, tag); a table by tag for those from any source; a list
-//! for those with a mask. When several could take a message the one posted first does, by its posting number. As long as
-//! there are only receives from one source with one tag, one branch is all that the others cost.
+//! Posted receives lie in one of three places: a table by (source, tag); a table by tag for those from any source; a
+//! list for those with a mask. When several could take a message the one posted first does, by its posting number. As
+//! long as there are only receives from one source with one tag, one branch is all that the others cost.
 //!
 //! Unexpected messages are in three lists each: by (source, tag), by tag, and all; the last two in order of arrival.
 //! Each kind of receive looks into its own. Tables are hashed, lists run through the requests and the pool's cells:
@@ -103,8 +103,8 @@ impl Matching {
         self.bucket(request).remove(request);
     }
 
-    /// Whether more is to be looked at than the receives that are posted for this source and tag: such messages have come,
-    /// or there are receives that take several.
+    /// Whether more is to be looked at than the receives that are posted for this source and tag: such messages have
+    /// come, or there are receives that take several.
     #[inline]
     pub(crate) fn has_more(&self, source: u32, tag: u64) -> bool {
         self.wild != 0 || self.find_unexpected(source, tag, EXACT).is_some()

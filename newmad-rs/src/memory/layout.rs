@@ -1,7 +1,7 @@
 //! Scattered data: messages that are gathered from several pieces of memory, or spread over several.
 //!
-//! The engine sees a request as so many bytes in a row, and asks where those from some offset on lie: a *run*, as far as
-//! they are together. Most requests have one run, and pay one branch for the others. On either side a layout may be
+//! The engine sees a request as so many bytes in a row, and asks where those from some offset on lie: a *run*, as far
+//! as they are together. Most requests have one run, and pay one branch for the others. On either side a layout may be
 //! anything, whatever the other has: what travels is the bytes in their order.
 //!
 //! | way | scattered sender | scattered receiver |

@@ -1,8 +1,8 @@
 //! The driver of a rail over a network of the program's ([`crate::driver`]).
 //!
-//! Each packet of newmad, header and payload, is one packet of the link. A packet that has come is read into the gate's own
-//! buffer and stays there until the engine has taken it. A track is read only after one of the link's descriptors has shown
-//! a change: those are watched edge-triggered, so a track is worth reading until it says that it is empty.
+//! Each packet of newmad, header and payload, is one packet of the link. A packet that has come is read into the gate's
+//! own buffer and stays there until the engine has taken it. A track is read only after one of the link's descriptors
+//! has shown a change: those are watched edge-triggered, so a track is worth reading until it says that it is empty.
 
 use std::io::{ErrorKind, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};

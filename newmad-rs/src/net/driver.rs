@@ -1,4 +1,5 @@
-//! The trait of drivers: what carries packets between ranks. The engine calls a driver through [`Driver`] and nothing else.
+//! The trait of drivers: what carries packets between ranks. The engine calls a driver through [`Driver`] and nothing
+//! else.
 //!
 //! Each gate (the path to one peer) has two *tracks*: small (eager messages and control packets, in order)
 //! and large (pieces of large messages that were asked for). Methods are on the progress path unless they say
@@ -36,14 +37,14 @@ pub(crate) trait Driver: Send {
     /// Looks for what the tracks do not show: readiness, deaths. Called before each round.
     fn begin(&mut self) -> bool;
 
-    /// Sends a packet on the small track. Its payload is gathered from at most [`GATHER_MAX_CHECKED`] parts, which are free
-    /// again afterwards. False: the track has no room now.
+    /// Sends a packet on the small track. Its payload is gathered from at most [`GATHER_MAX_CHECKED`] parts, which are
+    /// free again afterwards. False: the track has no room now.
     ///
     /// [`GATHER_MAX_CHECKED`]: crate::net::GATHER_MAX_CHECKED
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool;
 
-    /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the one
-    /// expected next.
+    /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the
+    /// one expected next.
     #[inline]
     fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool {
         let (seq, ack) = numbers;
@@ -85,8 +86,8 @@ pub(crate) trait Driver: Send {
     /// Whether a connection of this rail can end although the peer lives.
     fn can_break(&self) -> bool;
 
-    /// Whether the machine of that peer answers neither what was sent to it nor the kernel's probes: the link is cut, and
-    /// no error has said so. Asked now and then, in callers' context.
+    /// Whether the machine of that peer answers neither what was sent to it nor the kernel's probes: the link is cut,
+    /// and no error has said so. Asked now and then, in callers' context.
     fn is_silent(&self, _peer: u32) -> bool {
         false
     }
@@ -133,8 +134,8 @@ pub(crate) trait Driver: Send {
         true
     }
 
-    /// This side ends, without waiting for goodbyes: peers stop copying from and to its memory. False: one peer is still
-    /// copying, and will wake this side when it is done.
+    /// This side ends, without waiting for goodbyes: peers stop copying from and to its memory. False: one peer is
+    /// still copying, and will wake this side when it is done.
     fn withdraw(&mut self) -> bool {
         true
     }
@@ -157,8 +158,8 @@ pub(crate) trait Driver: Send {
         false
     }
 
-    /// The doorbell that peers ring, which any thread may silence without the engine's lock. `None`: a sleeper is woken by
-    /// the descriptor alone.
+    /// The doorbell that peers ring, which any thread may silence without the engine's lock. `None`: a sleeper is woken
+    /// by the descriptor alone.
     fn doorbell(&self) -> Option<&Arc<Bell>> {
         None
     }

@@ -1,11 +1,11 @@
 //! What has happened on a rail's descriptors: collected by any thread, treated by the holder of the engine's lock.
 //!
-//! A thread that sleeps on a rail is woken by its epoll descriptor, which stays readable until its events are fetched. The
-//! thread may have preempted the lock's holder, on the holder's own core. Were the events fetched under the lock only, they
-//! would wake the thread again at once, until the kernel gives the core back: some milliseconds later. (A program that
-//! exchanged halos between computations spent 740 of 1,750 µs a step so; 1.9 million wake-ups found 200 events.) So the
-//! thread [collects](Ready::collect) the events before it tries the lock: the descriptor is unreadable then, and what
-//! happened stands in a bitmap.
+//! A thread that sleeps on a rail is woken by its epoll descriptor, which stays readable until its events are fetched.
+//! The thread may have preempted the lock's holder, on the holder's own core. Were the events fetched under the lock
+//! only, they would wake the thread again at once, until the kernel gives the core back: some milliseconds later. (A
+//! program that exchanged halos between computations spent 740 of 1,750 µs a step so; 1.9 million wake-ups found 200
+//! events.) So the thread [collects](Ready::collect) the events before it tries the lock: the descriptor is unreadable
+//! then, and what happened stands in a bitmap.
 //!
 //! ```text
 //!   sleeper                               lock holder

@@ -1,7 +1,7 @@
 //! How a message moves, and why: the one place that chooses.
 //!
-//! Its sender chooses when the message is submitted, its receiver when a receive has matched it, and the side that copies
-//! again if the copy is refused, or both sides have come to wait before it is far.
+//! Its sender chooses when the message is submitted, its receiver when a receive has matched it, and the side that
+//! copies again if the copy is refused, or both sides have come to wait before it is far.
 //!
 //! | protocol | what moves the bytes | good for |
 //! |---|---|---|

@@ -1,7 +1,7 @@
 //! All protocol state of a session, which one thread at a time runs: the holder of the engine's lock.
 //!
-//! No locks, no system calls but the driver's, nothing allocated or freed: so it runs inside a signal handler, and under
-//! proptest with a virtual driver.
+//! No locks, no system calls but the driver's, nothing allocated or freed: so it runs inside a signal handler, and
+//! under proptest with a virtual driver.
 
 use std::sync::Arc;
 

@@ -11,10 +11,10 @@
 //! over is read into the discard buffer, one for a number that was never given ends the gate.
 //!
 //! *Twice.* A sender that has given up a link sends what went over it again over another, while the receiver may still
-//! read from the first. Both copies are the same, so they may be written over each other; the message ends once. A piece
-//! that has a checksum may be wrong until its end, however: it is not written over what the receiver has, and of two
-//! that belong to the same place and come at the same time the link of the one that began first is broken here, too.
-//! (Mostly that is the link which the sender has given up; otherwise it sends once more.)
+//! read from the first. Both copies are the same, so they may be written over each other; the message ends once. A
+//! piece that has a checksum may be wrong until its end, however: it is not written over what the receiver has, and of
+//! two that belong to the same place and come at the same time the link of the one that began first is broken here,
+//! too. (Mostly that is the link which the sender has given up; otherwise it sends once more.)
 
 use crate::error::Cause;
 use crate::gate::{Arrival, rails};

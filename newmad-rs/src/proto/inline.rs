@@ -1,11 +1,11 @@
-//! Inline messages: a short message goes from the sender's call to the driver, and from the driver to its receive, without a
-//! request. Nothing is allocated or posted, and no thread has to be asked to watch.
+//! Inline messages: a short message goes from the sender's call to the driver, and from the driver to its receive,
+//! without a request. Nothing is allocated or posted, and no thread has to be asked to watch.
 //!
-//! The receiver of one message after the other is often a little ahead of the sender. A receive that is posted and left asks
-//! for the bell then, and one ring costs both sides as much as a hundred messages. So while nothing else is under way the
-//! engine polls for such a message about as long as it takes to come, if that was not in vain the last times. The *hit
-//! streak* counts those: up when a message was there or came, down when none did. A program that posts receives long before
-//! their messages polls for a few of them, and for no more until messages are there first again.
+//! The receiver of one message after the other is often a little ahead of the sender. A receive that is posted and left
+//! asks for the bell then, and one ring costs both sides as much as a hundred messages. So while nothing else is under
+//! way the engine polls for such a message about as long as it takes to come, if that was not in vain the last times.
+//! The *hit streak* counts those: up when a message was there or came, down when none did. A program that posts
+//! receives long before their messages polls for a few of them, and for no more until messages are there first again.
 
 use crate::memory::span::Span;
 use crate::net::{Driver, Peek};

@@ -244,8 +244,8 @@ impl<D: Driver> Core<D> {
                 heard &= left || !driver.waits_for_goodbye();
                 flushed &= driver.is_flushed(peer);
             }
-            // A peer that was given the address of a buffer may be writing to it: the buffer is returned after the peer's
-            // `Fin`, or after the peer's connection is closed.
+            // A peer that was given the address of a buffer may be writing to it: the buffer is returned after the
+            // peer's `Fin`, or after the peer's connection is closed.
             let lent = self.gates[peer as usize].large_expected > 0;
             let care = &self.gates[peer as usize].reliability;
             let settled = care.is_settled() && care.due == 0;

@@ -1,21 +1,21 @@
-//! Missing ranges: what a broken link has lost of messages whose fragments went over it. The receiver says what it has, and
-//! only what is missing is sent again.
+//! Missing ranges: what a broken link has lost of messages whose fragments went over it. The receiver says what it has,
+//! and only what is missing is sent again.
 //!
 //! ```text
 //! sender    link breaks: what it carried is *lost* ── Ask ──▶   reads what is still there   receiver
 //!           lost parts shrink to what is not there  ◀── Have ── the ranges that it has
 //! ```
-//! Lost parts wait for the answer; the others, and what was not given to the link yet of other messages, go on. Both words
-//! are numbered packets of the small track, so they arrive or the gate ends. The receiver has a byte for good once it has
-//! it: an answer that is older than a second break says less than is true, never more. So any answer does for all that is
-//! lost, and needs no number of its own. A receiver that has the whole message answers by its `Fin`.
+//! Lost parts wait for the answer; the others, and what was not given to the link yet of other messages, go on. Both
+//! words are numbered packets of the small track, so they arrive or the gate ends. The receiver has a byte for good
+//! once it has it: an answer that is older than a second break says less than is true, never more. So any answer does
+//! for all that is lost, and needs no number of its own. A receiver that has the whole message answers by its `Fin`.
 //!
 //! A piece that came in part counts as far as it came, unless it has a checksum, which is known to be right at its end
 //! only.
 //!
-//! Rejected: a receiver that speaks first when it sees the end of a link (the sender may not have seen it yet, and would have
-//! to know which link of several in a row is meant); missing ranges for each lost part of their own (what the receiver has of
-//! a part is its beginning: the part's hull says the same).
+//! Rejected: a receiver that speaks first when it sees the end of a link (the sender may not have seen it yet, and
+//! would have to know which link of several in a row is meant); missing ranges for each lost part of their own (what
+//! the receiver has of a part is its beginning: the part's hull says the same).
 
 use crate::memory::span::Span;
 use crate::net::Driver;

@@ -8,8 +8,9 @@
 //!            rendezvous ──▶ copies, fragments ──────────┘
 //!   life: links, peers and the session end; what needs them ends with an error
 //! ```
-//! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]: nothing here
-//! calls the engine. One path turns back: a packet to oneself is received where it is sent (`send.rs::loop_back`).
+//! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]:
+//! nothing here calls the engine. One path turns back: a packet to oneself is received where it is sent
+//! (`send.rs::loop_back`).
 
 pub(crate) mod choose;
 pub(crate) mod core;

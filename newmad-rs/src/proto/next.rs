@@ -72,8 +72,8 @@ impl<D: Driver> Core<D> {
         };
         self.chunks = tuning.chunks;
         if self.gates.rails.len() > 1 {
-            // Not the manager itself: it has the engine. As long as large messages move, the session or the source's handle
-            // has it, so the last owner, which would end it, is never this one.
+            // Not the manager itself: it has the engine. As long as large messages move, the session or the source's
+            // handle has it, so the last owner, which would end it, is never this one.
             let manager = Arc::downgrade(manager);
             let idle = move || manager.upgrade().map_or(0, |manager| manager.idle_cores());
             self.idle = Some(Box::new(idle));

@@ -66,8 +66,8 @@ impl Pending {
         }
     }
 
-    /// The number of this spell (`engine/cover.rs`): a new one begins with a request while no other is outstanding, and when
-    /// peers are to ring for more than before.
+    /// The number of this spell (`engine/cover.rs`): a new one begins with a request while no other is outstanding, and
+    /// when peers are to ring for more than before.
     pub(crate) fn spell(&mut self, backlog: bool) -> u64 {
         let rings = self.rings(backlog);
         if !self.watched_for.has(rings) {
@@ -83,8 +83,9 @@ impl Pending {
         self.watched_for
     }
 
-    /// For what peers are to ring while no thread polls. Where all owners ask for the ends of their requests, that is only
-    /// what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find it later.
+    /// For what peers are to ring while no thread polls. Where all owners ask for the ends of their requests, that is
+    /// only what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find
+    /// it later.
     fn rings(&self, backlog: bool) -> Rings {
         if self.outstanding > self.attended {
             return Rings::ALL;

@@ -372,8 +372,8 @@ impl<D: Driver> Core<D> {
         self.received(request, from, payload.len(), number);
     }
 
-    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`: what
-    /// the trace calls it.
+    /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`:
+    /// what the trace calls it.
     #[inline]
     pub(crate) fn received(&mut self, request: Ref, from: u32, len: usize, number: u64) {
         debug_assert_eq!(request.op, Op::Recv);

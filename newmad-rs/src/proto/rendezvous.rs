@@ -2,7 +2,8 @@
 //!
 //! The sender announces (`Rts`). When a receive matches, its side chooses ([`choose`](super::choose)):
 //! - *get*: the receiver copies from the sender's memory, then tells the sender (`Fin`);
-//! - *put*: the receiver tells its buffer's address (`Cts` with `PUT`), the sender copies, then tells the receiver (`Fin`);
+//! - *put*: the receiver tells its buffer's address (`Cts` with `PUT`), the sender copies, then tells the receiver
+//!   (`Fin`);
 //! - *fragments*: the receiver asks (`Cts`), and the sender sends `Data` over the large tracks
 //!   ([`fragments`](super::fragments)).
 //!
@@ -168,8 +169,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Copies a piece of the oldest copy, then lets the next one have its turn. False: nothing has changed, or it lets a
-    /// round pass first.
+    /// Copies a piece of the oldest copy, then lets the next one have its turn. False: nothing has changed, or it lets
+    /// a round pass first.
     pub(crate) fn copy_some(&mut self) -> bool {
         let Some(request) = self.copies.pop() else { return false };
         let peer = request.source.get();

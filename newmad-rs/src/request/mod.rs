@@ -4,8 +4,8 @@
 //! A request lives in a box (or on the stack of a blocking call) that its *handle* owns. Its life:
 //! 1. **caller**: filled in, then submitted. From then on the engine holds a [`Ref`] to it.
 //! 2. **engine**: the lock holder reads and writes the `Cell`s and copies from or to the
-//!    buffer. The owner uses `done`, `finished`, `waiting` and `watched`, which are atomic, and reads `attended`, which the
-//!    engine clears only when the owner asks it to.
+//!    buffer. The owner uses `done`, `finished`, `waiting` and `watched`, which are atomic, and reads `attended`, which
+//!    the engine clears only when the owner asks it to.
 //! 3. **finished**: the engine writes the outcome, then `finished`, then completes `done`: its last touch.
 //!    The owner may now read the outcome and free everything.
 //!
@@ -334,8 +334,8 @@ impl Request {
     /// Tells the engine that the owner is about to block on it.
     #[inline]
     pub(crate) fn set_waiting(&self) {
-        // A swap, because it must be ordered before the owner's look at the engine's `starved` flag. Pairs with the loads in
-        // `Ref::nudge`, which follow the lock holder's swap of `starved`: one of the two sees the other.
+        // A swap, because it must be ordered before the owner's look at the engine's `starved` flag. Pairs with the
+        // loads in `Ref::nudge`, which follow the lock holder's swap of `starved`: one of the two sees the other.
         self.waiting.swap(true, Ordering::SeqCst);
     }
 
@@ -488,8 +488,8 @@ impl Ref {
 
     /// Wakes the owner although the request is not over. Once, until [`Ref::rearm`].
     pub(crate) fn nudge(self) -> bool {
-        // Pair with the swaps in `set_waiting` and `set_watched`: a relaxed load could be satisfied before the caller's swap
-        // of `starved` is visible, and the owner's look at `starved` before that.
+        // Pair with the swaps in `set_waiting` and `set_watched`: a relaxed load could be satisfied before the caller's
+        // swap of `starved` is visible, and the owner's look at `starved` before that.
         let hears = self.waiting.load(Ordering::SeqCst) || self.watched.load(Ordering::SeqCst);
         if !hears || self.nudged.get() {
             return false;
@@ -503,8 +503,8 @@ impl Ref {
     pub(crate) fn rearm(self) {
         if self.nudged.get() {
             self.nudged.set(false);
-            // SAFETY: the owner is here, so no thread waits on `done`, and the engine is here, so none completes it. Other
-            // threads may ask whether the request is over.
+            // SAFETY: the owner is here, so no thread waits on `done`, and the engine is here, so none completes it.
+            // Other threads may ask whether the request is over.
             unsafe { self.done.rearm() }
         }
     }

@@ -1,9 +1,9 @@
 //! How a large message is divided: what the sender gave to which rail, and what the receiver has.
 //!
-//! The sender's parts follow each other and cover what is not known to have arrived. Each is sent from its beginning to its
-//! end over one rail; when that rail's link breaks the part belongs to no rail, and what was given to that rail is *lost*
-//! until the receiver has said what it has (`proto/missing.rs`). What it has is a beginning of each part, and as many ranges as
-//! parts are always enough for it.
+//! The sender's parts follow each other and cover what is not known to have arrived. Each is sent from its beginning to
+//! its end over one rail; when that rail's link breaks the part belongs to no rail, and what was given to that rail is
+//! *lost* until the receiver has said what it has (`proto/missing.rs`). What it has is a beginning of each part, and as
+//! many ranges as parts are always enough for it.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;

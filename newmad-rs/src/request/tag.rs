@@ -29,9 +29,9 @@ pub(crate) const EXACT: u64 = u64::MAX;
 /// Exact tags are found at once; receives with a mask are looked at one by one, for each message that comes, and such a
 /// receive looks at unexpected messages one by one.
 ///
-/// Messages from one sender with one tag never overtake each other. Those with *different* tags may, when the strategy fills
-/// a packet with short ones while a longer one waits: a receiver that takes several tags by a mask, and counts on the order, sets
-/// `NMAD_REORDER=0` or opens the session with [`ordered`](crate::Builder::ordered).
+/// Messages from one sender with one tag never overtake each other. Those with *different* tags may, when the strategy
+/// fills a packet with short ones while a longer one waits: a receiver that takes several tags by a mask, and counts on
+/// the order, sets `NMAD_REORDER=0` or opens the session with [`ordered`](crate::Builder::ordered).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag {
     /// What the bits are to be. Bits that do not count are ignored.

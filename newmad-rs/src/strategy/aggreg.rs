@@ -1,7 +1,7 @@
 //! `aggreg`: whatever waits leaves in one packet, as far as it fits.
 //!
-//! Where a packet has a price of its own (over TCP a system call, and an interrupt at the other end), ten messages in one
-//! packet cost little more than one message. Messages are taken in order; those that do not fit any more are passed
+//! Where a packet has a price of its own (over TCP a system call, and an interrupt at the other end), ten messages in
+//! one packet cost little more than one message. Messages are taken in order; those that do not fit any more are passed
 //! by smaller ones behind them, as far as the session allows, so that packets leave full.
 //!
 //! *What makes messages wait?* Often nothing does: the kernel takes packets faster than a program makes messages,

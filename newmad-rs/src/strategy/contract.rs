@@ -30,9 +30,9 @@ use crate::strategy::packet::{Packet, Waiting};
 ///
 /// # Context
 /// All methods are called on the progress path: by threads that send or wait, by the scheduler and by kernel threads
-/// of the I/O manager, one call at a time for each session. They should take some ten nanoseconds for each message shown,
-/// and must neither block, nor allocate, nor wait for a message. They are never called from a signal handler: there
-/// `default` answers. One that panics is reported, and `default` answers from then on.
+/// of the I/O manager, one call at a time for each session. They should take some ten nanoseconds for each message
+/// shown, and must neither block, nor allocate, nor wait for a message. They are never called from a signal handler:
+/// there `default` answers. One that panics is reported, and `default` answers from then on.
 pub trait Strategy: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;
@@ -45,16 +45,16 @@ pub trait Strategy: Send + Sync {
         false
     }
 
-    /// A message whose sender does not wait for it is submitted, nothing is before it and the track is free. True: it stays
-    /// until a thread polls, at the latest when the session's I/O manager, which is told, does; it then leaves
+    /// A message whose sender does not wait for it is submitted, nothing is before it and the track is free. True: it
+    /// stays until a thread polls, at the latest when the session's I/O manager, which is told, does; it then leaves
     /// together with what came after it. False: it leaves at once.
     fn hold(&self, lone: &Lone) -> bool {
         let _ = lone;
         false
     }
 
-    /// How many bytes of a large message go over each of these rails, two of them or more: `shares[i]` over `rails[i]`; all
-    /// zero at first. Unless this comes to the message's length, everything goes over the fastest.
+    /// How many bytes of a large message go over each of these rails, two of them or more: `shares[i]` over `rails[i]`;
+    /// all zero at first. Unless this comes to the message's length, everything goes over the fastest.
     fn share(&self, large: &Large, rails: &[Rail], shares: &mut [usize]) {
         let _ = (large, rails, shares);
     }

@@ -1,12 +1,12 @@
 //! Strategies: what leaves next, in which order and together with what, and over which rails large messages go.
 //!
-//! The *optimise* layer between submission and transfer. Messages that find their gate's small track free leave at once;
-//! the others wait in the gate's queue. Whenever the track has room and more than one message waits, the gate's
-//! strategy is shown a window of the queue ([`Waiting`]) and fills the next packet ([`Packet`]); when a large
-//! message may move it is shown the open rails ([`Rail`]) and says how many bytes each of them gets.
+//! The *optimise* layer between submission and transfer. Messages that find their gate's small track free leave at
+//! once; the others wait in the gate's queue. Whenever the track has room and more than one message waits, the gate's
+//! strategy is shown a window of the queue ([`Waiting`]) and fills the next packet ([`Packet`]); when a large message
+//! may move it is shown the open rails ([`Rail`]) and says how many bytes each of them gets.
 //!
-//! A strategy only answers. The protocol checks each answer, acts, and goes on without one: a wrong strategy costs time, and
-//! neither a message, nor its order, nor the protocol. In particular the protocol sees to it that
+//! A strategy only answers. The protocol checks each answer, acts, and goes on without one: a wrong strategy costs
+//! time, and neither a message, nor its order, nor the protocol. In particular the protocol sees to it that
 //! - messages from one sender with the same tag never overtake each other, and, unless the session allows it
 //!   (`NMAD_REORDER`), no message overtakes another;
 //! - a message that has begun to leave goes on before all others;
@@ -21,8 +21,8 @@
 //! | `prio` | as many as fit, the most urgent first | the fastest rail | `prio.rs` |
 //! | `split_balance` | as `aggreg` | parts over all rails that end together | `split_balance.rs` |
 //!
-//! Rejected: strategies that take messages from the queue and post packets themselves, as NewMadeleine's do (each has to
-//! keep order, credits and repair, and a user's first one breaks the protocol).
+//! Rejected: strategies that take messages from the queue and post packets themselves, as NewMadeleine's do (each has
+//! to keep order, credits and repair, and a user's first one breaks the protocol).
 
 pub(crate) mod aggreg;
 pub(crate) mod contract;

@@ -1,7 +1,8 @@
 //! What a strategy sees and what it answers with: a window of the messages that wait, and the packet that it fills.
 //!
 //! Both are about plain numbers, so a strategy is safe code that can hold nothing back and break nothing: every
-//! [`Packet::take`] is checked against the rules of [`crate::strategy`] at once, and what it refuses stays in the queue.
+//! [`Packet::take`] is checked against the rules of [`crate::strategy`] at once, and what it refuses stays in the
+//! queue.
 
 use crate::net::GATHER_MAX;
 use crate::strategy::message::{Message, WINDOW};
@@ -88,9 +89,9 @@ impl<'a> Packet<'a> {
         self.count == 0
     }
 
-    /// Puts the waiting message at this place behind what is in the packet. False: it stays where it is, because it does
-    /// not fit, may not overtake what is before it, or is in the packet already. A first message that does not
-    /// fit leaves alone, in several packets if need be.
+    /// Puts the waiting message at this place behind what is in the packet. False: it stays where it is, because it
+    /// does not fit, may not overtake what is before it, or is in the packet already. A first message that does not fit
+    /// leaves alone, in several packets if need be.
     pub fn take(&mut self, index: usize) -> bool {
         let Some(message) = self.messages.get(index) else { return false };
         let bit = 1u64 << index;

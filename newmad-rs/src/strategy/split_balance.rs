@@ -1,8 +1,8 @@
 //! `split_balance`: large messages over all rails at once, in parts that end together.
 //!
-//! Each rail has a latency, a pace (both sampled) and a date at which it will be free of what it has to carry already. A
-//! part of b bytes would be through at `free + latency + b · pace`. The best division has all parts end at one
-//! date T: rails that would start only after T get nothing, and the shares of the others follow from
+//! Each rail has a latency, a pace (both sampled) and a date at which it will be free of what it has to carry already.
+//! A part of b bytes would be through at `free + latency + b · pace`. The best division has all parts end at one date
+//! T: rails that would start only after T get nothing, and the shares of the others follow from
 //!
 //! ```text
 //!   Σ (T − free − latency) / pace = length        over the rails that start before T
@@ -24,17 +24,17 @@
 //! | `idle` | one part, over the rail that ends first | at most 1 + k parts, over the rails with the longest shares |
 //!
 //! `idle` is the rule of \[Trahay09\], 7.2.4.2: a part cost a core, which copied it to its network, so with every core
-//! computing the best network carried all. Here the core that has the engine gives all parts to the rails, one after the
-//! other, whatever the knob says, and over sockets the kernel and the network carry them without a core of ours. So
+//! computing the best network carried all. Here the core that has the engine gives all parts to the rails, one after
+//! the other, whatever the knob says, and over sockets the kernel and the network carry them without a core of ours. So
 //! the rails decide unless told otherwise. `idle` gives bandwidth away while the cores compute; it is there to compare,
 //! and for rails that a core does have to feed.
 //!
 //! Rejected: that an idle core submits the second part while the engine's holder submits the first, and that the holder
-//! waits for it at the end (fork and join inside the lock, so that no request, link or buffer has to outlive anything). Two
-//! TCP rails of one machine gained 3 to 20 % at 1 MB, 8 to 25 % at 4 MB and 1 to 14 % at 16 MB. But whenever the kernel
-//! took the other core away in the middle, the holder waited, with the lock, on the progress path: 33 µs in the median,
-//! 1.35 ms in the worst hundredth, up to 11.4 ms. Parts that are lent beyond the lock would have each way in which a
-//! request or a link can end wait for them.
+//! waits for it at the end (fork and join inside the lock, so that no request, link or buffer has to outlive anything).
+//! Two TCP rails of one machine gained 3 to 20 % at 1 MB, 8 to 25 % at 4 MB and 1 to 14 % at 16 MB. But whenever the
+//! kernel took the other core away in the middle, the holder waited, with the lock, on the progress path: 33 µs in the
+//! median, 1.35 ms in the worst hundredth, up to 11.4 ms. Parts that are lent beyond the lock would have each way in
+//! which a request or a link can end wait for them.
 //!
 //! Short messages, and which rail they take: as `aggreg`; the small track is the rail of lowest latency in any case.
 

@@ -37,8 +37,8 @@ pub(crate) fn encode(header: &Header, out: &mut [u8; ANNOUNCED]) -> usize {
     ANNOUNCED
 }
 
-/// The entry at `at`: its header as if it had come alone, its bytes, and where the next one begins. `None`: this was the
-/// last one.
+/// The entry at `at`: its header as if it had come alone, its bytes, and where the next one begins. `None`: this was
+/// the last one.
 #[inline]
 pub(crate) fn decode(pack: Span, at: usize) -> Result<Option<(Header, Span, usize)>, Malformed> {
     let rest = pack.part(at, usize::MAX);

@@ -10,8 +10,8 @@ pub(crate) fn checksum(header: &Header, parts: &[Span]) -> u32 {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&raw[..header.kind.header_len()]);
     for part in parts {
-        // SAFETY: a span is readable, and over the rails that have checksums it is the sender's buffer, which stays as it
-        // is, or memory of this process.
+        // SAFETY: a span is readable, and over the rails that have checksums it is the sender's buffer, which stays as
+        // it is, or memory of this process.
         sum.update(unsafe { core::slice::from_raw_parts(part.as_ptr(), part.len()) });
     }
     sum.finalize()

@@ -4,28 +4,29 @@
 //! Closed --first send, or receive that names the peer--> Wanted --attach--> Open
 //! Open --end, gap, bad checksum, silence--> Broken --attach--> Open
 //! ```
-//! *Numbers.* The small packets of a gate are numbered across its links. A receiver takes each number once, in order: it drops
-//! a packet that it has, and a number that is ahead means that the link has lost a packet, which breaks the link. (A link
-//! delivers in order or breaks, and a second link begins with the oldest packet that is not acknowledged, so an honest
-//! sender's numbers are never ahead.)
+//! *Numbers.* The small packets of a gate are numbered across its links. A receiver takes each number once, in order:
+//! it drops a packet that it has, and a number that is ahead means that the link has lost a packet, which breaks the
+//! link. (A link delivers in order or breaks, and a second link begins with the oldest packet that is not acknowledged,
+//! so an honest sender's numbers are never ahead.)
 //!
-//! *Acknowledgements.* Every packet says which number its sender expects next. Over rails that can break the sender keeps
-//! a copy of each packet until then ([`retransmit`](super::retransmit)). The receiver sends an `Ack` of its own once a quarter
-//! of the sender's buffer is unacknowledged, for a packet that comes twice, for `Bye`, and for a `Probe`.
+//! *Acknowledgements.* Every packet says which number its sender expects next. Over rails that can break the sender
+//! keeps a copy of each packet until then ([`retransmit`](super::retransmit)). The receiver sends an `Ack` of its own
+//! once a quarter of the sender's buffer is unacknowledged, for a packet that comes twice, for `Bye`, and for a
+//! `Probe`.
 //!
-//! *A link breaks*: its driver closes it, the connection manager is asked for a new one, and what was under way on it does not
-//! count. If it carried the small track, the track moves to the best open link, or waits for one, and all packets that are not
-//! acknowledged are sent again before any new one. The receiver of a large message is asked which of the lost parts it has, and
-//! the missing ranges go over any link (`proto/missing.rs`); a part that was still under way then comes twice, to the same
-//! place. A link that is attached while the old one seems open means that the peer has noticed the break first: the old one is
-//! given up.
+//! *A link breaks*: its driver closes it, the connection manager is asked for a new one, and what was under way on it
+//! does not count. If it carried the small track, the track moves to the best open link, or waits for one, and all
+//! packets that are not acknowledged are sent again before any new one. The receiver of a large message is asked which
+//! of the lost parts it has, and the missing ranges go over any link (`proto/missing.rs`); a part that was still under
+//! way then comes twice, to the same place. A link that is attached while the old one seems open means that the peer
+//! has noticed the break first: the old one is given up.
 //!
 //! *Time* comes from `Core::tick` alone, which polls first: no other thread may be polling. While packets are not
 //! acknowledged, or pieces are under way, each tick asks the drivers whether their links are silent, which breaks
-//! them. A tick asks for an acknowledgement with a `Probe`, then ever more seldom: a probe wakes the peer, which may be waiting
-//! for something else. A link without news for [`PATIENCE_MS`] breaks. A peer has failed after `NMAD_REPAIR_MS` without a
-//! working link; a link that breaks before it delivers anything does not reset that timer. So a connection on which no more is
-//! sent costs one probe and its answer, and then nothing.
+//! them. A tick asks for an acknowledgement with a `Probe`, then ever more seldom: a probe wakes the peer, which may be
+//! waiting for something else. A link without news for [`PATIENCE_MS`] breaks. A peer has failed after `NMAD_REPAIR_MS`
+//! without a working link; a link that breaks before it delivers anything does not reset that timer. So a connection on
+//! which no more is sent costs one probe and its answer, and then nothing.
 //!
 //! Rejected: packets kept by their user's buffer (a send would be over only when acknowledged: a round trip for
 //! each small message); acknowledgement by rail (two windows to reconcile when one breaks).

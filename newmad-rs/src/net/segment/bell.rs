@@ -1,18 +1,19 @@
 //! The bell: how a process that sleeps, or computes, is told that something came through shared memory.
 //!
-//! A word in the receiver's segment says for what it wants to be rung ([`Rings`], [`word`]), an event counter is what is
-//! rung. The counter is watched edge-triggered and never emptied. As long as the bell is *wanted*, the lock's holder stores the
-//! word again before it looks at the rings: the thread that armed it may be asleep, not have noticed, and the ring may have
-//! brought nothing for it (room in a full ring, say). Only [`Bell::disarm`] ends the wanting.
+//! A word in the receiver's segment says for what it wants to be rung ([`Rings`], [`word`]), an event counter is what
+//! is rung. The counter is watched edge-triggered and never emptied. As long as the bell is *wanted*, the lock's holder
+//! stores the word again before it looks at the rings: the thread that armed it may be asleep, not have noticed, and
+//! the ring may have brought nothing for it (room in a full ring, say). Only [`Bell::disarm`] ends the wanting.
 //!
-//! A sender makes a system call between its exchange on the word and the write of the counter. The receiver may find the
-//! message meanwhile and leave the watch to another thread, which the counter then wakes in vain. So the receiver notes a ring
-//! that is *under way*, and a thread that leaves the watch waits a moment for it ([`Bell::is_under_way`]). The note is a hint:
-//! a ring that it misses costs one wake-up.
+//! A sender makes a system call between its exchange on the word and the write of the counter. The receiver may find
+//! the message meanwhile and leave the watch to another thread, which the counter then wakes in vain. So the receiver
+//! notes a ring that is *under way*, and a thread that leaves the watch waits a moment for it ([`Bell::is_under_way`]).
+//! The note is a hint: a ring that it misses costs one wake-up.
 //!
-//! A program of short messages arms for control packets before it computes, and disarms when it waits; no control packet ever
-//! comes. Each write of the word would take its cache line from the senders. So [`Bell::disarm`] leaves the word *standing*,
-//! unless a standing word has been rung lately ([`PATIENCE`]): such a ring disturbs a process that polls.
+//! A program of short messages arms for control packets before it computes, and disarms when it waits; no control
+//! packet ever comes. Each write of the word would take its cache line from the senders. So [`Bell::disarm`] leaves the
+//! word *standing*, unless a standing word has been rung lately ([`PATIENCE`]): such a ring disturbs a process that
+//! polls.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -75,8 +76,8 @@ impl Bell {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// Asks peers to ring for these packets, and for those of earlier calls: a thread that asked for more may be asleep. True:
-    /// the caller must look at the rings. False: it asked for control packets alone, and none has come.
+    /// Asks peers to ring for these packets, and for those of earlier calls: a thread that asked for more may be
+    /// asleep. True: the caller must look at the rings. False: it asked for control packets alone, and none has come.
     pub(crate) fn arm(&self, rings: Rings) -> bool {
         let before = self.wanted.load(Ordering::Relaxed);
         let rings = rings.and(Rings::from_bits(before));
@@ -130,7 +131,8 @@ impl Bell {
         stands
     }
 
-    /// Whether a peer seems to be about to write the counter. Clears the note: the caller waits for that write, or has seen it.
+    /// Whether a peer seems to be about to write the counter. Clears the note: the caller waits for that write, or has
+    /// seen it.
     pub(crate) fn is_under_way(&self) -> bool {
         self.under_way.load(Ordering::Relaxed) && self.under_way.swap(false, Ordering::Relaxed)
     }

@@ -1,16 +1,17 @@
 //! The slotted ring, after MyThOS's: one direction, one producer, one consumer, fixed slots in shared memory.
 //!
 //! [`Producer`] and [`Consumer`] are private to their sides and hold the positions, which count all packets from the
-//! beginning. The shared part is one *state word* per slot, a count of what was *given back*, both accessed by plain atomic
-//! loads and stores only (no read-modify-write), and the slot's bytes. Position `p` lives in slot `p % n`, in lap `p / n`:
+//! beginning. The shared part is one *state word* per slot, a count of what was *given back*, both accessed by plain
+//! atomic loads and stores only (no read-modify-write), and the slot's bytes. Position `p` lives in slot `p % n`, in
+//! lap `p / n`:
 //!
 //! ```text
 //! word == lap + 1     occupied, of that lap (anything else: not yet)
 //! given               positions below it are free again
 //! ```
-//! The producer waits until `given` is less than a lap behind, writes the bytes, stores the word (release). The consumer
-//! waits for the word of its lap (acquire), reads in place, and stores `given` (release) for several slots at once. Zeroed
-//! memory is a valid ring.
+//! The producer waits until `given` is less than a lap behind, writes the bytes, stores the word (release). The
+//! consumer waits for the word of its lap (acquire), reads in place, and stores `given` (release) for several slots at
+//! once. Zeroed memory is a valid ring.
 //!
 //! So each line of a slot goes from the producer to the consumer once a lap, and the consumer never writes to it: the
 //! producer has it back as soon as it writes to it, and can ask for it before (`track`). The line with the count
@@ -20,9 +21,10 @@
 //! beyond what was published, is as if nothing had been given back; and the reader checks the bytes.
 //! Modelled with loom (`RUSTFLAGS="--cfg loom" cargo test -p newmad --lib`).
 //!
-//! Rejected: the consumer says "free" in each slot's word, as MyThOS has it (the line moves four times instead of two, and
-//! a producer that publishes and then synchronises waits for it: a third of the message rate); a count of what was published
-//! (a message would come by two lines, one after the other); byte streams (messages that wrap around need copying twice).
+//! Rejected: the consumer says "free" in each slot's word, as MyThOS has it (the line moves four times instead of two,
+//! and a producer that publishes and then synchronises waits for it: a third of the message rate); a count of what was
+//! published (a message would come by two lines, one after the other); byte streams (messages that wrap around need
+//! copying twice).
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -269,8 +271,8 @@ mod model {
         }
     }
 
-    /// Two slots, so many messages: data written before "occupied" is read after it, slots are reused only when given back,
-    /// order is kept; loom's cells panic on any access that is not ordered.
+    /// Two slots, so many messages: data written before "occupied" is read after it, slots are reused only when given
+    /// back, order is kept; loom's cells panic on any access that is not ordered.
     fn hands_over_in_order(messages: u64, batch: usize) {
         loom::model(move || {
             let shared = Arc::new(Shared {

@@ -1,8 +1,8 @@
 //! One track of a gate over shared memory: packets in the slots of a ring.
 //!
-//! A slot is its state word (8 bytes), the packet's header, its payload: what fits into the rest of their line is there,
-//! and more begins with the next line, so that the copies in and out are of whole lines. Before the slots is a line with the
-//! count of those given back.
+//! A slot is its state word (8 bytes), the packet's header, its payload: what fits into the rest of their line is
+//! there, and more begins with the next line, so that the copies in and out are of whole lines. Before the slots is a
+//! line with the count of those given back.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -114,8 +114,8 @@ impl Sender {
         let data = data.part(0, self.mtu());
         let words = Header::encode_eager(numbers, tag, data.len());
         let start = if WORD + SHORT + data.len() <= LINE { WORD + SHORT } else { LINE };
-        // SAFETY: the header fits the slot, and so does the payload behind it; the slot is aligned, and ours until it is
-        // published.
+        // SAFETY: the header fits the slot, and so does the payload behind it; the slot is aligned, and ours until it
+        // is published.
         unsafe {
             for (at, word) in words.into_iter().enumerate() {
                 slot.add(WORD).cast::<u64>().add(at).write(word.to_le());
@@ -128,8 +128,8 @@ impl Sender {
 }
 
 impl Sender {
-    /// The slot is written. Asks for the line of one that follows: the next message is given up to a thread that synchronises,
-    /// and that waits until what was written is there for all to see.
+    /// The slot is written. Asks for the line of one that follows: the next message is given up to a thread that
+    /// synchronises, and that waits until what was written is there for all to see.
     #[inline(always)]
     fn publish(&mut self) {
         self.producer.publish(&self.slots);

@@ -12,11 +12,11 @@
 //! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings. A burst rings once.
 //!
 //! A receiver that wants CONTROL alone looks only if UNSEEN is set. Short messages then stay in the rings until their
-//! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges halos 2
-//! to 5 of 14 µs a step.) A sender that finds UNSEEN set does not write: a stream of pieces costs one write.
+//! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges
+//! halos 2 to 5 of 14 µs a step.) A sender that finds UNSEEN set does not write: a stream of pieces costs one write.
 //!
-//! The exchange fails when the receiver has changed the wanted bits meanwhile, and the sender looks again. A swap could clear
-//! bits that the receiver has just set, without a ring for them.
+//! The exchange fails when the receiver has changed the wanted bits meanwhile, and the sender looks again. A swap could
+//! clear bits that the receiver has just set, without a ring for them.
 
 use crate::sync::{AtomicU32, Ordering, fence};
 
@@ -155,8 +155,8 @@ mod model {
         }
     }
 
-    /// The receiver arms, leaves without a look, and arms again. `called`: UNSEEN is set from the beginning. `stands`: the
-    /// receiver leaves the word as it is in between.
+    /// The receiver arms, leaves without a look, and arms again. `called`: UNSEEN is set from the beginning. `stands`:
+    /// the receiver leaves the word as it is in between.
     fn is_never_slept_through(kind: u32, wanted: u32, senders: usize) {
         for (called, stands) in [(false, false), (false, true), (true, false), (true, true)] {
             loom::model(move || one_way(kind, wanted, senders, called, stands));
@@ -206,8 +206,8 @@ mod model {
         is_never_slept_through(MESSAGE, MESSAGE | CONTROL, 1);
     }
 
-    /// Two senders send either kind while the wanted bits change. A packet of `kind` is found, or rung for: a sender that has
-    /// read the old word clears no bit of the new one without a ring.
+    /// Two senders send either kind while the wanted bits change. A packet of `kind` is found, or rung for: a sender
+    /// that has read the old word clears no bit of the new one without a ring.
     fn what_is_wanted_changes(from: u32, to: u32, kind: u32) {
         loom::model(move || {
             let world = World::new();

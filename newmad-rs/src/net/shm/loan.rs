@@ -1,8 +1,8 @@
 //! The memory that a rank exposes to the other ranks of its process while they copy from or to it.
 //!
 //! Invariant: once the memory is withdrawn the count of copies only falls, and the copier that makes it zero rings the
-//! owner. Rejected: a copier that counts itself first and then looks whether the memory is withdrawn. The owner may take
-//! it for a copy and sleep, and it rings for no copy.
+//! owner. Rejected: a copier that counts itself first and then looks whether the memory is withdrawn. The owner may
+//! take it for a copy and sleep, and it rings for no copy.
 
 use crate::sync::{AtomicU32, Ordering};
 

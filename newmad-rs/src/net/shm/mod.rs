@@ -1,10 +1,10 @@
 //! Shared memory between processes of one machine; and, with the same rings, between the ranks of one process.
 //!
-//! Small packets go through slotted rings ([`ring`](crate::net::segment::ring)); large messages are copied straight from one process's
-//! memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A receiver that
-//! sleeps is woken by its doorbell ([`bell`]): it sets a word in its segment and looks at its rings once more; a sender that
-//! has published looks at the word, and the sender that clears it writes the event counter. The socket on which
-//! two processes met stays open: its end tells of a peer's death.
+//! Small packets go through slotted rings ([`ring`](crate::net::segment::ring)); large messages are copied straight
+//! from one process's memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A
+//! receiver that sleeps is woken by its doorbell ([`bell`]): it sets a word in its segment and looks at its rings once
+//! more; a sender that has published looks at the word, and the sender that clears it writes the event counter. The
+//! socket on which two processes met stays open: its end tells of a peer's death.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;

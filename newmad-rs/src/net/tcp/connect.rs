@@ -1,8 +1,9 @@
 //! What becomes of a link's sockets: the first is the small track, the second the large one.
 //!
 //! Between processes of one machine there is no network that could be congested. Where the system's congestion control
-//! measures and paces (`bbr`), it takes a receiver that lost its core for a slow network: messages of 1 MiB had two thirds
-//! of the bandwidth in the median, half of it for every tenth. So these sockets use `reno`, which every Linux has and allows.
+//! measures and paces (`bbr`), it takes a receiver that lost its core for a slow network: messages of 1 MiB had two
+//! thirds of the bandwidth in the median, half of it for every tenth. So these sockets use `reno`, which every Linux
+//! has and allows.
 
 use std::os::fd::OwnedFd;
 
