@@ -40,7 +40,7 @@ pub(crate) fn world(
                 continue;
             }
             let (theirs, bell, loan) = &ends[peer as usize];
-            peers.push(Some(Peer::shared(
+            peers.push(Some(Peer::new(
                 rank,
                 (mine, &geometry),
                 peer,

@@ -85,7 +85,7 @@ impl Own {
         rustix::fs::fcntl_setfl(&bell, OFlags::NONBLOCK)
             .map_err(during("setting up a peer's bell"))?;
         let mine = (&self.segment, &self.geometry);
-        let theirs = (Segment::open(&memory, &there)?, &there);
+        let theirs = (Arc::new(Segment::open(&memory, &there)?), &there);
         Peer::new(self.rank, mine, peer, theirs, bell, reach, Life::Line(line))
     }
 }

@@ -75,21 +75,6 @@ impl Peer {
         rank: u32,
         mine: (&Arc<Segment>, &Geometry),
         peer: u32,
-        theirs: (Segment, &Geometry),
-        bell: OwnedFd,
-        reach: Reach,
-        life: Life,
-    ) -> Result<Peer, Error> {
-        let segment = Arc::new(theirs.0);
-        Peer::shared(rank, mine, peer, (segment, theirs.1), bell, reach, life)
-    }
-
-    /// As [`Peer::new`], when the peer's segment is mapped already.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn shared(
-        rank: u32,
-        mine: (&Arc<Segment>, &Geometry),
-        peer: u32,
         theirs: (Arc<Segment>, &Geometry),
         bell: OwnedFd,
         reach: Reach,
