@@ -18,8 +18,6 @@ pub enum Error {
         /// What is wrong, and what would be right.
         why: String,
     },
-    /// `Runtime::run` was called from a green thread.
-    Nested,
     /// The kernel refused a thread, a timer or memory.
     Os {
         /// The operation that failed.
@@ -34,10 +32,6 @@ impl fmt::Display for Error {
         match self {
             Error::Knob(error) => error.fmt(f),
             Error::Config { what, why } => write!(f, "marcel: {what}: {why}"),
-            Error::Nested => f.write_str(
-                "marcel: Runtime::run was called from a green thread; spawn a thread instead, \
-                 or call it from a kernel thread",
-            ),
             Error::Os { doing, source } => write!(f, "marcel: {doing}: {source}"),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use marcel::policy::{Bubble, Bubbles, Fair, Fresh, From, Policy, Ready, ReadyList, Why};
+use marcel::policy::{Bubble, Bubbles, Fair, Fresh, Source, Policy, Ready, ReadyList, Why};
 use marcel::topology::Object;
 use marcel::{Builder, Mode, Priority, Runtime};
 
@@ -269,10 +269,10 @@ unsafe impl Policy for LastFirst {
 
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
         fresh
-            .take(Priority::Normal, From::Anywhere)
+            .take(Priority::Normal, Source::Anywhere)
             .or_else(|| self.stack.pop().and_then(|mut one| one.pop()))
-            .or_else(|| fresh.take(Priority::High, From::Anywhere))
-            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
+            .or_else(|| fresh.take(Priority::High, Source::Anywhere))
+            .or_else(|| fresh.take(Priority::Low, Source::Anywhere))
     }
 
     fn take(&mut self, _: marcel::ThreadId) -> Option<Ready> {

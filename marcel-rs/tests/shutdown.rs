@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use marcel::policy::{Fair, Fresh, From, Policy, Ready, Why};
+use marcel::policy::{Fair, Fresh, Source, Policy, Ready, Why};
 use marcel::sync::{Condvar, Mutex, Semaphore};
 use marcel::{Builder, JoinHandle, Latch, Mode, Priority, Runtime, Stopped};
 
@@ -609,7 +609,7 @@ unsafe impl Policy for Forgets {
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
         struct Some2of3<'a>(&'a mut dyn Fresh, &'a mut usize);
         impl Fresh for Some2of3<'_> {
-            fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+            fn take(&mut self, priority: Priority, from: Source) -> Option<Ready> {
                 loop {
                     let ready = self.0.take(priority, from)?;
                     *self.1 += 1;

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
 use crate::diagnosis::service;
-use crate::error::Error;
 use crate::sched::hooks::Hooks;
 use crate::sched::load::Load;
 use crate::sched::mode::Mode;
@@ -51,8 +50,12 @@ impl Runtime {
     /// # Panics
     /// When `f` panics, with its payload; when called from a green thread.
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
-        assert!(worker::current().is_none(), "{}", Error::Nested);
-        if self.shared.mode() == Mode::NoThread {
+        assert!(
+            worker::current().is_none(),
+            "marcel: Runtime::run was called from a green thread; spawn a thread instead, or call it from a kernel \
+             thread"
+        );
+        if self.shared.mode == Mode::NoThread {
             return f();
         }
         // SAFETY: this function does not return before the thread has ended and dropped `f`.
@@ -93,7 +96,7 @@ impl Runtime {
         &self,
         f: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        assert!(self.shared.mode() != Mode::NoThread, "no green threads in no-thread mode");
+        assert!(self.shared.mode != Mode::NoThread, "no green threads in no-thread mode");
         // SAFETY: everything is 'static.
         let spawned = unsafe { spawn::Builder::new().spawn_unchecked(&self.shared, f) };
         spawned.unwrap_or_else(|error| panic!("Runtime::spawn: {error}"))
@@ -110,14 +113,14 @@ impl Runtime {
 
     /// Its mode.
     pub fn mode(&self) -> Mode {
-        self.shared.mode()
+        self.shared.mode
     }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runtime")
-            .field("mode", &self.shared.mode())
+            .field("mode", &self.shared.mode)
             .field("load", &self.load())
             .finish()
     }

@@ -32,8 +32,7 @@ impl IdleSet {
         self.words[index / 64].fetch_and(!bit, SeqCst) & bit == 0
     }
 
-    /// Picks one that sleeps, not `except`, if `among` likes it, and clears its bit: it must be notified. To be
-    /// called after the work is visible.
+    /// As [`IdleSet::claim_after_fence`], with the fence.
     #[cfg(test)]
     pub(crate) fn claim(
         &self,
@@ -44,7 +43,8 @@ impl IdleSet {
         self.claim_after_fence(except, among)
     }
 
-    /// As [`IdleSet::claim`], for a caller whose fence comes between the work and this.
+    /// Picks one that sleeps, not `except`, if `among` accepts it, and clears its bit: it must be notified. The caller's
+    /// fence comes between the work and this.
     #[inline]
     pub(crate) fn claim_after_fence(
         &self,

@@ -60,7 +60,7 @@ impl Load {
 
     /// The runtime's mode.
     pub fn mode(&self) -> Mode {
-        self.0.mode()
+        self.0.mode
     }
 }
 

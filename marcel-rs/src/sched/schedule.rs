@@ -99,7 +99,7 @@ impl Here {
         while let Some(tcb) = core.timers.due(now) {
             if !self.is_home_of(tcb) {
                 worker::unpark(tcb); // it has migrated
-            } else if tcb.notify() {
+            } else if tcb.park.notify() {
                 core.order.put(tcb, Why::Woken);
             }
         }
@@ -154,7 +154,7 @@ impl Here {
         match how {
             Some(Switch::Yield) => core.order.put(tcb, Why::Yielded),
             Some(Switch::Park) => {
-                if !tcb.settle() {
+                if !tcb.park.settle() {
                     core.order.put(tcb, Why::Woken);
                 }
             }

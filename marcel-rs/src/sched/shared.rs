@@ -79,10 +79,6 @@ impl Group {
 }
 
 impl Shared {
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
-    }
-
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Acquire)

@@ -10,7 +10,6 @@
 //! Rejected: counting references (the last decrement would free memory on the progress path); waiting until there are
 //! no references left (they are not counted).
 
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::*;
 
 use crate::os::KernelMutex;
@@ -20,10 +19,6 @@ use crate::sched::vp::{Kind, Place};
 use crate::sched::worker::{Core, Link, RuntimeParts, Worker};
 
 static SHELLS: KernelMutex<Vec<&'static Worker>> = KernelMutex::new(Vec::new());
-
-fn shells() -> MutexGuard<'static, Vec<&'static Worker>> {
-    SHELLS.lock()
-}
 
 impl Worker {
     /// A virtual processor that has no kernel thread yet: a recycled one, or a fresh one. `alone`: no other steals from
@@ -42,7 +37,7 @@ impl Worker {
                 && worker.place == place
                 && worker.fifo == fifo
         };
-        let mut shells = shells();
+        let mut shells = SHELLS.lock();
         let Some(at) = shells.iter().position(fits) else {
             drop(shells);
             let spawned = Spawned::new(alone, fifo);
@@ -87,7 +82,7 @@ impl Worker {
         unsafe { self.shared.detach() };
         // A standby, and a virtual processor that has one, are not recycled: `Vp::standby` binds them for good.
         if self.standby.get().is_none() && self.original.is_none() {
-            shells().push(self);
+            SHELLS.lock().push(self);
         } else {
             RETIRED.lock().push(self);
         }

@@ -10,7 +10,7 @@ use crossbeam_deque::{Injector, Steal};
 
 use crate::recorder;
 use crate::recorder::event;
-use crate::sched::policy::{Fresh, From, Ready, Why};
+use crate::sched::policy::{Fresh, Source, Ready, Why};
 use crate::sched::spawned::Spawned;
 use crate::sched::worker::{Core, Worker};
 use crate::tcb::block::Tcb;
@@ -26,13 +26,13 @@ pub(super) struct Reachable<'a> {
 
 impl Fresh for Reachable<'_> {
     #[inline(always)]
-    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+    fn take(&mut self, priority: Priority, from: Source) -> Option<Ready> {
         let found = match (priority, from) {
-            (Priority::Normal, From::Own) => self.spawned.pop(),
-            (Priority::Normal, From::Anywhere) => {
+            (Priority::Normal, Source::Own) => self.spawned.pop(),
+            (Priority::Normal, Source::Anywhere) => {
                 self.spawned.pop().or_else(|| self.shared().or_else(|| self.neighbours()))
             }
-            (Priority::Normal, From::OthersFirst) => {
+            (Priority::Normal, Source::OthersFirst) => {
                 self.shared().or_else(|| self.spawned.pop_fairly())
             }
             _ if self.worker.shared.is_special() => self.unusual(priority),

@@ -269,7 +269,7 @@ impl Builder {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        if scope.shared.mode() == Mode::NoThread {
+        if scope.shared.mode == Mode::NoThread {
             return Err(io::Error::other("no green threads in no-thread mode"));
         }
         let packet = Arc::new(Packet {

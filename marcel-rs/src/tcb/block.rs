@@ -11,7 +11,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::null_mut;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::list::{Chained, Stack};
@@ -102,10 +101,6 @@ struct Pool {
 /// Blocks made at a time, moved at a time between the pool and a virtual processor, and half of what one keeps.
 const BATCH: usize = 64;
 
-fn pool() -> MutexGuard<'static, Pool> {
-    POOL.lock()
-}
-
 /// Free blocks of one virtual processor.
 #[derive(Default)]
 pub(crate) struct TcbCache {
@@ -125,7 +120,7 @@ impl TcbCache {
 
     #[cold]
     fn refill(&mut self) {
-        let mut pool = pool();
+        let mut pool = POOL.lock();
         while self.len < BATCH {
             self.free.push(pool.take());
             self.len += 1;
@@ -144,7 +139,7 @@ impl TcbCache {
     /// Gives blocks back until `keep` are left.
     #[cold]
     pub(crate) fn spill(&mut self, keep: usize) {
-        let mut pool = pool();
+        let mut pool = POOL.lock();
         while self.len > keep {
             pool.free.push(self.free.pop().expect("as many blocks as counted"));
             self.len -= 1;
@@ -171,7 +166,7 @@ impl Tcb {
     pub(crate) fn allocate(cache: Option<&mut TcbCache>) -> &'static Tcb {
         let tcb = match cache {
             Some(cache) => cache.take(),
-            None => pool().take(),
+            None => POOL.lock().take(),
         };
         tcb.info.enter();
         tcb
@@ -192,7 +187,7 @@ impl Tcb {
         self.info.leave();
         match cache {
             Some(cache) => cache.put(self),
-            None => pool().free.push(self),
+            None => POOL.lock().free.push(self),
         }
     }
 
@@ -217,18 +212,6 @@ impl Tcb {
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
             std::mem::forget(panic);
         }
-    }
-
-    /// Makes the token available on behalf of the virtual processor that is the thread's home; true if the
-    /// thread was parked, and is now the caller's to queue.
-    pub(crate) fn notify(&self) -> bool {
-        self.park.notify()
-    }
-
-    /// The scheduler's half of `park`: the context is saved. False if a token came meanwhile: the thread
-    /// must be queued again.
-    pub(crate) fn settle(&self) -> bool {
-        self.park.settle()
     }
 
     /// The thread's name, for messages.

@@ -19,7 +19,7 @@
 //! # Ok::<(), marcel::Error>(())
 //! ```
 
-use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, Source, Policy, Priority, Ready, ReadyList, Why};
 use crate::tcb::block::ThreadId;
 use crate::tcb::traits::Bubble;
 
@@ -83,11 +83,11 @@ unsafe impl Policy for Bubbles {
 
     fn next(&mut self, fresh: &mut dyn Fresh) -> Option<Ready> {
         self.picks = self.picks.wrapping_add(1);
-        if let Some(urgent) = fresh.take(Priority::High, From::Anywhere) {
+        if let Some(urgent) = fresh.take(Priority::High, Source::Anywhere) {
             return Some(urgent);
         }
         if self.picks.is_multiple_of(FRESH_FIRST)
-            && let Some(first) = fresh.take(Priority::Normal, From::OthersFirst)
+            && let Some(first) = fresh.take(Priority::Normal, Source::OthersFirst)
         {
             return Some(first);
         }
@@ -99,14 +99,14 @@ unsafe impl Policy for Bubbles {
         }
         // Its turns are over, or it has nothing to do: what was never begun may belong to it.
         if self.left > 0
-            && let Some(first) = fresh.take(Priority::Normal, From::Anywhere)
+            && let Some(first) = fresh.take(Priority::Normal, Source::Anywhere)
         {
             self.left -= 1;
             return Some(first);
         }
         self.change()
-            .or_else(|| fresh.take(Priority::Normal, From::Anywhere))
-            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
+            .or_else(|| fresh.take(Priority::Normal, Source::Anywhere))
+            .or_else(|| fresh.take(Priority::Low, Source::Anywhere))
     }
 
     fn take(&mut self, thread: ThreadId) -> Option<Ready> {

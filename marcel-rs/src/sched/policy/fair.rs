@@ -5,7 +5,7 @@
 //! its own also come before a thread that has just yielded, and everyone's at every 61st turn (a prime, so
 //! as not to beat with the program's own rhythm).
 
-use super::{Fresh, From, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, Source, Policy, Priority, Ready, ReadyList, Why};
 use crate::tcb::block::ThreadId;
 
 /// How often, in turns, threads that never ran go first, the others' before its own.
@@ -41,17 +41,17 @@ impl Fair {
         if let Some(urgent) = self.of(Priority::High).pop() {
             return Some(urgent);
         }
-        if let Some(urgent) = fresh.take(Priority::High, From::Anywhere) {
+        if let Some(urgent) = fresh.take(Priority::High, Source::Anywhere) {
             return Some(urgent);
         }
         if self.turns >= FRESH_FIRST {
             self.turns = 0;
-            if let Some(first) = fresh.take(Priority::Normal, From::OthersFirst) {
+            if let Some(first) = fresh.take(Priority::Normal, Source::OthersFirst) {
                 return Some(first);
             }
         }
         if std::mem::take(&mut self.yielded)
-            && let Some(first) = fresh.take(Priority::Normal, From::Own)
+            && let Some(first) = fresh.take(Priority::Normal, Source::Own)
         {
             return Some(first);
         }
@@ -59,9 +59,9 @@ impl Fair {
             return Some(ready);
         }
         fresh
-            .take(Priority::Normal, From::Anywhere)
+            .take(Priority::Normal, Source::Anywhere)
             .or_else(|| self.of(Priority::Low).pop())
-            .or_else(|| fresh.take(Priority::Low, From::Anywhere))
+            .or_else(|| fresh.take(Priority::Low, Source::Anywhere))
     }
 }
 

@@ -120,7 +120,7 @@ pub enum Why {
 
 /// Which threads that never ran a policy asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum Source {
     /// Those that the virtual processor has spawned itself, the newest first. Costs next to nothing.
     Own,
     /// Its own, else those that all may take, else its neighbours'.
@@ -133,7 +133,7 @@ pub enum From {
 /// Threads that never ran and that the virtual processor may take.
 pub trait Fresh {
     /// Takes one of this priority. Those of an unusual one are never its own.
-    fn take(&mut self, priority: Priority, from: From) -> Option<Ready>;
+    fn take(&mut self, priority: Priority, from: Source) -> Option<Ready>;
 }
 
 /// See the module's description.

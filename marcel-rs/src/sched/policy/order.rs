@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::fair::Fair;
-use super::{Fresh, From, Policy, Ready, Why};
+use super::{Fresh, Source, Policy, Ready, Why};
 use crate::sched::here;
 use crate::sched::vp::Vp;
 use crate::tcb::block::{self, Tcb};
@@ -42,7 +42,7 @@ fn kept(ready: Ready) -> Ready {
 struct Kept<'a>(&'a mut dyn Fresh);
 
 impl Fresh for Kept<'_> {
-    fn take(&mut self, priority: Priority, from: From) -> Option<Ready> {
+    fn take(&mut self, priority: Priority, from: Source) -> Option<Ready> {
         self.0.take(priority, from).map(kept)
     }
 }
@@ -110,7 +110,7 @@ impl Order {
     pub(crate) fn dismiss(&mut self) {
         struct NoFresh;
         impl Fresh for NoFresh {
-            fn take(&mut self, _: Priority, _: From) -> Option<Ready> {
+            fn take(&mut self, _: Priority, _: Source) -> Option<Ready> {
                 None
             }
         }
