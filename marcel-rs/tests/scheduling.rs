@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use marcel::policy::{Bubble, Bubbles, Fair, Fresh, Source, Policy, Ready, ReadyList, Why};
+use marcel::policy::{Bubble, Bubbles, Fair, Fresh, Policy, Ready, ReadyList, Source, Why};
 use marcel::topology::Object;
 use marcel::{Builder, Mode, Priority, Runtime};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use marcel::policy::{Fair, Fresh, Source, Policy, Ready, Why};
+use marcel::policy::{Fair, Fresh, Policy, Ready, Source, Why};
 use marcel::sync::{Condvar, Mutex, Semaphore};
 use marcel::{Builder, JoinHandle, Latch, Mode, Priority, Runtime, Stopped};
 

@@ -10,7 +10,7 @@ use crossbeam_deque::{Injector, Steal};
 
 use crate::recorder;
 use crate::recorder::event;
-use crate::sched::policy::{Fresh, Source, Ready, Why};
+use crate::sched::policy::{Fresh, Ready, Source, Why};
 use crate::sched::spawned::Spawned;
 use crate::sched::worker::{Core, Worker};
 use crate::tcb::block::Tcb;

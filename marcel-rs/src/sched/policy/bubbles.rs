@@ -19,7 +19,7 @@
 //! # Ok::<(), marcel::Error>(())
 //! ```
 
-use super::{Fresh, Source, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, Policy, Priority, Ready, ReadyList, Source, Why};
 use crate::tcb::block::ThreadId;
 use crate::tcb::traits::Bubble;
 

@@ -5,7 +5,7 @@
 //! its own also come before a thread that has just yielded, and everyone's at every 61st turn (a prime, so
 //! as not to beat with the program's own rhythm).
 
-use super::{Fresh, Source, Policy, Priority, Ready, ReadyList, Why};
+use super::{Fresh, Policy, Priority, Ready, ReadyList, Source, Why};
 use crate::tcb::block::ThreadId;
 
 /// How often, in turns, threads that never ran go first, the others' before its own.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::fair::Fair;
-use super::{Fresh, Source, Policy, Ready, Why};
+use super::{Fresh, Policy, Ready, Source, Why};
 use crate::sched::here;
 use crate::sched::vp::Vp;
 use crate::tcb::block::{self, Tcb};
