@@ -234,7 +234,8 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
-            // caller. SAFETY: the caller's promise; the request is in no list.
+            // caller.
+            // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         // SAFETY: the caller's promise.
         } else if let Some((mut core, _)) = unsafe { self.begin(request) } {
