@@ -28,9 +28,9 @@ done
 
 "$tree/madmpi-rs/tools/install" "$work/mpi" "$target/release" >/dev/null
 "$work/mpi/bin/mpicc" -O2 -g "$here/benches/instructions/message.c" -o "$work/message"
-# What happens once drops out here too. What a receiver meets at a poll differs a little from run to run: the least of three.
+# What happens once drops out here too. What a receiver meets at a poll differs a little from run to run (some 4 instructions): the least of five.
 messages() { # instructions of a part in so many windows
-    for run in 1 2 3; do
+    for run in 1 2 3 4 5; do
         "$target/release/mad" run -n 2 --driver shm -- valgrind --tool=callgrind --collect-atstart=no \
             --callgrind-out-file="$work/$1.$2.$run.%p" --toggle-collect="$1" "$work/message" "$2" >/dev/null 2>"$work/log" ||
             { cat "$work/log" >&2; exit 1; }

@@ -39,10 +39,12 @@ impl Worker {
                 here.rest();
                 continue;
             };
-            let wakes_next = std::mem::take(&mut core.wakes_next);
-            drop(core);
-            if wakes_next {
+            if core.wakes_next {
+                core.wakes_next = false;
+                drop(core);
                 here.wake_next();
+            } else {
+                drop(core);
             }
             here.execute(tcb);
         }
