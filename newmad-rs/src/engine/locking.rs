@@ -66,10 +66,12 @@ impl Engine {
         {
             return true;
         }
-        let Some(mut core) = self.enter() else { return false };
-        let sent = core.send_inline(to, tag, span);
-        core.lend(to);
-        sent
+        let sent = self.enter(|core| {
+            let sent = core.send_inline(to, tag, span);
+            core.lend(to);
+            sent
+        });
+        sent.unwrap_or(false)
     }
 
     /// Uses a way that is lent. If the engine wants it back, it gets it, and does what waited for it, at once or when

@@ -124,21 +124,26 @@ impl Engine {
     }
 
     #[inline]
-    fn try_lock(&self) -> Option<BiasedGuard<'_, Core<AnyDriver>>> {
+    fn try_lock(&self) -> Option<Locked<'_>> {
         let mut core = self.lock.try_lock()?;
         core.favours = FAVOURS;
         Some(core)
     }
 
-    /// Locks the engine if it is free, and begins what is on the submission list. Wakers are held back from the first
-    /// request on that has one.
+    /// Locks the engine if it is free, begins what is on the submission list, and makes the call. Wakers are held back
+    /// from the first request on that has one, until the lock is free again.
     #[inline(always)]
-    fn enter(&self) -> Option<Entered<'_>> {
-        let core = self.try_lock()?;
-        let held = self.watching.load(Ordering::Relaxed).then(hold_wakers);
-        let mut entered = Entered { core, _held: held };
-        entered.drain();
-        Some(entered)
+    fn enter<R>(&self, call: impl FnOnce(&mut Locked<'_>) -> R) -> Option<R> {
+        let _held; // dropped after the lock
+        let mut core = self.try_lock()?;
+        _held = self.hold_wakers();
+        core.drain();
+        Some(call(&mut core))
+    }
+
+    #[inline(always)]
+    fn hold_wakers(&self) -> Option<WakersHeld> {
+        self.watching.load(Ordering::Relaxed).then(hold_wakers)
     }
 
     /// What is known of it without its lock.
@@ -153,9 +158,9 @@ impl Engine {
         if self.signals.fine.load(Ordering::Relaxed) {
             return self.send_apart(to, tag, data);
         }
-        let Some(mut core) = self.enter() else { return false };
         // SAFETY: borrowed; the driver copies it.
-        core.send_inline(to, tag, unsafe { Span::new(data.as_ptr(), data.len()) })
+        let data = unsafe { Span::new(data.as_ptr(), data.len()) };
+        self.enter(|core| core.send_inline(to, tag, data)).unwrap_or(false)
     }
 
     /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon:
@@ -168,26 +173,26 @@ impl Engine {
         buffer: &mut [u8],
         manager: &Manager,
     ) -> Option<usize> {
-        let mut core = self.enter()?;
-        match core.recv_inline(from, tag, buffer) {
-            Found::Message(len) => return Some(len),
-            Found::Other => return None,
-            Found::Nothing => {}
-        }
-        let hits = core.hits(from);
-        if hits == 0
-            || core.pending.count() > 0
-            || marcel::plumbing::others_runnable()
-            || manager.is_loaded()
-        {
-            return None;
-        }
-        let silenced = self.doorbells.silence();
-        let found = core.poll_for(from, tag, buffer, SPINS * hits);
-        if found == Found::Nothing {
-            core.miss(from);
-        }
-        drop(core);
+        let (found, silenced) = self.enter(|core| {
+            let found = core.recv_inline(from, tag, buffer);
+            if found != Found::Nothing {
+                return (found, false);
+            }
+            let hits = core.hits(from);
+            if hits == 0
+                || core.pending.count() > 0
+                || marcel::plumbing::others_runnable()
+                || manager.is_loaded()
+            {
+                return (found, false);
+            }
+            let silenced = self.doorbells.silence();
+            let found = poll_for(core, from, tag, buffer, SPINS * hits);
+            if found == Found::Nothing {
+                core.miss(from);
+            }
+            (found, silenced)
+        })?;
         if silenced {
             manager.ensure_watched();
         }
@@ -199,16 +204,18 @@ impl Engine {
 
     /// Polls for a short message a few times. The caller calls again at once, or has a thread watch.
     pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
-        let Some(mut core) = self.enter() else { return Found::Nothing };
-        if core.pending.count() > 0 {
-            // Other requests are outstanding: their events count, too.
-            return match core.recv_inline(from, tag, buffer) {
-                Found::Nothing => Found::Other,
-                found => found,
-            };
-        }
-        self.doorbells.silence();
-        core.poll_for(from, tag, buffer, SPINS)
+        let found = self.enter(|core| {
+            if core.pending.count() > 0 {
+                // Other requests are outstanding: their events count, too.
+                return match core.recv_inline(from, tag, buffer) {
+                    Found::Nothing => Found::Other,
+                    found => found,
+                };
+            }
+            self.doorbells.silence();
+            poll_for(core, from, tag, buffer, SPINS)
+        });
+        found.unwrap_or(Found::Nothing)
     }
 
     /// Hands a request to the engine. It may be finished when this returns.
@@ -277,7 +284,7 @@ impl Engine {
 
     /// Arms, and polls until nothing is left. False: there is more.
     fn arm_and_settle(&self) -> bool {
-        self.enter().is_some_and(|mut core| core.settle(FEW))
+        self.enter(|core| core.settle(FEW)).unwrap_or(false)
     }
 
     /// As [`Engine::submit`], for a caller that will wait at once: polls on the way.
@@ -320,8 +327,10 @@ impl Engine {
     /// Begins the request, if the lock is free: the lock, and how many requests were outstanding before. The request
     /// may be over when this returns.
     #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>) -> Option<(Entered<'_>, usize)> {
-        let mut core = self.enter()?;
+    unsafe fn begin(&self, request: NonNull<Request>) -> Option<(Begun<'_>, usize)> {
+        let core = self.try_lock()?;
+        let mut core = Begun { core, _held: self.hold_wakers() };
+        core.drain();
         if self.signals.starved.load(Ordering::Relaxed) {
             core.grow();
         }
@@ -454,14 +463,37 @@ impl Engine {
     }
 }
 
-/// The engine's lock, held by a caller.
-struct Entered<'a> {
+/// The engine's lock.
+type Locked<'a> = BiasedGuard<'a, Core<AnyDriver>>;
+
+/// Polls at most so often for a short message, while no other thread wants the engine.
+#[inline(always)]
+fn poll_for(
+    core: &mut Locked<'_>,
+    from: u32,
+    tag: (u64, u64),
+    buffer: &mut [u8],
+    polls: u32,
+) -> Found {
+    let mut found = Found::Nothing;
+    spin(Budget::Polls(polls), || {
+        found = core.recv_inline(from, tag, buffer);
+        match found {
+            Found::Nothing if !core.is_wanted() => Poll::Nothing,
+            _ => Poll::Stop,
+        }
+    });
+    found
+}
+
+/// The engine's lock, after a request was begun: the caller may go on with it.
+struct Begun<'a> {
     // Dropped first: wakers and callbacks may use the engine.
-    core: BiasedGuard<'a, Core<AnyDriver>>,
+    core: Locked<'a>,
     _held: Option<WakersHeld>,
 }
 
-impl Deref for Entered<'_> {
+impl Deref for Begun<'_> {
     type Target = Core<AnyDriver>;
     #[inline(always)]
     fn deref(&self) -> &Core<AnyDriver> {
@@ -469,25 +501,9 @@ impl Deref for Entered<'_> {
     }
 }
 
-impl DerefMut for Entered<'_> {
+impl DerefMut for Begun<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Core<AnyDriver> {
         &mut self.core
-    }
-}
-
-impl Entered<'_> {
-    /// Polls at most so often for a short message, while no other thread wants the engine.
-    #[inline(always)]
-    fn poll_for(&mut self, from: u32, tag: (u64, u64), buffer: &mut [u8], polls: u32) -> Found {
-        let mut found = Found::Nothing;
-        spin(Budget::Polls(polls), || {
-            found = self.recv_inline(from, tag, buffer);
-            match found {
-                Found::Nothing if !self.core.is_wanted() => Poll::Nothing,
-                _ => Poll::Stop,
-            }
-        });
-        found
     }
 }
