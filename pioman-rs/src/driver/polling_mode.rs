@@ -6,8 +6,8 @@
 //! would find the program there already: four system calls and a wake-up for nothing, several times per message. So
 //! calls that leave something pending are counted; a watcher that is woken and finds that many did so a moment ago, or
 //! that some did and it has been woken in vain, *joins* the pollers ([`crate::progress::pollers`]), for which no one
-//! has to be armed, and polls at its pace, asleep in between. When nobody has called during a period it leaves them,
-//! and looks who is to be armed, as every poller does. What the program leaves behind when it goes off to compute is
+//! has to be armed, and polls at its pace, asleep in between. After a period without a call it leaves them,
+//! and arms what is to be armed, as every poller does. What the program leaves behind when it goes off to compute is
 //! found a period late, once.
 //!
 //! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a

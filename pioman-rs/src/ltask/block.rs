@@ -1,13 +1,13 @@
 //! The block of a light task: what it is made of, one call of it, and its end.
 //!
-//! Blocks are immortal and recycled: whoever holds a pointer that is out of date (a queue's popper, a waker) finds a
-//! block, if not the one it expected. What of it is whose:
-//! * `fixed` is written by the submitter, who owns the block alone, and only read until it is recycled;
-//! * `work` belongs to whoever the state says runs or ends the task;
-//! * `failure` is written by who ends it, and read by those who have seen that it has ended.
+//! Blocks are immortal and recycled: the holder of an outdated pointer (a queue's popper, a waker) finds a
+//! block, if not the one it expected. Its parts and their owners:
+//! * `fixed` is written by the submitter, the sole owner then, and only read until it is recycled;
+//! * `work` belongs to the thread that runs or ends the task, as the state says;
+//! * `failure` is written by the thread that ends the task, and read by threads that have seen the end.
 //!
 //! What the closure has captured is dropped where the task ends, before its waiters are woken (as the join of a thread
-//! has it): in a visit, or by who cancels. So destructors run where closures do, never in the tick's handler.
+//! has it): in a visit, or by the canceller. So destructors run where closures do, never in the tick's handler.
 
 use std::borrow::Cow;
 use std::cell::UnsafeCell;
@@ -66,7 +66,7 @@ pub(crate) struct Ltask {
     pub(crate) state: State,
     /// The last visit that has seen it.
     pub(crate) visit: AtomicU64,
-    /// When somebody first saw it in its queue who may not call it, by the tree's clock; 0: nobody.
+    /// When a visitor that may not call it first saw it in its queue, by the tree's clock; 0: never.
     pub(crate) missed: AtomicU64,
     pub(crate) called_by: CalledBy,
     fixed: UnsafeCell<Fixed>,
@@ -76,7 +76,7 @@ pub(crate) struct Ltask {
     pub(crate) job: OnceLock<JobNode>,
 }
 
-// SAFETY: see the module's description for who touches which cell when; all that is in them is `Send`, and `fixed` and
+// SAFETY: see the module's description for the owner of each cell at each time; all that is in them is `Send`, and `fixed` and
 // `failure`, which several may read, are `Sync`.
 unsafe impl Sync for Ltask {}
 // SAFETY: as above.
@@ -94,7 +94,7 @@ impl Ltask {
     /// A block for a new task, which rests and has a handle.
     pub(crate) fn allocate(fixed: Fixed, work: Work) -> &'static Ltask {
         let block = FREE.pop().unwrap_or_else(Self::make);
-        // SAFETY: nobody else has a block from the pool.
+        // SAFETY: a block from the pool has no other owner.
         unsafe {
             *block.fixed.get() = fixed;
             *block.work.get() = Some(work);
@@ -133,14 +133,14 @@ impl Ltask {
         block
     }
 
-    /// By whoever the state has told to.
+    /// For the thread that the state has told to.
     pub(crate) fn recycle(&'static self) {
         FREE.push(self);
     }
 
-    /// By those for whom the block is not recycled: it is in a queue, runs, or has a handle that they have.
+    /// For callers that keep the block from being recycled: it is in a queue, runs, or they have its handle.
     pub(crate) fn fixed(&self) -> &Fixed {
-        // SAFETY: written only by who owns the block alone.
+        // SAFETY: only a sole owner of the block writes it.
         unsafe { &*self.fixed.get() }
     }
 
@@ -148,9 +148,9 @@ impl Ltask {
         &self.fixed().name
     }
 
-    /// By those who have a handle, or end the task.
+    /// For callers that have a handle, or end the task.
     pub(crate) fn done(&self) -> &Completion {
-        // SAFETY: changed only by who owns the block alone.
+        // SAFETY: only a sole owner of the block changes it.
         unsafe { &*self.done.get() }
     }
 
@@ -158,14 +158,14 @@ impl Ltask {
         &self.fixed().place
     }
 
-    /// How it has ended; `None` if it has not. By those who have a handle.
+    /// How it has ended; `None` if it has not. For callers that have a handle.
     pub(crate) fn result(&self) -> Option<Result<(), TaskError>> {
         let name = || self.name().to_owned();
         Some(match self.state.outcome()? {
             Outcome::Completed => Ok(()),
             Outcome::Cancelled => Err(TaskError::Cancelled { name: name() }),
             Outcome::Failed => {
-                // SAFETY: it has ended: nobody writes any more.
+                // SAFETY: the task has ended: no thread writes any more.
                 let message = unsafe { (*self.failure.get()).as_deref().unwrap_or_default() };
                 Err(TaskError::Panicked { name: name(), message: message.to_owned() })
             }

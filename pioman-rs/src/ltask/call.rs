@@ -22,18 +22,18 @@ impl Ltask {
     /// A new task is exported without having been in a queue, if that is possible.
     pub(crate) fn start(&'static self, tasks: &Tasks) {
         self.state.start();
-        let nobody = Visitor { core: None, idle: false, patient: false, caller: Caller::SCHEDULER };
-        if self.may_export(tasks, &nobody) && self.export(tasks) {
+        let none = Visitor { core: None, idle: false, patient: false, caller: Caller::SCHEDULER };
+        if self.may_export(tasks, &none) && self.export(tasks) {
             return;
         }
         match self.state.again() {
             After::Push => tasks.add(self),
-            // Only who has the handle masks and cancels.
+            // Only the owner of the handle masks and cancels.
             After::Parked | After::Rests | After::End { .. } => {}
         }
     }
 
-    /// It was just taken out of its queue, by somebody who may run it.
+    /// It was just taken out of its queue, by a visitor that may run it.
     pub(crate) fn take(&'static self, tasks: &Tasks, visitor: &Visitor) -> Ran {
         // A tasklet's block may be another's when this one has ended, but its type is left then.
         let exclusion = self.fixed().exclusion.clone();
@@ -133,7 +133,7 @@ impl Ltask {
     fn after(&'static self, after: After, tasks: &Tasks, visitor: &Visitor, ran: Ran) -> Ran {
         match after {
             After::Push if ran == Ran::Useful && visitor.caller != Caller::SCHEDULER => {
-                // Who waits calls it once in a while; those who are idle can go on with it now.
+                // A waiter calls it once in a while; idle visitors can go on with it now.
                 tasks.push_again(self);
                 ran
             }
@@ -308,7 +308,7 @@ impl Exporter for Tasks {
     }
 }
 
-/// What is left when nobody visits any more is cancelled.
+/// Tasks that are left when no visitor comes any more are cancelled.
 impl Drop for Tasks {
     fn drop(&mut self) {
         while let Some(task) = self.tree.take_any() {

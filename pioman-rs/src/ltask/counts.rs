@@ -37,7 +37,7 @@ struct Row {
     ended: [Counter; 3],
 }
 
-/// The counters. An end is counted before anybody is told of it.
+/// The counters. An end is counted before any waiter is told of it.
 pub(crate) struct Counts(Box<[Row]>);
 
 impl Default for Counts {

@@ -6,13 +6,13 @@
 //! disabled it does not run.
 //!
 //! # Exclusion
-//! Whoever has taken a tasklet out of its queue *enters* its type. If another one of the type runs, the tasklet goes on
+//! The popper of a tasklet *enters* its type. If another tasklet of the type runs, this one goes on
 //! the type's list of those that wait, and back to its own queue (its core may be another one's) when that one
 //! leaves. One word and one stack:
 //!
 //! ```text
 //!   enter: held.swap(true) was false? in.
-//!          else put it on the list; held.swap(true) was false now? whoever was in has perhaps not seen it: leave
+//!          else put it on the list; held.swap(true) was false now? the holder may not have seen it: leave
 //!   leave: take the list, queue all; held = false; list empty? gone. else held.swap(true) was false? once more
 //! ```
 //! Between "put on the list" and "was it held" here, and between "not held" and "list empty" there, one of the two sees
@@ -54,7 +54,7 @@ impl<T: Linked> Gate<T> {
         false
     }
 
-    /// Who was in leaves; `queue` is called for those who wait.
+    /// The holder leaves; `queue` is called for the tasklets that wait.
     pub(crate) fn leave(&self, mut queue: impl FnMut(&'static T)) {
         loop {
             while let Some(node) = self.waiting.pop(|| ()) {

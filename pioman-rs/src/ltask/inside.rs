@@ -1,6 +1,6 @@
 //! Which task a thread is in the middle of, so that a wait there is an error instead of a deadlock.
 //!
-//! A kernel thread knows the task that it has called last; the task knows who called it: a thread, or a virtual
+//! A kernel thread knows the task that it has called last; the task knows its caller: a thread, or a virtual
 //! processor between two threads. Both, because a task may (it should not) yield: then another green thread runs on the
 //! same kernel thread, and is in no task.
 
@@ -31,12 +31,12 @@ fn set_last(task: Option<&'static dyn Callee>) {
     LAST.with(|last| last.set(task));
 }
 
-/// Who calls a task.
+/// The caller of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller(*mut ());
 
 impl Caller {
-    /// A virtual processor between two threads: nobody else runs on its kernel thread meanwhile.
+    /// A virtual processor between two threads: no thread runs on its kernel thread meanwhile.
     pub(crate) const SCHEDULER: Caller = Caller(without_provenance_mut(1));
 
     /// The calling thread, green or kernel.
@@ -45,7 +45,7 @@ impl Caller {
     }
 }
 
-/// Part of a task: by whom it is being called.
+/// Part of a task: its caller.
 #[derive(Default)]
 pub(crate) struct CalledBy(AtomicPtr<()>);
 
@@ -85,14 +85,14 @@ pub(crate) fn is_inside() -> bool {
     inside().is_some()
 }
 
-/// For who is about to wait.
+/// For a caller that is about to wait.
 ///
 /// # Panics
 /// In the middle of a light task, which it names.
 pub(crate) fn deny_waiting() {
     if let Some(task) = inside() {
         panic!(
-            "light task {:?} waits: it holds up whoever runs it, perhaps the one it waits for",
+            "light task {:?} waits: it holds up the thread that runs it, perhaps the one it waits for",
             task.task_name()
         );
     }

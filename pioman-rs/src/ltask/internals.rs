@@ -1,7 +1,7 @@
 //! The queue of light tasks, for the benches of the root package (feature `bench-internals`): nothing here is promised to
-//! anybody else.
+//! any other user.
 //!
-//! A node is owned by whoever has taken it out, so safe code cannot put it into two queues.
+//! The popper owns the node that it has taken out, so safe code cannot put it into two queues.
 
 use super::queue::{self, LANES};
 use super::stack::Linked;
@@ -32,7 +32,7 @@ pub struct Queue(queue::Queue<Block>);
 
 impl Queue {
     /// An empty one.
-    #[allow(clippy::new_without_default, reason = "there is nothing to choose, and nobody else")]
+    #[allow(clippy::new_without_default, reason = "there is nothing to choose, and one user")]
     pub fn new() -> Queue {
         Queue(queue::Queue::new())
     }

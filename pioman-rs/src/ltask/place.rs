@@ -19,7 +19,7 @@ pub(crate) enum Wanted {
     Object(Object),
 }
 
-/// Cores, a bit each. Cheap to clone: who queues a task keeps them, for the task may end at once.
+/// Cores, a bit each. Cheap to clone: a submitter keeps them, for the task may end at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cores(Arc<[u64]>);
 
@@ -99,7 +99,7 @@ impl Plan {
         self.nodes.len()
     }
 
-    /// Queues that a virtual processor on `core` looks at, the nearest first; just the machine's for nobody's core.
+    /// Queues that a virtual processor on `core` looks at, the nearest first; without a core just the machine's.
     #[inline]
     pub(crate) fn path(&self, core: Option<usize>) -> &[usize] {
         core.and_then(|core| self.paths.get(core)).map_or(&[0], Vec::as_slice)

@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Progress {
     /// There is more to do: call it again, as soon as the others have had their turn.
     Again,
-    /// It waits for something that has not come: call it again, but nobody need burn a core for it. When idle virtual
+    /// It waits for something that has not come: call it again, but no core need be burnt for it. When idle virtual
     /// processors have polled for the spin time of waits (`PIOM_BUSY_WAIT_USEC`), it is called at the tick's pace, or
     /// its blocking alternative is used.
     Waiting,

@@ -33,7 +33,7 @@ impl Tasks {
         self.tree.pending()
     }
 
-    /// Queues a new task, or one that was in no queue for a while, and calls for somebody to run it. Anywhere, signal
+    /// Queues a new task, or one that was in no queue for a while, and calls a visitor to run it. Anywhere, signal
     /// handlers included, as long as the task has a handle.
     pub(crate) fn add(&self, task: &'static Ltask) {
         self.tree.begin(task);
@@ -50,7 +50,7 @@ impl Tasks {
         self.call_for(cores.as_ref());
     }
 
-    /// Puts a task back that this visitor may not call. Those who may have perhaps just looked in vain: somebody is
+    /// Puts a task back that this visitor may not call. Visitors that may have perhaps just looked in vain: one is
     /// woken for it, the first time.
     pub(crate) fn put_back(&self, task: &'static Ltask, is_new: bool) {
         let cores = task.place().cores.clone();

@@ -8,10 +8,10 @@
 //!
 //! A [`Lane`] makes a queue of two of them: what is new goes on `fresh`, and when `ready` is empty the next popper
 //! takes all of `fresh` and puts it there the other way round. So a lane is first in, first out, but for what two
-//! poppers turn around at the same time. There is no lock, and so nobody to wait for.
+//! poppers turn around at the same time. There is no lock, and so no holder to wait for.
 //!
-//! Rejected: rings (they are full one day, and then somebody spins); one list under a try-lock (whoever is
-//! descheduled while holding it hides the tasks from everybody else, and a push may not wait either); the queue of
+//! Rejected: rings (they are full one day, and then a submitter spins); one list under a try-lock (a
+//! holder that is descheduled hides the tasks from all others, and a push may not wait either); the queue of
 //! Michael and Scott (the node that was popped stays in the queue, so it cannot be queued again at once).
 
 use std::marker::PhantomData;

@@ -13,15 +13,15 @@
 //! ```
 //!
 //! Beside the phase, flags:
-//! * `LINKED`: its link is in a queue. It is set by whoever is about to put it there, and cleared by whoever took it
-//!   out, so it is never in two queues. A task that is cancelled while it is in a queue ends at once and stays there,
+//! * `LINKED`: its link is in a queue. The pusher sets it before the push, and the popper clears it after the
+//!   pop, so a task is never in two queues. A task that is cancelled while it is in a queue ends at once and stays there,
 //!   ENDED, until a visitor takes it out: nothing is ever removed from the middle of a lock-free queue.
-//! * `MASKED`: it is not run. Who takes a masked task off its queue parks it; who unmasks it queues it again.
+//! * `MASKED`: it is not run. The popper of a masked task parks it; unmasking queues it again.
 //! * `CANCELLED`: asked for while it ran. The call that is under way decides: done is completed, all else cancelled.
 //! * `AGAIN`: scheduled while it ran (tasklets), so it runs once more.
-//! * `HANDLE`: somebody has a handle. `TELLING`: who ended it still wakes its waiters.
+//! * `HANDLE`: a handle exists. `TELLING`: the thread that ended the task still wakes its waiters.
 //!
-//! The block belongs to nobody, and may be used for another task, when it is ENDED with none of `LINKED`, `HANDLE` and
+//! The block is free, and may be used for another task, when it is ENDED with none of `LINKED`, `HANDLE` and
 //! `TELLING`: the transition that makes it so answers *free* to its caller, and there is one such transition.
 //!
 //! Every transition is one read-modify-write of the word (or a load, when it changes nothing, but for `schedule`, which
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
 /// See the module's description.
 pub(crate) struct State(AtomicU32);
 
-/// What the one who took a task out of its queue does.
+/// What the popper of a task does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
@@ -86,13 +86,13 @@ pub(crate) enum After {
     End { again: bool },
 }
 
-/// What the one who cancels does.
+/// What the canceller does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Cancel {
     /// End it. `was` says what it did until now.
     End { was: Was },
-    /// Nothing: who runs it does.
+    /// Nothing: the thread that runs it does.
     Later,
     /// Nothing: it has an outcome already, or is about to.
     TooLate,
@@ -106,7 +106,7 @@ pub(crate) enum Was {
     Parked,
 }
 
-/// What the one who schedules a tasklet does.
+/// What the scheduler of a tasklet does.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Schedule {
@@ -129,19 +129,19 @@ pub(crate) enum Mask {
     BlockingCall,
 }
 
-/// What the one who gives up the handle does.
+/// What the owner does that gives up the handle.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Detach {
     Nothing,
-    /// Put it into its queue: it was parked, and nobody can unmask it any more.
+    /// Put it into its queue: it was parked, and without a handle it cannot be unmasked.
     Push,
     /// Recycle the block.
     Free,
 }
 
 impl State {
-    /// Of a block that is nobody's.
+    /// Of a free block.
     pub(crate) fn new() -> State {
         State(AtomicU32::new(ENDED))
     }
@@ -174,7 +174,7 @@ impl State {
     /// It is to run: submitted, or scheduled.
     pub(crate) fn schedule(&self) -> Schedule {
         // One that merges is a read-modify-write, too: a load might see that it is queued when it has been claimed
-        // already, by somebody who has not seen what the caller wrote before.
+        // already, by a visitor that has not seen what the caller wrote before.
         self.step_unless(
             |_, _| false,
             |word| match word & PHASE {
@@ -272,7 +272,7 @@ impl State {
         })
     }
 
-    /// Who runs it ends it.
+    /// The thread that runs it ends it.
     pub(crate) fn end(&self) {
         self.step(|word| {
             debug_assert!(matches!(word & PHASE, RUNNING | BLOCKING));
@@ -280,7 +280,7 @@ impl State {
         });
     }
 
-    /// What there was to clean up is; now everybody sees how it has ended. The caller wakes the waiters.
+    /// The task is cleaned up; now every thread sees how it has ended. The caller wakes the waiters.
     pub(crate) fn tell(&self, outcome: Outcome) {
         self.step(|word| {
             debug_assert_eq!(word & PHASE, ENDING);
@@ -295,7 +295,7 @@ impl State {
         self.step(|word| (word & !TELLING, is_free(word & !TELLING)))
     }
 
-    /// Nobody has the handle any more.
+    /// The handle is given up.
     pub(crate) fn detach(&self) -> Detach {
         self.step(|word| {
             let without = word & !(HANDLE | MASKED);

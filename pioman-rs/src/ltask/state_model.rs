@@ -170,7 +170,7 @@ fn two_visitors_two_cancels() {
     });
 }
 
-/// What is masked when nobody runs it does not run until it is unmasked, and then it does.
+/// A task that is masked while it does not run stays so until it is unmasked, and then runs.
 #[test]
 fn masked_and_unmasked() {
     fn mask(world: &World) {
@@ -338,7 +338,7 @@ fn exported_or_cancelled() {
                     world.after(world.state.again());
                 }
                 Claim::Ended { free } => assert!(!free, "the handle is there"),
-                Claim::Parked => panic!("nobody masks"),
+                Claim::Parked => panic!("the model masks no task"),
             }
         }
         other.join().unwrap();

@@ -1,4 +1,4 @@
-//! The queues of light tasks, one for each node of the topology, and who looks at them.
+//! The queues of light tasks, one for each node of the topology, and their visitors.
 //!
 //! # A visit
 //! A virtual processor looks at the queue of its core, then at those of the nodes above it, up to the machine's
@@ -7,27 +7,27 @@
 //! during a visit may still overtake others. No task runs twice in a visit, and a visit has an end
 //! ([`BATCH`]).
 //!
-//! | who | when | what |
+//! | visitor | when | what |
 //! |---|---|---|
 //! | an idle virtual processor | before it sleeps | its path |
 //! | any virtual processor | at a context switch | its path, without the tasks of idle times |
 //! | a thread in a wait | while it polls, and at the tick's pace | as the virtual processor that it is on; a kernel thread: the machine's queue |
-//! | the spare watcher | at a submission that finds every virtual processor concerned busy, then at the tick's pace | see below |
+//! | the background watcher | at a submission that finds every virtual processor concerned busy, then at the tick's pace | see below |
 //!
 //! # Never lost
 //! > **While tasks are queued or called, each virtual processor that was woken for one, and is idle, is awake or sleeps at
 //! > the tick's pace; when it gets busy, the watcher keeps that pace in its place.**
 //!
-//! Whoever queues a new task wakes a virtual processor of its set that sleeps; one that is about to looks, after it has
-//! announced that it sleeps, whether there are *news* that its path has not been visited since. When no virtual processor
+//! A submitter wakes a virtual processor of the task's set that sleeps. A virtual processor that is about to sleep
+//! announces that, then looks whether there are *news* that its path has not been visited since. When no virtual processor
 //! concerned sleeps the watcher is woken, which keeps to the tick's pace as long as anything is queued. When one goes from
 //! idle to busy while tasks are queued it makes sure of the same. (Not only those that *see* a task keep the pace: it may
-//! be in the hands of somebody who will put it back and go.) The watcher wakes a virtual processor for a task that nobody
-//! has touched for a tick although there is room for it.
+//! be in the hands of a visitor that will put it back and go.) The watcher wakes a virtual processor for a task that no
+//! visitor has touched for a tick although there is room for it.
 //!
-//! # Nobody of its set comes
+//! # No visitor of its set comes
 //! A task is *stranded* while every virtual processor of its cores computes, and for ever if there is none. Stranded
-//! tasks are run by the spare watcher, which binds itself to the task's cores first: so it stays within its set, where
+//! tasks are run by the background watcher, which binds itself to the task's cores first: so it stays within its set, where
 //! the kernel lets it preempt the computation. Only where the cores do not stand for real ones (a synthetic machine
 //! larger than this one), or the kernel refuses to bind it, the watcher runs it where it is. Without a watcher (modes
 //! `no-thread` and `mono`, the point `block` off) any visitor that has nothing better to do runs what has been stranded
@@ -70,7 +70,7 @@ pub(crate) const PARTS: u64 = 4;
 pub(crate) struct Tree {
     pub(crate) plan: Plan,
     pub(crate) queues: Box<[Queue<Ltask>]>,
-    /// Tasks in queues or being called: somebody has to look.
+    /// Tasks in queues or being called: a visitor has to look.
     pending: AtomicUsize,
     /// Number of the last visit.
     pub(crate) visits: AtomicU64,
@@ -78,9 +78,9 @@ pub(crate) struct Tree {
     pub(crate) news: AtomicU64,
     /// For the first queue of each path, the news that it was last visited after.
     pub(crate) seen: Box<[AtomicU64]>,
-    /// Something has happened since somebody idle last looked at the clock.
+    /// Something has happened since an idle visitor last looked at the clock.
     stirred: AtomicBool,
-    /// When somebody idle first saw that something had happened, by `clock`.
+    /// When an idle visitor first saw that something had happened, by `clock`.
     active: AtomicU64,
     start: Instant,
     late_after: Duration,
@@ -190,7 +190,7 @@ impl Tree {
         self.queues[fixed.place.queue].push(fixed.lane, task);
     }
 
-    /// A task has left the queues, or ended: nobody has to look for it.
+    /// A task has left the queues, or ended: no visitor has to look for it.
     pub(crate) fn forget(&self, ran: Ran) -> Ran {
         self.pending.fetch_sub(1, SeqCst);
         ran
@@ -224,14 +224,14 @@ impl Tree {
         self.blocking.fetch_sub(1, AcqRel);
     }
 
-    /// Something happens. Who submits and calls does not look at the clock, which costs as much as the rest of it.
+    /// Something happens. Submitters and callers do not look at the clock, which costs as much as the rest of it.
     pub(crate) fn stir(&self) {
         if !self.stirred.load(Relaxed) {
             self.stirred.store(true, Relaxed);
         }
     }
 
-    /// Whether something has happened within the time that waits spin; asked by those who are idle.
+    /// Whether something has happened within the time that waits spin; asked by idle visitors.
     pub(crate) fn is_active(&self) -> bool {
         let now = self.clock();
         if self.stirred.load(Relaxed) && self.stirred.swap(false, Relaxed) {
@@ -274,7 +274,7 @@ impl Tree {
         })
     }
 
-    /// Whether it has been waiting for a tick's time since somebody first missed those who may call it. The task was just
+    /// Whether it has been waiting for a tick's time since a visitor first missed those that may call it. The task was just
     /// taken out of its queue.
     pub(crate) fn is_late(&self, task: &Ltask) -> bool {
         if self.is_orphan(task) {

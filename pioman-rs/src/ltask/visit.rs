@@ -115,7 +115,7 @@ impl Tasks {
         ran
     }
 
-    /// The spare watcher's visit; it wakes up at the tick's pace as long as this returns true.
+    /// The background watcher's visit; it wakes up at the tick's pace as long as this returns true.
     pub(crate) fn visit_by_watcher(&self) -> bool {
         if self.tree.pending() {
             let visitor =
@@ -147,7 +147,7 @@ impl Tasks {
         pending || self.tree.pending()
     }
 
-    /// Blocks whose tasks were cancelled in their queues, and which nobody has come for, are cleared away. Not the
+    /// Blocks whose tasks were cancelled in their queues, and which no visitor has taken out, are cleared away. Not the
     /// progress path.
     pub(crate) fn clear_away(&self) {
         if self.tree.lying.load(Relaxed) <= MAY_LIE {
@@ -164,7 +164,7 @@ impl Tasks {
                 }
             }
         }
-        // As they were, and new for everybody: they were out of sight for a moment.
+        // As they were, and new for all visitors: they were out of sight for a moment.
         let any = !kept.is_empty();
         kept.into_iter().for_each(|task| self.tree.put(task));
         if any {

@@ -1,4 +1,4 @@
-//! Who looks at the queues of light tasks, and what a visit has done.
+//! Visitors of the queues of light tasks, and what a visit has done.
 
 use crate::ltask::inside::Caller;
 
@@ -13,7 +13,7 @@ pub(crate) enum Ran {
     Useful,
 }
 
-/// Who looks at the queues.
+/// A visitor of the queues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visitor {
     /// Its core; `None`: nowhere in particular.

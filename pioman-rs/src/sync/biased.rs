@@ -1,8 +1,8 @@
-//! A [`DelegationLock`](super::handover::DelegationLock) that one kernel thread may have for nothing: *biased locking*.
+//! A [`DelegationLock`](super::delegation::DelegationLock) that one kernel thread may have for nothing: *biased locking*.
 //!
-//! A lock that one kernel thread uses costs it two atomic read-modify-writes (6 ns each here) that nobody needs. So the lock
+//! A lock that one kernel thread uses costs it two atomic read-modify-writes (6 ns each here) for nothing. So the lock
 //! can be *biased* to a kernel thread: its owner enters and leaves with plain loads and stores, and says so in a flag of
-//! its own. Whoever else comes *revokes* the bias, and the lock is the usual one. When the same kernel thread has then come
+//! its own. Any other thread *revokes* the bias, and the lock is the usual one. When the same kernel thread has then come
 //! often enough in a row it gets the bias again; after every revocation it takes twice as often.
 //!
 //! ```text
@@ -17,14 +17,14 @@
 //! ```
 //!
 //! * One of the two fences comes first. So if the owner is inside, or about to find out, the other sees its flag; if not, the
-//!   owner sees `REVOKED`, at its entry or when it leaves. A revoked lock is held, by whoever clears `REVOKED`: there is
-//!   exactly one, and it does what others have left meanwhile, as any holder does. Nobody waits for anybody.
-//! * The light fence is one for the compiler, the heavy one `membarrier(2)`, as in `pins`. Where the kernel refuses it,
-//!   nobody gets a bias.
+//!   owner sees `REVOKED`, at its entry or when it leaves. A revoked lock is held by the thread that clears
+//!   `REVOKED`: exactly one does, and it runs what others have delegated meanwhile, as any holder. No thread waits.
+//! * The light fence is one for the compiler, the heavy one `membarrier(2)`, as in `srcu`. Where the kernel refuses it,
+//!   no thread gets a bias.
 //! * Signal handlers of the owner see its flag: they leave their work, and the owner finds it when it leaves.
-//! * A bias is given while nobody is between 1 and 3: so whoever clears `REVOKED` clears that of its own revocation.
+//! * A bias is given while no thread is between 1 and 3: so each thread clears the `REVOKED` of its own revocation.
 //! * Kernel threads are told apart by their [`marcel::plumbing::slot`]; each has a flag of its own, so what a former owner does late
-//!   does not matter. Who has no slot gets no bias. A guard may be dropped by another kernel thread.
+//!   does not matter. A thread without a slot gets no bias. A guard may be dropped by another kernel thread.
 //!
 //! What the model below shows is the protocol with real fences. Rejected: no lock at all, trusting the program (a session is
 //! sound for any safe caller, and kernel threads of the I/O manager come, too); to wait until the owner has left (the
@@ -44,7 +44,7 @@ const BIASED: u64 = 1 << 62;
 const REVOKED: u64 = 1 << 61;
 const SHIFT: u32 = 48;
 const SLOT: u64 = 0xff << SHIFT;
-/// Who holds it, if somebody does, is whoever the bias is, or was.
+/// The holder, if any, is the thread that the bias names or named.
 const OWNED: u64 = BIASED | REVOKED;
 /// What others leave.
 const LEFT: u64 = (1 << SHIFT) - 1;
@@ -62,7 +62,7 @@ pub struct BiasedLock<T: Delegated> {
     word: AtomicU64,
     /// Biases are given.
     biasing: AtomicBool,
-    /// Who was in the lock last, by slot, and how often in a row; written by holders.
+    /// The last holder, by slot, and how often in a row; written by holders.
     last: AtomicU32,
     row: AtomicU32,
     /// How often in a row is enough.
@@ -96,7 +96,7 @@ impl<T: Delegated> BiasedLock<T> {
         }
     }
 
-    /// Whether a kernel thread may get a bias: at once the next one that comes, and after a revocation whoever comes often in
+    /// Whether a kernel thread may get a bias: at once the next one that comes, and after a revocation one that comes often in
     /// a row. False, and nothing is changed, if it is wanted and the kernel refuses `membarrier`.
     pub fn set_biasing(&self, on: bool) -> bool {
         if on && !fences::are_to_be_had() {
@@ -157,7 +157,7 @@ impl<T: Delegated> BiasedLock<T> {
         self.take(bits).is_some()
     }
 
-    /// Whether somebody holds the lock right now, or a bias.
+    /// Whether a thread holds the lock right now, or a bias.
     pub fn is_held(&self) -> bool {
         self.word.load(Relaxed) & (HELD | BIASED) != 0
     }
@@ -182,7 +182,7 @@ impl<T: Delegated> BiasedLock<T> {
         own_slot().filter(|&slot| seen & !LEFT == biased_to(slot))
     }
 
-    /// As its owner, to whom it was biased just now.
+    /// For its owner, which got the bias just now.
     #[inline]
     fn enter(&self, slot: usize) -> Option<BiasedGuard<'_, T>> {
         if self.inside[slot].load(Acquire) {
@@ -197,14 +197,14 @@ impl<T: Delegated> BiasedLock<T> {
         self.claim(slot).or_else(|| self.take(0))
     }
 
-    /// Whoever looks at the word after this sees whether the bias was taken away while the owner was inside.
+    /// A look at the word after this shows whether the bias was taken away while the owner was inside.
     #[inline]
     fn go_out(&self, slot: usize) {
         self.inside[slot].store(false, Release);
         fences::light();
     }
 
-    /// The lock whose bias was taken from `slot`, if nobody else has it. Its owner must be outside.
+    /// The lock whose bias was taken from `slot`, if no other thread has it. Its owner must be outside.
     #[cold]
     #[inline(never)]
     fn claim(&self, slot: usize) -> Option<BiasedGuard<'_, T>> {
@@ -222,7 +222,7 @@ impl<T: Delegated> BiasedLock<T> {
         }
     }
 
-    /// Takes the lock as everybody does, and with it, or in any case, leaves `bits`.
+    /// Takes the lock without a bias, and with it, or in any case, leaves `bits`.
     #[cold]
     #[inline(never)]
     fn take(&self, bits: u64) -> Option<BiasedGuard<'_, T>> {
@@ -271,7 +271,7 @@ impl<T: Delegated> BiasedLock<T> {
     fn go(&self) {
         let seen = self.word.load(Relaxed);
         if seen & OWNED != 0 {
-            // Nobody but its owner is in a lock that is biased, or was and is not claimed.
+            // Only its owner is in a lock that is biased, or was and is not claimed.
             let slot = ((seen & SLOT) >> SHIFT) as usize;
             self.go_out(slot);
             if self.word.load(Acquire) != biased_to(slot) {
@@ -294,14 +294,14 @@ impl<T: Delegated> BiasedLock<T> {
         }
     }
 
-    /// Who gets the bias from the holder that leaves.
+    /// The thread that gets the bias from the holder that leaves.
     fn next_owner(&self) -> Option<usize> {
         let slot = own_slot().filter(|_| self.biasing.load(Relaxed))?;
         let again = self.last.load(Relaxed) == slot as u32;
         let row = if again { self.row.load(Relaxed).saturating_add(1) } else { 0 };
         self.last.store(slot as u32, Relaxed);
         self.row.store(row, Relaxed);
-        // Whoever revoked an earlier bias may still be about to clear `REVOKED`.
+        // The thread that revoked an earlier bias may still be about to clear `REVOKED`.
         let ours = row >= self.needed.load(Relaxed) && self.revoking.load(Acquire) == 0;
         ours.then_some(slot)
     }
@@ -428,7 +428,7 @@ mod fences {
         compiler_fence(SeqCst);
     }
 
-    /// False: the kernel has withdrawn its promise, and nobody knows.
+    /// False: the kernel has withdrawn its promise, and the answer is not known.
     pub(super) fn heavy() -> bool {
         barrier::all_threads()
     }

@@ -96,7 +96,7 @@ fn a_panic_in_it_leaves_it_free() {
     assert!(lock.try_lock().is_some());
 }
 
-/// The owner counts; others, and its own signal handler, count or leave: nothing is lost, nobody is in it with another.
+/// The owner counts; others, and its own signal handler, count or leave: nothing is lost, and no two are in it at once.
 #[test]
 fn owner_handler_and_others_lose_nothing() {
     static LOCK: std::sync::OnceLock<BiasedLock<Tally>> = std::sync::OnceLock::new();

@@ -72,7 +72,7 @@ impl TaskBuilder {
 
     /// Only run on these cores of the topology. Those that this process may not use are left out.
     ///
-    /// A virtual processor of one of them runs it, or the spare watcher, bound to them, when all of those compute.
+    /// A virtual processor of one of them runs it, or the background watcher, bound to them, when all of those compute.
     /// Where no virtual processor is on any of them and there is no watcher (modes `no-thread` and `mono`), it is run
     /// elsewhere rather than never.
     pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
@@ -135,7 +135,7 @@ impl TaskBuilder {
     ///
     /// # Wakes
     /// An idle virtual processor of its set, or
-    /// the spare watcher.
+    /// the background watcher.
     ///
     /// # Errors
     /// No core that this process may use is among those asked for.

@@ -129,7 +129,7 @@ impl Tasklet {
     ///
     /// # Wakes
     /// An idle virtual processor of its set, or the
-    /// spare watcher.
+    /// background watcher.
     pub fn schedule(&self) -> bool {
         let tasks = &self.manager.driver.tasks;
         tasks.tree.counts.submitted(1); // before it can end

@@ -16,7 +16,7 @@ use crate::progress::policy::hints::Hint;
 use crate::progress::source::Source;
 
 /// Makes a call: by the ring of the caller's manager, else on the blocking pool. A plain kernel thread, which blocks
-/// nobody but itself, makes the system call; so does a thread in a runtime that stops, and a light task, which must not
+/// only itself, makes the system call; so does a thread in a runtime that stops, and a light task, which must not
 /// wait.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! Visits by hand, on machines that do not exist: who may run what, and in which order.
+//! Visits by hand, on machines that do not exist: which visitor may run which task, and in which order.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -155,7 +155,7 @@ proptest! {
     }
 }
 
-/// In the queue that the visitor sees, but not for its core, and nobody is on that one: with nobody else to run it, it
+/// In the queue that the visitor sees, but not for its core, and that one has no processor: with no other visitor to run it, it
 /// is run all the same, in the first visit.
 #[test]
 fn what_is_stranded_in_sight_is_run_by_whoever_is_idle() {
