@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -86,9 +87,11 @@ fn all_complete(
     while mailbox.requests.iter().any(|request| !request.is_done()) {
         if Instant::now() > limit {
             let done = mailbox.requests.iter().filter(|request| request.is_done()).count();
-            eprintln!(
-                "{done} of {} after {LIMIT:?}\n{}",
-                mailbox.requests.len(),
+            let all = mailbox.requests.len();
+            // Not `eprintln!`: what is captured goes with the process.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{done} of {all} after {LIMIT:?}\n{}",
                 manager.explain()
             );
             std::process::abort(); // the threads that wait could not be joined
@@ -353,6 +356,38 @@ fn a_choice_for_longer_than_there_is_time_is_for_good() {
         let builder = Manager::builder().policy(Arc::new(Fixed(choice, None)));
         let runtime = Runtime::build(builder, marcel::Runtime::builder().vps(2)).unwrap();
         all_complete(&runtime, Hint::Short.into(), false, |_| ());
+    }
+}
+
+/// A wait is left to dedicated threads, and there are none, or they do not take what is left pending.
+#[test]
+fn a_wait_does_not_rely_on_dedicated_threads_that_do_not_poll() {
+    struct WaitersOnly;
+    impl Policy for WaitersOnly {
+        fn name(&self) -> &str {
+            "waiters-only"
+        }
+        fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
+            let waits = request.asker == Asker::Waiter;
+            Choice::new(if waits { Method::Dedicated } else { Method::Block }, "a test")
+        }
+    }
+    for (dedicated, mode) in [0, 1].into_iter().flat_map(|n| MODES.map(|mode| (n, mode))) {
+        let manager = Manager::builder().mode(mode).policy(Arc::new(WaitersOnly)).build().unwrap();
+        manager.set_dedicated(dedicated).unwrap();
+        let mailbox = Mailbox::new(1);
+        let _source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(1, SeqCst);
+        let sender = std::thread::spawn({
+            let mailbox = mailbox.clone();
+            move || {
+                std::thread::sleep(Duration::from_millis(20));
+                mailbox.deliver();
+            }
+        });
+        let soon = Instant::now() + LIMIT;
+        assert!(manager.wait_until(&mailbox.requests[0], Hint::Short, soon), "{mode} {dedicated}");
+        sender.join().unwrap();
     }
 }
 

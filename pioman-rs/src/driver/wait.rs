@@ -275,9 +275,7 @@ impl Wait<'_> {
         if let Some(leader) = leader {
             self.lead(&leader, latch, sleeper, until);
         } else {
-            // This thread's polls have disarmed the sources, and another thread sleeps on them.
-            self.driver.ensure_watched();
-            self.appointed = self.follow(latch, sleeper, until, can_lead);
+            self.appointed = self.follow(latch, sleeper, until, can_lead, ticks.is_some());
             let (machine, polls) = (&self.driver.machine, self.polled_for(self.question.slot));
             if method != Method::Dedicated
                 && (machine.points.block || !machine.progresses() || ticks.is_some())
@@ -313,18 +311,28 @@ impl Wait<'_> {
         driver.drain(Point::Wait, &sources, driver.awaited() | own);
     }
 
-    /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does. True if a leader
-    /// that left has chosen this thread.
+    /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does; `ticks`: it looks
+    /// for events by itself, at the pace of the tick. True if it has been chosen to lead.
     fn follow(
         &self,
         latch: &Latch,
         sleeper: &Sleeper,
         until: Option<Instant>,
         leads: bool,
+        ticks: bool,
     ) -> bool {
         let leadership = &self.driver.leadership;
         let me = marcel::current();
+        // This thread's polls have disarmed the sources, and another thread sleeps on them. If there is none, a follower
+        // is chosen to lead: this one, perhaps, which therefore has its place before. (A wait that relied on a
+        // dedicated thread that did not poll slept for ever.)
+        if ticks {
+            self.driver.ensure_watched();
+        }
         let place = leadership.followers.enter(me);
+        if !ticks {
+            self.driver.ensure_watched();
+        }
         // Without a place no leader wakes this thread: it looks again soon.
         let soon = place.is_none().then(|| Instant::now() + Duration::from_millis(1));
         let until = [until, soon].into_iter().flatten().min();
