@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::Mailbox;
 use marcel::Mode;
 use pioman::policy::{Asker, Choice, Method, NAMES, Policy, Request, Snapshot, by_name};
-use pioman::{Hint, Hints, Manager, Point, Priority, Runtime, SourceHandle};
+use pioman::{Hint, Hints, Manager, Point, Priority, Runtime, Source, SourceHandle};
 
 const MODES: [Mode; 3] = [Mode::NoThread, Mode::Mono, Mode::Smp];
 const LIMIT: Duration = Duration::from_secs(60);
@@ -359,35 +359,81 @@ fn a_choice_for_longer_than_there_is_time_is_for_good() {
     }
 }
 
-/// A wait is left to dedicated threads, and there are none, or they do not take what is left pending.
+/// A mailbox without a descriptor: only a poll finds what has arrived.
+struct NoDescriptor(Arc<Mailbox>);
+
+// SAFETY: as the mailbox's.
+unsafe impl Source for NoDescriptor {
+    fn name(&self) -> &str {
+        "no descriptor"
+    }
+    fn poll(&self) -> bool {
+        self.0.poll()
+    }
+    fn pending(&self) -> bool {
+        self.0.pending()
+    }
+    fn fd(&self) -> Option<std::os::fd::RawFd> {
+        None
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+}
+
+/// One answer for waits, another for what is left pending: no pair of them, with or without the threads that they speak
+/// of, lets a lone waiter sleep for ever.
 #[test]
-fn a_wait_does_not_rely_on_dedicated_threads_that_do_not_poll() {
-    struct WaitersOnly;
-    impl Policy for WaitersOnly {
+fn a_lone_wait_ends_whatever_is_answered() {
+    struct Pair(Method, Method);
+    impl Policy for Pair {
         fn name(&self) -> &str {
-            "waiters-only"
+            "pair"
         }
         fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
             let waits = request.asker == Asker::Waiter;
-            Choice::new(if waits { Method::Dedicated } else { Method::Block }, "a test")
+            Choice::new(if waits { self.0 } else { self.1 }, "a test")
         }
     }
-    for (dedicated, mode) in [0, 1].into_iter().flat_map(|n| MODES.map(|mode| (n, mode))) {
-        let manager = Manager::builder().mode(mode).policy(Arc::new(WaitersOnly)).build().unwrap();
-        manager.set_dedicated(dedicated).unwrap();
-        let mailbox = Mailbox::new(1);
-        let _source = manager.add_source(mailbox.clone()).unwrap();
-        mailbox.submitted.store(1, SeqCst);
-        let sender = std::thread::spawn({
-            let mailbox = mailbox.clone();
-            move || {
-                std::thread::sleep(Duration::from_millis(20));
-                mailbox.deliver();
-            }
-        });
-        let soon = Instant::now() + LIMIT;
-        assert!(manager.wait_until(&mailbox.requests[0], Hint::Short, soon), "{mode} {dedicated}");
-        sender.join().unwrap();
+    let methods = [Method::Poll, Method::Block, Method::Tick, Method::Dedicated];
+    let answers = methods.into_iter().flat_map(|wait| methods.map(|leave| (wait, leave)));
+    for ((wait, leave), mode) in answers.flat_map(|pair| MODES.map(|mode| (pair, mode))) {
+        let manager = || Manager::builder().mode(mode).policy(Arc::new(Pair(wait, leave)));
+        let runtime = Runtime::build(manager(), marcel::Runtime::builder().vps(1)).unwrap();
+        let alone = manager().build().unwrap();
+        for (manager, dedicated, has_fd) in
+            [runtime.manager(), &alone].into_iter().flat_map(|manager| {
+                [0, 1]
+                    .into_iter()
+                    .flat_map(move |n| [true, false].map(|has_fd| (manager, n, has_fd)))
+            })
+        {
+            manager.set_dedicated(dedicated).unwrap();
+            let mailbox = Mailbox::new(1);
+            let source: Arc<dyn Source> =
+                if has_fd { mailbox.clone() } else { Arc::new(NoDescriptor(mailbox.clone())) };
+            let source = manager.add_source(source).unwrap();
+            mailbox.submitted.store(1, SeqCst);
+            let sender = std::thread::spawn({
+                let mailbox = mailbox.clone();
+                move || {
+                    std::thread::sleep(Duration::from_millis(4));
+                    mailbox.deliver();
+                }
+            });
+            // A wait whose time is over looks once more: it was let down all the same.
+            let limit = Instant::now() + LIMIT;
+            manager.wait_until(&mailbox.requests[0], Hint::Short, limit);
+            assert!(
+                Instant::now() < limit,
+                "mode {mode}, a wait: {wait:?}, left pending: {leave:?}, {dedicated} dedicated threads, a runtime: {}, \
+                 a descriptor: {has_fd}",
+                !std::ptr::eq(manager, &alone),
+            );
+            sender.join().unwrap();
+            drop(source);
+        }
     }
 }
 

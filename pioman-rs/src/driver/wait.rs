@@ -19,6 +19,7 @@ use crate::progress::point::Point;
 use crate::progress::policy::contract::{Asker, Choice};
 use crate::progress::policy::hints::Hints;
 use crate::progress::policy::hints::Method;
+use crate::progress::pollers::bits;
 use crate::progress::registry::Pinned;
 use crate::progress::source::MAX;
 use crate::trace;
@@ -270,19 +271,28 @@ impl Wait<'_> {
         // A thread that cannot enter the set gives the role up, and looks at the pace of the tick instead.
         let enters = leader.as_ref().is_none_or(|_| self.enters_set(sleeper));
         let (leader, can_lead) = (leader.filter(|_| enters), can_lead && enters);
-        let ticks = (method == Method::Tick || wants_to_lead && !can_lead).then(period);
+        let ticks = method == Method::Tick || wants_to_lead && !can_lead || self.relies_on_looks();
+        let ticks = ticks.then(period);
         let until = [until, tasks, ticks].into_iter().flatten().min();
         if let Some(leader) = leader {
             self.lead(&leader, latch, sleeper, until);
         } else {
             self.appointed = self.follow(latch, sleeper, until, can_lead, ticks.is_some());
             let (machine, polls) = (&self.driver.machine, self.polled_for(self.question.slot));
-            if method != Method::Dedicated
-                && (machine.points.block || !machine.progresses() || ticks.is_some())
-            {
+            let leaves =
+                method == Method::Dedicated || machine.progresses() && !machine.points.block;
+            if ticks.is_some() || !leaves {
                 self.driver.registry.pin().poll_these(Point::Wait, polls);
             }
         }
+    }
+
+    /// Whether something pends that no sleep in the kernel and no tick finds. (A wait for a source without a descriptor,
+    /// where there are no virtual processors, slept for ever.)
+    fn relies_on_looks(&self) -> bool {
+        let sources = self.driver.registry.pin();
+        !self.driver.machine.can_tick()
+            && bits(sources.pending_of(u64::MAX)).any(|slot| sources.fd(slot).is_none())
     }
 
     /// Puts the sleeper of a kernel thread into the leader's set; false if the kernel has no room for it.
@@ -308,7 +318,7 @@ impl Wait<'_> {
         if let Ok(fd) = sleeper.fd() {
             set.remove_sleeper(fd);
         }
-        driver.drain(Point::Wait, &sources, driver.awaited() | own);
+        driver.drain(Point::Wait, &sources, driver.awaited() | plan.tick | own);
     }
 
     /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does; `ticks`: it looks

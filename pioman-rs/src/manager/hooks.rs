@@ -13,8 +13,11 @@ unsafe impl Hooks for Manager {
         for vp in vps {
             self.driver.add_vp(vp);
         }
-        self.driver.tasks.tree.serve(vps);
-        self.driver.machine.serve(load);
+        // A runtime without virtual processors is none: what is left to idle ones would be left to no thread.
+        if !vps.is_empty() {
+            self.driver.tasks.tree.serve(vps);
+            self.driver.machine.serve(load);
+        }
     }
 
     fn idle(&self, vp: &Vp, idle_since: Instant) -> Idle {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
-use marcel::Mode;
-
 use crate::progress::machine::Machine;
 use crate::progress::policy::contract::{Asker, Choice, Policy, Request, Snapshot};
 use crate::progress::policy::hints::{Hint, Hints, Method};
@@ -134,18 +132,13 @@ impl Advisor {
     /// The nearest method that there is, for a source without a waiter.
     pub(crate) fn possible(&self, sources: &Pinned<'_>, slot: usize, method: Method) -> Method {
         let machine = &*self.machine;
-        let has_load = machine.load().is_some();
         let has_fd = sources.fd(slot).is_some();
-        let has_ticks = match machine.mode {
-            Mode::NoThread => false,
-            Mode::Mono | Mode::Smp => has_load || machine.watcher().is_some(),
-        };
-        let can_tick = machine.points.tick && has_ticks;
+        let can_tick = machine.can_tick();
         match method {
             Method::Dedicated if machine.snapshot().dedicated == 0 => {
                 self.possible(sources, slot, Method::Block)
             }
-            Method::Poll if !machine.points.idle || !has_load => {
+            Method::Poll if !machine.points.idle || machine.load().is_none() => {
                 self.possible(sources, slot, Method::Tick)
             }
             Method::Tick if !can_tick && has_fd => Method::Block,

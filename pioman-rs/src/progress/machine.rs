@@ -20,7 +20,7 @@ pub(crate) struct Machine {
     /// Period of the tick, and of pollers that keep its pace.
     pub(crate) tick_period: Duration,
     pub(crate) wake_up: WakeUp,
-    /// The runtime's virtual processors, once there is a runtime.
+    /// The runtime's virtual processors, once there is a runtime that has any.
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
     watcher: OnceLock<&'static Sleeper>,
@@ -48,7 +48,7 @@ impl Machine {
         self.points != Points::NONE
     }
 
-    /// The runtime's virtual processors.
+    /// The runtime's virtual processors; none in mode no-thread.
     #[inline]
     pub(crate) fn load(&self) -> Option<&Load> {
         self.load.get()
@@ -57,6 +57,11 @@ impl Machine {
     /// The manager serves this runtime from now on.
     pub(crate) fn serve(&self, load: Load) {
         let _ = self.load.set(load);
+    }
+
+    /// Whether ticks find events: of busy virtual processors, or of the background watcher.
+    pub(crate) fn can_tick(&self) -> bool {
+        self.points.tick && (self.load.get().is_some() || self.watcher.get().is_some())
     }
 
     /// The background watcher runs, and sleeps here.
