@@ -4,8 +4,8 @@ use core::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use super::data::{Data, check, negative};
-use super::get;
 use super::object::Datatype;
+use super::{get, with};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::Ref;
@@ -77,7 +77,7 @@ impl Choice {
     /// As [`Choice::elements`] and [`Data::of`].
     #[inline(always)]
     pub(crate) fn data(&self) -> Result<Data, Fault> {
-        Data::of(self.at, self.count, &*get(self.datatype)?)
+        with(self.datatype, |datatype| Data::of(self.at, self.count, datatype))
     }
 
     /// Describes the data for sending, as [`Elements::outgoing`] does.
@@ -87,7 +87,7 @@ impl Choice {
     #[inline(always)]
     pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
         // SAFETY: the elements are readable, by the invariant.
-        unsafe { Data::outgoing(self.at, self.count, &*get(self.datatype)?) }
+        with(self.datatype, |datatype| unsafe { Data::outgoing(self.at, self.count, datatype) })
     }
 
     /// The same buffer with another datatype, which the standard gives it too.

@@ -54,6 +54,21 @@ pub(crate) fn get(datatype: MPI_Datatype) -> Result<Ref<Datatype>, Fault> {
     }
 }
 
+/// Calls `f` with the datatype that a handle stands for. For a predefined one that is shorter than [`get`].
+///
+/// # Errors
+/// The handle stands for none; those of `f`.
+#[inline(always)]
+pub(crate) fn with<R>(
+    datatype: MPI_Datatype,
+    f: impl Fn(&Datatype) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    match named::get(datatype) {
+        Some(datatype) => f(datatype),
+        None => f(&*TYPES.get(datatype.0).ok_or_else(|| bad(datatype))?),
+    }
+}
+
 #[cold]
 fn bad(datatype: MPI_Datatype) -> Fault {
     let why = match datatype {
