@@ -22,6 +22,11 @@ pub mod knob {
     pub use crate::knob::*;
 }
 
+/// Signals and their handlers.
+pub mod signal {
+    pub use crate::os::signal::*;
+}
+
 /// Numbers kernel threads.
 #[cfg(not(loom))]
 pub mod slot {

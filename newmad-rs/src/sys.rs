@@ -13,30 +13,7 @@ use rustix::rand::GetRandomFlags;
 
 use crate::error::{Error, during, os};
 
-/// The calling thread's `errno`.
-#[inline]
-pub(crate) fn errno() -> i32 {
-    // SAFETY: always a valid thread-local address.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Restores `errno` when dropped: progress may interrupt any code.
-pub(crate) struct KeepErrno(i32);
-
-impl KeepErrno {
-    #[inline]
-    pub(crate) fn new() -> KeepErrno {
-        KeepErrno(errno())
-    }
-}
-
-impl Drop for KeepErrno {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: always a valid thread-local address.
-        unsafe { *libc::__errno_location() = self.0 }
-    }
-}
+pub(crate) use marcel::plumbing::signal::{KeepErrno, errno};
 
 /// A new epoll descriptor.
 pub(crate) fn epoll() -> Result<OwnedFd, Error> {

@@ -491,7 +491,7 @@ fn a_disabled_tasklet_runs_when_it_is_enabled_and_a_panic_is_not_its_end() {
 fn a_signal_handler_schedules_a_tasklet() {
     static TASKLET: AtomicPtr<Tasklet> = AtomicPtr::new(std::ptr::null_mut());
     static SCHEDULED: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn handler(_: i32) {
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: null, or leaked below.
         if let Some(tasklet) = unsafe { TASKLET.load(SeqCst).as_ref() } {
             SCHEDULED.fetch_add(tasklet.schedule() as usize, SeqCst);
@@ -505,12 +505,7 @@ fn a_signal_handler_schedules_a_tasklet() {
     });
     TASKLET.store(Box::leak(Box::new(tasklet.unwrap())), SeqCst);
     // SAFETY: a handler that calls only what may be called in one.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-        assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
-    }
+    unsafe { marcel::plumbing::signal::handle(libc::SIGUSR2, handler) }.unwrap();
     // SAFETY: no arguments.
     let me = unsafe { libc::pthread_self() };
     let stop = AtomicBool::new(false);
@@ -526,7 +521,7 @@ fn a_signal_handler_schedules_a_tasklet() {
             stop.store(true, SeqCst);
         });
         while !stop.load(SeqCst) {
-            handler(0);
+            handler(0, std::ptr::null_mut(), std::ptr::null_mut());
         }
     });
     until("each that was not merged has run", || runs.load(SeqCst) == SCHEDULED.load(SeqCst));

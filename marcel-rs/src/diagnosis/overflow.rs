@@ -3,30 +3,24 @@
 //! An access to the guard page raises SIGSEGV. The handler, on the alternate stack, compares the address with the guard
 //! of the running thread's stack. Other faults go on to the previous handler, such as Rust's for kernel threads.
 
-use std::mem::MaybeUninit;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use super::fatal;
+use crate::os::signal::{self, Action};
 use crate::sched::here;
 use crate::sched::vp::Kind;
 use crate::stack::memory::GUARD;
 
-static mut PREVIOUS: MaybeUninit<libc::sigaction> = MaybeUninit::uninit();
+static PREVIOUS: OnceLock<Action> = OnceLock::new();
 
 /// Installs the handler, once per process.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: PREVIOUS is written once, here, before the handler can run; valid sigaction values.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            libc::sigemptyset(&mut action.sa_mask);
-            let mut previous: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(libc::SIGSEGV, std::ptr::null(), &mut previous);
-            (&raw mut PREVIOUS).write(MaybeUninit::new(previous));
-            libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+        if let Ok(previous) = Action::of(libc::SIGSEGV) {
+            let _ = PREVIOUS.set(previous); // before the handler can run
+            // SAFETY: the handler touches the running thread's own block, and makes system calls.
+            let _ = unsafe { signal::handle(libc::SIGSEGV, handler) };
         }
     });
 }
@@ -54,25 +48,9 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
             unsafe { libc::abort() };
         }
     }
-    // SAFETY: written by `install` before this handler could run.
-    let previous = unsafe { (&raw const PREVIOUS).read().assume_init() };
-    match previous.sa_sigaction {
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // Restores the default action: the faulting instruction runs again and ends the process.
-            // SAFETY: valid arguments.
-            unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
-        }
-        address if previous.sa_flags & libc::SA_SIGINFO != 0 => {
-            // SAFETY: the previous handler has this signature, by its SA_SIGINFO flag.
-            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
-                unsafe { std::mem::transmute(address) };
-            handler(signal, info, context);
-        }
-        address => {
-            // SAFETY: the previous handler has the plain signature.
-            let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(address) };
-            handler(signal);
-        }
+    if let Some(previous) = PREVIOUS.get() {
+        // SAFETY: the handler's own arguments.
+        unsafe { previous.pass_on(signal, info, context) };
     }
 }
 

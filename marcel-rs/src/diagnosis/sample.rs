@@ -28,6 +28,7 @@ use super::frames::{Registers, registers};
 use super::peek;
 use crate::os::Futex;
 use crate::os::KernelMutex;
+use crate::os::signal::{self, Action, KeepErrno};
 use crate::os::this_thread;
 use crate::sched::here;
 use crate::tcb::block::Tcb;
@@ -76,7 +77,7 @@ static SLOT: Slot = Slot {
 };
 
 /// The signal whose handler copies.
-fn signal() -> i32 {
+fn number() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
@@ -120,7 +121,7 @@ impl Sampler {
         state.store(ASKED, Release);
         // SAFETY: a signal to a thread of this process; a thread that is gone is an error.
         let sent =
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as i32, signal()) } == 0;
+            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as i32, number()) } == 0;
         loop {
             match state.load(Acquire) {
                 ASKED => {
@@ -154,33 +155,26 @@ impl Sampler {
 
 /// Maps the memory for the copy, which is touched as needed, and installs the handler.
 fn prepare() -> io::Result<()> {
-    // SAFETY: a fresh anonymous mapping; then a valid sigaction whose handler has the SA_SIGINFO signature.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal(), std::ptr::null(), &mut action);
-        if action.sa_sigaction != libc::SIG_DFL {
-            return Err(io::Error::from_raw_os_error(libc::EBUSY)); // the application's
-        }
-        let bytes = libc::mmap(
+    if !Action::of(number())?.is_default() {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY)); // the application's
+    }
+    // SAFETY: a fresh anonymous mapping.
+    let bytes = unsafe {
+        libc::mmap(
             std::ptr::null_mut(),
             MOST,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
-        );
-        if bytes == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        SLOT.bytes.store(bytes.cast(), Release);
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-        libc::sigemptyset(&mut action.sa_mask);
-        if libc::sigaction(signal(), &action, std::ptr::null_mut()) != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        )
+    };
+    if bytes == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
     }
-    Ok(())
+    SLOT.bytes.store(bytes.cast(), Release);
+    // SAFETY: the handler touches the slot only, and makes system calls.
+    unsafe { signal::handle(number(), handler) }
 }
 
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
@@ -192,8 +186,7 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     if state.compare_exchange(ASKED, WORKING, AcqRel, Acquire).is_err() {
         return;
     }
-    // SAFETY: errno of this thread.
-    let errno = unsafe { *libc::__errno_location() };
+    let _errno = KeepErrno::new();
     let answer = match here::tcb() {
         Some(tcb) if std::ptr::eq(tcb, SLOT.expected.load(Relaxed)) => {
             if this_thread::in_tick() {
@@ -208,8 +201,6 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_voi
     };
     state.store(answer, Release);
     SLOT.state.wake();
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
 }
 
 /// # Safety

@@ -15,6 +15,7 @@ use super::{bell, fatal, quit, report, runtimes, trace_exit};
 use crate::error::Error;
 use crate::knobs;
 use crate::os::KernelMutex;
+use crate::os::signal::AllBlocked;
 use crate::os::stderr::to_stderr;
 use crate::sched::shared::Shared;
 
@@ -67,18 +68,10 @@ impl Drop for Watched {
 
 /// Starts the kernel thread with every signal blocked, since signals are the program's.
 fn start(stall: Option<Duration>) -> io::Result<JoinHandle<()>> {
-    // SAFETY: valid signal sets; the mask is restored below.
-    let before = unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        before
-    };
+    let _blocked = AllBlocked::new();
     let thread = std::thread::Builder::new().name("marcel-diag".into()).spawn(move || serve(stall));
     // Already before its first turn, since it answers what was rung for until then.
     bell::set_served(thread.is_ok());
-    // SAFETY: the mask that was in force.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
     thread
 }
 

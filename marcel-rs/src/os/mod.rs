@@ -4,6 +4,7 @@
 #[cfg(not(loom))]
 pub(crate) mod alt_stack;
 pub(crate) mod kernel_mutex;
+pub(crate) mod signal;
 pub(crate) mod sleeper;
 #[cfg(not(loom))]
 pub(crate) mod slot;

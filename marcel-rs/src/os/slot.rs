@@ -224,6 +224,7 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::signal;
     use std::collections::HashSet;
     use std::sync::{Barrier, Mutex};
 
@@ -256,18 +257,13 @@ mod tests {
         static COUNTER: Counter = Counter::new();
         static TICKETS: Counter = Counter::new();
         static HANDLED: AtomicU64 = AtomicU64::new(0);
-        extern "C" fn handler(_: i32) {
+        extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
             COUNTER.add(1);
             TICKETS.take(1);
             HANDLED.fetch_add(1, Relaxed);
         }
-        // SAFETY: a valid action; the handler only adds.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(libc::SIGRTMIN() + 9, &action, std::ptr::null_mut());
-        }
+        // SAFETY: the handler only adds.
+        unsafe { signal::handle(libc::SIGRTMIN() + 9, handler) }.unwrap();
         // SAFETY: no arguments.
         let me = unsafe { libc::pthread_self() };
         let stop = std::sync::atomic::AtomicBool::new(false);

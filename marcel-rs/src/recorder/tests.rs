@@ -45,7 +45,7 @@ fn what_is_read_was_written_so() {
 fn a_handler_may_interrupt_a_writer() {
     static RINGS: AtomicPtr<Rings> = AtomicPtr::new(std::ptr::null_mut());
     static HANDLED: AtomicU64 = AtomicU64::new(0);
-    extern "C" fn handler(_: i32) {
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         // SAFETY: leaked before the handler was installed.
         let rings = unsafe { &*RINGS.load(Acquire) };
         let n = HANDLED.fetch_add(1, Relaxed);
@@ -56,14 +56,10 @@ fn a_handler_may_interrupt_a_writer() {
     crate::os::slot::prepare();
     RINGS.store(Box::leak(Box::new(Rings::new(1 << 18).unwrap())), Release);
     let signal = libc::SIGRTMIN() + 10;
-    // SAFETY: a valid action; as above.
-    let rings = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        libc::sigaction(signal, &action, std::ptr::null_mut());
-        &*RINGS.load(Acquire)
-    };
+    // SAFETY: the handler puts records into a ring, as it may.
+    unsafe { crate::os::signal::handle(signal, handler) }.unwrap();
+    // SAFETY: as above.
+    let rings = unsafe { &*RINGS.load(Acquire) };
     // SAFETY: no arguments.
     let me = unsafe { libc::pthread_self() };
     let stop = AtomicBool::new(false);

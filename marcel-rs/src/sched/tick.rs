@@ -14,14 +14,12 @@
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
+use crate::os::signal::{self, Handler};
 use crate::sched::armed::Armed;
-
-/// What the signal calls.
-pub(crate) type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// No timer.
 const NONE: usize = usize::MAX;
@@ -51,7 +49,7 @@ impl Default for Tick {
 }
 
 /// The signal that ticks use.
-pub(crate) fn signal() -> i32 {
+fn number() -> i32 {
     libc::SIGRTMIN() + 6
 }
 
@@ -62,7 +60,7 @@ impl Tick {
         // SAFETY: all-zero is a valid sigevent.
         let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
         event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = signal();
+        event.sigev_signo = number();
         // SAFETY: gettid has no arguments.
         event.sigev_notify_thread_id = unsafe { libc::gettid() };
         let mut timer: libc::timer_t = std::ptr::null_mut();
@@ -123,22 +121,10 @@ impl Tick {
 }
 
 fn install(handler: Handler) -> io::Result<()> {
-    static ONCE: Once = Once::new();
-    static FAILED: AtomicBool = AtomicBool::new(false);
-    ONCE.call_once(|| {
-        // SAFETY: all-zero is a valid sigaction; the handler has the SA_SIGINFO signature.
-        let ret = unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = handler as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-            libc::sigemptyset(&mut action.sa_mask);
-            libc::sigaction(signal(), &action, std::ptr::null_mut())
-        };
-        FAILED.store(ret != 0, Relaxed);
-    });
-    if FAILED.load(Relaxed) {
-        Err(io::Error::other("the tick's signal is not to be had"))
-    } else {
-        Ok(())
+    static INSTALLED: OnceLock<bool> = OnceLock::new();
+    // SAFETY: what a tick calls keeps the rules of the progress path.
+    match INSTALLED.get_or_init(|| unsafe { signal::handle(number(), handler) }.is_ok()) {
+        true => Ok(()),
+        false => Err(io::Error::other("the tick's signal is not to be had")),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
+use crate::os::signal::KeepErrno;
 use crate::os::this_thread;
 use crate::recorder;
 use crate::sched::{here, worker};
@@ -11,8 +12,7 @@ pub(crate) extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::
     if here::tcb().is_none() || this_thread::in_tick() {
         return;
     }
-    // SAFETY: errno of this thread.
-    let errno = unsafe { *libc::__errno_location() };
+    let _errno = KeepErrno::new();
     this_thread::set_in_tick(true);
     recorder::record(recorder::Kind::Tick, 0, 0);
     if let Some(hooks) = worker.shared.hooks()
@@ -27,6 +27,4 @@ pub(crate) extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::
     }
     recorder::record(recorder::Kind::TickEnd, 0, 0);
     this_thread::set_in_tick(false);
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
 }

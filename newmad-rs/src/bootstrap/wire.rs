@@ -6,6 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use marcel::plumbing::signal::{self, Action};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{self, RecvFlags, SendFlags};
@@ -163,21 +164,14 @@ impl Wire {
 /// Hydra tells the others of a death by SIGUSR1, if it was told not to end them: which would end a program that knows
 /// nothing of it. A program's own action is left alone.
 fn survive_notices() {
-    extern "C" fn nothing(_: libc::c_int) {}
+    extern "C" fn nothing(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
     if std::env::var_os("HYDI_CONTROL_FD").is_none() {
         return;
     }
-    // SAFETY: zero is a valid `sigaction`; the handler does nothing, and interrupted calls go on. Not "ignore":
-    // that would be inherited by the programs that this one starts.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let known = libc::sigaction(libc::SIGUSR1, std::ptr::null(), &mut action) == 0;
-        if known && action.sa_sigaction == libc::SIG_DFL {
-            action = std::mem::zeroed();
-            action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
-        }
+    // Not "ignore": that would be inherited by the programs that this one starts.
+    if Action::of(libc::SIGUSR1).is_ok_and(|action| action.is_default()) {
+        // SAFETY: the handler does nothing.
+        let _ = unsafe { signal::handle(libc::SIGUSR1, nothing) };
     }
 }
 

@@ -117,20 +117,15 @@ fn owner_handler_and_others_lose_nothing() {
             None => {}
         }
     }
-    extern "C" fn handler(_: i32) {
+    extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
         come();
     }
     let lock = LOCK.get_or_init(tally);
     if !lock.set_biasing(true) {
         return;
     }
-    // SAFETY: a valid action; the handler uses atomics only.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = libc::SA_RESTART;
-        libc::sigaction(libc::SIGRTMIN() + 8, &action, std::ptr::null_mut());
-    }
+    // SAFETY: the handler uses atomics only.
+    unsafe { marcel::plumbing::signal::handle(libc::SIGRTMIN() + 8, handler) }.unwrap();
     // SAFETY: no arguments.
     let owner = unsafe { libc::pthread_self() };
     let stop = AtomicBool::new(false);

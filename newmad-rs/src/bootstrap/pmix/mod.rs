@@ -22,6 +22,7 @@ use super::manager::Bootstrap;
 use super::wire::{LONGEST, MOST, variable};
 use crate::error::Error;
 use marcel::plumbing::KernelMutex;
+use marcel::plumbing::signal::AllBlocked;
 
 static USED: AtomicBool = AtomicBool::new(false);
 
@@ -131,12 +132,7 @@ fn aside<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Error> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("newmad-pmix".into());
         let started = thread.spawn_scoped(scope, || {
-            // SAFETY: the set is filled before it is used.
-            unsafe {
-                let mut all = std::mem::zeroed();
-                libc::sigfillset(&mut all);
-                libc::pthread_sigmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
-            }
+            let _blocked = AllBlocked::new();
             f()
         });
         let thread =

@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 
+use marcel::plumbing::signal::KeepErrno;
+
 use crate::fork::Birth;
 use crate::io::fd::arena::{Arena, Place};
 use crate::io::fd::readiness::Readiness;
@@ -231,11 +233,9 @@ unsafe impl Source for FdSource {
         if self.looking.load(Relaxed) || self.looking.swap(true, Acquire) {
             return false;
         }
-        // SAFETY: the thread's own errno; no switch of green threads meanwhile.
-        let errno = unsafe { *libc::__errno_location() };
+        let errno = KeepErrno::new();
         let found = self.look();
-        // SAFETY: as above.
-        unsafe { *libc::__errno_location() = errno };
+        drop(errno);
         self.looking.store(false, Release);
         found
     }

@@ -1,0 +1,158 @@
+//! Signals: what a handler is installed by, what it keeps of the code that it interrupts, and how they are kept away.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
+
+/// What a signal calls.
+pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// What a signal does.
+#[derive(Clone, Copy)]
+pub struct Action(libc::sigaction);
+
+impl Action {
+    /// What `signal` does now.
+    ///
+    /// # Errors
+    /// There is no such signal.
+    pub fn of(signal: i32) -> io::Result<Action> {
+        let mut action = MaybeUninit::zeroed();
+        // SAFETY: a null action only asks.
+        let got = unsafe { libc::sigaction(signal, null(), action.as_mut_ptr()) };
+        // SAFETY: written by the call; all-zero is a valid value as well.
+        done(got).map(|()| Action(unsafe { action.assume_init() }))
+    }
+
+    /// Whether neither the program nor a library handles or ignores the signal.
+    pub fn is_default(&self) -> bool {
+        self.0.sa_sigaction == libc::SIG_DFL
+    }
+
+    /// Whether it calls `handler`.
+    pub fn calls(&self, handler: Handler) -> bool {
+        self.0.sa_sigaction == handler as usize
+    }
+
+    /// Does in a handler that has replaced this action what this would have done; to end the process, it restores the
+    /// default action, which the interrupted instruction then meets again.
+    ///
+    /// # Safety
+    /// The arguments are those of the calling handler.
+    pub unsafe fn pass_on(
+        &self,
+        signal: i32,
+        info: *mut libc::siginfo_t,
+        context: *mut libc::c_void,
+    ) {
+        match self.0.sa_sigaction {
+            libc::SIG_DFL | libc::SIG_IGN => restore_default(signal),
+            address if self.0.sa_flags & libc::SA_SIGINFO != 0 => {
+                // SAFETY: a handler with this signature, by its SA_SIGINFO flag.
+                let handler: Handler = unsafe { std::mem::transmute(address) };
+                handler(signal, info, context);
+            }
+            address => {
+                // SAFETY: a handler with the plain signature.
+                let handler: extern "C" fn(i32) = unsafe { std::mem::transmute(address) };
+                handler(signal);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Action")
+    }
+}
+
+/// Has `handler` called for `signal`: on the alternate stack where there is one, with that signal blocked. System calls
+/// that the kernel can go on with go on.
+///
+/// # Safety
+/// The handler does only what a signal handler may do.
+///
+/// # Errors
+/// The signal cannot be handled.
+pub unsafe fn handle(signal: i32, handler: Handler) -> io::Result<()> {
+    // SAFETY: all-zero is a valid sigaction.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: a valid sigaction whose handler has the SA_SIGINFO signature, and the caller's promise.
+    done(unsafe { libc::sigaction(signal, &action, null_mut()) })
+}
+
+/// `signal` does what the kernel provides. In signal handlers, too.
+pub fn restore_default(signal: i32) {
+    // SAFETY: valid arguments.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+fn done(result: i32) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The calling kernel thread's `errno`.
+#[inline]
+pub fn errno() -> i32 {
+    // SAFETY: always a valid thread-local address.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Restores `errno` when dropped: what runs in a handler may have interrupted any code. No switch of green threads
+/// meanwhile.
+#[derive(Debug)]
+#[must_use = "errno is kept until this is dropped"]
+pub struct KeepErrno(i32);
+
+impl KeepErrno {
+    /// From now on.
+    #[inline]
+    #[expect(clippy::new_without_default, reason = "a guard")]
+    pub fn new() -> KeepErrno {
+        KeepErrno(errno())
+    }
+}
+
+impl Drop for KeepErrno {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: always a valid thread-local address.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
+
+/// Blocks every signal of the calling kernel thread, and of those that it starts, until dropped.
+#[must_use = "signals are blocked until this is dropped"]
+pub struct AllBlocked {
+    before: libc::sigset_t,
+}
+
+impl AllBlocked {
+    /// From now on.
+    #[expect(clippy::new_without_default, reason = "a guard")]
+    pub fn new() -> AllBlocked {
+        // SAFETY: valid signal sets: zero is one, and both are written.
+        unsafe {
+            let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigfillset(&mut all);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+            AllBlocked { before }
+        }
+    }
+}
+
+impl std::fmt::Debug for AllBlocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AllBlocked")
+    }
+}
+
+impl Drop for AllBlocked {
+    fn drop(&mut self) {
+        // SAFETY: the mask that was in force.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, null_mut()) };
+    }
+}
