@@ -26,14 +26,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
 use crate::task::park;
-use crate::tcb::locals::{GONE, Header};
-
-/// A value's heap block.
-#[repr(C)]
-struct Node<T> {
-    header: Header,
-    value: T,
-}
+use crate::tcb::locals::{self, Header};
 
 /// The slot of the calling thread for key `index`.
 #[inline(never)]
@@ -117,37 +110,13 @@ impl<T: 'static> LocalKey<T> {
     /// The calling thread's value, made by `init` at the first access.
     #[inline]
     fn value(&'static self, init: impl FnOnce() -> T) -> Result<*const T, AccessError> {
-        let header = lookup(self.index());
-        let header = if header.is_null() { self.make(init())? } else { header };
-        if header == GONE {
-            return Err(AccessError);
+        let mut slot = lookup(self.index());
+        if slot.is_null() {
+            let value = init();
+            slot = park::current().own.locals.put(self.index(), value);
         }
-        // SAFETY: a slot of this key holds a node of this type, alive until it is GONE.
-        Ok(unsafe { &raw const (*header.cast::<Node<T>>()).value })
-    }
-
-    /// Puts `value` into the empty slot.
-    #[cold]
-    fn make(&'static self, value: T) -> Result<*mut Header, AccessError> {
-        unsafe fn drop_node<T>(header: *mut Header) {
-            // SAFETY: made by `Box::new` below.
-            drop(unsafe { Box::from_raw(header.cast::<Node<T>>()) });
-        }
-        let locals = &park::current().own.locals;
-        let index = self.index();
-        let older = locals.newest.get();
-        if older == GONE {
-            return Err(AccessError);
-        }
-        let there = locals.get(index);
-        if !there.is_null() {
-            return Ok(there); // the initialiser used its own key: what it saw stays
-        }
-        let header = Header { older, index, drop: drop_node::<T> };
-        let header = Box::into_raw(Box::new(Node { header, value })).cast::<Header>();
-        locals.set(index, header);
-        locals.newest.set(header);
-        Ok(header)
+        // SAFETY: this key's slot, which has a value by now.
+        unsafe { locals::value(slot) }.ok_or(AccessError)
     }
 
     /// Calls `f` with the calling thread's value.

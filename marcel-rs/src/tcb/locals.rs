@@ -5,20 +5,37 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 /// The value has been destroyed, or is being.
-pub(crate) const GONE: *mut Header = std::ptr::without_provenance_mut(1);
+const GONE: *mut Header = std::ptr::without_provenance_mut(1);
 
 /// What every value's heap block begins with.
 pub(crate) struct Header {
-    pub(crate) older: *mut Header,
-    pub(crate) index: usize,
-    pub(crate) drop: unsafe fn(*mut Header),
+    older: *mut Header,
+    index: usize,
+    drop: unsafe fn(*mut Header),
+}
+
+/// A value's heap block.
+#[repr(C)]
+struct Node<T> {
+    header: Header,
+    value: T,
+}
+
+/// Where the value is that a slot has; `None` if it is gone.
+///
+/// # Safety
+/// The slot is not empty, and is that of a key of this type.
+#[inline]
+pub(crate) unsafe fn value<T>(slot: *mut Header) -> Option<*const T> {
+    // SAFETY: a slot of this key holds a node of this type, alive until it is GONE.
+    (slot != GONE).then(|| unsafe { &raw const (*slot.cast::<Node<T>>()).value })
 }
 
 /// The values of one thread, in its control block.
 pub(crate) struct Locals {
     slots: UnsafeCell<Vec<*mut Header>>,
     /// Head of the list of values, the newest first; GONE if this thread gets none any more.
-    pub(crate) newest: Cell<*mut Header>,
+    newest: Cell<*mut Header>,
     /// Some slots are GONE.
     used: Cell<bool>,
 }
@@ -34,12 +51,36 @@ impl Default for Locals {
 }
 
 impl Locals {
+    /// The slot of key `index`; null if it is empty.
     pub(crate) fn get(&self, index: usize) -> *mut Header {
         // SAFETY: only the thread itself comes here, and no reference outlives a call.
         unsafe { &*self.slots.get() }.get(index).copied().unwrap_or(null_mut())
     }
 
-    pub(crate) fn set(&self, index: usize, header: *mut Header) {
+    /// Puts `value` into the empty slot of key `index`. The slot then: with what has come there meanwhile, or gone if
+    /// this thread gets no values any more.
+    #[cold]
+    pub(crate) fn put<T>(&self, index: usize, value: T) -> *mut Header {
+        unsafe fn drop_node<T>(header: *mut Header) {
+            // SAFETY: made by `Box::new` below.
+            drop(unsafe { Box::from_raw(header.cast::<Node<T>>()) });
+        }
+        let older = self.newest.get();
+        if older == GONE {
+            return GONE;
+        }
+        let there = self.get(index);
+        if !there.is_null() {
+            return there; // the initialiser used its own key: what it saw stays
+        }
+        let header = Header { older, index, drop: drop_node::<T> };
+        let header = Box::into_raw(Box::new(Node { header, value })).cast::<Header>();
+        self.set(index, header);
+        self.newest.set(header);
+        header
+    }
+
+    fn set(&self, index: usize, header: *mut Header) {
         // SAFETY: as in `get`.
         let slots = unsafe { &mut *self.slots.get() };
         if slots.len() <= index {
