@@ -224,21 +224,22 @@ impl Here {
     /// own, which may call anything.
     ///
     /// # Context
-    /// Not a signal handler, and not a holder of the core.
+    /// As [`Here::own_core`], policies included.
     #[inline(always)]
     pub(crate) fn core(self) -> Option<CoreGuard> {
-        debug_assert!(!this_thread::in_tick());
-        if self.vp.fenced.load(Relaxed) {
-            return None;
-        }
-        self.note_taken(true);
-        Some(CoreGuard(self))
+        if self.vp.fenced.load(Relaxed) { None } else { Some(self.own_core()) }
     }
 
-    /// As [`Here::core`], for the scheduler's loop.
+    /// As [`Here::core`], for the scheduler's loop, which runs inside no policy.
+    ///
+    /// # Context
+    /// Not a signal handler, not a policy, and not a holder of the core: debug builds panic. A release build does not
+    /// check it, since each pick, each spawn and each wake-up would pay for two stores.
     #[inline(always)]
     pub(crate) fn own_core(self) -> CoreGuard {
-        self.core().expect("the scheduler's loop runs inside no policy")
+        debug_assert!(!this_thread::in_tick() && !self.vp.fenced.load(Relaxed));
+        self.note_taken(true);
+        CoreGuard(self)
     }
 
     /// Calls `f` with the core: see [`Here::core`].
