@@ -10,12 +10,10 @@ pub(crate) use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     sync::{Arc, MutexGuard},
-    thread::yield_now,
 };
 #[cfg(not(loom))]
 pub(crate) use std::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
     sync::{Arc, MutexGuard},
-    thread::yield_now,
 };

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use crate::shim::{self, AtomicBool, Ordering::Relaxed};
+use crate::shim::{AtomicBool, Ordering::Relaxed};
 use pioman::Completion;
 use pioman::plumbing::{Delegated, DelegationLock};
 
@@ -55,18 +55,8 @@ impl Waiters {
 
     /// In the list until what this returns is dropped. The caller looks again before it sleeps.
     pub(super) fn enlist(&self, waiter: &Arc<Waiter>) -> Enlisted<'_> {
-        self.with(|list| list.push(waiter.clone()));
+        self.0.lock().0.push(waiter.clone());
         Enlisted { waiters: self, waiter: waiter.clone() }
-    }
-
-    /// A holder only walks the list, so it is gone in a moment.
-    fn with(&self, f: impl FnOnce(&mut Vec<Arc<Waiter>>)) {
-        loop {
-            if let Some(mut list) = self.0.try_lock() {
-                return f(&mut list.0);
-            }
-            shim::yield_now();
-        }
     }
 }
 
@@ -78,11 +68,10 @@ pub(super) struct Enlisted<'a> {
 
 impl Drop for Enlisted<'_> {
     fn drop(&mut self) {
-        self.waiters.with(|list| {
-            if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, &self.waiter)) {
-                list.swap_remove(place);
-            }
-        });
+        let list = &mut self.waiters.0.lock().0;
+        if let Some(place) = list.iter().position(|other| Arc::ptr_eq(other, &self.waiter)) {
+            list.swap_remove(place);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! interrupted the holder) leaves a *rescan* with the holder, so no wake-up is lost and no thread waits
 //! for another one.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::completion::node::Node;
@@ -35,16 +36,11 @@ impl Delegated for Waiters {
     /// Tells everyone whose bits are set.
     fn run_delegated(&mut self, _: u64) {
         let bits = self.bits.load(SeqCst);
-        self.queue.take_where(|node| {
-            // SAFETY: listed, and taken out by being fired.
-            unsafe {
-                let found = satisfied(bits, (*node).mask.get(), (*node).all.get());
-                if found {
-                    Node::fire(node); // the unlocking thread runs what is to come after (`queue::locked`)
-                }
-                found
-            }
-        });
+        self.queue.take_where(
+            |node| satisfied(bits, node.mask.get(), node.all.get()),
+            // SAFETY: just taken out. The unlocking thread runs what is to come after (`locked`).
+            |node| _ = unsafe { Node::fire(node.as_ptr()) },
+        );
     }
 }
 
@@ -94,25 +90,26 @@ impl Cond {
     /// Joins the queue, unless the bits are set (false).
     ///
     /// # Safety
-    /// As [`Queue::push`].
-    pub(crate) unsafe fn enlist(&self, node: *const Node, mask: u64, all: bool) -> bool {
+    /// As [`Queue::push_back`].
+    pub(crate) unsafe fn enlist(&self, node: NonNull<Node>, mask: u64, all: bool) -> bool {
         locked(&self.waiters, |waiters| {
             if self.holds(mask, all) {
                 return false;
             }
             // SAFETY: the caller's promise; a signal from now on leaves a rescan with us.
             unsafe {
-                (*node).mask.set(mask);
-                (*node).all.set(all);
-                waiters.queue.push(node);
+                node.as_ref().mask.set(mask);
+                node.as_ref().all.set(all);
+                waiters.queue.push_back(node);
             }
             true
         })
     }
 
     /// Leaves the queue; false if it has been fired.
-    pub(crate) fn leave(&self, node: *const Node) -> bool {
-        locked(&self.waiters, |waiters| waiters.queue.remove(node))
+    pub(crate) fn leave(&self, node: &Node) -> bool {
+        // SAFETY: a node that was enlisted here is in no other list.
+        locked(&self.waiters, |waiters| unsafe { waiters.queue.remove(node) })
     }
 }
 
@@ -198,7 +195,7 @@ mod model {
             signaller.join().unwrap();
             other.join().unwrap();
             assert!(glance(&cond, 1) && !glance(&cond, 2));
-            assert!(cond.waiters.try_lock().unwrap().queue.is_empty());
+            assert!(cond.waiters.lock().queue.is_empty());
         });
     }
 }

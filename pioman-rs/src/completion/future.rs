@@ -14,10 +14,11 @@
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomPinned;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
 use crate::completion::one_shot::Completion;
-use crate::completion::waitable::Waitable;
+use crate::completion::waitable::{Enlist, Waitable};
 use crate::completion::wakers::{self, FIRED, IDLE, LISTED, OVER, QUEUED, Slot, deferred, is_open};
 use crate::shim::{Ordering::*, yield_now};
 
@@ -57,7 +58,7 @@ impl<'a> Wait<'a> {
             slot.waker.set(Some(waker.clone()));
             slot.state.store(LISTED, Release);
             // SAFETY: the future is pinned, and its drop sees to the node.
-            !unsafe { self.what.enlist(slot.node()) }
+            !unsafe { self.what.enlist(NonNull::from(slot).cast()) }
         };
         if there {
             slot.state.store(OVER, Relaxed);
@@ -75,7 +76,7 @@ impl<'a> Wait<'a> {
         let old = match slot.state.load(Acquire) {
             LISTED => slot.waker.replace(Some(waker)),
             QUEUED => {
-                queue.remove(slot);
+                slot.leave_queue(&mut queue);
                 slot.waker.replace(Some(waker)) // goes with the future
             }
             _ => None, // and ours goes at the end of this function
@@ -108,13 +109,13 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         let slot = &self.slot;
         let state = slot.state.load(Acquire);
-        if state == IDLE || state == OVER || state == LISTED && self.what.leave(slot.node()) {
+        if state == IDLE || state == OVER || state == LISTED && self.what.leave(&slot.node) {
             return;
         }
         loop {
             let mut queue = deferred().lock();
             match slot.state.load(Acquire) {
-                QUEUED => queue.remove(slot),
+                QUEUED => slot.leave_queue(&mut queue),
                 state if is_open(state) => {
                     drop(queue);
                     yield_now(); // the firing thread is about to push it

@@ -5,9 +5,8 @@
 //! function does last allows the owner to free the node.
 
 use std::cell::Cell;
-use std::ptr::null;
 
-use marcel::plumbing::LatchNode;
+use marcel::plumbing::{LatchNode, Linked, Links};
 
 /// Called when all waiters have been told: runs what may not run before. See [`crate::completion::wakers`].
 pub(crate) type After = Option<fn()>;
@@ -17,8 +16,8 @@ pub(crate) type After = Option<fn()>;
 pub(crate) struct Node {
     /// In a completion's list. The first field.
     pub(crate) in_latch: LatchNode,
-    /// In a queue ([`super::queue`]), under the lock of its owner.
-    pub(super) next: Cell<*const Node>,
+    /// In a queue ([`super::queue`]), under its lock.
+    links: Links<Node>,
     /// Bits of a condition that are waited for.
     pub(crate) mask: Cell<u64>,
     /// All of them, not any.
@@ -30,6 +29,13 @@ pub(crate) struct Node {
 unsafe impl Sync for Node {}
 // SAFETY: as above.
 unsafe impl Send for Node {}
+
+// SAFETY: a field that nothing else touches.
+unsafe impl Linked for Node {
+    fn links(&self) -> &Links<Node> {
+        &self.links
+    }
+}
 
 impl Node {
     /// # Safety
@@ -43,7 +49,7 @@ impl Node {
         Node {
             // SAFETY: the caller's promise.
             in_latch: unsafe { LatchNode::new(of_latch) },
-            next: Cell::new(null()),
+            links: Links::new(),
             mask: Cell::new(0),
             all: Cell::new(false),
             fire,

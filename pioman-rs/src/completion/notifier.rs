@@ -15,11 +15,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use crate::completion::bell::Bell;
 use crate::completion::node::{After, Node};
-use crate::completion::waitable::Waitable;
+use crate::completion::waitable::{Enlist, Waitable};
 
 struct Inner {
     bell: Bell,
@@ -114,12 +116,11 @@ impl Notifier {
         let watcher = Arc::new(Watcher {
             node: Watcher::node(),
             inner: self.0.clone(),
-            fired: std::sync::atomic::AtomicBool::new(false),
+            fired: AtomicBool::new(false),
         });
         // SAFETY: in an `Arc`, until it has left or was fired.
-        let listed = unsafe { what.enlist(Arc::as_ptr(&watcher).cast()) };
-        if !listed {
-            watcher.fired.store(true, std::sync::atomic::Ordering::Release);
+        if !unsafe { what.enlist(NonNull::from(&*watcher).cast()) } {
+            watcher.fired.store(true, Release);
             self.notify();
         }
         Watched { what, watcher }
@@ -142,7 +143,7 @@ impl std::fmt::Debug for Notifier {
 struct Watcher {
     node: Node,
     inner: Arc<Inner>,
-    fired: std::sync::atomic::AtomicBool,
+    fired: AtomicBool,
 }
 
 impl Watcher {
@@ -151,7 +152,7 @@ impl Watcher {
             // SAFETY: the first field of a watcher, which stays until it is fired.
             let watcher = unsafe { &*node.cast::<Watcher>() };
             watcher.inner.ring();
-            watcher.fired.store(true, std::sync::atomic::Ordering::Release); // the last touch
+            watcher.fired.store(true, Release); // the last touch
             None
         }
         // SAFETY: atomics and a write to an eventfd, which does not block.
@@ -168,11 +169,8 @@ pub struct Watched<'a> {
 
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
-        let fired = || self.watcher.fired.load(std::sync::atomic::Ordering::Acquire);
-        let left = fired() || self.what.leave(Arc::as_ptr(&self.watcher).cast());
-        while !left && !fired() {
-            std::thread::yield_now(); // its remover is about to
-        }
+        let watcher = &*self.watcher;
+        self.what.leave_or_fired(&watcher.node, || watcher.fired.load(Acquire));
     }
 }
 

@@ -6,6 +6,7 @@
 //! Permits that are given are *credit*, an atomic sum, until the holder of the queue's lock hands them out, first
 //! come, first served. A giver that finds the lock taken leaves that to the holder.
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::completion::node::Node;
@@ -37,11 +38,11 @@ impl Delegated for Permits {
     fn run_delegated(&mut self, _: u64) {
         self.free = self.free.saturating_add(self.credit.swap(0, AcqRel));
         while self.free > 0
-            && let Some(node) = self.queue.pop()
+            && let Some(node) = self.queue.pop_front()
         {
             self.free -= 1;
             // SAFETY: just taken out. The unlocking thread runs what is to come after.
-            unsafe { Node::fire(node) };
+            unsafe { Node::fire(node.as_ptr()) };
         }
     }
 }
@@ -109,21 +110,22 @@ impl Semaphore {
     /// Joins the queue, unless a permit is there, which is taken (false).
     ///
     /// # Safety
-    /// As [`Queue::push`].
-    pub(crate) unsafe fn enlist(&self, node: *const Node) -> bool {
+    /// As [`Queue::push_back`].
+    pub(crate) unsafe fn enlist(&self, node: NonNull<Node>) -> bool {
         locked(&self.permits, |permits| {
             let wait = !permits.take();
             if wait {
                 // SAFETY: the caller's promise.
-                unsafe { permits.queue.push(node) };
+                unsafe { permits.queue.push_back(node) };
             }
             wait
         })
     }
 
     /// Leaves the queue; false if it has got a permit.
-    pub(crate) fn leave(&self, node: *const Node) -> bool {
-        locked(&self.permits, |permits| permits.queue.remove(node))
+    pub(crate) fn leave(&self, node: &Node) -> bool {
+        // SAFETY: a node that was enlisted here is in no other list.
+        locked(&self.permits, |permits| unsafe { permits.queue.remove(node) })
     }
 }
 

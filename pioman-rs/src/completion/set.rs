@@ -13,10 +13,12 @@
 //! Rejected: a claim by which only one member is ever served (`marcel`'s channels have it). It needs a lock over all
 //! lists or a second phase for every semaphore; here a permit that comes to a wait that has ended is given back.
 
+use std::ptr::NonNull;
+
 use crate::completion::node::{After, Node};
 use crate::completion::one_shot::Completion;
-use crate::completion::waitable::Waitable;
-use crate::shim::{AtomicU8, AtomicUsize, Ordering::*, yield_now};
+use crate::completion::waitable::{Enlist, Waitable};
+use crate::shim::{AtomicU8, AtomicUsize, Ordering::*};
 
 /// Up to so many members are on the stack.
 const FEW: usize = 8;
@@ -107,10 +109,7 @@ impl Drop for Listed<'_, '_> {
     fn drop(&mut self) {
         for (index, member) in self.members[..self.len].iter().enumerate() {
             let what = &self.what[index];
-            let left = member.fired.load(Acquire) == 0 && what.leave((&raw const *member).cast());
-            while !left && member.fired.load(Acquire) == 0 {
-                yield_now(); // the thread that took it out is about to fire it
-            }
+            let left = what.leave_or_fired(&member.node, || member.fired.load(Acquire) == 1);
             let kept = match self.keep {
                 Keep::None => false,
                 Keep::One(one) => one == index,
@@ -141,7 +140,7 @@ fn wait_for(
     let mut listed = Listed { what, members, len: 0, keep: Keep::None };
     for (index, what) in what.iter().enumerate() {
         // SAFETY: the member stays until `listed` has seen to it.
-        if !unsafe { what.enlist((&raw const members[index]).cast()) } {
+        if !unsafe { what.enlist(NonNull::from(&members[index]).cast()) } {
             group.count(index);
             members[index].fired.store(1, Release);
         }

@@ -1,12 +1,20 @@
 //! What can be waited for, and how one thread waits for one of them.
 //!
-//! A thread never sleeps on a condition or semaphore itself: it enlists a node with a completion of its own, on its
-//! stack, and waits for that one with its manager. So there is one mixed wait, for one kind of word.
+//! A thread never sleeps on a condition, a semaphore or a descriptor itself: it enlists a node with a completion of its
+//! own, on its stack, and waits for that one with its manager. So there is one mixed wait, for one kind of word.
+//!
+//! Rejected: such a wait as a set of one ([`super::set`]). The last touch of a set's member comes after its completion,
+//! so the woken thread would have to wait for the one that wakes it.
+
+use std::ptr::NonNull;
+
+use marcel::plumbing::{Leave, Listed};
 
 use crate::completion::cond::Cond;
 use crate::completion::node::{After, Node};
 use crate::completion::one_shot::Completion;
 use crate::completion::semaphore::Semaphore;
+use crate::shim::yield_now;
 
 /// One thing to wait for: alone ([`Waitable::wait`]), among several ([`crate::Manager::wait_any`],
 /// [`crate::Manager::wait_all`]), or as a future (`.await`).
@@ -47,6 +55,48 @@ impl Semaphore {
     }
 }
 
+/// What tells the nodes that are enlisted with it.
+pub(crate) trait Enlist {
+    /// Joins those that are told, unless it is there already (false). A permit is taken then.
+    ///
+    /// # Safety
+    /// The node is in no list, and stays until it has left or was fired.
+    unsafe fn enlist(&self, node: NonNull<Node>) -> bool;
+
+    /// Leaves; false if it was fired, or is about to be. The node was enlisted here.
+    fn leave(&self, node: &Node) -> bool;
+
+    /// It was fired, but is not wanted any more.
+    fn give_back(&self) {}
+
+    /// Leaves; false if it was fired, which `fired` says: no thread touches the node any more when this returns.
+    fn leave_or_fired(&self, node: &Node, fired: impl Fn() -> bool) -> bool {
+        let left = !fired() && self.leave(node);
+        while !left && !fired() {
+            yield_now(); // the thread that took it out is about to fire it
+        }
+        left
+    }
+
+    /// Waits for it. `sleep` sleeps until the completion is complete, or gives up (false).
+    fn wait_enlisted(&self, sleep: impl FnOnce(&Completion) -> bool) -> bool
+    where
+        Self: Sized,
+    {
+        let own = Sleeping::new();
+        // SAFETY: `own` stays until `listed` has seen to it.
+        if !unsafe { self.enlist(NonNull::from(&own).cast()) } {
+            return true;
+        }
+        let listed = Listed::new(Waiting { what: self, own: &own });
+        if sleep(&own.done) {
+            listed.served();
+            return true;
+        }
+        !listed.leave()
+    }
+}
+
 /// A thread that waits, on its own stack.
 #[repr(C)]
 struct Sleeping {
@@ -64,34 +114,48 @@ impl Sleeping {
         // SAFETY: to complete a completion is allowed anywhere.
         Sleeping { node: unsafe { Node::new(fire) }, done: Completion::new() }
     }
-
-    fn node(&self) -> *const Node {
-        (&raw const *self).cast()
-    }
 }
 
-/// A node that may be listed. It leaves when this is dropped: a wait also ends by the unwinding of a runtime that
-/// stops.
-struct Listed<'a, 'w> {
-    what: Waitable<'w>,
+/// A thread whose node is in a list, or was.
+struct Waiting<'a, W> {
+    what: &'a W,
     own: &'a Sleeping,
 }
 
-impl Listed<'_, '_> {
-    /// False if it has been fired instead.
+impl<W: Enlist> Leave for Waiting<'_, W> {
     fn leave(&self) -> bool {
-        let left = self.what.leave(self.own.node());
-        while !left && !self.own.done.is_done() {
-            crate::shim::yield_now(); // the thread that took it out is about to fire it
-        }
-        left
+        self.what.leave_or_fired(&self.own.node, || self.own.done.is_done())
+    }
+
+    fn pass_on(&self) {
+        self.what.give_back();
     }
 }
 
-impl Drop for Listed<'_, '_> {
-    fn drop(&mut self) {
-        if !self.leave() {
-            self.what.give_back();
+impl Enlist for Waitable<'_> {
+    unsafe fn enlist(&self, node: NonNull<Node>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Waitable::Done(completion) => completion.latch().enlist(node.as_ptr().cast()),
+                Waitable::Any(cond, mask) => cond.enlist(node, *mask, false),
+                Waitable::All(cond, mask) => cond.enlist(node, *mask, true),
+                Waitable::Permit(semaphore) => semaphore.enlist(node),
+            }
+        }
+    }
+
+    fn leave(&self, node: &Node) -> bool {
+        match self {
+            Waitable::Done(completion) => completion.latch().leave(&node.in_latch),
+            Waitable::Any(cond, _) | Waitable::All(cond, _) => cond.leave(node),
+            Waitable::Permit(semaphore) => semaphore.leave(node),
+        }
+    }
+
+    fn give_back(&self) {
+        if let Waitable::Permit(semaphore) = self {
+            semaphore.release();
         }
     }
 }
@@ -107,51 +171,8 @@ impl Waitable<'_> {
         }
     }
 
-    /// Joins those that are told, unless it is there already (false). A permit is taken then.
-    ///
-    /// # Safety
-    /// The node is in no list, and stays until it has left or was fired.
-    pub(crate) unsafe fn enlist(&self, node: *const Node) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Waitable::Done(completion) => completion.latch().enlist(node.cast()),
-                Waitable::Any(cond, mask) => cond.enlist(node, *mask, false),
-                Waitable::All(cond, mask) => cond.enlist(node, *mask, true),
-                Waitable::Permit(semaphore) => semaphore.enlist(node),
-            }
-        }
-    }
-
-    /// Leaves; false if it was fired, or is about to be.
-    pub(crate) fn leave(&self, node: *const Node) -> bool {
-        match self {
-            Waitable::Done(completion) => completion.latch().leave(node.cast()),
-            Waitable::Any(cond, _) | Waitable::All(cond, _) => cond.leave(node),
-            Waitable::Permit(semaphore) => semaphore.leave(node),
-        }
-    }
-
-    /// It was fired, but is not wanted any more.
-    pub(crate) fn give_back(&self) {
-        if let Waitable::Permit(semaphore) = self {
-            semaphore.release();
-        }
-    }
-
-    /// Waits for it. `sleep` sleeps until the completion is complete, or gives up (false).
+    /// Waits for it. `sleep` as for [`Enlist::wait_enlisted`].
     pub(crate) fn wait_with(&self, sleep: impl FnOnce(&Completion) -> bool) -> bool {
-        if self.take() {
-            return true;
-        }
-        let own = Sleeping::new();
-        // SAFETY: `own` stays until `listed` has seen to it.
-        if !unsafe { self.enlist(own.node()) } {
-            return true;
-        }
-        let listed = Listed { what: *self, own: &own };
-        let got = sleep(&own.done) || !listed.leave();
-        std::mem::forget(listed);
-        got
+        self.take() || self.wait_enlisted(sleep)
     }
 }

@@ -22,8 +22,10 @@
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
 
 use std::cell::Cell;
-use std::ptr::{null, null_mut};
+use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
+
+use marcel::plumbing::{Chained, Linked, Links, List, RawInbox};
 
 use crate::completion::node::{After, Node};
 #[cfg(not(loom))]
@@ -39,36 +41,56 @@ pub(super) const OVER: u8 = 4;
 /// The part of a future that others see.
 #[repr(C)]
 pub(crate) struct Slot {
-    node: Node,
-    /// Link of the queue of wakers to call.
-    pub(crate) next: Cell<*mut Slot>,
+    pub(super) node: Node,
+    in_inbox: AtomicPtr<Slot>,
+    in_queue: Links<Slot>,
     /// Under the lock of that queue, once the node is listed.
     pub(crate) waker: Cell<Option<Waker>>,
     pub(crate) state: AtomicU8,
 }
 
-// SAFETY: `next` and `waker` are touched under a lock, or by the only thread that has the slot.
+// SAFETY: `waker` is touched under a lock, or by the only thread that has the slot.
 unsafe impl Sync for Slot {}
 // SAFETY: as above.
 unsafe impl Send for Slot {}
 
+// SAFETY: a field that nothing else touches.
+unsafe impl Chained for Slot {
+    fn next(&self) -> &AtomicPtr<Slot> {
+        &self.in_inbox
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Linked for Slot {
+    fn links(&self) -> &Links<Slot> {
+        &self.in_queue
+    }
+}
+
 impl Slot {
     pub(super) fn new() -> Slot {
         unsafe fn fire(node: *const Node) -> After {
-            deferred().push(node.cast());
+            // SAFETY: the first field of a slot, which is in no list and stays until it has left the queue: the last touch.
+            unsafe { deferred().inbox.push(NonNull::new_unchecked(node.cast_mut()).cast()) };
             Some(settle_now)
         }
         Slot {
             // SAFETY: a lock-free push, the last touch.
             node: unsafe { Node::new(fire) },
-            next: Cell::new(std::ptr::null_mut()),
+            in_inbox: AtomicPtr::new(null_mut()),
+            in_queue: Links::new(),
             waker: Cell::new(None),
             state: AtomicU8::new(IDLE),
         }
     }
 
-    pub(super) fn node(&self) -> *const Node {
-        (&raw const *self).cast()
+    /// Takes a queued slot out, with the lock held.
+    pub(super) fn leave_queue(&self, queue: &mut List<Slot>) {
+        debug_assert_eq!(self.state.load(Relaxed), QUEUED);
+        // SAFETY: it is in no other list.
+        unsafe { queue.remove(self) };
+        self.state.store(FIRED, Relaxed);
     }
 }
 
@@ -81,32 +103,24 @@ impl Drop for Slot {
 }
 
 pub(crate) struct Deferred {
-    /// Just fired, newest first.
-    inbox: AtomicPtr<Slot>,
-    queue: Mutex<Fifo>,
+    /// Just fired.
+    inbox: RawInbox<Slot>,
+    queue: Mutex<List<Slot>>,
     /// The queue is not empty. Written under its lock.
     due: AtomicBool,
 }
 
-pub(crate) struct Fifo {
-    head: *const Slot,
-    tail: *const Slot,
-}
-
-// SAFETY: slots are shared, and stay as long as they are queued.
-unsafe impl Send for Fifo {}
-
 #[cfg(not(loom))]
 static DEFERRED: Deferred = Deferred {
-    inbox: AtomicPtr::new(null_mut()),
-    queue: Mutex::new(Fifo { head: null(), tail: null() }),
+    inbox: RawInbox::new(),
+    queue: Mutex::new(List::new()),
     due: AtomicBool::new(false),
 };
 #[cfg(loom)]
 loom::lazy_static! {
     static ref DEFERRED: Deferred = Deferred {
-        inbox: AtomicPtr::new(null_mut()),
-        queue: Mutex::new(Fifo { head: null(), tail: null() }),
+        inbox: RawInbox::new(),
+        queue: Mutex::new(List::new()),
         due: AtomicBool::new(false),
     };
 }
@@ -116,60 +130,32 @@ pub(crate) fn deferred() -> &'static Deferred {
 }
 
 impl Deferred {
-    /// Hands a slot over whose event has come. Progress path; the last touch.
-    pub(crate) fn push(&self, slot: *const Slot) {
-        let mut top = self.inbox.load(Relaxed);
-        loop {
-            // SAFETY: the caller's, until it is pushed.
-            unsafe { (*slot).next.set(top) };
-            match self.inbox.compare_exchange(top, slot.cast_mut(), AcqRel, Relaxed) {
-                Ok(_) => return,
-                Err(seen) => top = seen,
-            }
-        }
-    }
-
     /// The queue, with everything that has been pushed in it.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Fifo> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, List<Slot>> {
         let mut queue = self.queue.lock();
-        let mut chain: *const Slot = self.inbox.swap(null_mut(), AcqRel);
-        let mut oldest: *const Slot = null();
-        // SAFETY: pushed slots stay until they are FIRED, or leave under this lock.
-        unsafe {
-            while let Some(slot) = chain.as_ref() {
-                let next = slot.next.replace(oldest.cast_mut());
-                oldest = chain;
-                chain = next;
+        self.inbox.drain(|slot| {
+            // SAFETY: pushed slots stay until they are FIRED, or leave under this lock.
+            unsafe {
+                slot.as_ref().state.store(QUEUED, Relaxed);
+                queue.push_back(slot);
             }
-            while let Some(slot) = oldest.as_ref() {
-                let next = slot.next.replace(null_mut());
-                slot.state.store(QUEUED, Relaxed);
-                match queue.tail.as_ref() {
-                    Some(tail) => tail.next.set(oldest.cast_mut()),
-                    None => queue.head = oldest,
-                }
-                queue.tail = oldest;
-                oldest = next;
-            }
-        }
-        self.due.store(!queue.head.is_null(), Release);
+        });
+        self.due.store(!queue.is_empty(), Release);
         queue
     }
 
     /// Whether wakers are to be called. What another thread is moving into the queue meanwhile, that one sees to.
     #[inline]
     fn is_due(&self) -> bool {
-        !self.inbox.load(Relaxed).is_null() || self.due.load(Acquire)
+        !self.inbox.is_empty() || self.due.load(Acquire)
     }
 
     /// Takes the oldest out; its waker.
     fn pop(&self) -> Option<Option<Waker>> {
         let mut queue = self.lock();
-        // SAFETY: queued.
-        let slot = unsafe { queue.head.as_ref() }?;
-        queue.head = slot.next.get();
-        if queue.head.is_null() {
-            queue.tail = null();
+        // SAFETY: it stays until it is FIRED.
+        let slot = unsafe { queue.pop_front()?.as_ref() };
+        if queue.is_empty() {
             self.due.store(false, Release);
         }
         let waker = slot.waker.take();
@@ -192,34 +178,6 @@ impl Deferred {
         }
         #[cfg(not(loom))]
         DRAINING.set(false);
-    }
-}
-
-impl Fifo {
-    /// Takes a queued slot out. With the lock held.
-    pub(crate) fn remove(&mut self, slot: &Slot) {
-        debug_assert_eq!(slot.state.load(Relaxed), QUEUED);
-        let mut at = self.head;
-        let mut before: *const Slot = null();
-        // SAFETY: queued slots stay.
-        unsafe {
-            while let Some(other) = at.as_ref() {
-                let next = other.next.get();
-                if std::ptr::eq(at, slot) {
-                    match before.as_ref() {
-                        Some(before) => before.next.set(next),
-                        None => self.head = next,
-                    }
-                    if next.is_null() {
-                        self.tail = before;
-                    }
-                    break;
-                }
-                before = at;
-                at = next;
-            }
-        }
-        slot.state.store(FIRED, Relaxed);
     }
 }
 

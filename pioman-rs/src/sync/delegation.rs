@@ -18,7 +18,7 @@
 //! Rejected: two words, with a second attempt after leaving and a second look after unlocking (the same guarantee for twice
 //! the atomic operations). \[Goedefroit23\] has neither and strands work until the next interrupt.
 
-use crate::shim::{AtomicU64, Ordering::*, UnsafeCell};
+use crate::shim::{AtomicU64, Ordering::*, UnsafeCell, yield_now};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
@@ -56,6 +56,19 @@ impl<T: Delegated> DelegationLock<T> {
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         let free = self.word.compare_exchange(0, HELD, Acquire, Relaxed).is_ok();
         free.then(|| Guard { lock: self, _here: PhantomData })
+    }
+
+    /// Waits for the lock, which its holders only keep for a moment.
+    ///
+    /// # Context
+    /// Not the progress path: a signal handler may have interrupted the holder.
+    pub fn lock(&self) -> Guard<'_, T> {
+        loop {
+            if let Some(guard) = self.try_lock() {
+                return guard;
+            }
+            yield_now();
+        }
     }
 
     /// Has `T::run_delegated(bits)` done: here and now if the lock is free (true), else by the holder before it

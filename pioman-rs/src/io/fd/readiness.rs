@@ -19,10 +19,13 @@
 //! The word also holds the *generation* of its place. Descriptors come and go, and an event that was on its way when
 //! its descriptor went does not count for the next one. Were it to: a thread would try its call in vain, no more.
 
-use std::ptr::null_mut;
+use std::ptr::NonNull;
 
+use crate::completion::node::Node;
 use crate::completion::one_shot::Completion;
-use crate::shim::{self, AtomicU64, Ordering::*};
+use crate::completion::queue::{Queue, locked};
+use crate::completion::waitable::Enlist;
+use crate::shim::{AtomicU64, Ordering::*};
 use crate::sync::delegation::{Delegated, DelegationLock};
 
 const COUNT: u64 = u32::MAX as u64;
@@ -37,40 +40,22 @@ pub(crate) struct Readiness {
     waiters: DelegationLock<Waiters>,
 }
 
-/// A waiting thread's node; on its stack.
-struct Node {
-    next: *mut Node,
-    done: Completion,
-}
-
-struct Waiters {
-    head: *mut Node,
-}
-
-// SAFETY: nodes are touched under the lock; each outlives its time in the list, since its thread waits.
-unsafe impl Send for Waiters {}
+struct Waiters(Queue);
 
 impl Delegated for Waiters {
     /// Wakes all waiters.
     fn run_delegated(&mut self, _: u64) {
-        let mut node = std::mem::replace(&mut self.head, null_mut());
-        while !node.is_null() {
-            // SAFETY: see `Send`; `complete` is the last touch of a node, which is out of the list by then.
-            unsafe {
-                let next = (*node).next;
-                (*node).done.complete();
-                node = next;
-            }
+        while let Some(node) = self.0.pop_front() {
+            // SAFETY: just taken out. Nothing is to come after: the waiters are threads.
+            unsafe { Node::fire(node.as_ptr()) };
         }
     }
 }
 
 impl Default for Readiness {
     fn default() -> Self {
-        Readiness {
-            word: AtomicU64::new(0),
-            waiters: DelegationLock::new(Waiters { head: null_mut() }),
-        }
+        let waiters = DelegationLock::new(Waiters(Queue::new()));
+        Readiness { word: AtomicU64::new(0), waiters }
     }
 }
 
@@ -115,71 +100,32 @@ impl Readiness {
 
     /// Waits with `sleep` until an event has come since `seen` was read; false if `sleep` has given up.
     pub(crate) fn wait(&self, seen: u64, sleep: impl FnOnce(&Completion) -> bool) -> bool {
-        let mut node = Node { next: null_mut(), done: Completion::new() };
-        let listed = Listed { of: self, node: &raw mut node };
-        let mut late = false;
-        self.with_list(|list| {
-            // Under the lock: a poller that counts after this look finds the node.
-            late = self.seen() != seen;
-            if !late {
-                // SAFETY: the node lives until `listed` has gone; the list's lock is held.
-                unsafe { (*listed.node).next = list.head };
-                list.head = listed.node;
-            }
-        });
-        // SAFETY: as above; others only complete it.
-        if late || sleep(unsafe { &(*listed.node).done }) {
-            std::mem::forget(listed); // never on the list, or completed and so taken off it
-            return true;
-        }
-        let left = listed.leave();
-        std::mem::forget(listed);
-        !left
-    }
-
-    /// A holder only walks the list, so it is gone in a moment.
-    fn with_list(&self, f: impl FnOnce(&mut Waiters)) {
-        loop {
-            if let Some(mut list) = self.waiters.try_lock() {
-                return f(&mut list);
-            }
-            shim::yield_now();
-        }
+        Change { of: self, seen }.wait_enlisted(sleep)
     }
 }
 
-/// A node that may be in the list. It leaves when this is dropped: a wait also ends by the unwinding of a runtime
-/// that stops.
-struct Listed<'a> {
+/// An event since `seen` was read.
+struct Change<'a> {
     of: &'a Readiness,
-    node: *mut Node,
+    seen: u64,
 }
 
-impl Listed<'_> {
-    /// Takes the node off; false if it has been completed instead.
-    fn leave(&self) -> bool {
-        let mut left = false;
-        self.of.with_list(|list| {
-            let mut link: *mut *mut Node = &mut list.head;
-            // SAFETY: see `Waiters`.
-            unsafe {
-                while let Some(other) = (*link).as_mut() {
-                    if std::ptr::eq(other, self.node) {
-                        *link = other.next;
-                        left = true;
-                        break;
-                    }
-                    link = &mut other.next;
-                }
+impl Enlist for Change<'_> {
+    unsafe fn enlist(&self, node: NonNull<Node>) -> bool {
+        locked(&self.of.waiters, |waiters| {
+            // Under the lock: a poller that counts after this look finds the node.
+            let wait = self.of.seen() == self.seen;
+            if wait {
+                // SAFETY: the caller's promise.
+                unsafe { waiters.0.push_back(node) };
             }
-        });
-        left
+            wait
+        })
     }
-}
 
-impl Drop for Listed<'_> {
-    fn drop(&mut self) {
-        self.leave();
+    fn leave(&self, node: &Node) -> bool {
+        // SAFETY: a node that was enlisted here is in no other list.
+        locked(&self.of.waiters, |waiters| unsafe { waiters.0.remove(node) })
     }
 }
 
@@ -213,7 +159,7 @@ mod tests {
     fn who_gives_up_leaves_the_list() {
         let readiness = Readiness::default();
         assert!(!readiness.wait(readiness.seen(), |_| false));
-        assert!(readiness.waiters.try_lock().unwrap().head.is_null());
+        assert!(readiness.waiters.lock().0.is_empty());
         assert!(readiness.wait(readiness.seen() + 1, |_| unreachable!("an event has come since")));
     }
 }
@@ -332,7 +278,7 @@ mod model {
             }
             pipe.read();
             poller.join().unwrap();
-            assert!(pipe.reads.waiters.try_lock().unwrap().head.is_null());
+            assert!(pipe.reads.waiters.lock().0.is_empty());
         });
     }
 
