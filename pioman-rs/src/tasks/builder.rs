@@ -16,7 +16,7 @@ use crate::ltask::report::{Progress, TaskError};
 use crate::ltask::scheduler::Tasks;
 use crate::ltask::state::Schedule;
 use crate::manager::Manager;
-use crate::tasks::task::Task;
+use crate::tasks::task::{Handle, Task};
 use crate::trace::Label;
 
 /// When a light task is polled (PIOMan's `poll_level`).
@@ -196,7 +196,7 @@ impl TaskBuilder {
             exclusion: None,
         };
         let block = Ltask::allocate(fixed, Work { run, blocking, callback: self.callback });
-        let task = Task::new(block, manager.clone());
+        let task = Task::new(Handle::new(block, manager));
         tree.counts.submitted(1);
         if self.masked {
             let _nobody_runs_it = block.state.mask();

@@ -7,36 +7,33 @@ use std::time::Instant;
 use crate::ltask::block::Ltask;
 use crate::ltask::inside::{deny_waiting, inside};
 use crate::ltask::report::TaskError;
+use crate::ltask::scheduler::Tasks;
 use crate::ltask::state::Mask;
 use crate::manager::Manager;
 use crate::progress::policy::hints::Hint;
 
 /// A submitted light task. Any number of threads, green and kernel, may wait for it. Dropping the handle cancels the
 /// task; what its closures have captured is dropped when it ends.
-pub struct Task {
-    block: &'static Ltask,
-    manager: Arc<Manager>,
-}
+pub struct Task(Handle);
 
 impl Task {
-    /// `block` has a handle that has no owner yet.
-    pub(super) fn new(block: &'static Ltask, manager: Arc<Manager>) -> Task {
-        Task { block, manager }
+    pub(super) fn new(handle: Handle) -> Task {
+        Task(handle)
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.block.name()
+        self.0.block.name()
     }
 
     /// Whether it has ended: done, cancelled or failed.
     pub fn is_done(&self) -> bool {
-        self.block.state.outcome().is_some()
+        self.0.block.state.outcome().is_some()
     }
 
     /// How it has ended; `None` if it has not.
     pub fn result(&self) -> Option<Result<(), TaskError>> {
-        self.block.result()
+        self.0.block.result()
     }
 
     /// Waits until it has ended. A masked task does not end until it is unmasked or cancelled.
@@ -57,7 +54,7 @@ impl Task {
             return result;
         }
         loop {
-            self.manager.wait(self.block.done(), Hint::Short);
+            self.0.manager.wait(self.0.block.done(), Hint::Short);
             if let Some(result) = self.result() {
                 return result;
             }
@@ -72,7 +69,7 @@ impl Task {
         if let Some(result) = self.look() {
             return Some(result);
         }
-        self.manager.wait_until(self.block.done(), Hint::Short, deadline);
+        self.0.manager.wait_until(self.0.block.done(), Hint::Short, deadline);
         self.result()
     }
 
@@ -81,7 +78,7 @@ impl Task {
     fn look(&self) -> Option<Result<(), TaskError>> {
         self.result().or_else(|| {
             deny_waiting();
-            self.manager.driver.tasks.in_wait(false);
+            self.0.tasks().in_wait(false);
             self.result()
         })
     }
@@ -93,7 +90,7 @@ impl Task {
     /// # Context
     /// Anywhere but a signal handler, other tasks and itself included. What it has captured may be dropped here.
     pub fn cancel(&self) -> bool {
-        self.block.cancel(&self.manager.driver.tasks.tree)
+        self.0.cancel()
     }
 
     /// From now on it is not called, until [`Task::unmask`]; masking twice is masking once. Returns when the call that
@@ -104,7 +101,7 @@ impl Task {
     /// The calling thread yields as long as the call lasts.
     #[must_use = "it may still be running"]
     pub fn mask(&self) -> bool {
-        mask(self.block)
+        self.0.mask()
     }
 
     /// It may be called again.
@@ -115,51 +112,74 @@ impl Task {
     /// # Wakes
     /// As [`crate::TaskBuilder::submit`].
     pub fn unmask(&self) {
-        unmask(self.block, &self.manager);
+        self.0.unmask();
     }
 
     /// Gives up waiting for it: it goes on without a handle, unmasked, and is cancelled when its manager goes.
-    pub fn detach(self) {
-        // Moved out by hand: dropping would cancel.
-        let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: read once; the original is not dropped.
-        let manager = unsafe { std::ptr::read(&this.manager) };
-        this.block.detach(&manager.driver.tasks);
+    pub fn detach(mut self) {
+        self.0.detached = true;
     }
 }
 
-pub(super) fn mask(block: &'static Ltask) -> bool {
-    match block.state.mask() {
-        Mask::Nothing => true,
-        Mask::BlockingCall => false,
-        Mask::Call => wait_for_call(block),
+/// What a light task and a tasklet have: the handle of their block. Dropping it is the task's end, unless it was
+/// detached: it is cancelled, and the call that may be under way is waited for, but not inside a task; nor is its
+/// blocking alternative.
+pub(super) struct Handle {
+    pub(super) block: &'static Ltask,
+    pub(super) manager: Arc<Manager>,
+    detached: bool,
+}
+
+impl Handle {
+    /// `block` has a handle that has no owner yet.
+    pub(super) fn new(block: &'static Ltask, manager: &Arc<Manager>) -> Handle {
+        Handle { block, manager: manager.clone(), detached: false }
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.manager.driver.tasks
+    }
+
+    fn cancel(&self) -> bool {
+        self.block.cancel(&self.tasks().tree)
+    }
+
+    /// See [`Task::mask`].
+    pub(super) fn mask(&self) -> bool {
+        match self.block.state.mask() {
+            Mask::Nothing => true,
+            Mask::BlockingCall => false,
+            Mask::Call => self.wait_for_call(),
+        }
+    }
+
+    /// See [`Task::unmask`].
+    pub(super) fn unmask(&self) {
+        if self.block.state.unmask() {
+            self.tasks().add(self.block);
+        }
+    }
+
+    /// Until the call that is under way has returned; false inside a task, which would perhaps wait for itself.
+    fn wait_for_call(&self) -> bool {
+        if inside().is_some() {
+            return !self.block.state.is_running();
+        }
+        // Calls are short. It may be that of a green thread here, if it yields.
+        while self.block.state.is_running() {
+            marcel::yield_now();
+        }
+        true
     }
 }
 
-pub(super) fn unmask(block: &'static Ltask, manager: &Manager) {
-    if block.state.unmask() {
-        manager.driver.tasks.add(block);
-    }
-}
-
-/// Until the call that is under way has returned; false inside a task, which would perhaps wait for itself.
-pub(super) fn wait_for_call(block: &Ltask) -> bool {
-    if inside().is_some() {
-        return !block.state.is_running();
-    }
-    // Calls are short. It may be that of a green thread here, if it yields.
-    while block.state.is_running() {
-        marcel::yield_now();
-    }
-    true
-}
-
-impl Drop for Task {
-    /// Waits as long as the task is being called, but not inside a task, and not for its blocking alternative.
+impl Drop for Handle {
     fn drop(&mut self) {
-        self.cancel();
-        wait_for_call(self.block);
-        self.block.detach(&self.manager.driver.tasks);
+        if !self.detached {
+            self.cancel();
+            self.wait_for_call();
+        }
+        self.block.detach(self.tasks());
     }
 }
 

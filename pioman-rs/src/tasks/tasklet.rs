@@ -15,7 +15,7 @@ use crate::ltask::report::Progress;
 use crate::ltask::state::Schedule;
 use crate::manager::Manager;
 use crate::tasks::builder::{Polling, lane};
-use crate::tasks::task::{mask, unmask, wait_for_call};
+use crate::tasks::task::Handle;
 use crate::trace::Label;
 
 /// A type of tasklets: those of one type exclude each other. All of them are one manager's. Cheap to clone.
@@ -110,15 +110,12 @@ impl TaskletBuilder {
             Progress::Done
         });
         let block = Ltask::allocate(fixed, Work { run, blocking: None, callback: None });
-        Ok(Tasklet { block, manager: manager.clone() })
+        Ok(Tasklet(Handle::new(block, manager)))
     }
 }
 
 /// A tasklet; see [`TaskletBuilder`]. Dropping it is its end: if it runs, that is waited for.
-pub struct Tasklet {
-    block: &'static Ltask,
-    manager: Arc<Manager>,
-}
+pub struct Tasklet(Handle);
 
 impl Tasklet {
     /// It runs soon, on another thread or later on this one. False if it is scheduled already: then both are one. A
@@ -131,10 +128,10 @@ impl Tasklet {
     /// An idle virtual processor of its set, or the
     /// background watcher.
     pub fn schedule(&self) -> bool {
-        let tasks = &self.manager.driver.tasks;
+        let (tasks, block) = (self.0.tasks(), self.0.block);
         tasks.tree.counts.submitted(1); // before it can end
-        match self.block.state.schedule() {
-            Schedule::Push => tasks.add(self.block),
+        match block.state.schedule() {
+            Schedule::Push => tasks.add(block),
             Schedule::Later => {}
             Schedule::Merged | Schedule::Refused => {
                 tasks.tree.counts.submitted(-1);
@@ -151,7 +148,7 @@ impl Tasklet {
     /// The calling thread yields as long as the tasklet runs.
     #[must_use = "it may still be running"]
     pub fn disable(&self) -> bool {
-        mask(self.block)
+        self.0.mask()
     }
 
     /// It runs again when it is scheduled.
@@ -162,20 +159,12 @@ impl Tasklet {
     /// # Wakes
     /// As [`Tasklet::schedule`].
     pub fn enable(&self) {
-        unmask(self.block, &self.manager);
-    }
-}
-
-impl Drop for Tasklet {
-    fn drop(&mut self) {
-        self.block.cancel(&self.manager.driver.tasks.tree);
-        wait_for_call(self.block);
-        self.block.detach(&self.manager.driver.tasks);
+        self.0.unmask();
     }
 }
 
 impl fmt::Debug for Tasklet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasklet").field("name", &self.block.name()).finish()
+        f.debug_struct("Tasklet").field("name", &self.0.block.name()).finish()
     }
 }
