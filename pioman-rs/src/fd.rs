@@ -21,6 +21,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::io::fd::registrations::Registrations;
 pub use crate::io::fd::set::Interest;
 use crate::manager::Manager;
@@ -172,7 +174,7 @@ impl<T: AsFd> Registered<T> {
     /// # Context, Blocking, Errors
     /// As [`Registered::io`].
     pub fn wait_readable(&self) -> io::Result<()> {
-        self.io(Interest::Readable, |io| is_ready(io.as_fd(), libc::POLLIN | libc::POLLRDHUP))
+        self.io(Interest::Readable, |io| is_ready(io.as_fd(), PollFlags::IN | PollFlags::RDHUP))
     }
 
     /// As [`Registered::wait_readable`], until `deadline` at the latest; false after it.
@@ -180,7 +182,7 @@ impl<T: AsFd> Registered<T> {
     /// # Context, Blocking, Errors
     /// As [`Registered::io`].
     pub fn wait_readable_until(&self, deadline: Instant) -> io::Result<bool> {
-        let ready = |io: &T| is_ready(io.as_fd(), libc::POLLIN | libc::POLLRDHUP);
+        let ready = |io: &T| is_ready(io.as_fd(), PollFlags::IN | PollFlags::RDHUP);
         Ok(self.io_until(Interest::Readable, deadline, ready)?.is_some())
     }
 
@@ -189,7 +191,7 @@ impl<T: AsFd> Registered<T> {
     /// # Context, Blocking, Errors
     /// As [`Registered::io`].
     pub fn wait_writable(&self) -> io::Result<()> {
-        self.io(Interest::Writable, |io| is_ready(io.as_fd(), libc::POLLOUT))
+        self.io(Interest::Writable, |io| is_ready(io.as_fd(), PollFlags::OUT))
     }
 
     /// As [`Registered::wait_writable`], until `deadline` at the latest; false after it.
@@ -197,7 +199,7 @@ impl<T: AsFd> Registered<T> {
     /// # Context, Blocking, Errors
     /// As [`Registered::io`].
     pub fn wait_writable_until(&self, deadline: Instant) -> io::Result<bool> {
-        let ready = |io: &T| is_ready(io.as_fd(), libc::POLLOUT);
+        let ready = |io: &T| is_ready(io.as_fd(), PollFlags::OUT);
         Ok(self.io_until(Interest::Writable, deadline, ready)?.is_some())
     }
 }
@@ -225,29 +227,16 @@ fn manager() -> io::Result<std::sync::Arc<Manager>> {
 }
 
 /// `WouldBlock` unless `poll` finds one of the events, an error or the end.
-fn is_ready(fd: BorrowedFd<'_>, events: libc::c_short) -> io::Result<()> {
-    let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
-    loop {
-        // SAFETY: one valid entry, which is looked at without waiting.
-        match unsafe { libc::poll(&mut poll, 1, 0) } {
-            0 => return Err(io::ErrorKind::WouldBlock.into()),
-            1 => return Ok(()),
-            _ => {}
-        }
-        let error = io::Error::last_os_error();
-        // It does not wait, but a tick that is due is enough.
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+fn is_ready(fd: BorrowedFd<'_>, events: PollFlags) -> io::Result<()> {
+    let mut look = [PollFd::from_borrowed_fd(fd, events)];
+    // It does not wait, but a tick that is due interrupts it.
+    match rustix::io::retry_on_intr(|| poll(&mut look, Some(&Timespec::default())))? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        _ => Ok(()),
     }
 }
 
 /// Whether calls on the descriptor, and on all that share its open file, return at once.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
-    let mut on = libc::c_int::from(on);
-    // SAFETY: FIONBIO reads an int.
-    match unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONBIO, &mut on) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(rustix::io::ioctl_fionbio(fd, on)?)
 }

@@ -42,9 +42,7 @@ pub(crate) fn explain(error: io::Error) -> io::Error {
 
 /// How many descriptors the process may have.
 fn descriptors() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable.
-    (unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } == 0).then_some(limit.rlim_cur)
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use marcel::plumbing::KernelMutex;
+use rustix::time::{ClockId, clock_gettime};
+
 /// What the time of the whole process is called.
 const TOTAL: &str = "total";
 /// How the names of the libraries' kernel threads begin.
@@ -23,17 +25,14 @@ struct Counted;
 impl Drop for Counted {
     fn drop(&mut self) {
         let name = std::fs::read_to_string("/proc/thread-self/comm").unwrap_or_default();
-        let time = clock(libc::CLOCK_THREAD_CPUTIME_ID);
+        let time = clock(ClockId::ThreadCPUTime);
         let mut ended = ENDED.lock();
         add(&mut ended, name.trim_end(), time);
     }
 }
 
-fn clock(clock: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a local.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+fn clock(clock: ClockId) -> Duration {
+    clock_gettime(clock).try_into().unwrap_or_default()
 }
 
 fn add(threads: &mut Vec<(String, Duration)>, name: &str, time: Duration) {
@@ -56,7 +55,7 @@ pub(crate) fn threads() -> Vec<(String, Duration)> {
         }
     }
     threads.sort();
-    threads.push((TOTAL.to_owned(), clock(libc::CLOCK_PROCESS_CPUTIME_ID)));
+    threads.push((TOTAL.to_owned(), clock(ClockId::ProcessCPUTime)));
     threads
 }
 
@@ -72,7 +71,7 @@ mod tests {
         };
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let burn = move || {
-            while clock(libc::CLOCK_THREAD_CPUTIME_ID) < Duration::from_millis(20) {}
+            while clock(ClockId::ThreadCPUTime) < Duration::from_millis(20) {}
             _ = wait.recv();
         };
         let thread = std::thread::Builder::new().name("pioman-test".into());

@@ -29,6 +29,8 @@
 mod completion;
 mod driver;
 #[cfg(not(loom))]
+mod epoll;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod fault;

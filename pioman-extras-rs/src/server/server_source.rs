@@ -14,13 +14,18 @@
 //! background watcher.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::lwp::LwpPool;
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 use super::activity::TESTED;
 use pioman::Manager;
@@ -76,15 +81,8 @@ pub(super) struct ServerSource {
 
 impl ServerSource {
     fn new(max_blocked: usize, pace: Duration) -> io::Result<ServerSource> {
-        // SAFETY: no pointers; the descriptor is ours.
-        let timer = unsafe {
-            let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-            let fd = libc::timerfd_create(libc::CLOCK_MONOTONIC, flags);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         Ok(ServerSource {
             servers: KernelMutex::new(Arc::new([])),
             pending: Arc::new(AtomicUsize::new(0)),
@@ -167,15 +165,9 @@ impl ServerSource {
     /// Has the timer fire after this time, or not at all, which also makes it unreadable.
     fn set_timer(&self, fires: &mut Option<Instant>, after: Option<Duration>) {
         let at = after.map(|after| Instant::now() + after);
-        let after = after.unwrap_or_default();
-        let zero = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec {
-            tv_sec: after.as_secs().min(i64::MAX as u64) as i64,
-            tv_nsec: after.subsec_nanos() as i64,
-        };
-        let spec = libc::itimerspec { it_interval: zero, it_value: value };
-        // SAFETY: a timer of ours and a valid itimerspec.
-        unsafe { libc::timerfd_settime(self.timer.as_raw_fd(), 0, &spec, std::ptr::null_mut()) };
+        let value = after.and_then(|after| after.try_into().ok()).unwrap_or_default();
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: value };
+        let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once);
         *fires = at;
         self.is_set.store(at.is_some(), SeqCst);
     }

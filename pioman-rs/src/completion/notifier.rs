@@ -14,10 +14,12 @@
 //! Rejected: a counter of events that each completion adds to (a system call for each).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::completion::bell::Bell;
 use crate::completion::node::{After, Node};
@@ -70,13 +72,7 @@ impl Notifier {
     /// # Errors
     /// The kernel gives no descriptor.
     pub fn new() -> io::Result<Notifier> {
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just opened, and ours.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Notifier(Arc::new(Inner { bell: Bell::new(), fd })))
     }
 
@@ -87,10 +83,8 @@ impl Notifier {
     /// Does not. A system call, but the first time.
     pub fn arm(&self) {
         if self.0.bell.is_used() {
-            let mut count = [0u8; 8];
-            // SAFETY: eight writable bytes. A write that is still to come makes it readable for nothing until the next
-            // arming.
-            unsafe { libc::read(self.0.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+            // A write that is still to come makes it readable for nothing until the next arming.
+            let _ = rustix::io::read(&self.0.fd, &mut [0; 8]);
         }
         self.0.bell.arm();
     }

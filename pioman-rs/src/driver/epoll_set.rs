@@ -5,13 +5,14 @@
 //! (see [`marcel::plumbing::Sleeper`]).
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 use marcel::trace::{self, Kind};
 
 use crate::driver::arming::{Arming, Begin};
+use crate::epoll::Epoll;
 use crate::progress::registry::Pinned;
 use crate::progress::source::MAX;
 
@@ -19,7 +20,7 @@ use crate::progress::source::MAX;
 const SLEEPER: u64 = 1 << 63;
 
 pub(crate) struct EpollSet {
-    epoll: OwnedFd,
+    epoll: Epoll,
     arming: [Arming; MAX],
     /// 0: the leader's, 1: the background watcher's; in a trace.
     number: u64,
@@ -31,16 +32,8 @@ pub(crate) struct EpollSet {
 
 impl EpollSet {
     pub(crate) fn new(number: u64) -> io::Result<EpollSet> {
-        // SAFETY: no pointers; the descriptor is ours.
-        let epoll = unsafe {
-            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
         Ok(EpollSet {
-            epoll,
+            epoll: Epoll::new()?,
             arming: std::array::from_fn(|_| Arming::new()),
             number,
             sleeps: AtomicU64::new(0),
@@ -49,18 +42,9 @@ impl EpollSet {
         })
     }
 
-    fn control(&self, how: i32, fd: RawFd, events: i32, data: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events: events as u32, u64: data };
-        // SAFETY: a valid event; epoll_ctl keeps no pointer.
-        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), how, fd, &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
-
     /// Lets the owner of a sleeper's eventfd sleep here. May be repeated.
     pub(crate) fn add_sleeper(&self, fd: RawFd) -> io::Result<()> {
-        match self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN, SLEEPER | fd as u64) {
+        match self.epoll.add(fd, libc::EPOLLIN, SLEEPER | fd as u64) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
             other => other,
         }
@@ -68,18 +52,18 @@ impl EpollSet {
 
     /// Takes the eventfd of a sleeper out again.
     pub(crate) fn remove_sleeper(&self, fd: RawFd) {
-        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.epoll.remove(fd);
     }
 
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
         self.arming[slot].reset();
         self.wake_ups[slot].store(0, Relaxed);
-        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLONESHOT, slot as u64)
+        self.epoll.add(fd, libc::EPOLLONESHOT, slot as u64)
     }
 
     pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
-        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+        self.epoll.remove(fd);
         self.arming[slot].reset();
     }
 
@@ -123,7 +107,7 @@ impl EpollSet {
             Begin::Already | Begin::Others => true,
             Begin::Busy => false,
             Begin::Yours => {
-                let done = self.control(libc::EPOLL_CTL_MOD, fd, events, slot as u64);
+                let done = self.epoll.modify(fd, events, slot as u64);
                 if let Err(error) = &done
                     && error.raw_os_error() != Some(libc::ENOMEM)
                 {
@@ -145,7 +129,7 @@ impl EpollSet {
         trace::record(Kind::Block, self.number, 0);
         let n = loop {
             let timeout = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let n = epoll_wait(self.epoll.as_raw_fd(), &mut events, timeout);
+            let n = wait(&self.epoll, &mut events, timeout);
             if n >= 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
                 break n;
             }
@@ -192,11 +176,8 @@ impl EpollSet {
 }
 
 /// `epoll_pwait2` for its nanoseconds; kernels before 5.11 get the time-out rounded up to milliseconds.
-fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: Option<Duration>) -> i32 {
-    let Some(timeout) = timeout else {
-        // SAFETY: `events` is writable for its length.
-        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, -1) };
-    };
+fn wait(epoll: &Epoll, events: &mut [libc::epoll_event], timeout: Option<Duration>) -> i32 {
+    let Some(timeout) = timeout else { return epoll.wait(events, -1) };
     let spec = libc::timespec {
         tv_sec: timeout.as_secs().min(i64::MAX as u64) as i64,
         tv_nsec: timeout.subsec_nanos() as i64,
@@ -205,7 +186,7 @@ fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: Option<Du
     let n = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
-            epoll,
+            epoll.as_raw_fd(),
             events.as_mut_ptr(),
             events.len(),
             &spec,
@@ -215,8 +196,7 @@ fn epoll_wait(epoll: RawFd, events: &mut [libc::epoll_event], timeout: Option<Du
     };
     if n < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
         let ms = timeout.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
-        // SAFETY: as above.
-        return unsafe { libc::epoll_wait(epoll, events.as_mut_ptr(), events.len() as i32, ms) };
+        return epoll.wait(events, ms);
     }
     n
 }

@@ -1,9 +1,11 @@
 //! A child that runs, or has ended.
 
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Output};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::fd::{Interest, Registered};
@@ -142,12 +144,8 @@ impl Child {
 }
 
 fn open_pidfd(pid: u32) -> io::Result<Registered<OwnedFd>> {
-    // SAFETY: no pointers.
-    match unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) } {
-        // SAFETY: the kernel has just made it, for us. It is closed by `exec`.
-        fd @ 0.. => Ok(Registered::lazy(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let pid = Pid::from_raw(pid as i32).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(Registered::lazy(pidfd_open(pid, PidfdFlags::empty())?)) // closed by `exec`
 }
 
 /// Asks now and then whether it has ended; `None` after the deadline.

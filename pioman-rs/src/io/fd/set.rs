@@ -1,12 +1,13 @@
 //! The set, and how it is looked at. See the module above.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::time::Instant;
 
 use marcel::plumbing::signal::KeepErrno;
 
+use crate::epoll::Epoll;
 use crate::fork::Birth;
 use crate::io::fd::arena::{Arena, Place};
 use crate::io::fd::readiness::Readiness;
@@ -21,7 +22,7 @@ const ROUNDS: usize = 16;
 
 /// See the module's description.
 pub(crate) struct FdSource {
-    epoll: OwnedFd,
+    epoll: Epoll,
     arena: Arena,
     /// Threads that wait for a descriptor.
     waiters: AtomicUsize,
@@ -48,31 +49,14 @@ pub(crate) struct Key(u32);
 
 impl FdSource {
     pub(crate) fn new() -> io::Result<FdSource> {
-        // SAFETY: no pointers; the descriptor is ours.
-        let epoll = unsafe {
-            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            if fd < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
         Ok(FdSource {
-            epoll,
+            epoll: Epoll::new()?,
             arena: Arena::default(),
             waiters: AtomicUsize::new(0),
             armed: AtomicBool::new(false),
             looking: AtomicBool::new(false),
             birth: Birth::here(),
         })
-    }
-
-    fn control(&self, how: i32, fd: RawFd, events: u32, data: u64) -> io::Result<()> {
-        let mut event = libc::epoll_event { events, u64: data };
-        // SAFETY: a valid event; epoll_ctl keeps no pointer.
-        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), how, fd, &mut event) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
     }
 
     /// Adds a descriptor. The kernel reports what it is ready for already, as an event.
@@ -82,8 +66,7 @@ impl FdSource {
             return Err(io::Error::other("no room for another descriptor"));
         };
         place.interest.store(interest, Relaxed);
-        let data = data(index, place);
-        let added = self.control(libc::EPOLL_CTL_ADD, fd, interest | EDGE, data);
+        let added = self.epoll.add(fd, (interest | EDGE) as i32, data(index, place));
         if added.is_err() {
             self.arena.give(index);
         }
@@ -98,7 +81,7 @@ impl FdSource {
             return Ok(());
         }
         self.check()?;
-        self.control(libc::EPOLL_CTL_MOD, fd, wanted | EDGE, data(key.0, place))?;
+        self.epoll.modify(fd, (wanted | EDGE) as i32, data(key.0, place))?;
         place.interest.store(wanted, Release);
         Ok(())
     }
@@ -111,7 +94,7 @@ impl FdSource {
     /// Takes a descriptor out, which is still open.
     pub(crate) fn remove(&self, key: Key, fd: RawFd) {
         if self.birth.is_here() {
-            let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, 0);
+            self.epoll.remove(fd);
             self.arena.give(key.0);
         }
     }
@@ -171,12 +154,7 @@ impl FdSource {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; BATCH];
         let mut found = false;
         for _ in 0..ROUNDS {
-            // SAFETY: `events` is writable for its length.
-            let n = unsafe {
-                let fd = self.epoll.as_raw_fd();
-                libc::epoll_wait(fd, events.as_mut_ptr(), BATCH as i32, 0)
-            };
-            let n = n.max(0) as usize;
+            let n = self.epoll.wait(&mut events, 0).max(0) as usize;
             for event in &events[..n] {
                 self.note(event.events, event.u64);
             }

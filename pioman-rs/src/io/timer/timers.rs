@@ -2,9 +2,14 @@
 
 use std::cell::UnsafeCell;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 
 use super::alarm::{Alarm, NEVER};
 use super::heap::{Heap, Node};
@@ -49,12 +54,8 @@ unsafe impl Send for Timers {}
 
 impl Timers {
     fn new() -> io::Result<Timers> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // `Instant` is the same clock, but does not say so: the closest pair of several looks.
         let look = || {
             let (before, between, after) = (Instant::now(), clock(), Instant::now());
@@ -66,8 +67,7 @@ impl Timers {
             heap: UnsafeCell::default(),
             earliest: AtomicU64::new(NEVER),
             found: AtomicU64::new(NEVER),
-            // SAFETY: ours.
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            fd,
             alarm: Alarm::new(),
             epoch: (instant, ns),
             birth: Birth::here(),
@@ -122,13 +122,10 @@ impl Timers {
     /// Sets the descriptor, or turns it off.
     fn set(&self, at: u64) {
         let at = if at == NEVER { 0 } else { at.max(1) };
-        let (secs, ns) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as i64);
-        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let value = libc::timespec { tv_sec: secs, tv_nsec: ns };
-        let spec = libc::itimerspec { it_interval: never, it_value: value };
-        let (fd, absolute) = (self.fd.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-        // SAFETY: a valid specification; the old one is not asked for.
-        unsafe { libc::timerfd_settime(fd, absolute, &spec, std::ptr::null_mut()) };
+        let (tv_sec, tv_nsec) = ((at / 1_000_000_000) as i64, (at % 1_000_000_000) as _);
+        let value = Timespec { tv_sec, tv_nsec };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: value };
+        let _ = timerfd_settime(&self.fd, TimerfdTimerFlags::ABSTIME, &once);
     }
 }
 
