@@ -11,6 +11,7 @@
 //! | [`server::Request::wait`], [`server::Server::wait_any`] | as [`pioman::Manager::wait`] | | |
 //! | [`server::Server::submit`], [`server::Server::post`], [`server::Pending::complete`] | goes on | goes on | goes on |
 
+#![warn(missing_debug_implementations)]
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 

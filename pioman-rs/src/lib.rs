@@ -23,6 +23,7 @@
 //! their queues: `ltask`. What a thread waits for: `completion`. The lock of the progress path: `sync`. Libraries with
 //! machinery of their own: [`plumbing`]. Counts of polls and events: [`observe`].
 
+#![warn(missing_debug_implementations)]
 // Only what is modelled is built for the model checker.
 #![cfg_attr(loom, allow(dead_code, missing_docs, unreachable_pub))]
 

@@ -7,6 +7,7 @@ use super::queue::{self, LANES};
 use super::stack::Linked;
 use crate::shim::AtomicU64;
 
+#[derive(Debug)]
 #[repr(align(256))]
 struct Block(AtomicU64);
 
@@ -17,6 +18,7 @@ impl Linked for Block {
 }
 
 /// What stands for a task, and is in no queue. Immortal, as tasks' blocks are: dropped, it is lost until the process ends.
+#[derive(Debug)]
 pub struct Node(&'static Block);
 
 impl Node {
@@ -29,6 +31,12 @@ impl Node {
 
 /// The queue of a node of the topology.
 pub struct Queue(queue::Queue<Block>);
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Queue(lanes {:#b})", self.0.occupied())
+    }
+}
 
 impl Queue {
     /// An empty one.
