@@ -48,6 +48,8 @@ mod kernel_limits;
 mod kernel_threads;
 #[cfg(not(loom))]
 mod knobs;
+#[cfg(not(loom))]
+mod like_std;
 mod ltask;
 #[cfg(not(loom))]
 mod manager;

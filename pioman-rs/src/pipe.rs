@@ -4,12 +4,12 @@
 //! like by way of [`OwnedFd`]. The descriptor becomes non-blocking, for all descriptors of its open file (not the other
 //! end).
 
-use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::io;
+use std::os::fd::AsFd;
 
 use crate::fd::{Interest, Registered, set_nonblocking};
 use crate::kernel_limits::explain;
+use crate::like_std::{descriptor, reads, writes};
 
 /// A pipe: what is written to the second can be read from the first. [`std::io::pipe`].
 ///
@@ -60,96 +60,12 @@ macro_rules! end_of_pipe {
             }
         }
 
-        impl From<OwnedFd> for $type {
-            fn from(fd: OwnedFd) -> $type {
-                std::io::$type::from(fd).into()
-            }
-        }
-
-        impl From<$type> for OwnedFd {
-            fn from(this: $type) -> OwnedFd {
-                std::io::$type::from(this).into()
-            }
-        }
-
-        impl AsFd for $type {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.0.as_fd()
-            }
-        }
-
-        impl AsRawFd for $type {
-            fn as_raw_fd(&self) -> RawFd {
-                self.0.as_raw_fd()
-            }
-        }
-
-        impl IntoRawFd for $type {
-            fn into_raw_fd(self) -> RawFd {
-                OwnedFd::from(self).into_raw_fd()
-            }
-        }
-
-        impl FromRawFd for $type {
-            unsafe fn from_raw_fd(fd: RawFd) -> $type {
-                // SAFETY: the caller's promise.
-                unsafe { OwnedFd::from_raw_fd(fd) }.into()
-            }
-        }
-
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.get_ref().fmt(f)
-            }
-        }
+        descriptor!($type, std::io::$type, this => this.0.get_ref());
     };
 }
 
 end_of_pipe!(PipeReader);
 end_of_pipe!(PipeWriter);
 
-impl Read for &PipeReader {
-    #[inline]
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.io(Interest::Readable, |mut inner| inner.read(buffer))
-    }
-    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.0.io(Interest::Readable, |mut inner| inner.read_vectored(buffers))
-    }
-}
-
-impl Read for PipeReader {
-    #[inline]
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buffer)
-    }
-    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(buffers)
-    }
-}
-
-impl Write for &PipeWriter {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.io(Interest::Writable, |mut inner| inner.write(bytes))
-    }
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.io(Interest::Writable, |mut inner| inner.write_vectored(slices))
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Write for PipeWriter {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self).write(bytes)
-    }
-    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(slices)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+reads!(PipeReader, std::io::PipeReader, |this, call| this.0.io(Interest::Readable, call));
+writes!(PipeWriter, std::io::PipeWriter, |this, call| this.0.io(Interest::Writable, call));

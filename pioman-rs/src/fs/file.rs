@@ -11,6 +11,7 @@ use marcel::sync::Mutex;
 use crate::io::uring::call::{Call, MAX_LEN, POSITION, is_regular};
 use crate::io::uring::make::make;
 use crate::io::uring::transfer::Transfer;
+use crate::like_std::{reads_by_reference, writes_by_reference};
 use crate::ltask::inside::is_inside;
 use crate::progress::policy::hints::Hint;
 
@@ -271,29 +272,8 @@ impl Seek for &File {
     }
 }
 
-impl Read for File {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buffer)
-    }
-
-    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(buffers)
-    }
-}
-
-impl Write for File {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        (&*self).write(data)
-    }
-
-    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(buffers)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+reads_by_reference!(File);
+writes_by_reference!(File);
 
 impl Seek for File {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {

@@ -192,48 +192,7 @@ macro_rules! socket_methods {
             }
         }
 
-        impl From<OwnedFd> for $type {
-            fn from(fd: OwnedFd) -> $type {
-                <$inner>::from(fd).into()
-            }
-        }
-
-        impl From<$type> for OwnedFd {
-            fn from(this: $type) -> OwnedFd {
-                <$inner>::from(this).into()
-            }
-        }
-
-        impl AsFd for $type {
-            fn as_fd(&self) -> BorrowedFd<'_> {
-                self.socket.get().as_fd()
-            }
-        }
-
-        impl AsRawFd for $type {
-            fn as_raw_fd(&self) -> RawFd {
-                self.socket.get().as_raw_fd()
-            }
-        }
-
-        impl IntoRawFd for $type {
-            fn into_raw_fd(self) -> RawFd {
-                OwnedFd::from(self).into_raw_fd()
-            }
-        }
-
-        impl FromRawFd for $type {
-            unsafe fn from_raw_fd(fd: RawFd) -> $type {
-                // SAFETY: the caller's promise.
-                unsafe { <$inner>::from_raw_fd(fd) }.into()
-            }
-        }
-
-        impl fmt::Debug for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.socket.get().fmt(f)
-            }
-        }
+        $crate::like_std::descriptor!($type, $inner, this => this.socket.get());
     };
 }
 
@@ -277,54 +236,11 @@ macro_rules! timeout_methods {
     };
 }
 
-/// `Read` and `Write` for a stream and for a reference to it, over the same of `std`'s type.
+/// `Read` and `Write` for a stream.
 macro_rules! stream_io {
-    ($type:ident) => {
-        impl Read for &$type {
-            #[inline]
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                self.socket.read(|mut inner| inner.read(buffer))
-            }
-            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-                self.socket.read(|mut inner| inner.read_vectored(buffers))
-            }
-        }
-
-        impl Write for &$type {
-            #[inline]
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.socket.write(|mut inner| inner.write(bytes))
-            }
-            fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-                self.socket.write(|mut inner| inner.write_vectored(slices))
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-
-        impl Read for $type {
-            #[inline]
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                (&*self).read(buffer)
-            }
-            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-                (&*self).read_vectored(buffers)
-            }
-        }
-
-        impl Write for $type {
-            #[inline]
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                (&*self).write(bytes)
-            }
-            fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-                (&*self).write_vectored(slices)
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
+    ($type:ident, $inner:path) => {
+        $crate::like_std::reads!($type, $inner, |this, call| this.socket.read(call));
+        $crate::like_std::writes!($type, $inner, |this, call| this.socket.write(call));
     };
 }
 

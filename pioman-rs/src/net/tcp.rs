@@ -1,9 +1,7 @@
 //! TCP.
 
-use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockRef, Type};
@@ -20,7 +18,7 @@ pub struct TcpStream {
 
 socket_methods!(TcpStream, std::net::TcpStream);
 timeout_methods!(TcpStream);
-stream_io!(TcpStream);
+stream_io!(TcpStream, std::net::TcpStream);
 
 impl TcpStream {
     /// Connects to the first of the addresses that answers.

@@ -1,9 +1,7 @@
 //! Connections within the machine.
 
-use std::fmt;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr;
@@ -23,7 +21,7 @@ pub struct UnixStream {
 
 socket_methods!(UnixStream, std::os::unix::net::UnixStream);
 timeout_methods!(UnixStream);
-stream_io!(UnixStream);
+stream_io!(UnixStream, std::os::unix::net::UnixStream);
 
 impl UnixStream {
     /// Connects to the socket at `path`.
