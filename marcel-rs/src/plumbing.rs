@@ -5,6 +5,7 @@ pub use crate::os::KernelMutex;
 #[cfg(loom)]
 pub use crate::os::kernel_mutex::ModelMutex;
 pub use crate::os::sleeper::Sleeper;
+pub use crate::sync::spin::Spin;
 #[cfg(not(loom))]
 pub use crate::task::current::{
     current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable,

@@ -42,7 +42,7 @@ mod raw_rwlock;
 mod rwlock;
 mod semaphore;
 mod signal;
-mod spin;
+pub(crate) mod spin;
 mod wait_list;
 
 pub use barrier::{Barrier, BarrierWaitResult};

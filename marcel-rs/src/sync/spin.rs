@@ -15,7 +15,7 @@ use crate::os::{self, AtomicBool, UnsafeCell, const_unless_modelled};
 const SPINS: u32 = 64;
 
 /// A value that is reached by one thread at a time, shortly.
-pub(super) struct Spin<T> {
+pub struct Spin<T> {
     word: Lock,
     value: UnsafeCell<T>,
 }
@@ -90,18 +90,37 @@ impl Drop for Locked<'_> {
 
 impl<T> Spin<T> {
     const_unless_modelled! {
-        pub(super) fn new(value: T) -> Self {
+        /// A free lock.
+        pub fn new(value: T) -> Self {
             Spin { word: Lock::new(), value: UnsafeCell::new(value) }
         }
     }
 
     /// Runs `section` with the value. The section must not wait, and not lock this lock again.
+    ///
+    /// # Context
+    /// Not in a signal handler, which may have interrupted the holder.
     #[inline]
-    pub(super) fn with<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
+    pub fn with<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         self.lock();
         let _locked = Locked(&self.word);
         // SAFETY: the lock is ours.
         unsafe { self.with_locked(section) }
+    }
+
+    /// As [`Spin::with`], if the lock is free.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn try_with<R>(&self, section: impl FnOnce(&mut T) -> R) -> Option<R> {
+        if !self.word.take() {
+            return None;
+        }
+        let _locked = Locked(&self.word);
+        // SAFETY: the lock is ours.
+        Some(unsafe { self.with_locked(section) })
     }
 
     /// Takes the lock, to be given back by [`Spin::unlock`]: for callers that need several locks at once.
@@ -123,6 +142,12 @@ impl<T> Spin<T> {
     pub(super) unsafe fn with_locked<R>(&self, section: impl FnOnce(&mut T) -> R) -> R {
         // SAFETY: the lock is held, by the caller's promise.
         self.value.with_mut(|value| section(unsafe { &mut *value }))
+    }
+}
+
+impl<T> std::fmt::Debug for Spin<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Spin")
     }
 }
 

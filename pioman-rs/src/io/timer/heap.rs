@@ -31,6 +31,9 @@ impl Node {
 #[derive(Default)]
 pub(crate) struct Heap(Vec<*const Node>);
 
+// SAFETY: the nodes that it points to are touched by the holder of the heap only.
+unsafe impl Send for Heap {}
+
 impl Heap {
     /// The earliest deadline.
     pub(crate) fn earliest(&self) -> Option<u64> {

@@ -1,11 +1,11 @@
 //! The source: see the module above.
 
-use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::Spin;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -34,9 +34,8 @@ fn clock() -> u64 {
 
 /// See the module above.
 pub(crate) struct Timers {
-    locked: AtomicBool,
-    heap: UnsafeCell<Heap>,
-    /// Of the heap; changed under the lock.
+    heap: Spin<Heap>,
+    /// Of the heap; changed under its lock.
     earliest: AtomicU64,
     /// The earliest deadline that the last look found over.
     found: AtomicU64,
@@ -46,11 +45,6 @@ pub(crate) struct Timers {
     epoch: (Instant, u64),
     birth: Birth,
 }
-
-// SAFETY: the heap is reached under the lock.
-unsafe impl Sync for Timers {}
-// SAFETY: the nodes that it points to are touched under the lock, too.
-unsafe impl Send for Timers {}
 
 impl Timers {
     fn new() -> io::Result<Timers> {
@@ -63,8 +57,7 @@ impl Timers {
         };
         let (_, instant, ns) = (0..8).map(|_| look()).min().unwrap_or_else(look);
         Ok(Timers {
-            locked: AtomicBool::new(false),
-            heap: UnsafeCell::default(),
+            heap: Spin::new(Heap::default()),
             earliest: AtomicU64::new(NEVER),
             found: AtomicU64::new(NEVER),
             fd,
@@ -82,24 +75,13 @@ impl Timers {
 
     /// Works on the heap. Not the progress path.
     fn with<T>(&self, f: impl FnOnce(&mut Heap) -> T) -> T {
-        let mut spins = 0;
-        while self.locked.swap(true, Acquire) {
-            spins += 1;
-            match spins % 64 {
-                0 => std::thread::yield_now(), // the holder may be off its core
-                _ => std::hint::spin_loop(),
-            }
-        }
-        self.locked(f)
+        self.heap.with(|heap| self.noting(heap, f))
     }
 
-    /// Works on the heap. The lock is the caller's, and is released.
-    fn locked<T>(&self, f: impl FnOnce(&mut Heap) -> T) -> T {
-        // SAFETY: the lock is held.
-        let heap = unsafe { &mut *self.heap.get() };
+    /// Works on the heap, whose lock is held.
+    fn noting<T>(&self, heap: &mut Heap, f: impl FnOnce(&mut Heap) -> T) -> T {
         let result = f(heap);
         self.earliest.store(heap.earliest().unwrap_or(NEVER), SeqCst);
-        self.locked.store(false, Release);
         result
     }
 
@@ -141,12 +123,12 @@ unsafe impl Source for Timers {
             return false;
         }
         let now = clock();
-        if now < earliest || self.locked.swap(true, Acquire) {
+        if now < earliest {
             return false;
         }
         // Callbacks may make and drop timers: they are called when the lock is free again.
         let held = wakers::hold();
-        let found = self.locked(|heap| {
+        let complete = |heap: &mut Heap| {
             self.found.store(heap.earliest().unwrap_or(NEVER), Relaxed);
             for taken in 0..BATCH {
                 let Some(target) = heap.due(now) else { return taken > 0 };
@@ -154,9 +136,10 @@ unsafe impl Source for Timers {
                 unsafe { &*target }.complete();
             }
             true
-        });
+        };
+        let found = self.heap.try_with(|heap| self.noting(heap, complete));
         drop(held);
-        found
+        found.unwrap_or(false)
     }
 
     fn pending(&self) -> bool {

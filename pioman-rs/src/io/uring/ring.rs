@@ -3,10 +3,11 @@
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
 use io_uring::{IoUring, Probe, opcode, squeue::Entry};
+use marcel::plumbing::Spin;
 use marcel::sync::Semaphore;
 
 use super::call::Call;
@@ -48,9 +49,9 @@ pub enum FileEngine {
 pub(crate) struct Uring {
     ring: ManuallyDrop<IoUring>,
     /// A thread pushes an entry.
-    pushing: AtomicBool,
+    pushing: Spin<()>,
     /// A thread reads completions.
-    polling: AtomicBool,
+    polling: Spin<()>,
     /// Entries of the completion queue that are still to come.
     in_flight: AtomicUsize,
     /// Operations that may begin.
@@ -90,8 +91,8 @@ impl Uring {
         let most = ring.params().cq_entries() as usize / 2;
         Ok(Uring {
             ring: ManuallyDrop::new(ring),
-            pushing: AtomicBool::new(false),
-            polling: AtomicBool::new(false),
+            pushing: Spin::new(()),
+            polling: Spin::new(()),
             in_flight: AtomicUsize::new(0),
             permits: Semaphore::new(most),
             most,
@@ -147,17 +148,9 @@ impl Uring {
     unsafe fn push(&self, entry: &Entry) {
         self.in_flight.fetch_add(1, SeqCst);
         loop {
-            let mut spins = 0;
-            while self.pushing.swap(true, Acquire) {
-                spins += 1;
-                match spins % 64 {
-                    0 => std::thread::yield_now(), // the holder may be off its core
-                    _ => std::hint::spin_loop(),
-                }
-            }
             // SAFETY: no other thread pushes; the caller's promise.
-            let pushed = unsafe { self.ring.submission_shared().push(entry) };
-            self.pushing.store(false, Release);
+            let pushed =
+                self.pushing.with(|()| unsafe { self.ring.submission_shared().push(entry) });
             self.enter();
             if pushed.is_ok() {
                 return;
@@ -217,11 +210,10 @@ unsafe impl Source for Uring {
     }
 
     fn poll(&self) -> bool {
-        if !self.pending() || self.polling.swap(true, Acquire) {
+        if !self.pending() {
             return false;
         }
-        let taken = self.take();
-        self.polling.store(false, Release);
+        let taken = self.polling.try_with(|()| self.take()).unwrap_or(0);
         if taken > 0 {
             self.in_flight.fetch_sub(taken, SeqCst);
         }
@@ -238,16 +230,10 @@ unsafe impl Source for Uring {
 
     /// The descriptor is readable while there are completions: nothing has to be asked for.
     fn arm(&self) -> bool {
-        if !self.pending() {
-            return true;
-        }
-        if self.polling.swap(true, Acquire) {
-            return false; // another thread takes them right now: look again
-        }
         // SAFETY: no other thread reads completions.
-        let empty = unsafe { self.ring.completion_shared() }.is_empty();
-        self.polling.store(false, Release);
-        empty
+        let is_empty = |_: &mut ()| unsafe { self.ring.completion_shared() }.is_empty();
+        // (If another thread takes them right now, the caller looks again.)
+        !self.pending() || self.polling.try_with(is_empty).unwrap_or(false)
     }
 
     fn disarm(&self) {}
