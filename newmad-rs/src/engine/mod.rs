@@ -178,7 +178,7 @@ impl Engine {
             if found != Found::Nothing {
                 return (found, false);
             }
-            let hits = core.hits(from);
+            let hits = u32::from(core.gates[from as usize].hits);
             if hits == 0
                 || core.pending.count() > 0
                 || marcel::plumbing::others_runnable()
@@ -189,7 +189,7 @@ impl Engine {
             let silenced = self.doorbells.silence();
             let found = poll_for(core, from, tag, buffer, SPINS * hits);
             if found == Found::Nothing {
-                core.miss(from);
+                core.gates[from as usize].miss();
             }
             (found, silenced)
         })?;

@@ -14,11 +14,11 @@ use crate::gate::credit::EACH;
 use crate::gate::lease::InlineLease;
 use crate::gate::rail::Rail;
 use crate::gate::signals::Signals;
-use crate::gate::{Gate, Life, NO_RAIL, rails};
+use crate::gate::{Arrival, Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit, checksum};
 use crate::net::{Driver, GATHER_MAX_CHECKED, Rings};
-use crate::request::ANY_SOURCE;
+use crate::request::{ANY_SOURCE, Place, Ref};
 use crate::strategy::Rail as RailView;
 use crate::wire::{CHECKED, CHECKSUM, Header, Kind, LONG, MAX_RAILS, Malformed};
 use crate::{sys, trace};
@@ -355,6 +355,49 @@ impl<D: Driver> Gates<D> {
                     !rail.driver.calls_the_kernel() || pace.mib_ns < crate::sampling::FED_NS;
             }
         }
+    }
+
+    // What waits to be sent.
+
+    /// A request waits to be sent.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, to: u32, request: Ref, place: Place) {
+        self.all[to as usize].queue(place).push(request, place);
+        self.backlog += 1;
+    }
+
+    /// Takes out a request that waits to be sent.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, to: u32, request: Ref) {
+        self.all[to as usize].queue(request.place.get()).remove(request);
+        self.backlog -= 1;
+    }
+
+    /// Parts of a message went over a link that is closed. Whether they arrived, the peer is to be asked.
+    pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
+        let peer = request.source.get();
+        self.all[peer as usize].reliability.asks |= request.parts.mark_lost(rail as u8);
+        if request.place.get() == Place::Nowhere {
+            self.enqueue(peer, request, Place::Fragments);
+        }
+    }
+
+    // Pieces in.
+
+    /// The link that has to go before this piece, which comes over `rail`, can be read.
+    pub(crate) fn in_the_way(&self, rail: usize, from: u32, new: &Arrival) -> Option<usize> {
+        let arrivals = &self.all[from as usize].arrivals;
+        let stale = (0..self.rails.len()).find(|&other| {
+            arrivals[other].is_some_and(|old| {
+                new.request.is_some()
+                    && old.request == new.request
+                    && old.start < new.start + new.len
+                    && new.start < old.start + old.len
+                    && (old.sums.is_some() || new.sums.is_some())
+            })
+        })?;
+        // What cannot break cannot have been given up.
+        Some(if self.rails[stale].breaks { stale } else { rail })
     }
 
     // Packets out.

@@ -36,8 +36,8 @@ use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
 use crate::net::reliable::Reliability;
-use crate::request::Ref;
 use crate::request::queue::Queue;
+use crate::request::{Owes, Place, Ref};
 use crate::strategy::default;
 use crate::strategy::selection::Selection;
 use crate::wire::MAX_RAILS;
@@ -155,6 +155,64 @@ impl Gate {
             held: 0,
             bye_sent: false,
         }
+    }
+
+    /// The queue of requests that wait there.
+    #[inline]
+    fn queue(&mut self, place: Place) -> &mut Queue {
+        match place {
+            Place::Control => &mut self.control,
+            Place::Fragments => &mut self.fragments,
+            place => {
+                debug_assert_eq!(place, Place::Sends);
+                &mut self.sends
+            }
+        }
+    }
+
+    /// A request that waits to be sent, the most urgent kind first.
+    pub(crate) fn waiting(&self) -> Option<Ref> {
+        [&self.control, &self.sends, &self.fragments].into_iter().find_map(Queue::front)
+    }
+
+    /// A receive expects data over the large track no more.
+    pub(crate) fn unexpect_data(&mut self, request: Ref) {
+        if matches!(request.owes.get(), Owes::CtsFragments | Owes::CtsPut | Owes::Have) {
+            self.large_expected -= 1;
+        }
+    }
+
+    /// What still comes of a message that is here is thrown away: it was sent twice.
+    pub(crate) fn ignore_arrivals(&mut self, request: Ref) {
+        for arrival in self.arrivals.iter_mut().flatten() {
+            if arrival.request == Some(request) {
+                arrival.request = None;
+            }
+        }
+    }
+
+    /// Notes what has come of the piece that is coming in over a link.
+    pub(crate) fn note_arrival(&self, rail: usize) {
+        if let Some(arrival) = self.arrivals[rail]
+            && let Some(request) = arrival.request
+            && arrival.sums.is_none()
+            && arrival.got > 0
+            && let Some(have) =
+                request.parts.add_received(arrival.start, arrival.start + arrival.got)
+        {
+            request.moved.set(have);
+        }
+    }
+
+    /// A message, or a part of it, has left: whether it overtook the oldest one.
+    pub(crate) fn overtaken_by(&mut self, request: Ref) {
+        let oldest = self.sends.front() == Some(request);
+        self.strategy.overtaken = if oldest { 0 } else { self.strategy.overtaken + 1 };
+    }
+
+    /// Polling for a message from there was in vain.
+    pub(crate) fn miss(&mut self) {
+        self.hits = self.hits.saturating_sub(1);
     }
 
     /// Whether its tracks are worth looking at.

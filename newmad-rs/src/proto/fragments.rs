@@ -40,8 +40,7 @@ impl<D: Driver> Core<D> {
         let total = request.total.get();
         let shares = self.shares(peer, total);
         request.parts.divide(&shares, total);
-        self.gates[peer as usize].fragments.push(request, Place::Fragments);
-        self.gates.backlog += 1;
+        self.gates.enqueue(peer, request, Place::Fragments);
         if self.gates.fragile {
             self.signals.unrest();
         }
@@ -93,8 +92,7 @@ impl<D: Driver> Core<D> {
                     self.end_if_whole(to, request);
                 }
             } else if all {
-                self.gates[to as usize].fragments.remove(request);
-                self.gates.backlog -= 1;
+                self.gates.dequeue(to, request);
                 if !self.gates.fragile {
                     self.end_rendezvous(request);
                 }
@@ -109,8 +107,7 @@ impl<D: Driver> Core<D> {
     /// `Fin`: the receiver of a stream has everything.
     pub(crate) fn fragments_received(&mut self, to: u32, request: Ref) {
         if request.place.get() == Place::Fragments {
-            self.gates[to as usize].fragments.remove(request);
-            self.gates.backlog -= 1;
+            self.gates.dequeue(to, request);
         }
         trace::sent(self.rank, request);
         self.table.remove(request);
@@ -147,7 +144,7 @@ impl<D: Driver> Core<D> {
                             self.ended(rail, from, Cause::Malformed);
                             return true;
                         };
-                        let Some(stale) = self.in_the_way(rail, from, &arrival) else {
+                        let Some(stale) = self.gates.in_the_way(rail, from, &arrival) else {
                             break arrival;
                         };
                         self.broke(stale, from, Cause::Broken(libc::EPROTO));
@@ -222,8 +219,9 @@ impl<D: Driver> Core<D> {
         if !self.gates.fragile {
             return self.end_rendezvous(request);
         }
-        self.ignore_arrivals(request);
-        self.unexpect_data(request);
+        let gate = &mut self.gates[request.source.get() as usize];
+        gate.ignore_arrivals(request);
+        gate.unexpect_data(request);
         if request.place.get() == Place::Control {
             // Instead of what it owes there.
             request.owes.set(Owes::FinToSender);
@@ -232,34 +230,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// The link that has to go before this piece can be read.
-    fn in_the_way(&self, rail: usize, from: u32, new: &Arrival) -> Option<usize> {
-        let arrivals = &self.gates[from as usize].arrivals;
-        let stale = (0..self.gates.rails.len()).find(|&other| {
-            arrivals[other].is_some_and(|old| {
-                new.request.is_some()
-                    && old.request == new.request
-                    && old.start < new.start + new.len
-                    && new.start < old.start + old.len
-                    && (old.sums.is_some() || new.sums.is_some())
-            })
-        })?;
-        // What cannot break cannot have been given up.
-        Some(if self.gates.rails[stale].breaks { stale } else { rail })
-    }
-
-    /// What still comes of a message that is here is thrown away: it was sent twice.
-    pub(crate) fn ignore_arrivals(&mut self, request: Ref) {
-        let arrivals = &mut self.gates[request.source.get() as usize].arrivals;
-        for arrival in arrivals.iter_mut().flatten() {
-            if arrival.request == Some(request) {
-                arrival.request = None;
-            }
-        }
-    }
-
     /// Checks the header of a piece.
-    fn piece(&mut self, rail: usize, from: u32, header: &Header) -> Result<Arrival, Malformed> {
+    fn piece(&self, rail: usize, from: u32, header: &Header) -> Result<Arrival, Malformed> {
         let (start, len) = (header.len as usize, header.payload as usize);
         let checked = self.gates.rails[rail].checked;
         let sums = checked.then_some((0, header.addr as u32));
@@ -267,12 +239,9 @@ impl<D: Driver> Core<D> {
         if header.kind != Kind::Data || (checked && !is_sealed(header)) {
             return Err(Malformed);
         }
-        let Some(request) = self.table.find_id(header.id) else {
-            return if self.table.was_given(header.id) { Ok(arrival) } else { Err(Malformed) };
+        let Some(request) = self.table.find_id(header.id, Op::Recv, from)? else {
+            return Ok(arrival);
         };
-        if request.op != Op::Recv || request.source.get() != from {
-            return Err(Malformed);
-        }
         if request.owes.get() == Owes::FinToSender {
             // It is here already; only the sender was not told.
             return Ok(arrival);

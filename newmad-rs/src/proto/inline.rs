@@ -100,18 +100,6 @@ impl<D: Driver> Core<D> {
         }
         Found::Other
     }
-
-    /// The hit streak of messages from there: how much it is worth while to poll for one more than once.
-    #[inline]
-    pub(crate) fn hits(&self, from: u32) -> u32 {
-        u32::from(self.gates[from as usize].hits)
-    }
-
-    /// Polling for a message from there was in vain.
-    pub(crate) fn miss(&mut self, from: u32) {
-        let hits = &mut self.gates[from as usize].hits;
-        *hits = hits.saturating_sub(1);
-    }
 }
 
 #[cfg(any(test, fuzzing))]

@@ -21,11 +21,6 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// There is no way to `peer`. Ends what needs it.
-    pub(crate) fn unreachable(&mut self, peer: u32, cause: Cause) {
-        self.fail_peer(peer, cause);
-    }
-
     /// A link ended, or what came over it shows that it lost something. Progress path.
     #[cold]
     pub(crate) fn broke(&mut self, rail: usize, peer: u32, cause: Cause) {
@@ -47,8 +42,9 @@ impl<D: Driver> Core<D> {
         if !self.gates.close_link(rail, peer) {
             return;
         }
-        self.note_arrival(rail, peer);
-        self.gates[peer as usize].arrivals[rail] = None;
+        let gate = &mut self.gates[peer as usize];
+        gate.note_arrival(rail);
+        gate.arrivals[rail] = None;
         self.drop_half(rail, peer);
         // The parts that went over it.
         while let Some(request) = self.table.find(|request| {
@@ -56,7 +52,7 @@ impl<D: Driver> Core<D> {
                 && request.source.get() == peer
                 && request.parts.went_by(rail as u8)
         }) {
-            self.lose(request, rail);
+            self.gates.lose(request, rail);
         }
         self.gates.link_is_closed(peer);
     }
@@ -89,8 +85,8 @@ impl<D: Driver> Core<D> {
         self.gates.living -= 1;
         let outcome = Outcome::Died(peer, Cause::Left);
         self.fail_posted(|request| request.peer == peer, outcome);
-        while let Some(request) = self.gates[peer as usize].sends.pop() {
-            self.gates.backlog -= 1;
+        while let Some(request) = self.gates[peer as usize].sends.front() {
+            self.gates.dequeue(peer, request);
             self.fail(request, outcome);
         }
         self.fail_numbered(
@@ -138,12 +134,8 @@ impl<D: Driver> Core<D> {
         self.matching.drop_unexpected(|cell| {
             cell.source == peer && (cell.content != Content::Eager || cell.got < cell.len)
         });
-        loop {
-            let gate = &mut self.gates[peer as usize];
-            let queued =
-                gate.control.pop().or_else(|| gate.sends.pop()).or_else(|| gate.fragments.pop());
-            let Some(request) = queued else { break };
-            self.gates.backlog -= 1;
+        while let Some(request) = self.gates[peer as usize].waiting() {
+            self.gates.dequeue(peer, request);
             if request.op == Op::Recv && request.owes.get() == Owes::FinToSender {
                 // Everything is here; only the sender was not told.
                 self.end_rendezvous(request);

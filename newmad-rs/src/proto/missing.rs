@@ -25,16 +25,6 @@ use crate::request::{Op, Owes, Place, Ref};
 use crate::wire::{Header, Kind, Malformed, RANGE};
 
 impl<D: Driver> Core<D> {
-    /// A link is closed over which parts of this message went.
-    pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
-        let peer = request.source.get() as usize;
-        self.gates[peer].reliability.asks |= request.parts.mark_lost(rail as u8);
-        if request.place.get() == Place::Nowhere {
-            self.gates[peer].fragments.push(request, Place::Fragments);
-            self.gates.backlog += 1;
-        }
-    }
-
     /// Asks what the peer has of the messages that have lost something.
     #[cold]
     pub(crate) fn ask_for_missing(&mut self, to: u32) {
@@ -51,11 +41,11 @@ impl<D: Driver> Core<D> {
 
     /// `Ask`: what is here of this message? Answered when what has come on all links is read.
     pub(crate) fn on_ask(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
-        let Some(request) = self.table.find_id(header.id) else {
+        let Some(request) = self.table.find_id(header.id, Op::Recv, from)? else {
             // It is over: its sender knows already, or will.
-            return if self.table.was_given(header.id) { Ok(()) } else { Err(Malformed) };
+            return Ok(());
         };
-        if !self.gates.fragile || request.op != Op::Recv || request.source.get() != from {
+        if !self.gates.fragile {
             return Err(Malformed);
         }
         match (request.owes.get(), request.place.get()) {
@@ -63,8 +53,7 @@ impl<D: Driver> Core<D> {
             (Owes::FinToSender | Owes::Have, _) => Ok(()),
             (Owes::CtsFragments | Owes::CtsPut, Place::Nowhere) => {
                 request.owes.set(Owes::Have);
-                self.gates[from as usize].control.push(request, Place::Control);
-                self.gates.backlog += 1;
+                self.gates.enqueue(from, request, Place::Control);
                 Ok(())
             }
             _ => Err(Malformed),
@@ -74,7 +63,7 @@ impl<D: Driver> Core<D> {
     /// Sends the answer, or what there is to say instead. False: there is no room now.
     pub(crate) fn send_have(&mut self, to: u32, request: Ref) -> bool {
         for rail in 0..self.gates.rails.len() {
-            self.note_arrival(rail, to);
+            self.gates[to as usize].note_arrival(rail);
         }
         let total = request.total.get();
         if request.parts.ranges().eq([(0, total)]) {
@@ -95,24 +84,10 @@ impl<D: Driver> Core<D> {
         let ranges = unsafe { Span::new(raw.as_ptr(), bytes) };
         let posted = self.post(to, &mut header, &[ranges]);
         if posted {
-            self.gates[to as usize].control.remove(request);
-            self.gates.backlog -= 1;
+            self.gates.dequeue(to, request);
             request.owes.set(Owes::CtsFragments);
         }
         posted
-    }
-
-    /// Notes what has come of the piece that is coming in over a link.
-    pub(crate) fn note_arrival(&mut self, rail: usize, from: u32) {
-        if let Some(arrival) = self.gates[from as usize].arrivals[rail]
-            && let Some(request) = arrival.request
-            && arrival.sums.is_none()
-            && arrival.got > 0
-            && let Some(have) =
-                request.parts.add_received(arrival.start, arrival.start + arrival.got)
-        {
-            request.moved.set(have);
-        }
     }
 
     /// `Have`: what the peer has of a message that has lost something.
@@ -122,12 +97,7 @@ impl<D: Driver> Core<D> {
         header: &Header,
         payload: Span,
     ) -> Result<(), Malformed> {
-        let Some(request) = self.table.find_id(header.id) else {
-            return if self.table.was_given(header.id) { Ok(()) } else { Err(Malformed) };
-        };
-        if request.op != Op::Send || request.source.get() != from {
-            return Err(Malformed);
-        }
+        let Some(request) = self.table.find_id(header.id, Op::Send, from)? else { return Ok(()) };
         let mut raw = [0; SPLIT_MAX * RANGE];
         if !self.gates.fragile || payload.len() > raw.len() || !payload.len().is_multiple_of(RANGE)
         {
@@ -151,8 +121,7 @@ impl<D: Driver> Core<D> {
             request.parts.peer_has(start, end);
         }
         if request.parts.resend_missing() {
-            self.gates[from as usize].fragments.remove(request);
-            self.gates.backlog -= 1;
+            self.gates.dequeue(from, request);
         }
         Ok(())
     }

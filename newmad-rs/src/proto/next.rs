@@ -189,7 +189,7 @@ impl<D: Driver> Core<D> {
             self.post_message(request, &mut header, &[payload]).then_some(payload.len())
         };
         let Some(bytes) = bytes else { return false };
-        self.overtaken_by(to, request);
+        self.gates[to as usize].overtaken_by(request);
         request.moved.set(request.moved.get() + bytes);
         if announced || request.moved.get() == request.capacity {
             self.gone(to, request, announced);
@@ -288,16 +288,9 @@ impl<D: Driver> Core<D> {
 
     /// This message has left, whole or announced.
     fn gone(&mut self, to: u32, request: Ref, announced: bool) {
-        self.gates[to as usize].sends.remove(request);
-        self.gates.backlog -= 1;
+        self.gates.dequeue(to, request);
         if !announced {
             self.finish(request, Outcome::Done);
         }
-    }
-
-    fn overtaken_by(&mut self, to: u32, request: Ref) {
-        let gate = &mut self.gates[to as usize];
-        let oldest = gate.sends.front() == Some(request);
-        gate.strategy.overtaken = if oldest { 0 } else { gate.strategy.overtaken + 1 };
     }
 }

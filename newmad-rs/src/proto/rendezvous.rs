@@ -26,6 +26,7 @@ use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
 const PIECE: usize = 256 * 1024;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
+
 impl<D: Driver> Core<D> {
     /// Whether a thread of this side copies while this message moves: waits for it, or for another long one.
     fn is_waited_for(&self, request: Ref) -> bool {
@@ -93,7 +94,7 @@ impl<D: Driver> Core<D> {
             Protocol::Put => {
                 // The sender may find that it cannot, and send fragments instead.
                 request.parts.clear();
-                self.expect_data(request);
+                self.gates[from as usize].large_expected += 1;
                 self.owe(request, Owes::CtsPut);
             }
             _ => self.ask_for_data(request),
@@ -103,7 +104,7 @@ impl<D: Driver> Core<D> {
     fn ask_for_data(&mut self, request: Ref) {
         request.moved.set(0);
         request.parts.clear();
-        self.expect_data(request);
+        self.gates[request.source.get() as usize].large_expected += 1;
         self.owe(request, Owes::CtsFragments);
     }
 
@@ -160,8 +161,9 @@ impl<D: Driver> Core<D> {
         self.table.remove(request);
         match request.op {
             Op::Recv => {
-                self.unexpect_data(request);
-                self.ignore_arrivals(request);
+                let gate = &mut self.gates[request.source.get() as usize];
+                gate.unexpect_data(request);
+                gate.ignore_arrivals(request);
                 let number = trace::announced(request.remote_id.get());
                 self.received(request, request.source.get(), request.message.get(), number);
             }
@@ -241,16 +243,6 @@ impl<D: Driver> Core<D> {
         match request.op {
             Op::Recv => self.ask_for_data(request),
             _ => self.send_fragments(peer, request),
-        }
-    }
-
-    fn expect_data(&mut self, request: Ref) {
-        self.gates[request.source.get() as usize].large_expected += 1;
-    }
-
-    pub(crate) fn unexpect_data(&mut self, request: Ref) {
-        if matches!(request.owes.get(), Owes::CtsFragments | Owes::CtsPut | Owes::Have) {
-            self.gates[request.source.get() as usize].large_expected -= 1;
         }
     }
 }

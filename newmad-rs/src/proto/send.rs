@@ -89,8 +89,7 @@ impl<D: Driver> Core<D> {
             self.table.insert(request);
         }
         let to = request.peer;
-        self.gates[to as usize].sends.push(request, Place::Sends);
-        self.gates.backlog += 1;
+        self.gates.enqueue(to, request, Place::Sends);
         let gate = &self.gates[to as usize];
         let (held, linked) = (gate.held, gate.small != NO_RAIL);
         if held > 0 && (held as usize) < WINDOW && self.holds(to, request) {
@@ -103,10 +102,8 @@ impl<D: Driver> Core<D> {
     /// It is the first message that stays until the next look.
     fn hold(&mut self, request: Ref) {
         trace::queued(self.rank, request);
-        let gate = &mut self.gates[request.peer as usize];
-        gate.sends.push(request, Place::Sends);
-        gate.held = 1;
-        self.gates.backlog += 1;
+        self.gates.enqueue(request.peer, request, Place::Sends);
+        self.gates[request.peer as usize].held = 1;
         self.signals.held.store(true, Ordering::Relaxed);
     }
 
@@ -159,8 +156,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn owe(&mut self, request: Ref, owes: Owes) {
         let peer = request.source.get();
         request.owes.set(owes);
-        self.gates[peer as usize].control.push(request, Place::Control);
-        self.gates.backlog += 1;
+        self.gates.enqueue(peer, request, Place::Control);
         if peer != self.rank {
             // To oneself it waits for the next round: this may run inside another packet's arrival.
             self.flush(peer);
@@ -225,8 +221,7 @@ impl<D: Driver> Core<D> {
         if !self.post(to, &mut header, &[]) {
             return false;
         }
-        self.gates[to as usize].control.remove(request);
-        self.gates.backlog -= 1;
+        self.gates.dequeue(to, request);
         if header.kind == Kind::Fin {
             self.end_rendezvous(request);
         }

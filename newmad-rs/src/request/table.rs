@@ -25,25 +25,22 @@ impl Table {
         request.chain.set(chain.replace(request));
     }
 
-    /// The request with that number, if it is of that kind and with that peer.
+    /// The request with that number, which is of that kind and with that peer.
     pub(crate) fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
-        let request = self.find_id(id).ok_or(Malformed)?;
-        let fits = request.op == op && request.source.get() == peer;
-        if fits { Ok(request) } else { Err(Malformed) }
+        self.find_id(id, op, peer)?.ok_or(Malformed)
     }
 
-    /// The request with that number.
-    pub(crate) fn find_id(&self, id: u64) -> Option<Ref> {
+    /// As `get`; `None` if the request is over.
+    pub(crate) fn find_id(&self, id: u64, op: Op, peer: u32) -> Result<Option<Ref>, Malformed> {
         let mut at = self.chains[id as usize % CHAINS];
         while let Some(request) = at.filter(|request| request.id.get() != id) {
             at = request.chain.get();
         }
-        at
-    }
-
-    /// Whether there ever was a request with that number.
-    pub(crate) fn was_given(&self, id: u64) -> bool {
-        (1..=self.last).contains(&id)
+        let right = match at {
+            Some(request) => request.op == op && request.source.get() == peer,
+            None => (1..=self.last).contains(&id),
+        };
+        if right { Ok(at) } else { Err(Malformed) }
     }
 
     /// Forgets a request, if it is there.

@@ -137,15 +137,15 @@ fn a_message_with_another_number_is_not_received() {
 #[test]
 fn luck_runs_out_and_comes_back() {
     let (mut cores, _) = pair();
-    assert_eq!(cores[1].hits(0), 0);
+    assert_eq!(cores[1].gates[0].hits, 0);
     send(&mut cores, 0, b"one");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert_eq!(cores[1].hits(0), 1);
-    (0..10).for_each(|_| cores[1].miss(0));
-    assert_eq!(cores[1].hits(0), 0);
+    assert_eq!(cores[1].gates[0].hits, 1);
+    (0..10).for_each(|_| cores[1].gates[0].miss());
+    assert_eq!(cores[1].gates[0].hits, 0);
     send(&mut cores, 0, b"two");
     assert_eq!(look(&mut cores, 0, 50).0, Found::Message(3));
-    assert_eq!(cores[1].hits(0), 1);
+    assert_eq!(cores[1].gates[0].hits, 1);
 }
 
 /// Neither side ever looks for events otherwise.

@@ -626,14 +626,14 @@ fn what_waits_for_a_link_ends_when_there_is_no_way() {
     let mut wanted = Vec::new();
     signals.take_wanted(|rail, peer| wanted.push((rail, peer)));
     assert_eq!(wanted, [(0, 1), (0, 2), (1, 1), (1, 2)]);
-    core.unreachable(1, crate::Cause::Vanished);
+    core.fail_peer(1, crate::Cause::Vanished);
     let over = |core: &Core<Virtual>| {
         // SAFETY: freed below.
         let over = asked.map(|request| unsafe { request.as_ref() }.is_finished());
         (over, core.pending.count())
     };
     assert_eq!(over(&core), ([true, true, false, false], 2));
-    core.unreachable(2, crate::Cause::Vanished);
+    core.fail_peer(2, crate::Cause::Vanished);
     assert_eq!(over(&core), ([true; 4], 0));
     assert_eq!(core.gates.backlog, 0);
     for request in asked {

@@ -166,7 +166,7 @@ impl Thread {
             link.wanted = false;
             link.since = None;
         }
-        self.engine.with(|core| core.unreachable(peer, cause));
+        self.engine.with(|core| core.fail_peer(peer, cause));
     }
 
     /// A peer that has left, and with which there is no link nor will be one, sends nothing more. (Over a link it says

@@ -306,7 +306,7 @@ impl World {
             },
             Event::Refused { rank, peer, cause } => {
                 if let Some(core) = self.core(rank) {
-                    core.unreachable(peer, cause);
+                    core.fail_peer(peer, cause);
                 }
             }
         }
