@@ -48,9 +48,6 @@ pub mod driver;
 mod engine;
 #[cfg(not(loom))]
 mod error;
-#[cfg(all(any(test, fuzzing), not(loom)))]
-#[doc(hidden)]
-pub mod fuzzing;
 #[cfg(not(loom))]
 mod gate;
 #[cfg(all(feature = "bench-internals", not(loom)))]
@@ -83,13 +80,13 @@ mod run;
 pub mod sampling;
 #[cfg(not(loom))]
 mod session;
-#[cfg(all(test, not(loom)))]
-mod simulation;
 #[cfg(not(loom))]
 pub mod strategy;
 mod sync;
 #[cfg(not(loom))]
 mod sys;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+mod testing;
 #[cfg(not(loom))]
 mod trace;
 #[cfg(not(loom))]
@@ -149,6 +146,9 @@ pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, Service
 pub use run::run;
 #[cfg(not(loom))]
 pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
+#[cfg(all(any(test, fuzzing), not(loom)))]
+#[doc(hidden)]
+pub use testing::fuzzing;
 
 /// What is known of a message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Strangers, and peers that know the key and say anything: for `crate::fuzzing`.
+//! Strangers, and peers that know the key and say anything: for `crate::testing::fuzzing`.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -13,11 +13,11 @@ use super::handshake::{Handshake, Outcome};
 use super::rail::Offer;
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
-use crate::fuzzing::Input;
 use crate::net::details::Details;
 use crate::net::segment::Geometry;
 use crate::net::shm::connect::Own;
 use crate::sys;
+use crate::testing::fuzzing::Input;
 
 fn details(input: &mut Input<'_>) -> Details {
     let slots = [64, 4, 2, 0, 3, u32::MAX][input.below(6)];

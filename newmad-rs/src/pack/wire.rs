@@ -141,7 +141,7 @@ pub(super) fn find(stream: &[u8], at: usize) -> Found {
     }
 }
 
-/// Any bytes, as a packed message (`fuzzing/`): its pieces are inside it, and there is an end to them.
+/// Any bytes, as a packed message (`testing/fuzzing/`): its pieces are inside it, and there is an end to them.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn hostile(bytes: &[u8]) {
     let mut right = MAGIC.to_le_bytes().to_vec();

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::request::Request;
-use crate::simulation::Pieces;
+use crate::testing::simulation::Pieces;
 
 /// What happened in schedules.
 #[derive(Default, Debug)]

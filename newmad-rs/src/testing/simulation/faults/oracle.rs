@@ -9,7 +9,7 @@ use super::world::World;
 use crate::error::{Cause, Error};
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref};
-use crate::simulation::content;
+use crate::testing::simulation::content;
 
 /// Runs the schedule of a seed; panics when something does not hold.
 pub(super) fn judge(seed: u64) -> Tally {

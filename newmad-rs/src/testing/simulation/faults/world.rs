@@ -14,8 +14,8 @@ use crate::gate::Life;
 use crate::gate::signals::Signals;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Ref, Request};
-use crate::simulation::{Pieces, content, strategies};
 use crate::strategy::selection::Selection;
+use crate::testing::simulation::{Pieces, content, strategies};
 
 pub(super) enum Event {
     /// A parting is over.
