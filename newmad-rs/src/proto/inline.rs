@@ -101,26 +101,3 @@ impl<D: Driver> Core<D> {
         Found::Other
     }
 }
-
-#[cfg(any(test, fuzzing))]
-impl<D: Driver> Core<D> {
-    /// Begins a request as its owner would: a receive whose owner does not wait for it looks for its message first.
-    pub(crate) fn look_and_start(&mut self, request: crate::request::Ref) {
-        use crate::request::{Op, Outcome};
-        let looks = request.op == Op::Recv
-            && !request.is_scattered()
-            && request.held.get().is_none()
-            && !request.is_waiting();
-        if looks {
-            // SAFETY: the request's buffer, which is the engine's until its end.
-            let buffer =
-                unsafe { core::slice::from_raw_parts_mut(request.at(0), request.capacity) };
-            let tag = (request.tag, request.mask);
-            if let Found::Message(len) = self.recv_inline(request.peer, tag, buffer) {
-                request.message.set(len);
-                return request.finish(Outcome::Done);
-            }
-        }
-        self.start(request);
-    }
-}

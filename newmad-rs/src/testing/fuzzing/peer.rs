@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use super::Input;
@@ -15,7 +14,8 @@ use crate::net::shm::Shm;
 use crate::net::tcp::{self, Tcp};
 use crate::net::{Driver, Peek, local};
 use crate::proto::core::Core;
-use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::request::{ANY_SOURCE, Request};
+use crate::testing::asked::{Asked, How};
 use crate::wire::entries;
 use crate::wire::{Header, Kind, LONG, SHORT, TO_RECEIVER};
 
@@ -25,32 +25,20 @@ const SLOT_SIZE: usize = 192;
 /// Requests of one run.
 const MOST: usize = 100;
 
-/// A request, and its buffer as it was given up.
-struct Asked {
-    request: NonNull<Request>,
-    _buffer: Vec<u8>,
-}
-
 /// Starts something with the peer.
 fn ask<D: Driver>(core: &mut Core<D>, input: &mut Input<'_>) -> Asked {
     let len = [0, 1, 100, 130, 145, 1000, 70_000][input.below(7)];
     let tag = input.below(3) as u64;
     let kind = input.byte();
     let waits = kind & 8 != 0;
-    let mut buffer = vec![kind; len];
-    // SAFETY: the buffer lives in `Asked` until the request is finished; its heap memory does not move.
-    let request = unsafe {
-        match kind & 3 {
-            0 => Request::send(1, tag, &raw const buffer[..], waits),
-            1 => Request::send(1, tag, &raw const buffer[..], waits).synchronous(),
-            2 => Request::recv(1, tag, &raw mut buffer[..], waits),
-            _ => Request::recv(ANY_SOURCE, tag, &raw mut buffer[..], waits),
-        }
-    };
-    let request = NonNull::from(Box::leak(Box::new(request)));
-    // SAFETY: freed by `end` after its end.
-    core.look_and_start(unsafe { Ref::new(request) });
-    Asked { request, _buffer: buffer }
+    let how = How { waits, spread: 0 };
+    let plain = |request| request;
+    match kind & 3 {
+        0 => Asked::send_with(core, (1, tag), vec![kind; len], how, plain),
+        1 => Asked::send_with(core, (1, tag), vec![kind; len], how, Request::synchronous),
+        2 => Asked::recv_with(core, (1, tag), len, how, plain),
+        _ => Asked::recv_with(core, (ANY_SOURCE, tag), len, how, plain),
+    }
 }
 
 /// What the peer knows of the conversation: enough to say what fits in it, or nearly.
@@ -186,20 +174,11 @@ impl Talk {
 fn end<D: Driver>(mut core: Core<D>, asked: Vec<Asked>) {
     core.fail_peer(1, Cause::Vanished);
     for asked in &asked {
-        // SAFETY: freed below.
-        let request = unsafe { asked.request.as_ref() };
-        if !request.is_finished() {
-            // A receive from any rank: this rank itself could still send.
-            // SAFETY: not finished, and alive.
-            assert!(core.cancel(unsafe { Ref::new(asked.request) }), "a request that never ends");
-        }
+        // Only a receive from any rank is left: this rank itself could still send.
+        assert!(asked.is_finished() || asked.cancel(&mut core), "a request that never ends");
+        let _ = asked.result();
     }
     assert_eq!((core.pending.count(), core.gates.backlog), (0, 0));
-    for asked in asked {
-        // SAFETY: boxed by `ask`, finished.
-        let request = unsafe { Box::from_raw(asked.request.as_ptr()) };
-        let _ = request.result();
-    }
 }
 
 /// Through the rings of shared memory, whose words and slots are changed meanwhile.

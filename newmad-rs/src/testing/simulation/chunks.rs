@@ -12,19 +12,8 @@ const LEN: usize = 1 << 20;
 
 /// Over how many of three like rails messages leave one after the other, while so many cores are idle.
 fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
-    let wires = Wires::default();
-    let (capacity, piece) = (100_000, 1024);
-    let (copies, refuses, fragile) = (false, false, false);
-    let world = World { rails: RAILS, fragile, capacity, copies, refuses, piece, whims: 0 };
-    let mut cores: Vec<Core<Virtual>> = (0..2)
-        .map(|rank| {
-            let drivers = (0..RAILS).map(|rail| driver(rank, rail, &wires, world)).collect();
-            let signals = Signals::new(2, RAILS).unwrap();
-            let mut core = Core::new(rank, 2, drivers, config(world), signals);
-            (0..RAILS).for_each(|rail| core.attach(rail, 1 - rank, |_| ()));
-            core
-        })
-        .collect();
+    let world = World { rails: RAILS, capacity: 100_000, piece: 1024, ..World::USUAL };
+    let (mut cores, wires) = world.pair();
     for rail in &mut cores[0].gates.rails {
         rail.pace = Pace { latency_ns: 1_000, mib_ns: 8_388_608 };
         rail.copies = false;
@@ -37,28 +26,15 @@ fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
     let data: Vec<u8> = (0..LEN).map(|at| content(0, 0, at)).collect();
     let carry = |&idle: &usize| {
         load.store(idle, Ordering::Relaxed);
-        let mut got = vec![0; LEN];
-        // SAFETY: the buffers outlive the requests, which are over below.
-        let asked = unsafe {
-            [
-                ask(&mut cores[0], Request::send(1, 0, &raw const data[..], false)),
-                ask(&mut cores[1], Request::recv(0, 0, &raw mut got[..], false)),
-            ]
-        };
+        let send = Asked::send(&mut cores[0], (1, 0), &data[..]);
+        let receive = Asked::recv(&mut cores[1], (0, 0), LEN);
         cores[1].progress();
         cores[0].progress();
-        let carries = |rail| {
-            let wires = wires.lock().unwrap();
-            wires.get(&(rail, 0, 1)).is_some_and(|wire| !wire.large.is_empty())
-        };
+        let carries = |rail| wires.with((rail, 0, 1), |wire| !wire.large.is_empty());
         let used = (0..RAILS).filter(|&rail| carries(rail)).count();
         settle(&mut cores);
-        for request in asked {
-            // SAFETY: boxed by `ask`; over, as is asserted.
-            let request = unsafe { Box::from_raw(request.as_ptr()) };
-            assert!(request.is_finished() && request.result().is_ok());
-        }
-        assert!(got == data, "each byte once, and where it belongs");
+        assert!(send.result().is_ok());
+        assert!(receive.message() == data, "each byte once, and where it belongs");
         used
     };
     loads.iter().map(carry).collect()

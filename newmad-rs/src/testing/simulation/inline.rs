@@ -3,16 +3,10 @@
 use super::*;
 use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
-use crate::wire::Kind;
 
-/// Sends `data` from rank 0 to rank 1.
+/// Sends `data` from rank 0 to rank 1: a short message is over when it is on the wire.
 fn send(cores: &mut [Core<Virtual>], tag: u64, data: &[u8]) {
-    // SAFETY: a short message is over when it is on the wire; freed here.
-    unsafe {
-        let request = ask(&mut cores[0], Request::send(1, tag, &raw const *data, false));
-        let request = Box::from_raw(request.as_ptr());
-        assert!(request.is_finished());
-    }
+    assert!(Asked::send(&mut cores[0], (1, tag), data).is_finished());
 }
 
 /// Looks for a message at rank 1; what it found.
@@ -31,17 +25,12 @@ fn posted(
     (from, tag, mask): (u32, u64, u64),
     between: impl FnOnce(&mut [Core<Virtual>]),
 ) -> (Vec<u8>, u64) {
-    let mut buffer = vec![0; 50];
-    // SAFETY: the buffer outlives the request, which is finished and freed here.
-    unsafe {
-        let request = Request::recv(from, tag, &raw mut buffer[..], true).masked(mask);
-        let request = ask(&mut cores[1], request);
-        between(cores);
-        settle(cores);
-        let status = Box::from_raw(request.as_ptr()).result().unwrap();
-        buffer.truncate(status.len);
-        (buffer, status.tag)
-    }
+    let how = How { waits: true, spread: 0 };
+    let receive =
+        Asked::recv_with(&mut cores[1], (from, tag), 50, how, |request| request.masked(mask));
+    between(cores);
+    settle(cores);
+    (receive.message(), receive.result().unwrap().tag)
 }
 
 #[test]
@@ -105,15 +94,12 @@ fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
     let (mut cores, _) = pair();
     send(&mut cores, 0, b"too long");
     assert_eq!(look(&mut cores, 0, 3).0, Found::Other);
-    let mut buffer = [0; 3];
-    // SAFETY: the buffer outlives the request, which is finished and freed here.
-    unsafe {
-        let request = ask(&mut cores[1], Request::recv(0, 0, &raw mut buffer[..], true));
-        settle(&mut cores);
-        let result = Box::from_raw(request.as_ptr()).result();
-        assert!(matches!(result, Err(crate::Error::Truncated { message: 8, capacity: 3, .. })));
-    }
-    assert_eq!(&buffer, b"too");
+    let how = How { waits: true, spread: 0 };
+    let receive = Asked::recv_with(&mut cores[1], (0, 0), 3, how, |request| request);
+    settle(&mut cores);
+    let result = receive.result();
+    assert!(matches!(result, Err(crate::Error::Truncated { message: 8, capacity: 3, .. })));
+    assert_eq!(receive.bytes(), b"too");
 }
 
 /// What was before is known already; what is ahead ends the gate, over a link that loses nothing.
@@ -121,12 +107,8 @@ fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
 fn a_message_with_another_number_is_not_received() {
     for (seq, found) in [(1, Found::Other), (u32::MAX, Found::Nothing)] {
         let (mut cores, wires) = pair();
-        let header = Header { seq, len: 3, payload: 3, ..Header::new(Kind::Eager) };
-        let mut raw = [0; LONG];
-        header.encode(&mut raw);
-        let head = raw[..header.kind.header_len()].to_vec();
-        let packet = (head, b"odd".to_vec());
-        wires.lock().unwrap().entry((0, 0, 1)).or_default().small.push_back(packet);
+        let header = Header { seq, len: 3, ..Header::new(Kind::Eager) };
+        wires.say((0, 0, 1), header, b"odd");
         assert_eq!(look(&mut cores, 0, 50).0, found);
         assert_eq!(cores[1].gates[0].rx_seq, 0);
         cores[1].progress();

@@ -1,7 +1,6 @@
 //! Memory that is lent to a peer, at the end of a session (`gate`).
 
 use super::*;
-use crate::request::Op;
 
 /// A goodbye and an announcement cross: the sender takes its buffer back when it hears the one, so the receiver must
 /// not copy from there when it hears the other.
@@ -9,40 +8,26 @@ use crate::request::Op;
 fn after_its_goodbye_a_rank_reads_nothing_from_a_peers_memory() {
     for held in [false, true] {
         let (mut cores, _) = pair();
-        let (data, mut buffer) = (vec![1; 1000], vec![0; 1000]);
-        // SAFETY: the buffers outlive the requests, which end below.
-        let receive = unsafe { Request::recv(0, 0, &raw mut buffer[..], true) };
-        let receive = (!held).then(|| ask(&mut cores[1], receive));
+        let how = How { waits: true, spread: 0 };
+        let receives =
+            |core: &mut Core<Virtual>| Asked::recv_with(core, (0, 0), 1000, how, |request| request);
+        let receive = (!held).then(|| receives(&mut cores[1]));
         // It says goodbye at once, for it has nothing to send.
-        let close = ask(&mut cores[1], Request::close());
-        // SAFETY: as above.
-        let send = ask(&mut cores[0], unsafe { Request::send(1, 0, &raw const data[..], true) });
+        let close = Asked::plain(&mut cores[1], Request::close());
+        let send = Asked::send_with(&mut cores[0], (1, 0), [1; 1000], how, |request| request);
         cores[0].progress();
-        // SAFETY: freed below.
-        assert!(unsafe { send.as_ref() }.is_finished(), "the peer has left");
+        assert!(send.is_finished(), "the peer has left");
         cores[1].progress();
-        let receive = receive.unwrap_or_else(|| {
-            // SAFETY: as above.
-            ask(&mut cores[1], unsafe { Request::recv(0, 0, &raw mut buffer[..], true) })
-        });
+        let receive = receive.unwrap_or_else(|| receives(&mut cores[1]));
         settle(&mut cores);
         assert_eq!(
             cores[1].gates.rails[0].driver.copies, 0,
             "a copy from memory that was given back"
         );
-        let over = ask(&mut cores[0], Request::close());
+        let over = Asked::plain(&mut cores[0], Request::close());
         settle(&mut cores);
-        for request in [receive, close, send, over] {
-            // SAFETY: boxed by `ask`, finished.
-            let request = unsafe { Box::from_raw(request.as_ptr()) };
-            assert!(request.is_finished());
-            match request.op {
-                Op::Recv => assert!(matches!(request.result(), Err(crate::Error::Closed))),
-                Op::Send => {
-                    assert!(matches!(request.result(), Err(crate::Error::PeerDied { .. })));
-                }
-                _ => assert!(request.result().is_ok()),
-            }
-        }
+        assert!(matches!(receive.result(), Err(crate::Error::Closed)));
+        assert!(matches!(send.result(), Err(crate::Error::PeerDied { .. })));
+        assert!(close.result().is_ok() && over.result().is_ok());
     }
 }

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::error::Cause;
-use crate::wire::Kind;
 
 const LEN: usize = 2000;
 
@@ -15,31 +14,19 @@ struct Side {
 
 impl Side {
     fn new() -> Side {
-        let wires = Wires::default();
-        let (copies, refuses, fragile) = (false, false, true);
-        let world = World { rails: 2, fragile, capacity: 9, copies, refuses, piece: 64, whims: 0 };
-        let signals = Signals::new(2, 2).unwrap();
-        let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
-        let mut core = Core::new(0, 2, drivers, config(world), signals);
-        for rail in 0..2 {
-            core.attach(rail, 1, |_| ());
-        }
+        let (core, wires) = World { rails: 2, fragile: true, ..World::USUAL }.one();
         Side { core, wires, seq: 0 }
     }
 
     fn wire<T>(&self, rail: usize, from: u32, f: impl FnOnce(&mut Wire) -> T) -> T {
-        f(self.wires.lock().unwrap().entry((rail, from, 1 - from)).or_default())
+        self.wires.with((rail, from, 1 - from), f)
     }
 
     /// The peer says this over a rail.
     fn hear(&mut self, rail: usize, header: Header, payload: &[u8]) {
         let (seq, ack) = (self.seq, self.core.gates[1].tx_seq);
-        let header = Header { seq, ack, payload: payload.len() as u32, ..header };
         self.seq += 1;
-        let mut raw = [0; LONG];
-        header.encode(&mut raw);
-        let head = raw[..header.kind.header_len()].to_vec();
-        self.wire(rail, 1, |wire| wire.small.push_back((head, payload.to_vec())));
+        self.wires.say((rail, 1, 0), Header { seq, ack, ..header }, payload);
         while self.core.progress() {}
     }
 
@@ -49,8 +36,8 @@ impl Side {
         for rail in 0..2 {
             self.wire(rail, 0, |wire| packets.extend(wire.small.drain(..)));
         }
-        let decode = |(head, payload): (Vec<u8>, _)| (Header::decode(&head).unwrap(), payload);
-        packets.into_iter().map(decode).filter(|(header, _)| header.kind == kind).collect()
+        packets.retain(|(header, _): &(Header, _)| header.kind == kind);
+        packets
     }
 
     /// The pieces that this side sends over a rail, until no more come: where each begins, and its length.
@@ -65,12 +52,6 @@ impl Side {
             self.core.progress();
         }
     }
-
-    fn end(request: NonNull<Request>) {
-        // SAFETY: boxed by `ask`; finished, as is asserted.
-        let request = unsafe { Box::from_raw(request.as_ptr()) };
-        assert!(request.is_finished() && request.result().is_ok());
-    }
 }
 
 fn ranges(of: &[(u64, u64)]) -> Vec<u8> {
@@ -78,21 +59,19 @@ fn ranges(of: &[(u64, u64)]) -> Vec<u8> {
 }
 
 /// A message streams over rail 0, which breaks when nine pieces of 64 bytes were given to it.
-fn cut() -> (Side, NonNull<Request>, Vec<u8>) {
+fn cut() -> (Side, Asked) {
     let mut side = Side::new();
-    let data = vec![7; LEN];
-    // SAFETY: the buffer is kept until the request is finished.
-    let request = ask(&mut side.core, unsafe { Request::send(1, 0, &*data, false) });
+    let send = Asked::send(&mut side.core, (1, 0), [7; LEN]);
     let rts = side.said(Kind::Rts)[0].0;
     let cts = Header { tag: 5, len: LEN as u64, id: rts.id, ..Header::new(Kind::Cts) };
     side.hear(0, cts, &[]);
     side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
-    (side, request, data)
+    (side, send)
 }
 
 #[test]
 fn the_sender_of_what_was_lost_asks_and_sends_the_gaps() {
-    let (mut side, request, _data) = cut();
+    let (mut side, send) = cut();
     let asks = side.said(Kind::Ask);
     assert_eq!(asks.len(), 1);
     assert_eq!(asks[0].0.id, 5);
@@ -108,12 +87,12 @@ fn the_sender_of_what_was_lost_asks_and_sends_the_gaps() {
     assert_eq!(at, LEN);
     side.hear(1, Header { id: 1, ..Header::new(Kind::Fin) }, &[]);
     assert_eq!(side.core.gates.backlog, 0);
-    Side::end(request);
+    assert!(send.result().is_ok());
 }
 
 #[test]
 fn a_second_break_is_asked_for_again_and_any_answer_will_do() {
-    let (mut side, request, _data) = cut();
+    let (mut side, send) = cut();
     assert_eq!(side.said(Kind::Ask).len(), 1);
     side.core.attach(0, 1, |_| ());
     side.wire(0, 0, |wire| wire.large.clear());
@@ -135,15 +114,13 @@ fn a_second_break_is_asked_for_again_and_any_answer_will_do() {
     assert_eq!(pieces[0].0, 400);
     assert_eq!(pieces.iter().map(|piece| piece.1).sum::<usize>(), 1500);
     side.hear(1, Header { id: 1, ..Header::new(Kind::Fin) }, &[]);
-    Side::end(request);
+    assert!(send.result().is_ok());
 }
 
 #[test]
 fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
     let mut side = Side::new();
-    let mut buffer = vec![0; LEN];
-    // SAFETY: the buffer is kept until the request is finished.
-    let request = ask(&mut side.core, unsafe { Request::recv(1, 0, &mut *buffer, false) });
+    let receive = Asked::recv(&mut side.core, (1, 0), LEN);
     side.hear(0, Header { len: LEN as u64, id: 5, ..Header::new(Kind::Rts) }, &[]);
     let piece = |start: usize, len: usize| {
         let header = Header { id: 1, len: start as u64, ..Header::new(Kind::Data) };
@@ -168,10 +145,9 @@ fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
     assert!(side.said(Kind::Fin).is_empty());
     side.hear(1, ask, &[]);
     assert_eq!(side.said(Kind::Fin).len(), 1);
-    assert_eq!(buffer, [7; LEN]);
+    assert_eq!(receive.message(), [7; LEN]);
     assert_eq!((side.core.gates.backlog, side.core.gates[1].large_expected), (0, 0));
     // It is over, and the sender may still ask.
     side.hear(1, ask, &[]);
     assert!(side.core.gates[1].is_open());
-    Side::end(request);
 }

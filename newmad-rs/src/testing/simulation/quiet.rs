@@ -1,5 +1,6 @@
 //! What connections cost on which nothing is sent any more, and which side polls on whose behalf.
 
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use pioman::plumbing::Delegated;
@@ -7,7 +8,6 @@ use pioman::plumbing::Delegated;
 use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
 use crate::net::reliable::PATIENCE_MS;
-use crate::wire::Kind;
 
 /// Milliseconds between two ticks.
 const TICK: usize = 50;
@@ -16,7 +16,6 @@ const TICK: usize = 50;
 struct Pair {
     cores: Vec<Core<Virtual>>,
     wires: Wires,
-    asked: Vec<NonNull<Request>>,
     now: usize,
     probes: usize,
     acks: usize,
@@ -24,35 +23,25 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        let wires = Wires::default();
-        let (copies, refuses, fragile) = (false, false, true);
-        let world = World { rails: 1, fragile, capacity: 99, copies, refuses, piece: 64, whims: 0 };
-        let cores = (0..2).map(|rank| {
-            let signals = Signals::new(2, 1).unwrap();
-            let drivers = vec![driver(rank, 0, &wires, world)];
-            let mut core = Core::new(rank, 2, drivers, config(world), signals);
-            core.attach(0, 1 - rank, |_| ());
-            core
-        });
-        let cores = cores.collect();
-        Pair { cores, wires, asked: Vec::new(), now: 0, probes: 0, acks: 0 }
+        let world = World { fragile: true, capacity: 99, ..World::USUAL };
+        let (cores, wires) = world.pair();
+        Pair { cores, wires, now: 0, probes: 0, acks: 0 }
     }
 
-    /// Rank 0 sends to rank 1.
+    /// Rank 0 sends to rank 1: an empty message is over when it is submitted.
     fn send(&mut self) {
-        let request = empty(1);
-        self.asked.push(ask(&mut self.cores[0], request));
+        Asked::send(&mut self.cores[0], (1, 0), []);
     }
 
     /// Counts what is on the wire to `rank`.
     fn count(&mut self, rank: u32) {
-        let wires = self.wires.lock().unwrap();
-        let Some(wire) = wires.get(&(0, 1 - rank, rank)) else { return };
-        let kinds = wire.small.iter().map(|(head, _)| Header::decode(head).unwrap().kind);
-        for kind in kinds {
-            self.probes += usize::from(kind == Kind::Probe);
-            self.acks += usize::from(kind == Kind::Ack);
-        }
+        let count = |wire: &mut Wire, kind| {
+            wire.small.iter().filter(|(header, _)| header.kind == kind).count()
+        };
+        self.wires.with((0, 1 - rank, rank), |wire| {
+            self.probes += count(wire, Kind::Probe);
+            self.acks += count(wire, Kind::Ack);
+        });
     }
 
     /// So many milliseconds go by, in which these ranks look for events.
@@ -82,20 +71,6 @@ impl Pair {
             !core.signals.restless.load(Ordering::Relaxed)
                 && core.gates.iter().all(|gate| gate.reliability.is_settled())
         })
-    }
-}
-
-fn empty(to: u32) -> Request {
-    // SAFETY: nothing is read.
-    unsafe { Request::send(to, 0, &[], false) }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        for request in self.asked.drain(..) {
-            // SAFETY: boxed by `ask`, finished when it was submitted.
-            drop(unsafe { Box::from_raw(request.as_ptr()) });
-        }
     }
 }
 
@@ -132,7 +107,7 @@ fn a_peer_that_computes_outlives_the_repair_of_its_link() {
     pair.send();
     pair.pass(PATIENCE_MS as usize + 200, &[]);
     assert_eq!(pair.cores[0].gates[1].open, 0, "the link was not given up");
-    pair.wires.lock().unwrap().clear();
+    pair.wires.0.lock().unwrap().clear();
     // The connection managers are slow, and not at the same pace.
     for rank in 0..2 {
         pair.pass(300, &[]);
@@ -150,15 +125,14 @@ fn who_polls_without_pause_keeps_no_holder() {
     for turn in 1..=FAVOURS + 3 {
         pair.send();
         pair.cores[1].run_delegated(POLL);
-        let left = pair.wires.lock().unwrap()[&(0, 0, 1)].small.len();
+        let left = pair.wires.with((0, 0, 1), |wire| wire.small.len());
         assert_eq!(left as u32, turn.saturating_sub(FAVOURS));
     }
     // What was submitted is begun whatever else is asked for.
-    let request = NonNull::from(Box::leak(Box::new(empty(0))));
-    // SAFETY: freed with the pair, finished by then.
-    unsafe { pair.cores[1].signals.submissions.push(request) };
+    // SAFETY: nothing is read.
+    let mut request = unsafe { Request::send(0, 0, &[], false) };
+    // SAFETY: it stays here until it is over, as is asserted.
+    unsafe { pair.cores[1].signals.submissions.push(NonNull::from(&mut request)) };
     pair.cores[1].run_delegated(POLL | WORK);
-    // SAFETY: freed with the pair.
-    assert!(unsafe { request.as_ref() }.is_finished());
-    pair.asked.push(request);
+    assert!(request.is_finished());
 }

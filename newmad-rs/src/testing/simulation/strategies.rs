@@ -1,20 +1,18 @@
 //! Strategies that answer anything, and packets of several messages.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{MTU, Virtual, Wires, World, ask, content, driver, pair, settle};
-use crate::gate::signals::Signals;
+use super::{MTU, Virtual, World, content, pair, settle};
 use crate::net::Driver;
 use crate::proto::core::Core;
-use crate::request::Request;
 use crate::sampling::Pace;
 use crate::strategy::selection::Selection;
 use crate::strategy::{self, Large, Lone, Packet, Rail, Strategy, Waiting};
-use crate::wire::{Header, Kind, LONG};
+use crate::testing::asked::{Asked, How};
+use crate::wire::{Header, Kind};
 
 /// Answers by chance: takes some messages in some order, or none; holds some back.
 struct Whims(AtomicU64, bool);
@@ -72,35 +70,21 @@ pub(super) fn whims<D: Driver>(core: &mut Core<D>, seed: u64, panics: bool) {
     }
 }
 
-/// Submits sends of a few bytes each, which stay queued until something flushes.
+/// Submits sends of a few bytes each, which stay queued until something flushes; `named`: tag and priority of each.
 fn gather(
     core: &mut Core<Virtual>,
     buffers: &[Vec<u8>],
-    tag: impl Fn(usize) -> u64,
-) -> Vec<NonNull<Request>> {
+    named: impl Fn(usize) -> (u64, i8),
+) -> Vec<Asked> {
     core.gathering = true;
-    let asked = buffers.iter().enumerate().map(|(number, buffer)| {
-        // SAFETY: the tests keep the buffers until the requests are finished.
-        let request = unsafe { Request::send(1, tag(number), &raw const buffer[..], false) };
-        ask(core, request.with_priority(number as i8))
-    });
-    let asked = asked.collect();
+    let send = |(number, buffer): (usize, &Vec<u8>)| {
+        let (tag, priority) = named(number);
+        let with = |request: crate::request::Request| request.with_priority(priority);
+        Asked::send_with(core, (1, tag), &buffer[..], How::default(), with)
+    };
+    let asked = buffers.iter().enumerate().map(send).collect();
     core.gathering = false;
     asked
-}
-
-fn free(asked: Vec<NonNull<Request>>) {
-    for request in asked {
-        // SAFETY: boxed by `ask`.
-        let request = unsafe { Box::from_raw(request.as_ptr()) };
-        assert!(request.is_finished());
-    }
-}
-
-/// Receives `len` bytes with this tag at rank 1.
-fn receive(core: &mut Core<Virtual>, tag: u64, buffer: &mut [u8]) -> NonNull<Request> {
-    // SAFETY: the tests keep the buffer until the request is finished.
-    ask(core, unsafe { Request::recv(0, tag, &raw mut *buffer, false) })
 }
 
 /// 680 cells are there, and packets of three messages: the cells run out in the middle of one.
@@ -110,7 +94,7 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
     cores[0].choose(1, Selection::new(strategy::by_name("aggreg").unwrap()));
     let buffers: Vec<Vec<u8>> =
         (0..2000).map(|number| (0..4).map(|at| content(0, number, at)).collect()).collect();
-    let sent = gather(&mut cores[0], &buffers, |_| 7);
+    let sent = gather(&mut cores[0], &buffers, |_| (7, 0));
     let mut halves = 0;
     for _ in 0..10_000 {
         let any = cores[0].progress() | cores[1].progress();
@@ -123,12 +107,9 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
     }
     assert!(halves > 0, "the cells never ran out inside a packet");
     for buffer in &buffers {
-        let mut got = vec![0; 4];
-        let request = receive(&mut cores[1], 7, &mut got);
-        free(vec![request]);
-        assert_eq!(&got, buffer);
+        assert_eq!(&Asked::recv(&mut cores[1], (0, 7), 4).message(), buffer);
     }
-    free(sent);
+    assert!(sent.iter().all(Asked::is_finished));
 }
 
 /// What waits leaves together, the most urgent first; equal tags keep their order.
@@ -138,20 +119,18 @@ fn urgent_messages_leave_first() {
     cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..6u8).map(|number| vec![number; 30]).collect();
     // Numbers are priorities; 5 has the tag of 0, and waits for it.
-    let sent = gather(&mut cores[0], &buffers, |number| number as u64 % 5);
+    let sent = gather(&mut cores[0], &buffers, |number| (number as u64 % 5, number as i8));
     cores[0].flush_all();
     let mut order = Vec::new();
     for _ in 0..100 {
-        while let Some((head, payload)) =
-            wires.lock().unwrap().entry((0, 0, 1)).or_default().small.pop_front()
-        {
-            assert_eq!(Header::decode(&head).unwrap().kind, Kind::Eager);
+        while let Some((header, payload)) = wires.with((0, 0, 1), |wire| wire.small.pop_front()) {
+            assert_eq!(header.kind, Kind::Eager);
             order.push(payload[0]);
         }
         cores[0].progress();
     }
     assert_eq!(order, [4, 3, 2, 1, 0, 5]);
-    free(sent);
+    assert!(sent.iter().all(Asked::is_finished));
 }
 
 /// A message that is always overtaken leaves in the end.
@@ -160,27 +139,18 @@ fn the_oldest_message_does_not_wait_for_ever() {
     let (mut cores, wires) = pair();
     cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![(number > 0) as u8; 30]).collect();
-    cores[0].gathering = true;
-    let mut sent = Vec::new();
-    for (number, buffer) in buffers.iter().enumerate() {
-        let priority = (number > 0) as i8;
-        // SAFETY: the buffers outlive the requests.
-        let request = unsafe { Request::send(1, number as u64, &raw const buffer[..], false) };
-        sent.push(ask(&mut cores[0], request.with_priority(priority)));
-    }
-    cores[0].gathering = false;
+    let urgent = |number| (number as u64, (number > 0) as i8);
+    let sent = gather(&mut cores[0], &buffers, urgent);
     let mut order = Vec::new();
     for _ in 0..200 {
         cores[0].progress();
-        while let Some((_, payload)) =
-            wires.lock().unwrap().entry((0, 0, 1)).or_default().small.pop_front()
-        {
+        while let Some((_, payload)) = wires.with((0, 0, 1), |wire| wire.small.pop_front()) {
             order.push(payload[0]);
         }
     }
     assert_eq!(order.len(), 300);
     assert_eq!(order.iter().position(|&urgent| urgent == 0), Some(strategy::PATIENCE as usize));
-    free(sent);
+    assert!(sent.iter().all(Asked::is_finished));
 }
 
 /// Held until a poll; a message that a thread waits for takes everything along.
@@ -206,11 +176,9 @@ fn held_messages_leave_together_at_the_next_look() {
     let (mut cores, wires) = pair();
     cores[0].patient = true;
     cores[0].choose(1, Selection::new(Arc::new(Holds)));
-    let on_the_way = || wires.lock().unwrap().get(&(0, 0, 1)).map_or(0, |wire| wire.small.len());
-    let data = [1u8; 4];
+    let on_the_way = || wires.with((0, 0, 1), |wire| wire.small.len());
     let send = |core: &mut Core<Virtual>, waits| {
-        // SAFETY: the data outlives the requests.
-        ask(core, unsafe { Request::send(1, 0, &raw const data[..], waits) })
+        Asked::send_with(core, (1, 0), [1; 4], How { waits, spread: 0 }, |request| request)
     };
     let mut sent = vec![send(&mut cores[0], false), send(&mut cores[0], false)];
     assert_eq!(on_the_way(), 0);
@@ -226,50 +194,32 @@ fn held_messages_leave_together_at_the_next_look() {
     cores[0].patient = false;
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 3);
-    free(sent);
+    assert!(sent.iter().all(Asked::is_finished));
 }
 
 /// Two rails of 1 Gbit/s and 400 Mbit/s, as sampled: the parts are as 10 to 4.
 #[test]
 fn a_large_message_is_divided_as_the_rails_were_sampled() {
-    let wires = Wires::default();
-    let (capacity, piece) = (100_000, 64);
-    let (copies, refuses, fragile) = (false, false, false);
-    let world = World { rails: 2, fragile, capacity, copies, refuses, piece, whims: 0 };
-    let mut cores: Vec<Core<Virtual>> = (0..2)
-        .map(|rank| {
-            let drivers = (0..2).map(|rail| driver(rank, rail, &wires, world)).collect();
-            let signals = Signals::new(2, 2).unwrap();
-            let mut core = Core::new(rank, 2, drivers, super::config(world), signals);
-            (0..2).for_each(|rail| core.attach(rail, 1 - rank, |_| ()));
-            core
-        })
-        .collect();
+    let (mut cores, wires) = World { rails: 2, capacity: 100_000, ..World::USUAL }.pair();
     for (rail, mib_ns) in cores[0].gates.rails.iter_mut().zip([8_388_608, 20_971_520]) {
         rail.pace = Pace { latency_ns: 1_000, mib_ns };
         rail.copies = false;
     }
     cores[0].choose(1, Selection::new(strategy::by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..1 << 20).map(|at| content(0, 0, at)).collect();
-    let mut got = vec![0; data.len()];
-    // SAFETY: the data outlives the request.
-    let send = ask(&mut cores[0], unsafe { Request::send(1, 0, &raw const data[..], false) });
-    let receive = receive(&mut cores[1], 0, &mut got);
+    let send = Asked::send(&mut cores[0], (1, 0), &data[..]);
+    let receive = Asked::recv(&mut cores[1], (0, 0), data.len());
     cores[1].progress();
     cores[0].progress();
     let carried = |rail| -> usize {
-        let wires = wires.lock().unwrap();
-        wires
-            .get(&(rail, 0, 1))
-            .map_or(0, |wire| wire.large.iter().map(|piece| piece.1.len()).sum())
+        wires.with((rail, 0, 1), |wire| wire.large.iter().map(|piece| piece.1.len()).sum())
     };
     let parts = [carried(0), carried(1)];
     assert_eq!(parts[0] + parts[1], data.len());
     let share = parts[0] as f64 / data.len() as f64;
     assert!((share - 1.0 / 1.4).abs() < 0.01, "{parts:?}");
     settle(&mut cores);
-    free(vec![send, receive]);
-    assert!(got == data);
+    assert!(send.result().is_ok() && receive.message() == data);
 }
 
 proptest! {
@@ -281,20 +231,14 @@ proptest! {
     ) {
         let (mut cores, wires) = pair();
         let core = &mut cores[1];
-        let mut buffers = vec![vec![0; 40]; 3];
-        let asked: Vec<_> = buffers.iter_mut().enumerate()
-            .map(|(tag, buffer)| receive(core, tag as u64, buffer)).collect();
+        let asked: Vec<_> = (0..3).map(|tag| Asked::recv(core, (0, tag), 40)).collect();
         for (seq, pack) in packs.into_iter().enumerate() {
-            let len = pack.len();
-            let mut raw = [0; LONG];
-            Header { seq: seq as u32, len: len as u64, payload: len as u32, ..Header::new(Kind::Pack) }
-                .encode(&mut raw);
-            wires.lock().unwrap().entry((0, 0, 1)).or_default()
-                .small.push_back((raw[..Kind::Pack.header_len()].to_vec(), pack));
+            let header = Header { seq: seq as u32, len: pack.len() as u64, ..Header::new(Kind::Pack) };
+            wires.say((0, 0, 1), header, &pack);
             core.progress();
         }
         core.fail_peer(0, crate::Cause::Vanished);
         prop_assert_eq!(core.pending.count(), 0);
-        free(asked);
+        prop_assert!(asked.iter().all(Asked::is_finished));
     }
 }

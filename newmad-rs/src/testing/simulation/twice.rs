@@ -3,7 +3,7 @@
 use super::*;
 use crate::net::reliable::checksum;
 use crate::proto::fragments::seal;
-use crate::wire::{CHECKED, CHECKSUM, Kind};
+use crate::wire::{CHECKED, CHECKSUM};
 
 /// Rank 0, over two links that can break, with a peer that the test plays.
 struct Receiver {
@@ -15,28 +15,19 @@ struct Receiver {
 
 impl Receiver {
     fn new(checked: bool) -> Receiver {
-        let wires = Wires::default();
-        let (copies, refuses, fragile) = (false, false, true);
-        let world = World { rails: 2, fragile, capacity: 9, copies, refuses, piece: 64, whims: 0 };
-        let signals = Signals::new(2, 2).unwrap();
-        let drivers = (0..2).map(|rail| driver(0, rail, &wires, world)).collect();
-        let config = Config { checksum: checked, ..config(world) };
-        let mut core = Core::new(0, 2, drivers, config, signals);
+        let world = World { rails: 2, fragile: true, checksum: checked, ..World::USUAL };
+        let (mut core, wires) = world.one();
         // One of them has been repaired.
-        for rail in [0, 1, 1] {
-            core.attach(rail, 1, |_| ());
-        }
+        core.attach(1, 1, |_| ());
         Receiver { core, wires, checked, seq: 0 }
     }
 
     /// A receive of a message that is announced, of so many bytes.
-    fn receive(&mut self, buffer: &mut [u8]) -> NonNull<Request> {
-        let len = buffer.len() as u64;
-        // SAFETY: the caller keeps the buffer until the request is finished.
-        let request = ask(&mut self.core, unsafe { Request::recv(1, 0, buffer, false) });
-        self.small(Header { len, id: 5, ..Header::new(Kind::Rts) });
+    fn receive(&mut self, len: usize) -> Asked {
+        let receive = Asked::recv(&mut self.core, (1, 0), len);
+        self.small(Header { len: len as u64, id: 5, ..Header::new(Kind::Rts) });
         self.core.progress();
-        request
+        receive
     }
 
     /// The peer sends a small packet.
@@ -48,10 +39,7 @@ impl Receiver {
             payload = checksum(&header, &[]).to_le_bytes().to_vec();
         }
         self.seq += 1;
-        let mut raw = [0; LONG];
-        header.encode(&mut raw);
-        let head = raw[..header.kind.header_len()].to_vec();
-        self.wires.lock().unwrap().entry((0, 1, 0)).or_default().small.push_back((head, payload));
+        self.wires.say((0, 1, 0), header, &payload);
     }
 
     /// The peer begins a piece of the message; `came` of it arrives.
@@ -62,9 +50,7 @@ impl Receiver {
             // SAFETY: the slice outlives the call.
             seal(&mut header, unsafe { Span::new(piece.as_ptr(), piece.len()) });
         }
-        let mut wires = self.wires.lock().unwrap();
-        wires.entry((rail, 1, 0)).or_default().large.push_back((header, came.to_vec()));
-        drop(wires);
+        self.wires.with((rail, 1, 0), |wire| wire.large.push_back((header, came.to_vec())));
         self.core.progress();
     }
 
@@ -78,20 +64,9 @@ impl Receiver {
 
     /// Packets of that kind that rank 0 has sent.
     fn sent(&self, kind: Kind) -> usize {
-        let wires = self.wires.lock().unwrap();
-        let heads = wires.iter().filter(|(key, _)| key.1 == 0).flat_map(|(_, wire)| &wire.small);
-        heads.filter(|(head, _)| Header::decode(head).unwrap().kind == kind).count()
-    }
-
-    fn is_finished(request: NonNull<Request>) -> bool {
-        // SAFETY: freed by `end` only.
-        unsafe { request.as_ref() }.is_finished()
-    }
-
-    fn end(request: NonNull<Request>) {
-        // SAFETY: boxed by `ask`, finished.
-        let request = unsafe { Box::from_raw(request.as_ptr()) };
-        assert!(request.result().is_ok());
+        let wires = self.wires.0.lock().unwrap();
+        let small = wires.iter().filter(|(key, _)| key.1 == 0).flat_map(|(_, wire)| &wire.small);
+        small.filter(|(header, _)| header.kind == kind).count()
     }
 }
 
@@ -99,8 +74,8 @@ impl Receiver {
 #[test]
 fn a_message_that_comes_twice_has_one_end() {
     let mut peer = Receiver::new(false);
-    let (data, mut buffer) = ([7; 100], vec![0; 100]);
-    let request = peer.receive(&mut buffer);
+    let data = [7; 100];
+    let receive = peer.receive(data.len());
     assert_eq!(peer.sent(Kind::Cts), 1);
     peer.begin(0, 0, &data, &data[..50]);
     for rail in &mut peer.core.gates.rails {
@@ -108,31 +83,29 @@ fn a_message_that_comes_twice_has_one_end() {
     }
     peer.begin(1, 0, &data, &data);
     peer.go_on(0, &data[50..]);
-    assert!(!Receiver::is_finished(request));
+    assert!(!receive.is_finished());
     for rail in &mut peer.core.gates.rails {
         rail.driver.world.capacity = 9;
     }
     peer.core.progress();
-    assert!(Receiver::is_finished(request));
-    assert_eq!(buffer, data);
+    assert!(receive.is_finished());
+    assert_eq!(receive.message(), data);
     assert_eq!(peer.sent(Kind::Fin), 1);
     assert_eq!((peer.core.gates.backlog, peer.core.gates[1].large_expected), (0, 0));
-    Receiver::end(request);
 }
 
 /// With checksums, what was found right stays so when it comes again and is wrong.
 #[test]
 fn a_corrupt_repetition_spoils_nothing() {
     let mut peer = Receiver::new(true);
-    let (data, mut buffer) = ([7; 200], vec![0; 200]);
-    let request = peer.receive(&mut buffer);
+    let data = [7; 200];
+    let receive = peer.receive(data.len());
     peer.begin(0, 0, &data[..100], &data[..100]);
     peer.begin(1, 0, &data[..120], &[0; 120]);
     assert_eq!(peer.core.gates[1].open, 1, "the peer did not see that it was wrong");
     peer.begin(0, 100, &data[100..], &data[100..]);
-    assert!(Receiver::is_finished(request));
-    assert_eq!(buffer, data);
-    Receiver::end(request);
+    assert!(receive.is_finished());
+    assert_eq!(receive.message(), data);
 }
 
 /// Nor does a corrupt piece spoil one that comes in at the same time.
@@ -140,19 +113,18 @@ fn a_corrupt_repetition_spoils_nothing() {
 fn corrupt_bytes_do_not_mix_with_right_ones() {
     for (first, second) in [(0, 1), (1, 0)] {
         let mut peer = Receiver::new(true);
-        let (data, mut buffer) = ([7; 100], vec![0; 100]);
-        let request = peer.receive(&mut buffer);
+        let data = [7; 100];
+        let receive = peer.receive(data.len());
         peer.begin(first, 0, &data, &data[..50]);
         peer.begin(second, 20, &data[20..], &[0; 30]);
         peer.go_on(first, &data[50..]);
         peer.go_on(second, &data[50..]);
-        if !Receiver::is_finished(request) {
+        if !receive.is_finished() {
             assert_eq!(peer.core.gates[1].open, 0);
             peer.core.attach(0, 1, |_| ());
             peer.begin(0, 0, &data, &data);
         }
-        assert!(Receiver::is_finished(request));
-        assert_eq!(buffer, data);
-        Receiver::end(request);
+        assert!(receive.is_finished());
+        assert_eq!(receive.message(), data);
     }
 }

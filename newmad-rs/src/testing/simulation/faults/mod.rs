@@ -2,15 +2,21 @@
 //! drops, repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
 //! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `network` is
-//! the virtual network and its driver, `program` what the ranks do, `asked` their requests, `world` the loop of events,
-//! `managers` their connection managers, `oracle` what must hold.
+//! the virtual network and its driver, `program` what the ranks do, `world` the loop of events, `managers` their
+//! connection managers, `oracle` what must hold.
 
-mod asked;
 mod managers;
 mod network;
 mod oracle;
 mod program;
 mod world;
+
+use proptest::prelude::*;
+
+use self::network::Nature;
+use self::program::{Program, RANKS, Step};
+use super::{MTU, THRESHOLD};
+use crate::gate::config::Config;
 
 /// A small generator of random numbers (splitmix64), so that a seed means the same for ever.
 #[derive(Clone)]
@@ -36,12 +42,38 @@ impl Random {
     }
 }
 
+/// What happened in schedules.
+#[derive(Default, Debug)]
+pub(super) struct Tally {
+    pub(super) messages: u64,
+    pub(super) cuts: u64,
+    pub(super) crashes: u64,
+    pub(super) partings: u64,
+    pub(super) leaves: u64,
+    pub(super) drops: u64,
+    pub(super) doubles: u64,
+    pub(super) corrupted: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.messages += other.messages;
+        self.cuts += other.cuts;
+        self.crashes += other.crashes;
+        self.partings += other.partings;
+        self.leaves += other.leaves;
+        self.drops += other.drops;
+        self.doubles += other.doubles;
+        self.corrupted += other.corrupted;
+    }
+}
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-fn one(seed: u64) -> Result<asked::Tally, String> {
-    std::panic::catch_unwind(|| oracle::judge(seed)).map_err(|panic| {
+fn one(seed: u64) -> Result<Tally, String> {
+    std::panic::catch_unwind(|| oracle::judge(Program::new(seed), seed)).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()))
             .unwrap_or_default()
@@ -62,13 +94,13 @@ fn nothing_is_lost_in_a_hundred_thousand_schedules() {
 /// Judges this many schedules, over two cores at most.
 fn judge_all(schedules: u64) {
     if let Some(seed) = number("NEWMAD_SEED") {
-        oracle::judge(seed);
+        oracle::judge(Program::new(seed), seed);
         return;
     }
     let first = number("NEWMAD_FIRST").unwrap_or(0);
     let next = std::sync::atomic::AtomicU64::new(first);
     let failed = std::sync::Mutex::new(None);
-    let tally = std::sync::Mutex::new(asked::Tally::default());
+    let tally = std::sync::Mutex::new(Tally::default());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, |n| n.get()).min(2) {
             scope.spawn(|| {
@@ -99,4 +131,54 @@ fn judge_all(schedules: u64) {
             && tally.partings > 50
             && tally.leaves > 50
     );
+}
+
+/// What the ranks do in a world without faults, each step so long after the one before.
+fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
+    let len = || prop_oneof![0usize..8, 45usize..55, 95usize..160, 110usize..130, 300usize..2000];
+    let spread = || prop_oneof![4 => Just(0usize), 1 => 1usize..70];
+    let send = (0..RANKS, 0..RANKS, 0u64..3, len(), any::<bool>(), any::<bool>(), spread());
+    let receive =
+        (0..RANKS, proptest::option::of(0..RANKS), 0u64..3, len(), any::<bool>(), spread());
+    let step = prop_oneof![
+        send.prop_map(|(from, to, tag, len, waits, synchronous, spread)| {
+            Step::Send { from, to, tag, len, waits, synchronous, spread, priority: 0 }
+        }),
+        receive.prop_map(|(rank, from, tag, len, exact, spread)| {
+            let room = if exact { len } else { 2000 };
+            Step::Recv { rank, from, tag, mask: !0, room, spread }
+        }),
+    ];
+    let pause = prop_oneof![4 => Just(0u64), 2 => 1u64..4, 1 => 1u64..40];
+    proptest::collection::vec((pause, step), 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+    /// Schedules that shrink, over rails that neither lose nor double anything. `whims`: seed of a strategy that answers
+    /// by chance, and panics now and then; 0: the default strategy.
+    #[test]
+    fn every_message_reaches_its_receive_whole_and_in_order(
+        rails in 1usize..4, breaks: bool, room in 1usize..6, copies: bool, piece in 1usize..200, whims in 0u64..4,
+        steps in steps(),
+    ) {
+        let nature = Nature { breaks, copies, mtu: MTU, room, piece, ..Nature::default() };
+        let config = Config { repairs: breaks, retransmit: 1000, ..Config::new(THRESHOLD, 1 << 20) };
+        let mut at = 0;
+        let steps = steps.into_iter().map(|(pause, step)| {
+            at += pause;
+            (at, step)
+        });
+        let program = Program {
+            natures: vec![nature; rails],
+            config,
+            steps: steps.collect(),
+            strategy: (whims == 0).then_some("default"),
+            panics: true,
+            start: 0,
+            tight: false,
+            rough_end: false,
+        };
+        oracle::judge(program, whims);
+    }
 }

@@ -9,10 +9,11 @@ use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Refused, Rings};
 use crate::proto::fragments::CHECKED_PIECE;
+use crate::testing::simulation::bytes;
 use crate::wire::{CHECKED, Header, LONG};
 
 /// What a rail is like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Nature {
     pub(super) breaks: bool,
     pub(super) copies: bool,
@@ -167,13 +168,6 @@ impl Virtual {
             self.close(peer);
         }
     }
-}
-
-fn bytes(span: Span) -> Vec<u8> {
-    let mut bytes = vec![0; span.len()];
-    // SAFETY: the vector has the span's length.
-    unsafe { span.copy_to(bytes.as_mut_ptr()) };
-    bytes
 }
 
 fn flip(random: &mut Random, bytes: &mut [u8]) {

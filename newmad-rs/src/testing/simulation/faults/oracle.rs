@@ -2,18 +2,18 @@
 //! a rank that does not ends with an error, and nothing else does; every rank can close, and nothing is left in any
 //! table.
 
-use super::asked::{Asked, Tally};
+use super::Tally;
 use super::network::Virtual;
 use super::program::{Program, RANKS, Step};
 use super::world::World;
 use crate::error::{Cause, Error};
 use crate::proto::core::Core;
-use crate::request::{ANY_SOURCE, Ref};
+use crate::request::ANY_SOURCE;
+use crate::testing::asked::Asked;
 use crate::testing::simulation::content;
 
-/// Runs the schedule of a seed; panics when something does not hold.
-pub(super) fn judge(seed: u64) -> Tally {
-    let program = Program::new(seed);
+/// Runs a schedule, in which what is left open comes from a seed; panics when something does not hold.
+pub(super) fn judge(program: Program, seed: u64) -> Tally {
     let mut world = World::new(&program, seed);
     world.pass(|_| false);
     world.network.lock().unwrap().calm = true;
@@ -34,7 +34,7 @@ pub(super) fn judge(seed: u64) -> Tally {
     world.pass(|_| false);
     take_back(&mut world, false);
     for asked in world.sends.iter().chain(&world.receives).chain(&world.probes) {
-        let over = asked.get().is_finished() || world.cores[asked.rank as usize].is_none();
+        let over = asked.is_finished() || world.cores[asked.rank as usize].is_none();
         // A request that needs a leaving rank may wait until the others leave, too.
         assert!(over || !world.left.is_empty(), "a request never ends: {}", stuck(&world, asked));
     }
@@ -75,17 +75,14 @@ fn stuck(world: &World, asked: &Asked) -> String {
 fn take_back(world: &mut World, tight: bool) {
     for index in 0..world.receives.len() + world.probes.len() {
         let asked = world.receives.iter().chain(&world.probes).nth(index).unwrap();
-        let (rank, request, from) = (asked.rank, asked.request, asked.get().peer);
-        if asked.get().is_finished() || world.cores[rank as usize].is_none() {
+        let (rank, from) = (asked.rank, asked.get().peer);
+        if asked.is_finished() || world.cores[rank as usize].is_none() {
             continue;
         }
         let leaves = |rank| world.left.contains(&rank);
         let lives = from == ANY_SOURCE || world.are_whole(rank, from);
         assert!(lives || leaves(rank) || leaves(from), "waits for a rank that is gone");
-        // SAFETY: not finished, and alive.
-        world.cores[rank as usize].as_mut().unwrap().cancel(unsafe { Ref::new(request) });
-        // SAFETY: freed when the world ends.
-        let over = unsafe { request.as_ref() }.is_finished();
+        let over = asked.cancel(world.cores[rank as usize].as_mut().unwrap());
         assert!(over || tight || leaves(rank), "matched, and yet nothing more happens");
     }
 }
@@ -93,15 +90,15 @@ fn take_back(world: &mut World, tight: bool) {
 /// Requests end well unless they need a rank that is gone.
 fn check_ends(world: &World, whole: &[(u32, u32)]) {
     let all = world.sends.iter().chain(&world.receives).chain(&world.probes);
-    for asked in all.filter(|asked| asked.get().is_finished()) {
-        match asked.get().result() {
+    for asked in all.filter(|asked| asked.is_finished()) {
+        match asked.result() {
             Ok(_) | Err(Error::Cancelled | Error::Truncated { .. }) => {}
             Err(Error::PeerDied { rank, .. }) => {
                 assert!(
                     !whole.contains(&(asked.rank, rank)),
                     "{rank} lives, and yet: {} {:?} {:?}",
                     stuck(world, asked),
-                    asked.get().result(),
+                    asked.result(),
                     world.lives(asked.rank, rank)
                 );
                 let peer = asked.get().peer;
@@ -115,7 +112,7 @@ fn check_ends(world: &World, whole: &[(u32, u32)]) {
 
 /// The receives that got a message of these, in the order in which they were posted.
 fn taken(world: &World, from: u32, to: u32, tag: u64) -> Vec<usize> {
-    let got = |asked: &Asked| match asked.get().is_finished().then(|| asked.get().result()) {
+    let got = |asked: &Asked| match asked.is_finished().then(|| asked.result()) {
         Some(Ok(status)) => Some((status.source, status.tag)),
         Some(Err(Error::Truncated { from, tag, .. })) => Some((from, tag)),
         _ => None,
@@ -132,8 +129,8 @@ fn taken(world: &World, from: u32, to: u32, tag: u64) -> Vec<usize> {
 
 /// Whether that receive holds that message.
 fn holds(asked: &Asked, from: u32, number: usize, len: usize) -> bool {
-    let (bytes, room) = (asked.bytes(), asked.buffer.len());
-    let ended = match asked.get().result() {
+    let (bytes, room) = (asked.bytes(), asked.room());
+    let ended = match asked.result() {
         Ok(status) => status.len == len && len <= room,
         Err(Error::Truncated { message, capacity, .. }) => {
             (message, capacity) == (len, room) && len > room
@@ -185,10 +182,10 @@ fn close(world: &mut World, program: &Program) {
     world.pass(|_| false);
     let lives = |asked: &&Asked| world.cores[asked.rank as usize].is_some();
     for asked in world.closes.iter().filter(lives) {
-        assert!(asked.get().is_finished(), "a session never closes");
+        assert!(asked.is_finished(), "a session never closes");
     }
     for asked in world.sends.iter().chain(&world.receives).chain(&world.probes).filter(lives) {
-        assert!(asked.get().is_finished(), "left over: {}", stuck(world, asked));
+        assert!(asked.is_finished(), "left over: {}", stuck(world, asked));
     }
     world.cores.iter().flatten().for_each(nothing_is_left);
 }

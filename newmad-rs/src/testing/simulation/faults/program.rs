@@ -68,6 +68,8 @@ pub(super) struct Program {
     pub(super) steps: Vec<(u64, Step)>,
     /// Name of the strategy of every gate; none: one that answers by chance.
     pub(super) strategy: Option<&'static str>,
+    /// The one that answers by chance also panics by chance.
+    pub(super) panics: bool,
     /// Number of the first packet.
     pub(super) start: u32,
     /// Unexpected messages have no more room than there is from the start.
@@ -188,6 +190,7 @@ impl Program {
         }
         steps.sort_by_key(|step| step.0);
         let rough_end = random.chance(300);
-        Program { natures, config, steps, strategy, start, tight, rough_end }
+        let panics = false;
+        Program { natures, config, steps, strategy, panics, start, tight, rough_end }
     }
 }

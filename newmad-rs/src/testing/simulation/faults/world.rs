@@ -1,21 +1,20 @@
 //! Ranks, their connection managers and the events of the world, in virtual time.
 
 use std::collections::BTreeMap;
-use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::Random;
-use super::asked::{Asked, Tally};
 use super::network::{Network, Virtual};
 use super::program::{Program, RANKS, Step};
+use super::{Random, Tally};
 use crate::error::Cause;
 use crate::gate::Life;
 use crate::gate::signals::Signals;
 use crate::proto::core::Core;
-use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::selection::Selection;
-use crate::testing::simulation::{Pieces, content, strategies};
+use crate::testing::asked::{Asked, How};
+use crate::testing::simulation::{content, strategies};
 
 pub(super) enum Event {
     /// A parting is over.
@@ -68,10 +67,10 @@ pub(super) struct World {
 impl Drop for World {
     fn drop(&mut self) {
         self.cores.clear();
-        for asked in self.sends.iter().chain(&self.receives).chain(&self.probes).chain(&self.closes)
-        {
-            // SAFETY: boxed by `ask`; the cores, which pointed to it, are gone.
-            drop(unsafe { Box::from_raw(asked.request.as_ptr()) });
+        let all = [&mut self.sends, &mut self.receives, &mut self.probes, &mut self.closes];
+        for asked in all.into_iter().flat_map(core::mem::take) {
+            // SAFETY: the cores are gone.
+            unsafe { asked.abandon() };
         }
     }
 }
@@ -91,7 +90,7 @@ impl World {
                 let signals = Signals::new(RANKS, drivers.len()).unwrap();
                 let mut core = Core::new(rank, RANKS, drivers, program.config, signals);
                 match program.strategy {
-                    None => strategies::whims(&mut core, seed, false),
+                    None => strategies::whims(&mut core, seed, program.panics),
                     Some(name) => {
                         let strategy = crate::strategy::by_name(name).unwrap();
                         (0..RANKS).for_each(|peer| {
@@ -148,15 +147,6 @@ impl World {
         self.cores[rank as usize].as_mut()
     }
 
-    /// Hands a request to a rank that lives.
-    pub(super) fn ask(&mut self, rank: u32, request: Request) -> Option<NonNull<Request>> {
-        let core = self.core(rank)?;
-        let request = NonNull::from(Box::leak(Box::new(request)));
-        // SAFETY: freed when the world ends.
-        core.look_and_start(unsafe { Ref::new(request) });
-        Some(request)
-    }
-
     pub(super) fn receive(
         &mut self,
         rank: u32,
@@ -165,22 +155,15 @@ impl World {
         (room, spread): (usize, usize),
         held: Option<u32>,
     ) {
-        let mut buffer = vec![0; room];
-        let pieces = Pieces::of(&buffer, spread);
         let (from, waits) = (from.unwrap_or(ANY_SOURCE), self.random.chance(500));
-        // SAFETY: buffer and pieces live in `Asked`, to the world's end; their heap memory does not move.
-        let request = unsafe {
-            match spread {
-                0 => Request::recv(from, tag, &raw mut buffer[..], waits),
-                _ => Request::recv_scattered(from, tag, pieces.layout(), waits),
-            }
-        };
-        let request = match held {
+        let with = |request: Request| match held {
             None => request.masked(mask),
             Some(held) => request.of(held),
         };
-        if let Some(request) = self.ask(rank, request) {
-            self.receives.push(Asked { request, buffer, pieces, rank });
+        if let Some(core) = self.core(rank) {
+            let how = How { waits, spread };
+            let asked = Asked::recv_with(core, (from, tag), room, how, with);
+            self.receives.push(asked);
         }
     }
 
@@ -198,9 +181,9 @@ impl World {
     }
 
     pub(super) fn close(&mut self, rank: u32) {
-        if let Some(request) = self.ask(rank, Request::close()) {
-            let pieces = Pieces::of(&[], 0);
-            self.closes.push(Asked { request, buffer: Vec::new(), pieces, rank });
+        if let Some(core) = self.core(rank) {
+            let asked = Asked::plain(core, Request::close());
+            self.closes.push(asked);
         }
     }
 
@@ -211,20 +194,16 @@ impl World {
             Step::Send { from, to, tag, len, waits, synchronous, spread, priority } => {
                 let number = self.sends.len();
                 let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
-                let pieces = Pieces::of(&buffer, spread);
-                // SAFETY: as for receives.
-                let request = unsafe {
-                    match spread {
-                        0 => Request::send(to, tag, &raw const buffer[..], waits),
-                        _ => Request::send_scattered(to, tag, pieces.layout(), waits),
-                    }
+                let with = |request: Request| {
+                    let request = request.with_priority(priority);
+                    if synchronous { request.synchronous() } else { request }
                 };
-                let request = request.with_priority(priority);
-                let request = if synchronous { request.synchronous() } else { request };
-                if let Some(request) = self.ask(from, request) {
+                if let Some(core) = self.core(from) {
+                    let how = How { waits, spread };
+                    let asked = Asked::send_with(core, (to, tag), buffer, how, with);
                     self.tally.messages += 1;
                     self.sent.entry((from, to, tag)).or_default().push((number, len));
-                    self.sends.push(Asked { request, buffer, pieces, rank: from });
+                    self.sends.push(asked);
                 }
             }
             Step::Recv { rank, from, tag, mask, room, spread } => {
@@ -232,20 +211,16 @@ impl World {
             }
             Step::Probe { rank, from, tag, mask, take } => {
                 let from = from.unwrap_or(ANY_SOURCE);
-                if let Some(request) = self.ask(rank, Request::probe(from, tag, take).masked(mask))
-                {
-                    let pieces = Pieces::of(&[], 0);
-                    self.probes.push(Asked { request, buffer: Vec::new(), pieces, rank });
+                if let Some(core) = self.core(rank) {
+                    let probe = Request::probe(from, tag, take).masked(mask);
+                    let asked = Asked::plain(core, probe);
+                    self.probes.push(asked);
                 }
             }
             Step::Cancel { receive } => {
                 let Some(asked) = self.receives.get(receive) else { return };
-                let (rank, request) = (asked.rank, asked.request);
-                if !asked.get().is_finished()
-                    && let Some(core) = self.core(rank)
-                {
-                    // SAFETY: not finished, and alive.
-                    core.cancel(unsafe { Ref::new(request) });
+                if let Some(core) = &mut self.cores[asked.rank as usize] {
+                    asked.cancel(core);
                 }
             }
             Step::Cut { rail, ends } => {
