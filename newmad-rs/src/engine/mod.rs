@@ -381,8 +381,7 @@ impl Engine {
     pub(crate) unsafe fn cancel(&self, request: NonNull<Request>) -> bool {
         self.with(|core| {
             // SAFETY: its owner keeps it alive while it is here.
-            let request = unsafe { Ref::new(request) };
-            !request.is_finished() && core.cancel(request)
+            unsafe { Ref::of_owner(request) }.is_some_and(|request| core.cancel(request))
         })
     }
 
@@ -406,8 +405,7 @@ impl Engine {
         if request.attended.get() {
             self.with(|core| {
                 // SAFETY: its owner is here, and keeps it alive.
-                let request = unsafe { Ref::new(NonNull::from(request)) };
-                if !request.is_finished() {
+                if let Some(request) = unsafe { Ref::of_owner(NonNull::from(request)) } {
                     core.pending.unattend(request);
                 }
             });
@@ -453,8 +451,7 @@ impl Engine {
     pub(crate) fn nudged(&self, request: NonNull<Request>) {
         self.with(|core| {
             // SAFETY: the owner keeps it alive while it is here.
-            let request = unsafe { Ref::new(request) };
-            if !request.is_finished() {
+            if let Some(request) = unsafe { Ref::of_owner(request) } {
                 request.rearm();
             }
             core.grow();

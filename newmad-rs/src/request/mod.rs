@@ -375,7 +375,13 @@ impl Request {
     }
 }
 
-/// The engine's pointer to a request: valid from its submission until [`Ref::finish`].
+/// The engine's pointer to a request: valid from its submission until [`Ref::finish`]. Debug builds, and so all tests,
+/// the simulation and the fuzz targets, panic when a copy is used later.
+///
+/// Rejected: a `Ref` that is moved, and consumed by `finish`. A request is in a queue, in the table, and the target of
+/// pieces over several links at once, so all but one of those would hold numbers; and each function that reads a request
+/// also changes the part that owns it, so it would take the request out and put it back, or look it up again, around
+/// each call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ref(NonNull<Request>);
 
@@ -385,7 +391,9 @@ impl core::ops::Deref for Ref {
     fn deref(&self) -> &Request {
         // SAFETY: a `Ref` is made by `submit`'s caller, which promises that the request stays until it is
         // finished; the engine drops its copies in `finish`.
-        unsafe { self.0.as_ref() }
+        let request = unsafe { self.0.as_ref() };
+        debug_assert!(!request.finished.load(Ordering::Relaxed), "a request is used after its end");
+        request
     }
 }
 
@@ -396,6 +404,15 @@ impl Ref {
     #[inline]
     pub(crate) unsafe fn new(request: NonNull<Request>) -> Ref {
         Ref(request)
+    }
+
+    /// A request that was submitted; `None`: it is over. For its owner, with the engine's lock.
+    ///
+    /// # Safety
+    /// The request was submitted, and its owner keeps it until the lock is given up.
+    pub(crate) unsafe fn of_owner(request: NonNull<Request>) -> Option<Ref> {
+        // SAFETY: the caller's promise.
+        (!unsafe { request.as_ref() }.is_finished()).then_some(Ref(request))
     }
 
     /// The memory to send. Of a scattered request nothing but the length is true, and the address null.
@@ -515,5 +532,20 @@ unsafe impl Chained for Request {
     #[inline]
     fn next(&self) -> &AtomicPtr<Request> {
         &self.submitted
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "after its end")]
+    fn a_request_is_not_used_after_its_end() {
+        let request = Request::probe(0, 0, false);
+        // SAFETY: it stays here.
+        let request = unsafe { Ref::new(NonNull::from(&request)) };
+        request.finish(Outcome::Cancelled);
+        request.moved.set(1);
     }
 }

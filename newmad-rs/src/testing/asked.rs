@@ -137,8 +137,8 @@ impl Asked {
 
     /// Takes it back, if nothing has matched it.
     pub(crate) fn cancel<D: Driver>(&self, core: &mut Core<D>) -> bool {
-        // SAFETY: not over, and alive.
-        !self.is_finished() && core.cancel(unsafe { Ref::new(self.request) })
+        // SAFETY: freed by `drop` only.
+        unsafe { Ref::of_owner(self.request) }.is_some_and(|request| core.cancel(request))
     }
 
     /// Frees it although it may not be over.
