@@ -95,12 +95,12 @@ impl Memory {
         layout: Option<Strided>,
         waits: bool,
     ) -> Result<Request, Error> {
-        Ok(match self.scattered(layout)? {
-            // SAFETY: the caller's promise.
-            Some(layout) => unsafe { Request::send_scattered(to, tag, layout, waits) },
-            // SAFETY: the caller's promise.
-            None => unsafe { Request::send(to, tag, self.row(), waits) },
-        })
+        let layout = self.scattered(layout)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let request = Request::send(to, tag, self.row(), waits);
+            Ok(if let Some(layout) = layout { request.scattered(layout) } else { request })
+        }
     }
 
     /// A request that receives into this memory, or into the blocks of it that `layout` names.
@@ -118,12 +118,12 @@ impl Memory {
         layout: Option<Strided>,
         waits: bool,
     ) -> Result<Request, Error> {
-        Ok(match self.scattered(layout)? {
-            // SAFETY: the caller's promise.
-            Some(layout) => unsafe { Request::recv_scattered(from, tag, layout, waits) },
-            // SAFETY: the caller's promise.
-            None => unsafe { Request::recv(from, tag, self.row(), waits) },
-        })
+        let layout = self.scattered(layout)?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let request = Request::recv(from, tag, self.row(), waits);
+            Ok(if let Some(layout) = layout { request.scattered(layout) } else { request })
+        }
     }
 
     /// A [`Buffer`] of this memory, for bindings to other languages, whose programs look after their buffers

@@ -264,27 +264,13 @@ impl Request {
         Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
     }
 
-    /// A send of what a layout names.
+    /// The same send or receive, of what a layout names instead.
     ///
     /// # Safety
-    /// As [`Request::send`], for the layout's list and memory.
-    pub(crate) unsafe fn send_scattered(to: u32, tag: u64, layout: Layout, waits: bool) -> Request {
-        let request = Request::new(Op::Send, to, tag, core::ptr::null_mut(), layout.len(), waits);
-        Request { layout: Some(layout), ..request }
-    }
-
-    /// A receive into what a layout names.
-    ///
-    /// # Safety
-    /// As [`Request::recv`], for the layout's memory; its list stays as it is.
-    pub(crate) unsafe fn recv_scattered(
-        from: u32,
-        tag: u64,
-        layout: Layout,
-        waits: bool,
-    ) -> Request {
-        let request = Request::new(Op::Recv, from, tag, core::ptr::null_mut(), layout.len(), waits);
-        Request { layout: Some(layout), ..request }
+    /// As [`Request::send`] or [`Request::recv`], for the layout's memory; its list stays as it is.
+    pub(crate) unsafe fn scattered(self, layout: Layout) -> Request {
+        let (buffer, capacity) = (core::ptr::null_mut(), layout.len());
+        Request { buffer, capacity, layout: Some(layout), ..self }
     }
 
     /// Whether its bytes may lie apart.
@@ -436,7 +422,7 @@ impl Ref {
         match &self.layout {
             None => (self.at(offset), most.min(self.capacity.saturating_sub(offset))),
             Some(layout) => {
-                // SAFETY: `Request::send_scattered`'s or `recv_scattered`'s promise.
+                // SAFETY: `Request::scattered`'s promise.
                 let (at, len) = unsafe { layout.run(offset) };
                 (at, len.min(most))
             }
@@ -446,7 +432,7 @@ impl Ref {
     /// The memory to send from `offset` on, in as many parts as there are places; how many, and their bytes.
     pub(crate) fn gather(self, offset: usize, most: usize, parts: &mut [Span]) -> (usize, usize) {
         match (&self.layout, parts) {
-            // SAFETY: `Request::send_scattered`'s promise.
+            // SAFETY: `Request::scattered`'s promise.
             (Some(layout), parts) => unsafe { layout.gather(offset, most, parts) },
             (None, [first, ..]) => {
                 *first = self.span().part(offset, most);
@@ -463,7 +449,7 @@ impl Ref {
             None => self.span().part(offset, most),
             Some(layout) => {
                 let most = most.min(stage.len());
-                // SAFETY: `Request::send_scattered`'s promise; the stage is the engine's.
+                // SAFETY: `Request::scattered`'s promise; the stage is the engine's.
                 unsafe {
                     let len = layout.copy_out(offset, stage.as_mut_ptr(), most);
                     Span::new(stage.as_ptr(), len)
@@ -478,7 +464,7 @@ impl Ref {
         let room = self.capacity.saturating_sub(offset);
         let part = data.part(0, room);
         if let Some(layout) = &self.layout {
-            // SAFETY: as below, by `Request::recv_scattered`.
+            // SAFETY: as below, by `Request::scattered`.
             unsafe { layout.copy_in(offset, part) }
         } else if part.len() > 0 {
             // SAFETY: `part.len()` bytes at `offset` are inside the buffer, which `Request::recv` promised to
