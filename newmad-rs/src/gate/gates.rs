@@ -16,11 +16,12 @@ use crate::gate::rail::Rail;
 use crate::gate::signals::Signals;
 use crate::gate::{Arrival, Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
-use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit, checksum};
-use crate::net::{Driver, GATHER_MAX_CHECKED, Rings};
+use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit};
+use crate::net::{Driver, Rings};
 use crate::request::{ANY_SOURCE, Place, Ref};
 use crate::strategy::Rail as RailView;
-use crate::wire::{CHECKED, CHECKSUM, Header, Kind, LONG, MAX_RAILS, Malformed};
+use crate::strategy::selection::Selection;
+use crate::wire::{Header, Kind, LONG, MAX_RAILS, Malformed};
 use crate::{sys, trace};
 
 /// What a packet of a reliable gate is to its receiver.
@@ -121,10 +122,6 @@ impl<D: Driver> Gates<D> {
     #[inline]
     pub(crate) fn get(&self, peer: usize) -> Option<&Gate> {
         self.all.get(peer)
-    }
-
-    pub(crate) fn get_mut(&mut self, peer: usize) -> Option<&mut Gate> {
-        self.all.get_mut(peer)
     }
 
     /// A rail and a gate.
@@ -345,6 +342,14 @@ impl<D: Driver> Gates<D> {
         (shown, count)
     }
 
+    /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
+    pub(crate) fn set_strategy(&mut self, peer: u32, chosen: Selection) -> Option<Selection> {
+        let gate = self.all.get_mut(peer as usize)?;
+        let before = core::mem::replace(&mut gate.strategy, chosen);
+        self.consider(peer);
+        Some(before)
+    }
+
     /// Takes over what is known of the rails: the pace of each by its name, where it was sampled.
     pub(crate) fn learn(&mut self, pace: impl Fn(&str) -> Option<crate::sampling::Pace>) {
         let names = crate::sampling::rail_names(self.rails.iter().map(|rail| rail.driver.name()));
@@ -465,63 +470,39 @@ impl<D: Driver> Gates<D> {
         if !self.resend(to) {
             return false;
         }
-        let gate = &self.all[to as usize];
-        let rail = gate.small;
-        let Some(breaks) = self.rails.get(rail).map(|way| way.breaks) else { return false };
+        let gate = &mut self.all[to as usize];
+        let Some(rail) = self.rails.get_mut(gate.small) else { return false };
         let buffer = gate.reliability.retransmit.as_ref();
         let fits = buffer.is_some_and(|buffer| buffer.fits(header.payload as usize));
-        if (breaks && !fits) || !self.give(rail, to, header, parts) {
+        if (rail.breaks && !fits) || !rail.give(to, header, parts) {
             return false;
         }
-        let reliability = &mut self.all[to as usize].reliability;
-        reliability.unacknowledged = 0;
-        if breaks && let Some(buffer) = &mut reliability.retransmit {
+        gate.reliability.unacknowledged = 0;
+        if rail.breaks
+            && let Some(buffer) = &mut gate.reliability.retransmit
+        {
             buffer.push(header, parts);
             self.signals.unrest();
         }
         true
     }
 
-    /// Gives a packet to a rail, with its checksum where there is one.
-    fn give(&mut self, rail: usize, to: u32, header: &Header, parts: &[Span]) -> bool {
-        let Some(way) = self.rails.get_mut(rail) else { return false };
-        if !way.checked {
-            return way.driver.post_small(to, header, parts);
-        }
-        let header = Header {
-            flags: header.flags | CHECKED,
-            payload: header.payload + CHECKSUM as u32,
-            ..*header
-        };
-        let sum = checksum(&header, parts).to_le_bytes();
-        let mut with = [Span::EMPTY; GATHER_MAX_CHECKED];
-        let count = parts.len().min(GATHER_MAX_CHECKED - 1);
-        with[..count].copy_from_slice(&parts[..count]);
-        // SAFETY: a local, which outlives the call.
-        with[count] = unsafe { Span::new(sum.as_ptr(), CHECKSUM) };
-        way.driver.post_small(to, &header, &with[..=count])
-    }
-
     /// Sends again what is not acknowledged and not yet given to the link in use. True: nothing of that is left.
     fn resend(&mut self, to: u32) -> bool {
-        if !self.all[to as usize].reliability.resending {
+        let gate = &mut self.all[to as usize];
+        if !gate.reliability.resending {
             return true;
         }
-        let gate = &self.all[to as usize];
-        let (rail, expected) = (gate.small, gate.rx_seq);
-        let Some(surely) = self.rails.get(rail).map(|way| !way.breaks) else { return false };
-        loop {
-            let buffer = &self.all[to as usize].reliability.retransmit;
-            let unsent = buffer.as_ref().and_then(|buffer| buffer.unsent());
-            let Some((header, parts)) = unsent else { break };
-            if !self.give(rail, to, &Header { ack: expected, ..header }, &parts) {
-                return false;
-            }
-            if let Some(buffer) = &mut self.all[to as usize].reliability.retransmit {
-                buffer.taken(surely);
+        let Some(rail) = self.rails.get_mut(gate.small) else { return false };
+        if let Some(buffer) = &mut gate.reliability.retransmit {
+            while let Some((header, parts)) = buffer.unsent() {
+                if !rail.give(to, &Header { ack: gate.rx_seq, ..header }, &parts) {
+                    return false;
+                }
+                buffer.taken(!rail.breaks);
             }
         }
-        self.all[to as usize].reliability.resending = false;
+        gate.reliability.resending = false;
         self.backlog -= 1;
         self.consider(to);
         true
@@ -541,12 +522,12 @@ impl<D: Driver> Gates<D> {
         if !self.recall(to) || !self.resend(to) || due == 0 {
             return;
         }
-        let gate = &self.all[to as usize];
+        let gate = &mut self.all[to as usize];
+        let Some(rail) = self.rails.get_mut(gate.small) else { return };
         let kind = if due & PROBE != 0 { Kind::Probe } else { Kind::Ack };
         let tag = gate.credit.received();
         let header = Header { seq: gate.tx_seq, ack: gate.rx_seq, tag, ..Header::new(kind) };
-        if self.give(gate.small, to, &header, &[]) {
-            let gate = &mut self.all[to as usize];
+        if rail.give(to, &header, &[]) {
             gate.credit.told(tag);
             gate.reliability.due = 0;
             gate.reliability.unacknowledged = 0;
@@ -564,7 +545,7 @@ impl<D: Driver> Gates<D> {
         header: &Header,
         payload: Span,
     ) -> Result<Admitted, Malformed> {
-        let Some((header, payload)) = self.check(rail, header, payload) else {
+        let Some((header, payload)) = self.rails[rail].check(header, payload) else {
             return Ok(Admitted::Broken(Cause::Broken(libc::EBADMSG)));
         };
         if let Some(buffer) = &mut self.all[from as usize].reliability.retransmit
@@ -605,22 +586,6 @@ impl<D: Driver> Gates<D> {
         if kind == Kind::Bye || reliability.unacknowledged >= self.config.retransmit / 4 {
             self.owe_word(from, ACK);
         }
-    }
-
-    /// The packet without its checksum, if that is right.
-    fn check(&self, rail: usize, header: &Header, payload: Span) -> Option<(Header, Span)> {
-        if !self.rails[rail].checked {
-            return (header.flags & CHECKED == 0).then_some((*header, payload));
-        }
-        let len = payload.len().checked_sub(CHECKSUM)?;
-        let mut sum = [0; CHECKSUM];
-        // SAFETY: the local has the length of the part.
-        unsafe { payload.part(len, CHECKSUM).copy_to(sum.as_mut_ptr()) };
-        let payload = payload.part(0, len);
-        let right =
-            header.flags & CHECKED != 0 && checksum(header, &[payload]) == u32::from_le_bytes(sum);
-        let plain = Header { flags: header.flags & !CHECKED, payload: len as u32, ..*header };
-        right.then_some((plain, payload))
     }
 
     // Credit.

@@ -1,9 +1,11 @@
 //! A rail: one network of a session, and what is known of it.
 
 use crate::gate::config::Config;
-use crate::net::Driver;
+use crate::memory::span::Span;
+use crate::net::reliable::checksum;
+use crate::net::{Driver, GATHER_MAX_CHECKED};
 use crate::sampling::{self, Pace};
-use crate::wire::CHECKSUM;
+use crate::wire::{CHECKED, CHECKSUM, Header};
 
 /// One network. Rails have the same order in all processes, the one of lowest latency first.
 pub(crate) struct Rail<D> {
@@ -38,5 +40,40 @@ impl<D: Driver> Rail<D> {
     /// Bytes behind the payload of a small packet.
     pub(crate) fn trailer(&self) -> usize {
         if self.checked { CHECKSUM } else { 0 }
+    }
+
+    /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now.
+    pub(crate) fn give(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        if !self.checked {
+            return self.driver.post_small(to, header, parts);
+        }
+        let header = Header {
+            flags: header.flags | CHECKED,
+            payload: header.payload + CHECKSUM as u32,
+            ..*header
+        };
+        let sum = checksum(&header, parts).to_le_bytes();
+        let mut with = [Span::EMPTY; GATHER_MAX_CHECKED];
+        let count = parts.len().min(GATHER_MAX_CHECKED - 1);
+        with[..count].copy_from_slice(&parts[..count]);
+        // SAFETY: a local, which outlives the call.
+        with[count] = unsafe { Span::new(sum.as_ptr(), CHECKSUM) };
+        self.driver.post_small(to, &header, &with[..=count])
+    }
+
+    /// A small packet that has come, without its checksum, if that is right.
+    pub(crate) fn check(&self, header: &Header, payload: Span) -> Option<(Header, Span)> {
+        if !self.checked {
+            return (header.flags & CHECKED == 0).then_some((*header, payload));
+        }
+        let len = payload.len().checked_sub(CHECKSUM)?;
+        let mut sum = [0; CHECKSUM];
+        // SAFETY: the local has the length of the part.
+        unsafe { payload.part(len, CHECKSUM).copy_to(sum.as_mut_ptr()) };
+        let payload = payload.part(0, len);
+        let right =
+            header.flags & CHECKED != 0 && checksum(header, &[payload]) == u32::from_le_bytes(sum);
+        let plain = Header { flags: header.flags & !CHECKED, payload: len as u32, ..*header };
+        right.then_some((plain, payload))
     }
 }

@@ -16,10 +16,11 @@ pub(crate) mod pool;
 #[cfg(test)]
 mod tests;
 
-use crate::matching::pool::{Cell, NONE, Pool};
+use crate::matching::pool::{Cell, Content, NONE, Pool};
 use crate::request::queue::Queue;
 use crate::request::tag::EXACT;
 use crate::request::{ANY_SOURCE, Op, Place, Ref};
+use crate::wire::{Header, Malformed};
 
 const BUCKETS: usize = 1024;
 
@@ -166,6 +167,28 @@ impl Matching {
     /// The places of a message.
     fn places(source: u32, tag: u64) -> [(usize, usize); 3] {
         [(0, hash(source, tag)), (1, hash(0, tag)), (2, 0)]
+    }
+
+    /// Puts a message that has come into a cell, and among the unexpected ones: the cell; `None`: there is none for it.
+    /// `number`: what the trace calls the message.
+    pub(crate) fn keep(
+        &mut self,
+        source: u32,
+        header: &Header,
+        content: Content,
+        number: u64,
+    ) -> Result<Option<u32>, Malformed> {
+        let (tag, len) = (header.tag, header.len as usize);
+        let bytes = if content == Content::Eager { len } else { 0 };
+        if !self.pool.can_hold(bytes) {
+            return Err(Malformed);
+        }
+        let Some(index) = self.pool.take(bytes) else { return Ok(None) };
+        let cell = self.pool.get_mut(index);
+        (cell.source, cell.tag, cell.len, cell.got) = (source, tag, len, 0);
+        (cell.content, cell.claimed, cell.number) = (content, None, number);
+        self.add_unexpected(index);
+        Ok(Some(index))
     }
 
     /// Adds an unexpected message; its cell's source and tag are set.

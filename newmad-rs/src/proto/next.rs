@@ -85,14 +85,6 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Changes the strategy for this peer. The one that there was is given back, to be dropped without the lock.
-    pub(crate) fn choose(&mut self, peer: u32, chosen: Selection) -> Option<Selection> {
-        let gate = self.gates.get_mut(peer as usize)?;
-        let before = std::mem::replace(&mut gate.strategy, chosen);
-        self.gates.consider(peer);
-        Some(before)
-    }
-
     /// Whether this message, for which the track is free, stays until the next look.
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
         let threshold = self.gates.threshold;

@@ -313,25 +313,14 @@ impl<D: Driver> Core<D> {
         content: Content,
         number: u64,
     ) -> Result<Option<u32>, Malformed> {
-        let bytes = if content == Content::Eager { header.len as usize } else { 0 };
-        if !self.matching.pool.can_hold(bytes) {
-            return Err(Malformed);
+        let kept = self.matching.keep(from, header, content, number)?;
+        if let Some(index) = kept {
+            trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
+            if self.matching.has_probes() {
+                self.serve_probes(index);
+            }
         }
-        let Some(index) = self.matching.pool.take(bytes) else { return Ok(None) };
-        let cell = self.matching.pool.get_mut(index);
-        cell.source = from;
-        cell.tag = header.tag;
-        cell.len = header.len as usize;
-        cell.got = 0;
-        cell.content = content;
-        cell.claimed = None;
-        cell.number = number;
-        trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
-        self.matching.add_unexpected(index);
-        if self.matching.has_probes() {
-            self.serve_probes(index);
-        }
-        Ok(Some(index))
+        Ok(kept)
     }
 
     /// A receive finds its message among the unexpected ones.

@@ -220,7 +220,7 @@ impl Session {
         self.check(Some(peer), 0)?;
         // Asked what it is before the engine is taken, and the other dropped after: both run the program's code.
         let chosen = Selection::new(strategy);
-        drop(self.inner.engine.with(|core| core.choose(peer, chosen)));
+        drop(self.inner.engine.with(|core| core.gates.set_strategy(peer, chosen)));
         Ok(())
     }
 

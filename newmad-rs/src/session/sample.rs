@@ -106,7 +106,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
         let before = engine.with(|core| {
             core.gates.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
-            core.choose(peer, Selection::new(Arc::new(OneRail(rail))))
+            core.gates.set_strategy(peer, Selection::new(Arc::new(OneRail(rail))))
         });
         let done = match session.rank() {
             0 => throw(session, peer, sizes, |bytes, ns| {
@@ -116,7 +116,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         };
         engine.with(|core| {
             core.gates.threshold = threshold;
-            before.and_then(|before| core.choose(peer, before))
+            before.and_then(|before| core.gates.set_strategy(peer, before))
         });
         done
     };

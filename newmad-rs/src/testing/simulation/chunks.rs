@@ -22,7 +22,7 @@ fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
     let fake = load.clone();
     cores[0].idle = Some(Box::new(move || fake.load(Ordering::Relaxed)));
     cores[0].chunks = chunks;
-    cores[0].choose(1, Selection::new(by_name("split_balance").unwrap()));
+    cores[0].gates.set_strategy(1, Selection::new(by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..LEN).map(|at| content(0, 0, at)).collect();
     let carry = |&idle: &usize| {
         load.store(idle, Ordering::Relaxed);

@@ -62,7 +62,7 @@ pub(super) fn whims<D: Driver>(core: &mut Core<D>, seed: u64, panics: bool) {
     for peer in 0..core.gates.len() as u32 {
         if seed > 0 {
             let seed = seed * 1000 + u64::from(core.rank * 10 + peer) + 1;
-            core.choose(
+            core.gates.set_strategy(
                 peer,
                 Selection::new(Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics))),
             );
@@ -91,7 +91,7 @@ fn gather(
 #[test]
 fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
     let (mut cores, _) = pair();
-    cores[0].choose(1, Selection::new(strategy::by_name("aggreg").unwrap()));
+    cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("aggreg").unwrap()));
     let buffers: Vec<Vec<u8>> =
         (0..2000).map(|number| (0..4).map(|at| content(0, number, at)).collect()).collect();
     let sent = gather(&mut cores[0], &buffers, |_| (7, 0));
@@ -116,7 +116,7 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
 #[test]
 fn urgent_messages_leave_first() {
     let (mut cores, wires) = pair();
-    cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
+    cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..6u8).map(|number| vec![number; 30]).collect();
     // Numbers are priorities; 5 has the tag of 0, and waits for it.
     let sent = gather(&mut cores[0], &buffers, |number| (number as u64 % 5, number as i8));
@@ -137,7 +137,7 @@ fn urgent_messages_leave_first() {
 #[test]
 fn the_oldest_message_does_not_wait_for_ever() {
     let (mut cores, wires) = pair();
-    cores[0].choose(1, Selection::new(strategy::by_name("prio").unwrap()));
+    cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![(number > 0) as u8; 30]).collect();
     let urgent = |number| (number as u64, (number > 0) as i8);
     let sent = gather(&mut cores[0], &buffers, urgent);
@@ -175,7 +175,7 @@ fn held_messages_leave_together_at_the_next_look() {
     }
     let (mut cores, wires) = pair();
     cores[0].patient = true;
-    cores[0].choose(1, Selection::new(Arc::new(Holds)));
+    cores[0].gates.set_strategy(1, Selection::new(Arc::new(Holds)));
     let on_the_way = || wires.with((0, 0, 1), |wire| wire.small.len());
     let send = |core: &mut Core<Virtual>, waits| {
         Asked::send_with(core, (1, 0), [1; 4], How { waits, spread: 0 }, |request| request)
@@ -205,7 +205,7 @@ fn a_large_message_is_divided_as_the_rails_were_sampled() {
         rail.pace = Pace { latency_ns: 1_000, mib_ns };
         rail.copies = false;
     }
-    cores[0].choose(1, Selection::new(strategy::by_name("split_balance").unwrap()));
+    cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("split_balance").unwrap()));
     let data: Vec<u8> = (0..1 << 20).map(|at| content(0, 0, at)).collect();
     let send = Asked::send(&mut cores[0], (1, 0), &data[..]);
     let receive = Asked::recv(&mut cores[1], (0, 0), data.len());

@@ -94,7 +94,7 @@ impl World {
                     Some(name) => {
                         let strategy = crate::strategy::by_name(name).unwrap();
                         (0..RANKS).for_each(|peer| {
-                            drop(core.choose(peer, Selection::new(strategy.clone())))
+                            drop(core.gates.set_strategy(peer, Selection::new(strategy.clone())))
                         });
                     }
                 }
