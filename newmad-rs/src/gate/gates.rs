@@ -192,8 +192,8 @@ impl<D: Driver> Gates<D> {
         true
     }
 
-    /// Closes a link; false if it is closed. Once the caller has seen to what went over it, it calls
-    /// [`Gates::link_is_closed`].
+    /// Closes a link; false if it is closed. The small track goes over another, if there is one. The caller sees to what
+    /// went over this one.
     pub(crate) fn close_link(&mut self, rail: usize, peer: u32) -> bool {
         let gate = &mut self.all[peer as usize];
         if gate.open & 1 << rail == 0 {
@@ -206,15 +206,11 @@ impl<D: Driver> Gates<D> {
         if gate.small == rail {
             gate.small = NO_RAIL;
         }
-        true
-    }
-
-    /// The small track goes over another link, if there is one.
-    pub(crate) fn link_is_closed(&mut self, peer: u32) {
-        if self.all[peer as usize].open == 0 {
+        if gate.open == 0 {
             self.disconnected(peer);
         }
         self.choose_small(peer);
+        true
     }
 
     /// Closes every link to `peer`.

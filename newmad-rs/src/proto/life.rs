@@ -54,7 +54,6 @@ impl<D: Driver> Core<D> {
         }) {
             self.gates.lose(request, rail);
         }
-        self.gates.link_is_closed(peer);
     }
 
     /// Leases the sending end to this rank, if nothing is before the next short message.
