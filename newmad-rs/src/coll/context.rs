@@ -11,11 +11,10 @@ use crate::coll::plan::Plan;
 use crate::coll::recorder::Recorder;
 use crate::coll::task::Task;
 use crate::error::Error;
+use crate::request::tag::COLLECTIVES;
 use crate::session::Inner;
 use marcel::plumbing::KernelMutex;
 
-/// Tags of collectives.
-const COLLECTIVES: u64 = 1 << 63 | 1 << 56;
 pub(super) const ID_BITS: u32 = 40;
 /// The bit of ids that are no hash.
 pub(super) const GIVEN: u64 = 1 << (ID_BITS - 1);

@@ -24,7 +24,8 @@
 pub(crate) use crate::authentication::KEY;
 use crate::authentication::NONCE;
 pub(super) use crate::authentication::{CHALLENGE, PROOF, admits, answer, challenge};
-use crate::net::details::{Details, word};
+use crate::net::details::Details;
+use crate::wire::half_word;
 
 /// Bytes of each message of a greeting.
 pub(super) const HELLO: usize = 72;
@@ -75,10 +76,10 @@ impl Hello {
         };
         let sound = bytes[..8] == MAGIC && bytes[56..].iter().all(|&byte| byte == 0);
         sound.then_some(Hello {
-            from: word(bytes, 8)?,
-            to: word(bytes, 12)?,
+            from: half_word(bytes, 8)?,
+            to: half_word(bytes, 12)?,
             purpose,
-            generation: word(bytes, 20)?,
+            generation: half_word(bytes, 20)?,
             nonce: bytes[24..40].try_into().ok()?,
             details: Details::decode(&bytes[40..56])?,
         })
@@ -123,7 +124,7 @@ impl Verdict {
         match bytes[0] {
             1 => Details::decode(&bytes[8..24]).map(Verdict::Accepted),
             2 => Some(Verdict::Crossing),
-            3 => word(bytes, 4).map(Verdict::Stale),
+            3 => half_word(bytes, 4).map(Verdict::Stale),
             4 => Some(Verdict::Refused),
             5 => Some(Verdict::Expelled),
             _ => None,

@@ -1,5 +1,7 @@
 //! What a process says of its end of a link when the link is made.
 
+use crate::wire::{half_word, word};
+
 /// For the rails that need it; zeros for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Details {
@@ -21,14 +23,9 @@ impl Details {
     /// Reads it from the first bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Details> {
         Some(Details {
-            probe: u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?),
-            slots: word(bytes, 8)?,
-            slot_size: word(bytes, 12)?,
+            probe: word(bytes, 0)?,
+            slots: half_word(bytes, 8)?,
+            slot_size: half_word(bytes, 12)?,
         })
     }
-}
-
-/// The number at these four bytes.
-pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

@@ -10,8 +10,9 @@
 
 use std::ops::Range;
 
-/// First of the tags of packed messages.
-const PACK: u64 = 1 << 63 | 3 << 56;
+use crate::request::tag::PACKS;
+use crate::wire::word;
+
 /// Tags of programs, and ids, are below this.
 pub(super) const TAGS: u64 = 1 << 54;
 const MAGIC: u32 = 0x6b63_706e;
@@ -26,17 +27,17 @@ pub(super) const STREAM: usize = 64 << 20;
 
 /// Tag of the heads of messages with this tag of the program's.
 pub(super) fn head_tag(tag: u64) -> u64 {
-    PACK | tag
+    PACKS | tag
 }
 
 /// Tag of the rest of a stream.
 pub(super) fn rest_tag(id: u64) -> u64 {
-    PACK | TAGS | id
+    PACKS | TAGS | id
 }
 
 /// Tag of pieces that come apart.
 pub(super) fn piece_tag(id: u64) -> u64 {
-    PACK | (2 * TAGS) | id
+    PACKS | (2 * TAGS) | id
 }
 
 /// How a piece travels.
@@ -78,10 +79,6 @@ pub(super) struct Head {
     pub(super) apart: u32,
     /// Bytes of the stream that are missing.
     pub(super) rest: usize,
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
 impl Head {

@@ -22,7 +22,7 @@ use crate::net::Driver;
 use crate::proto::core::Core;
 use crate::request::parts::SPLIT_MAX;
 use crate::request::{Op, Owes, Place, Ref};
-use crate::wire::{Header, Kind, Malformed, RANGE};
+use crate::wire::{Header, Kind, Malformed, RANGE, word};
 
 impl<D: Driver> Core<D> {
     /// Asks what the peer has of the messages that have lost something.
@@ -109,12 +109,8 @@ impl<D: Driver> Core<D> {
             return Ok(());
         }
         for range in raw[..payload.len()].chunks_exact(RANGE) {
-            let word = |at: usize| {
-                let mut word = [0; 8];
-                word.copy_from_slice(&range[at..at + 8]);
-                usize::try_from(u64::from_le_bytes(word)).map_err(|_| Malformed)
-            };
-            let (start, end) = (word(0)?, word(8)?);
+            let place = |at| word(range, at).and_then(|place| usize::try_from(place).ok());
+            let (Some(start), Some(end)) = (place(0), place(8)) else { return Err(Malformed) };
             if start >= end || end > request.total.get() {
                 return Err(Malformed);
             }

@@ -4,6 +4,12 @@ use crate::error::Error;
 
 /// First of the tags that belong to the library.
 pub(crate) const RESERVED: u64 = 1 << 63;
+// The next seven bits say which part of the library a tag belongs to.
+pub(crate) const BARRIER: u64 = RESERVED;
+pub(crate) const COLLECTIVES: u64 = RESERVED | 1 << 56;
+pub(crate) const CALLS: u64 = RESERVED | 2 << 56;
+pub(crate) const PACKS: u64 = RESERVED | 3 << 56;
+pub(crate) const SAMPLING: u64 = RESERVED | 4 << 56;
 /// Every bit of the tag counts.
 pub(crate) const EXACT: u64 = u64::MAX;
 

@@ -25,6 +25,7 @@ use crate::Status as Received;
 use crate::api::detached;
 use crate::error::Error;
 use crate::session::{Inner, Session};
+use crate::wire::word;
 
 /// What a receive has brought.
 type Ended = Result<(Vec<u8>, Received), Error>;
@@ -95,13 +96,8 @@ impl Outgoing {
             Status::Panicked => CallError::Panicked { peer, service, message: text() },
             Status::Failed => CallError::Failed { peer, service, message: text() },
             Status::BadArguments => self.undecodable(false, &text()),
-            Status::TooLong => match bytes {
-                [bytes @ .., a, b, c, d, e, f, g, h] if bytes.len() == 8 => {
-                    let limit = u64::from_le_bytes([*a, *b, *c, *d, *e, *f, *g, *h]);
-                    let mut len = [0; 8];
-                    len.copy_from_slice(bytes);
-                    self.too_long(false, u64::from_le_bytes(len), limit)
-                }
+            Status::TooLong => match (word(bytes, 0), word(bytes, 8), bytes.len()) {
+                (Some(len), Some(limit), 16) => self.too_long(false, len, limit),
                 _ => self.undecodable(true, FOREIGN),
             },
         })

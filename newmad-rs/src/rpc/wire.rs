@@ -20,8 +20,9 @@
 
 use std::borrow::Cow;
 
-/// First of the tags of calls.
-const RPC: u64 = 1 << 63 | 2 << 56;
+use crate::request::tag::CALLS;
+use crate::wire::word;
+
 /// Ids are below this.
 const IDS: u64 = 1 << 52;
 const MAGIC: u32 = 0x6c63_706e;
@@ -46,22 +47,22 @@ pub(super) fn id(number: u64) -> u64 {
 
 /// Tag of the calls that come over a lane.
 pub(super) fn lane_tag(lane: usize) -> u64 {
-    RPC | lane as u64
+    CALLS | lane as u64
 }
 
 /// Tag of the answer to a call.
 pub(super) fn answer_tag(id: u64) -> u64 {
-    RPC | IDS | id
+    CALLS | IDS | id
 }
 
 /// Tag of a call's long arguments.
 pub(super) fn arguments_tag(id: u64) -> u64 {
-    RPC | (2 * IDS) | id
+    CALLS | (2 * IDS) | id
 }
 
 /// Tag of a call's long result.
 pub(super) fn result_tag(id: u64) -> u64 {
-    RPC | (3 * IDS) | id
+    CALLS | (3 * IDS) | id
 }
 
 /// Which service is called.
@@ -175,10 +176,6 @@ pub(super) fn stop() -> Vec<u8> {
     let mut packet = vec![IS_STOP, 0, 0, 0];
     packet.extend_from_slice(&MAGIC.to_le_bytes());
     packet
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
 fn is_ours(bytes: &[u8]) -> bool {

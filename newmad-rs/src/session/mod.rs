@@ -22,13 +22,10 @@ use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
 use crate::engine::{Engine, Locking};
 use crate::error::Error;
-use crate::request::tag::{RESERVED, Tag};
+use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
 use crate::strategy::selection::Selection;
-
-/// Tag of the barrier's messages; the round is added.
-const BARRIER: u64 = RESERVED | 1 << 32;
 
 /// The sender that a receive takes messages of: a rank, or [`ANY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,15 +15,13 @@ use std::time::{Duration, Instant};
 
 use super::Session;
 use crate::error::Error;
-use crate::request::tag::RESERVED;
+use crate::request::tag::SAMPLING as TAG;
 use crate::sampling::{Protocol, Sampling, rail_names};
 use crate::strategy::selection::Selection;
 use crate::strategy::{Large, Packet, Rail, Strategy, Waiting};
 use crate::sys;
 use crate::wire::MAX_RAILS;
 
-/// Tag of the balls and of what is told: the session's own.
-const TAG: u64 = RESERVED | 4 << 56 | 1;
 /// The largest ball.
 const MOST: usize = 1 << 20;
 /// Longest text that is told.

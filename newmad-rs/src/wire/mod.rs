@@ -226,6 +226,16 @@ impl Header {
     }
 }
 
+/// The number in these eight bytes.
+pub(crate) fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// The number in these four bytes.
+pub(crate) fn half_word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
