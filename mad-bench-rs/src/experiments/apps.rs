@@ -19,7 +19,7 @@ use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -93,7 +93,7 @@ fn work(spec: &Spec) -> WorkResult {
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
-    let world = session.world().map_err(text)?;
+    let world = session.world()?;
     let speed = Speed::calibrate();
     let peer = 1 - session.rank();
     let new = |(number, config): &(usize, Config)| {
@@ -103,10 +103,10 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         let steps = speed.steps(config.number("compute_us"));
         let out: Result<_, newmad::Error> = (0..window).map(send).collect();
         let into: Result<_, newmad::Error> = (0..window).map(receive).collect();
-        let (out, into) = (out.map_err(text)?, into.map_err(text)?);
+        let (out, into) = (out?, into?);
         Ok(Point { number: *number, steps, size, out, into, times: Default::default() })
     };
-    let points: Result<Vec<Point>, String> = spec.points.iter().map(new).collect();
+    let points: WorkResult<Vec<Point>> = spec.points.iter().map(new).collect();
     let mut points = points?;
     let count = points.len() as u64;
     for (done, point) in points.iter_mut().enumerate() {
@@ -138,31 +138,31 @@ fn once(session: &Session, world: &Group, point: &mut Point, step: u64) -> WorkR
     compute(point.steps);
     for (number, send) in point.out.iter_mut().enumerate() {
         let mark = mark(step, number, rank);
-        let buffer = send.buffer().map_err(text)?;
+        let buffer = send.buffer()?;
         for end in [0, point.size.saturating_sub(1)] {
             buffer.iter_mut().skip(end).take(1).for_each(|byte| *byte = mark);
         }
     }
     let computed = now_ns();
     for request in point.into.iter_mut().chain(&mut point.out) {
-        request.start(session).map_err(text)?;
+        request.start(session)?;
     }
     newmad::wait_all(&mut point.into);
     for request in point.into.iter_mut().chain(&mut point.out) {
-        request.wait_idle().map_err(text)?;
+        request.wait_idle()?;
     }
     let mut sum = [(step + u64::from(rank)) as f64];
-    world.allreduce(&mut sum, &Op::sum()).wait().map_err(text)?;
+    world.allreduce(&mut sum, &Op::sum()).wait()?;
     let over = now_ns();
     for (number, receive) in point.into.iter_mut().enumerate() {
         let mark = mark(step, number, peer);
-        let buffer = receive.buffer().map_err(text)?;
+        let buffer = receive.buffer()?;
         if [buffer.first(), buffer.last()].into_iter().flatten().any(|&byte| byte != mark) {
             return Err("a message holds something else than was sent".into());
         }
     }
     if sum[0] != (2 * step + 1) as f64 {
-        return Err(format!("the sum is {} instead of {}", sum[0], 2 * step + 1));
+        return Err(format!("the sum is {} instead of {}", sum[0], 2 * step + 1).into());
     }
     let us = |from: u64, to: u64| (to - from) as f64 / 1000.0;
     let times = [us(computed, over), us(begun, computed), us(begun, over)];

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use newmad::Session;
 
 use crate::across::address;
-use crate::harness::worker::{WorkResult, text};
+use crate::harness::worker::WorkResult;
 
 const HELLO: u64 = 2;
 const LINE: usize = 128;
@@ -33,7 +33,7 @@ impl Bare {
     ///
     /// # Errors
     /// When the kernel refuses something.
-    pub(crate) fn connect(session: &Session, most: usize) -> Result<Bare, String> {
+    pub(crate) fn connect(session: &Session, most: usize) -> WorkResult<Bare> {
         match session.driver() {
             "tcp" => connect(session).map(Bare::Tcp),
             _ => Mailboxes::open(session, most).map(Bare::Shm),
@@ -79,15 +79,15 @@ fn io(e: std::io::Error) -> String {
     format!("bare connection: {e}")
 }
 
-fn connect(session: &Session) -> Result<TcpStream, String> {
+fn connect(session: &Session) -> WorkResult<TcpStream> {
     let stream = if session.rank() == 0 {
         let listener = TcpListener::bind(SocketAddr::new(address()?, 0)).map_err(io)?;
         let at = listener.local_addr().map_err(io)?.to_string();
-        session.send(1, HELLO, at.as_bytes()).map_err(text)?;
+        session.send(1, HELLO, at.as_bytes())?;
         listener.accept().map_err(io)?.0
     } else {
         let mut at = [0; 64];
-        let status = session.recv(0, HELLO, &mut at).map_err(text)?;
+        let status = session.recv(0, HELLO, &mut at)?;
         let at = String::from_utf8_lossy(&at[..status.len]).into_owned();
         let at: SocketAddr = at.parse().map_err(|e| format!("bare connection: {at}: {e}"))?;
         TcpStream::connect(at).map_err(io)?
@@ -104,7 +104,7 @@ fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> WorkResult {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 std::hint::spin_loop();
             }
-            Err(e) => return Err(io(e)),
+            Err(e) => return Err(io(e).into()),
         }
     }
     Ok(())
@@ -119,7 +119,7 @@ fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> WorkResult {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 std::hint::spin_loop();
             }
-            Err(e) => return Err(io(e)),
+            Err(e) => return Err(io(e).into()),
         }
     }
     Ok(())
@@ -140,7 +140,7 @@ pub(crate) struct Mailboxes {
 unsafe impl Send for Mailboxes {}
 
 impl Mailboxes {
-    fn open(session: &Session, most: usize) -> Result<Mailboxes, String> {
+    fn open(session: &Session, most: usize) -> WorkResult<Mailboxes> {
         let each = LINE + most.next_multiple_of(LINE);
         let bytes = 2 * each;
         // Rank 0 makes the memory, rank 1 opens it by way of rank 0's descriptor.
@@ -149,21 +149,21 @@ impl Mailboxes {
             let fd = unsafe {
                 let fd = libc::memfd_create(c"mad-bare".as_ptr(), libc::MFD_CLOEXEC);
                 if fd < 0 || libc::ftruncate(fd, bytes as libc::off_t) != 0 {
-                    return Err(io(std::io::Error::last_os_error()));
+                    return Err(io(std::io::Error::last_os_error()).into());
                 }
                 OwnedFd::from_raw_fd(fd)
             };
             let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
-            session.send(1, HELLO, path.as_bytes()).map_err(text)?;
+            session.send(1, HELLO, path.as_bytes())?;
             let mut done = [0; 1];
-            session.recv(1, HELLO, &mut done).map_err(text)?;
+            session.recv(1, HELLO, &mut done)?;
             fd
         } else {
             let mut path = [0; 64];
-            let status = session.recv(0, HELLO, &mut path).map_err(text)?;
+            let status = session.recv(0, HELLO, &mut path)?;
             let path = String::from_utf8_lossy(&path[..status.len]).into_owned();
             let file = std::fs::File::options().read(true).write(true).open(path).map_err(io)?;
-            session.send(0, HELLO, &[1]).map_err(text)?;
+            session.send(0, HELLO, &[1])?;
             OwnedFd::from(file)
         };
         // SAFETY: a fresh mapping of `bytes` of the file, at an address of the kernel's choice.
@@ -172,7 +172,7 @@ impl Mailboxes {
             libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), 0)
         };
         if base == libc::MAP_FAILED {
-            return Err(io(std::io::Error::last_os_error()));
+            return Err(io(std::io::Error::last_os_error()).into());
         }
         let (mine, theirs) = if session.rank() == 0 { (0, each) } else { (each, 0) };
         Ok(Mailboxes { base: base.cast(), bytes, mine, theirs, sent: 0, taken: 0 })

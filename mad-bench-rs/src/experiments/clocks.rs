@@ -8,7 +8,7 @@
 use newmad::Session;
 
 use crate::clock;
-use crate::harness::worker::text;
+use crate::harness::worker::WorkResult;
 
 const TRIPS: usize = 20;
 /// Longest name of a clock.
@@ -22,7 +22,7 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     /// Those of ranks 0 and 1, which both call this; messages have this tag.
-    pub(crate) fn of(session: &Session, tag: u64) -> Result<Clocks, String> {
+    pub(crate) fn of(session: &Session, tag: u64) -> WorkResult<Clocks> {
         if session.rank() > 1 {
             return Ok(Clocks { same: true, tag });
         }
@@ -32,9 +32,9 @@ impl Clocks {
         let length = name.len().min(NAME);
         mine[..length].copy_from_slice(&name.as_bytes()[..length]);
         let mut theirs = [0; NAME];
-        let send = session.isend(peer, tag, mine.to_vec()).map_err(text)?;
-        session.recv(peer, tag, &mut theirs).map_err(text)?;
-        send.wait().map_err(text)?;
+        let send = session.isend(peer, tag, mine.to_vec())?;
+        session.recv(peer, tag, &mut theirs)?;
+        send.wait()?;
         Ok(Clocks { same: mine == theirs, tag })
     }
 
@@ -42,18 +42,18 @@ impl Clocks {
     ///
     /// # Errors
     /// Those of the session.
-    pub(crate) fn ahead(&self, session: &Session) -> Result<i64, String> {
+    pub(crate) fn ahead(&self, session: &Session) -> WorkResult<i64> {
         let mut best = (u64::MAX, 0);
         for _ in 0..if self.same { 0 } else { TRIPS } {
             let mut answer = [0; 8];
             if session.rank() == 1 {
-                session.recv(0, self.tag, &mut []).map_err(text)?;
-                session.send(0, self.tag, &clock::now_ns().to_le_bytes()).map_err(text)?;
+                session.recv(0, self.tag, &mut [])?;
+                session.send(0, self.tag, &clock::now_ns().to_le_bytes())?;
                 continue;
             }
             let asked = clock::now_ns();
-            session.send(1, self.tag, &[]).map_err(text)?;
-            session.recv(1, self.tag, &mut answer).map_err(text)?;
+            session.send(1, self.tag, &[])?;
+            session.recv(1, self.tag, &mut answer)?;
             let back = clock::now_ns();
             best = best.min(sample(asked, u64::from_le_bytes(answer), back));
         }

@@ -20,7 +20,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Ta
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -220,16 +220,16 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     turns::turns(session, emit, spec, BLOCKS, count, |at, config, times| {
         let members: Vec<u32> = (0..config.number("members") as u32).collect();
         if members.contains(&session.rank()) {
-            let group = session.group(&members).map_err(text)?;
+            let group = session.group(&members)?;
             let (name, algorithm) = (config.text("op"), config.text("algorithm"));
             let of = if name == "scatter" { "gather" } else { name };
             if algorithm != AUTO {
-                group.set_algorithm(of, algorithm).map_err(text)?;
+                group.set_algorithm(of, algorithm)?;
             }
             let steps = speed.steps(config.number("compute_us"));
             let size = config.number("size") as usize;
             let operation = Operation { group: &group, name, size, op: Op::max() };
-            samples[at].extend(operation.times(times, steps).map_err(text)?);
+            samples[at].extend(operation.times(times, steps)?);
         }
         Ok(())
     })?;

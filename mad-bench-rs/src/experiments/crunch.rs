@@ -149,7 +149,7 @@ impl Crunch {
         while self.begun() < wanted {
             if now_ns() > until {
                 let begun = self.begun();
-                return Err(format!("only {begun} of {wanted} virtual processors compute"));
+                return Err(format!("only {begun} of {wanted} virtual processors compute").into());
             }
             marcel::sleep(PAUSE);
         }

@@ -26,7 +26,7 @@ use crate::harness::experiment::{BASE, Bench, Stage};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -81,7 +81,7 @@ fn work(spec: &Spec) -> WorkResult {
     })
 }
 
-fn measure(session: &Session, spec: &Spec) -> Result<Vec<Vec<f64>>, String> {
+fn measure(session: &Session, spec: &Spec) -> WorkResult<Vec<Vec<f64>>> {
     let emit = Emit::of(session.rank());
     turns::sampled(
         session,
@@ -99,7 +99,7 @@ fn measure(session: &Session, spec: &Spec) -> Result<Vec<Vec<f64>>, String> {
 /// One side of the ping-pong.
 struct Player<'a> {
     session: &'a Session,
-    receive: fn(&Session, Request) -> Result<Vec<u8>, String>,
+    receive: fn(&Session, Request) -> WorkResult<Vec<u8>>,
     ball: Vec<u8>,
     /// The receive's buffer, which comes back from it.
     buffer: Vec<u8>,
@@ -120,25 +120,25 @@ impl<'a> Player<'a> {
     fn trip(&mut self) -> WorkResult {
         let other = 1 - self.session.rank();
         let buffer = std::mem::take(&mut self.buffer);
-        let request = self.session.irecv(other, DATA, buffer).map_err(text)?;
+        let request = self.session.irecv(other, DATA, buffer)?;
         let serves = self.session.rank() == 0;
         if serves {
-            self.session.send(other, DATA, &self.ball).map_err(text)?;
+            self.session.send(other, DATA, &self.ball)?;
         }
         self.buffer = (self.receive)(self.session, request)?;
         if !serves {
-            self.session.send(other, DATA, &self.ball).map_err(text)?;
+            self.session.send(other, DATA, &self.ball)?;
         }
         Ok(())
     }
 }
 
-fn over(request: Request) -> Result<Vec<u8>, String> {
-    request.wait().map(|(buffer, _)| buffer).map_err(text)
+fn over(request: Request) -> WorkResult<Vec<u8>> {
+    Ok(request.wait()?.0)
 }
 
 /// The thread looks by itself.
-fn caller(_: &Session, request: Request) -> Result<Vec<u8>, String> {
+fn caller(_: &Session, request: Request) -> WorkResult<Vec<u8>> {
     while !request.test() {
         std::hint::spin_loop();
     }
@@ -155,19 +155,19 @@ impl Wake for Unpark {
 }
 
 /// The thread is parked until the finder of the message wakes it.
-fn idle(mut request: Request) -> Result<Vec<u8>, String> {
+fn idle(mut request: Request) -> WorkResult<Vec<u8>> {
     let waker = Waker::from(Arc::new(Unpark(marcel::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         match Pin::new(&mut request).poll(&mut context) {
-            Poll::Ready(result) => return result.map(|(buffer, _)| buffer).map_err(text),
+            Poll::Ready(result) => return Ok(result?.0),
             Poll::Pending => marcel::park(),
         }
     }
 }
 
 /// The thread is parked until the light task that tests its request wakes it.
-fn task(session: &Session, request: Request) -> Result<Vec<u8>, String> {
+fn task(session: &Session, request: Request) -> WorkResult<Vec<u8>> {
     let shared = Arc::new(Mutex::new(Some(request)));
     let (tested, thread) = (shared.clone(), marcel::current());
     let ended = Arc::new(AtomicBool::new(false));
@@ -183,8 +183,7 @@ fn task(session: &Session, request: Request) -> Result<Vec<u8>, String> {
                 true => Progress::Done,
                 false => Progress::Again,
             }
-        })
-        .map_err(|e| e.to_string())?;
+        })?;
     task.detach();
     while !ended.load(Acquire) {
         marcel::park();

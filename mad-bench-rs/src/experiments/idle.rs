@@ -23,7 +23,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, NONE, POLICY, PROGRE
 use crate::harness::mpi;
 use crate::harness::present::figure;
 use crate::harness::results::{Measured, Metric};
-use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -104,7 +104,7 @@ fn work(spec: &Spec) -> WorkResult {
         if std::env::var("PMI_RANK").is_ok_and(|rank| rank != "0") {
             return Ok(()); // no process sends
         }
-        let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
+        let runtime = pioman::Runtime::new()?;
         let manager = runtime.manager();
         return runtime.run(|| alone(spec, manager));
     }
@@ -160,17 +160,17 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let count = spec.points.len() as u64;
     for i in 0..spec.iters {
         for (done, (number, config)) in spec.points.iter().enumerate() {
-            session.barrier().map_err(text)?;
+            session.barrier()?;
             if session.rank() == 0 {
                 let mut message = [0; 4];
                 let (cpu, start) = (process_cpu_ns(), now_ns());
-                session.recv(1, DATA, &mut message).map_err(text)?;
+                session.recv(1, DATA, &mut message)?;
                 let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
                 emit.samples(*number, "cpu_time", &[cpu as f64 / 1000.0])?;
                 emit.samples(*number, "recv_time", &[wall as f64 / 1000.0])?;
             } else {
                 marcel::sleep(Duration::from_secs(config.number("seconds")));
-                session.send(0, DATA, &[1; 4]).map_err(text)?;
+                session.send(0, DATA, &[1; 4])?;
             }
             emit.progress(i * count + done as u64 + 1, spec.iters * count)?;
         }

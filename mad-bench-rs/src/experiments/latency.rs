@@ -16,7 +16,7 @@ use crate::harness::key::{self, DRIVER, Key, LOCK, MODE, POLICY, PROGRESSION, SI
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -100,11 +100,11 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
 /// A message of that tag from rank 0 to rank 1 and back.
 pub(super) fn trip(session: &Session, tag: u64, buffer: &mut [u8]) -> WorkResult {
     if session.rank() == 0 {
-        session.send(1, tag, buffer).map_err(text)?;
-        session.recv(1, tag, buffer).map_err(text)?;
+        session.send(1, tag, buffer)?;
+        session.recv(1, tag, buffer)?;
     } else {
-        session.recv(0, tag, buffer).map_err(text)?;
-        session.send(0, tag, buffer).map_err(text)?;
+        session.recv(0, tag, buffer)?;
+        session.send(0, tag, buffer)?;
     }
     Ok(())
 }

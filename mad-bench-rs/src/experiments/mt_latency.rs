@@ -96,7 +96,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
 
 /// About `n` trips in all, as many for each thread; fewer when the block has taken its time. Rank 0 says in the first
 /// byte which trip of a thread is the last.
-fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, String> {
+fn block_of(session: &Session, config: &Config, n: u64) -> WorkResult<Vec<f64>> {
     let (threads, size) = (config.number("threads"), config.number("size") as usize);
     let each = n.div_ceil(threads);
     let all = each + (2 + n / 10).div_ceil(threads);
@@ -135,7 +135,7 @@ fn block_of(session: &Session, config: &Config, n: u64) -> Result<Vec<f64>, Stri
 }
 
 /// The threads of this process, each with so many trips at the most; how many all of them have made.
-fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Result<u64, String> {
+fn play(session: &Session, threads: u64, trips: u64, size: usize) -> WorkResult<u64> {
     let until = now_ns() + BLOCK_NS;
     let players: Vec<_> = (0..threads)
         .map(|thread| {
@@ -149,7 +149,7 @@ fn play(session: &Session, threads: u64, trips: u64, size: usize) -> Result<u64,
                     trip(&session, DATA + thread, &mut buffer)?;
                     made += 1;
                 }
-                Ok::<u64, String>(made)
+                WorkResult::Ok(made)
             })
         })
         .collect();

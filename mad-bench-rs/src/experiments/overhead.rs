@@ -101,16 +101,14 @@ fn summary(lines: &[Measured]) -> String {
 }
 
 fn work(spec: &Spec) -> WorkResult {
-    let mode = Mode::from_env().map_err(|e| e.to_string())?;
-    let manager = Manager::builder().mode(mode).build().map_err(|e| e.to_string())?;
-    let runtime =
-        Runtime::builder().mode(mode).hooks(manager.clone()).build().map_err(|e| e.to_string())?;
+    let mode = Mode::from_env()?;
+    let manager = Manager::builder().mode(mode).build()?;
+    let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build()?;
     runtime.run(|| measure(spec, &manager))
 }
 
 fn measure(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
-    let io = |e: std::io::Error| e.to_string();
-    let _source = manager.add_source(Arc::new(Empty)).map_err(io)?;
+    let _source = manager.add_source(Arc::new(Empty))?;
     let emit = Emit::of(0);
     let count = spec.points.len() as u64;
     for (done, (number, config)) in spec.points.iter().enumerate() {
@@ -136,12 +134,12 @@ fn measure(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
 fn batches(
     samples: u64,
     mut operation: impl FnMut() -> std::io::Result<()>,
-) -> Result<Vec<f64>, String> {
+) -> WorkResult<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..samples {
         let start = now_ns();
         for _ in 0..BATCH {
-            operation().map_err(|e| e.to_string())?;
+            operation()?;
         }
         times.push((now_ns() - start) as f64 / BATCH as f64);
     }
@@ -149,7 +147,7 @@ fn batches(
 }
 
 /// Samples of a blocking call that a spare kernel thread makes.
-fn blocking(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
+fn blocking(samples: u64, manager: &Arc<Manager>) -> WorkResult<Vec<f64>> {
     let stop = Arc::new(AtomicBool::new(false));
     let steps = Speed::calibrate().steps(50);
     let busy: Vec<_> = (0..marcel::topology::vp_count())
@@ -170,7 +168,7 @@ fn blocking(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
     result
 }
 
-fn exported(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
+fn exported(samples: u64, manager: &Arc<Manager>) -> WorkResult<Vec<f64>> {
     let until = now_ns() + 2_000_000_000;
     while !manager.is_loaded() {
         if now_ns() > until {
@@ -184,18 +182,16 @@ fn exported(samples: u64, manager: &Arc<Manager>) -> Result<Vec<f64>, String> {
     let mut times = Vec::new();
     for _ in 0..samples {
         let start = now_ns();
-        let task = TaskBuilder::new()
-            .blocking(|| ())
-            .submit(manager, || Progress::Again)
-            .map_err(|e| e.to_string())?;
-        task.wait().map_err(|e| e.to_string())?;
+        let task = TaskBuilder::new().blocking(|| ()).submit(manager, || Progress::Again)?;
+        task.wait()?;
         times.push((now_ns() - start) as f64);
     }
     let made = manager.hits(Point::Block) - before;
     if made < samples {
         return Err(format!(
             "only {made} of {samples} blocking calls were made (PIOM_POINTS, PIOM_SPARE_LWP?)"
-        ));
+        )
+        .into());
     }
     Ok(times)
 }

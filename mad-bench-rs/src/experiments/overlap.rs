@@ -39,7 +39,7 @@ use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE,
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -276,7 +276,7 @@ impl Side<'_> {
     /// is the transfer and not a wake-up: the later barriers pass while both poll.
     fn together(&self, steps: u64) -> WorkResult {
         for _ in 0..if steps > 0 { 1 } else { 3 } {
-            self.session.barrier().map_err(text)?;
+            self.session.barrier()?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Side<'_> {
         self.together(point.steps)?;
         self.pause(point);
         let start = now_ns();
-        self.session.send(1, DATA, &point.buffer).map_err(text)?;
+        self.session.send(1, DATA, &point.buffer)?;
         let send = now_ns() - start;
         let mut theirs = self.record()?;
         theirs.recv = clocks::here(theirs.recv, ahead).saturating_sub(start);
@@ -304,12 +304,12 @@ impl Side<'_> {
 
     fn receive_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         let buffer = std::mem::take(&mut point.buffer);
-        let request = self.session.irecv(0, DATA, buffer).map_err(text)?;
+        let request = self.session.irecv(0, DATA, buffer)?;
         self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
         let start = now_ns();
         let compute = self.compute(point.steps);
-        let (buffer, status) = request.wait().map_err(text)?;
+        let (buffer, status) = request.wait()?;
         let end = now_ns();
         check(&buffer[..status.len], stamp)?;
         point.buffer = buffer;
@@ -323,9 +323,9 @@ impl Side<'_> {
         self.pause(point);
         let buffer = std::mem::take(&mut point.buffer);
         let start = now_ns();
-        let request = self.session.isend(1, DATA, buffer).map_err(text)?;
+        let request = self.session.isend(1, DATA, buffer)?;
         let compute = self.compute(point.steps);
-        point.buffer = request.wait().map_err(text)?.0;
+        point.buffer = request.wait()?.0;
         let total = now_ns() - start;
         let mut theirs = self.record()?;
         theirs.recv = clocks::here(theirs.recv, ahead).saturating_sub(start);
@@ -337,7 +337,7 @@ impl Side<'_> {
     fn receive_from_computing(&self, point: &mut Point, stamp: u8) -> WorkResult {
         self.clocks.ahead(self.session)?;
         self.together(point.steps)?;
-        self.session.recv(0, DATA, &mut point.buffer).map_err(text)?;
+        self.session.recv(0, DATA, &mut point.buffer)?;
         let end = now_ns();
         check(&point.buffer, stamp)?;
         self.send_record(Times { recv: end, ..Times::default() })
@@ -347,14 +347,14 @@ impl Side<'_> {
         let peer = 1 - self.rank;
         mark(&mut point.buffer, stamp);
         let other = std::mem::take(&mut point.other);
-        let receive = self.session.irecv(peer, DATA, other).map_err(text)?;
+        let receive = self.session.irecv(peer, DATA, other)?;
         self.together(point.steps)?;
         let start = now_ns();
         let buffer = std::mem::take(&mut point.buffer);
-        let send = self.session.isend(peer, DATA, buffer).map_err(text)?;
+        let send = self.session.isend(peer, DATA, buffer)?;
         let compute = self.compute(point.steps);
-        point.buffer = send.wait().map_err(text)?.0;
-        let (other, status) = receive.wait().map_err(text)?;
+        point.buffer = send.wait()?.0;
+        let (other, status) = receive.wait()?;
         let total = now_ns() - start;
         check(&other[..status.len], stamp)?;
         point.other = other;
@@ -369,7 +369,7 @@ impl Side<'_> {
 
     /// The other process sleeps meanwhile.
     fn alone(&self, point: &mut Point) -> WorkResult {
-        self.session.barrier().map_err(text)?;
+        self.session.barrier()?;
         for (rank, _) in self.alone.iter().enumerate().filter(|(_, computes)| **computes) {
             let rank = rank as u32;
             if self.rank == rank {
@@ -381,7 +381,7 @@ impl Side<'_> {
                 } else {
                     point.theirs.push(times)
                 }
-                self.session.send(1 - rank, RECORD, &times.to_bytes()).map_err(text)?;
+                self.session.send(1 - rank, RECORD, &times.to_bytes())?;
             } else {
                 let times = self.record()?;
                 if self.rank == 0 {
@@ -392,14 +392,14 @@ impl Side<'_> {
         Ok(())
     }
 
-    fn record(&self) -> Result<Times, String> {
+    fn record(&self) -> WorkResult<Times> {
         let mut bytes = [0; 32];
-        self.session.recv(1 - self.rank, RECORD, &mut bytes).map_err(text)?;
+        self.session.recv(1 - self.rank, RECORD, &mut bytes)?;
         Ok(Times::from_bytes(&bytes))
     }
 
     fn send_record(&self, times: Times) -> WorkResult {
-        self.session.send(0, RECORD, &times.to_bytes()).map_err(text)
+        Ok(self.session.send(0, RECORD, &times.to_bytes())?)
     }
 }
 
@@ -418,7 +418,8 @@ fn check(buffer: &[u8], stamp: u8) -> WorkResult {
         (Some(&first), Some(&last)) if first != stamp || last != stamp => Err(format!(
             "message {stamp} of {} bytes arrived with the contents of another ({first}, {last})",
             buffer.len()
-        )),
+        )
+        .into()),
         _ => Ok(()),
     }
 }

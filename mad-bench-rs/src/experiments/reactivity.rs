@@ -34,7 +34,7 @@ use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE,
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::mean;
-use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -162,11 +162,11 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         crunch.end()?;
         let (trips, mine) = window?;
         if session.rank() != 0 {
-            session.send(0, RECORD, &mine.to_bytes()).map_err(text)?;
+            session.send(0, RECORD, &mine.to_bytes())?;
             continue;
         }
         let mut bytes = [0; 32];
-        session.recv(1, RECORD, &mut bytes).map_err(text)?;
+        session.recv(1, RECORD, &mut bytes)?;
         report(emit, *number, &trips, mine, Reading::from_bytes(&bytes))?;
     }
     Ok(())
@@ -180,11 +180,11 @@ fn window(
     crunch: &Crunch,
     iters: u64,
     (at, count): (u64, u64),
-) -> Result<(Vec<f64>, Reading), String> {
+) -> WorkResult<(Vec<f64>, Reading)> {
     let mut buffer = vec![0u8; config.number("size") as usize];
     let mut trips = Vec::new();
     marcel::sleep(START);
-    session.barrier().map_err(text)?;
+    session.barrier()?;
     let start = crunch.read();
     if config.text("side") == "none" {
         marcel::sleep(ALONE);
@@ -194,8 +194,8 @@ fn window(
             let since = before - start.wall_ns;
             let last = since > WINDOW_NS || crunch.is_empty() && i == iters;
             buffer[0] = u8::from(last);
-            session.send(1, DATA, &buffer).map_err(text)?;
-            session.recv(1, DATA, &mut buffer).map_err(text)?;
+            session.send(1, DATA, &buffer)?;
+            session.recv(1, DATA, &mut buffer)?;
             let now = now_ns();
             trips.push((now - before) as f64 / 2000.0);
             before = now;
@@ -206,8 +206,8 @@ fn window(
         }
     } else {
         while buffer[0] == 0 {
-            session.recv(0, DATA, &mut buffer).map_err(text)?;
-            session.send(0, DATA, &buffer).map_err(text)?;
+            session.recv(0, DATA, &mut buffer)?;
+            session.send(0, DATA, &buffer)?;
         }
     }
     // On a machine that is busy with other things a short window may pass without one unit of work.

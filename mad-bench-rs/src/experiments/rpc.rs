@@ -18,7 +18,7 @@ use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -67,7 +67,7 @@ fn work(spec: &Spec) -> WorkResult {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
-    let rpc = session.rpc().map_err(text)?;
+    let rpc = session.rpc()?;
     let nothing = |_: &newmad::Context, _: Vec<u8>| Ok::<_, String>(Vec::new());
     rpc.service("inline").inline().bytes(nothing).map_err(said)?;
     rpc.service("thread").bytes(nothing).map_err(said)?;
@@ -75,18 +75,18 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let count = |config: &Config| turns::of_size(spec.iters, config.number("size"));
     turns::turns(session, emit, spec, BLOCKS, count, |at, config, calls| {
         if session.rank() == 0 {
-            session.recv(1, DONE, &mut []).map_err(text)?;
+            session.recv(1, DONE, &mut [])?;
             call(&rpc, emit, spec.points[at].0, config, calls)?;
-            return session.send(1, DONE, &[]).map_err(text);
+            return Ok(session.send(1, DONE, &[])?);
         }
         let threads = config.number("threads") as usize;
         let crunch = Crunch::start(threads, speed.steps(UNIT_US));
         crunch.filled(marcel::topology::vp_count())?;
-        session.send(0, DONE, &[]).map_err(text)?;
-        session.recv(0, DONE, &mut []).map_err(text)?;
+        session.send(0, DONE, &[])?;
+        session.recv(0, DONE, &mut [])?;
         crunch.end()
     })?;
-    session.barrier().map_err(text)
+    Ok(session.barrier()?)
 }
 
 /// The caller's side of a point.

@@ -8,7 +8,7 @@
 use newmad::Session;
 
 use crate::harness::turns::timed;
-use crate::harness::worker::{WorkResult, text};
+use crate::harness::worker::WorkResult;
 
 const DATA: u64 = 1;
 const ANSWER: u64 = 2;
@@ -30,33 +30,33 @@ impl<'a> Stream<'a> {
         if self.session.rank() == 0 {
             let mut sends = Vec::with_capacity(self.buffers.len());
             for buffer in self.buffers.drain(..) {
-                sends.push(self.session.isend(1, DATA, buffer).map_err(text)?);
+                sends.push(self.session.isend(1, DATA, buffer)?);
             }
             newmad::wait_all(&mut sends);
             for send in sends {
-                self.buffers.push(send.wait().map_err(text)?.0);
+                self.buffers.push(send.wait()?.0);
             }
-            self.session.recv(1, ANSWER, &mut []).map_err(text)?;
+            self.session.recv(1, ANSWER, &mut [])?;
         } else {
             let mut receives = Vec::with_capacity(self.buffers.len());
             for buffer in self.buffers.drain(..) {
-                receives.push(self.session.irecv(0, DATA, buffer).map_err(text)?);
+                receives.push(self.session.irecv(0, DATA, buffer)?);
             }
             newmad::wait_all(&mut receives);
             for receive in receives {
-                let (buffer, status) = receive.wait().map_err(text)?;
+                let (buffer, status) = receive.wait()?;
                 if status.len != buffer.len() {
-                    return Err(format!("{} bytes instead of {}", status.len, buffer.len()));
+                    return Err(format!("{} bytes instead of {}", status.len, buffer.len()).into());
                 }
                 self.buffers.push(buffer);
             }
-            self.session.send(0, ANSWER, &[]).map_err(text)?;
+            self.session.send(0, ANSWER, &[])?;
         }
         Ok(())
     }
 
     /// Microseconds of each of `count` windows, after `warm` that do not count.
-    pub(crate) fn windows(&mut self, warm: u64, count: u64) -> Result<Vec<f64>, String> {
+    pub(crate) fn windows(&mut self, warm: u64, count: u64) -> WorkResult<Vec<f64>> {
         timed(warm, count, || self.window())
     }
 }

@@ -25,7 +25,7 @@ use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, POLICY, SIZE, Takes}
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, WorkResult, text, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -143,26 +143,26 @@ fn once(session: &Session, point: &mut Point) -> WorkResult {
     if session.rank() == 1 {
         for _ in 0..2 {
             let buffer = std::mem::take(&mut point.buffer);
-            let request = session.irecv(0, DATA, buffer).map_err(text)?;
-            session.barrier().map_err(text)?;
-            point.buffer = request.wait().map_err(text)?.0;
-            session.send(0, ANSWER, &[]).map_err(text)?;
+            let request = session.irecv(0, DATA, buffer)?;
+            session.barrier()?;
+            point.buffer = request.wait()?.0;
+            session.send(0, ANSWER, &[])?;
         }
         return Ok(());
     }
     let Point { pause, steps, buffer, times: [total, computing, sending, submitting], .. } = point;
     for steps in [*steps, 0] {
         let data = std::mem::take(buffer);
-        let answer = session.irecv(1, ANSWER, Vec::new()).map_err(text)?;
-        session.barrier().map_err(text)?;
+        let answer = session.irecv(1, ANSWER, Vec::new())?;
+        session.barrier()?;
         compute(*pause);
         let start = now_ns();
-        let request = session.isend(1, DATA, data).map_err(text)?;
+        let request = session.isend(1, DATA, data)?;
         let submitted = now_ns();
         compute(steps);
-        *buffer = request.wait().map_err(text)?.0;
+        *buffer = request.wait()?.0;
         let end = now_ns();
-        answer.wait().map_err(text)?;
+        answer.wait()?;
         if steps > 0 {
             total.push(us(end - start));
             submitting.push(us(submitted - start));

@@ -14,6 +14,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use crate::harness::worker::WorkResult;
+
 /// A source file: its path below the program's folder, and its text.
 pub(crate) type Source = (&'static str, &'static str);
 
@@ -124,8 +126,8 @@ impl Outcome {
 /// It cannot be started, or `hear` refuses a line. The program is ended first.
 pub(crate) fn run(
     command: &mut Command,
-    hear: impl FnMut(String) -> Result<bool, String>,
-) -> Result<Outcome, String> {
+    hear: impl FnMut(String) -> WorkResult<bool>,
+) -> WorkResult<Outcome> {
     let name = Path::new(command.get_program()).display().to_string();
     let mut child = command
         .stdin(Stdio::null())
@@ -135,22 +137,19 @@ pub(crate) fn run(
         .map_err(|e| format!("{name}: {e}"))?;
     let said = child.stderr.take().map(|stderr| std::thread::spawn(|| first_words(stderr)));
     let heard = lines(&mut child, hear);
-    if heard == Ok(true) {
-        let status = Some(child.wait().map_err(|e| e.to_string())?);
+    if matches!(heard, Ok(true)) {
+        let status = Some(child.wait()?);
         let said = said.and_then(|said| said.join().ok()).unwrap_or_default();
         return Ok(Outcome { status, said });
     }
     // Its standard error is not waited for: a process that it leaves behind may hold that open.
-    kill(&mut child).map_err(|e| e.to_string())?;
+    kill(&mut child)?;
     heard.map(|_| Outcome { status: None, said: String::new() })
 }
 
 /// Gives the lines of a child's output to `hear`. True: the output has ended; false: it has not ended in time after
 /// the last line.
-fn lines(
-    child: &mut Child,
-    mut hear: impl FnMut(String) -> Result<bool, String>,
-) -> Result<bool, String> {
+fn lines(child: &mut Child, mut hear: impl FnMut(String) -> WorkResult<bool>) -> WorkResult<bool> {
     let (sender, receiver) = channel();
     let stdout = child.stdout.take();
     // This thread is not joined: it ends with the child's output.
@@ -169,7 +168,7 @@ fn lines(
             true => receiver.recv_timeout(ENDING),
         };
         match line {
-            Ok(line) => last |= hear(line.map_err(|e| e.to_string())?)?,
+            Ok(line) => last |= hear(line?)?,
             Err(RecvTimeoutError::Disconnected) => return Ok(true),
             Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
@@ -224,7 +223,7 @@ mod tests {
             process = line;
             Err("wrong".into())
         });
-        assert_eq!(refused.err().as_deref(), Some("wrong"));
+        assert_eq!(refused.err().map(|why| why.to_string()).as_deref(), Some("wrong"));
         assert!(!Path::new("/proc").join(&process).exists(), "process {process} goes on");
     }
 

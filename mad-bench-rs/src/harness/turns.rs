@@ -5,7 +5,7 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
-use crate::harness::worker::{Emit, Spec, WorkResult, text};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// Calls `measure` for each point of each of at most `blocks` blocks, after a barrier of all workers. Its arguments:
 /// the point's place in `spec`, its configuration, and how many samples to take of the `samples` that it has in all.
@@ -24,7 +24,7 @@ pub(crate) fn turns(
     for block in 0..blocks {
         for (at, (_, config)) in spec.points.iter().enumerate() {
             let all = samples(config);
-            session.barrier().map_err(text)?;
+            session.barrier()?;
             measure(at, config, all * (block + 1) / blocks - all * block / blocks)?;
             emit.progress(block * count + at as u64, blocks * count)?;
         }
@@ -41,8 +41,8 @@ pub(crate) fn sampled(
     emit: &Emit,
     spec: &Spec,
     samples: impl Fn(&Config) -> u64,
-    mut measure: impl FnMut(&Config, u64) -> Result<Vec<f64>, String>,
-) -> Result<Vec<Vec<f64>>, String> {
+    mut measure: impl FnMut(&Config, u64) -> WorkResult<Vec<f64>>,
+) -> WorkResult<Vec<Vec<f64>>> {
     let mut all = vec![Vec::new(); spec.points.len()];
     turns(session, emit, spec, 10, samples, |at, config, count| {
         all[at].extend(measure(config, count)?);
@@ -71,7 +71,7 @@ pub(crate) fn timed(
     warm: u64,
     count: u64,
     mut once: impl FnMut() -> WorkResult,
-) -> Result<Vec<f64>, String> {
+) -> WorkResult<Vec<f64>> {
     for _ in 0..warm {
         once()?;
     }

@@ -35,8 +35,8 @@ pub(crate) enum Record {
     Progress(f64),
 }
 
-/// What goes wrong in a worker, in words.
-pub(crate) type WorkResult = Result<(), String>;
+/// What a part of a worker gives. Any error ends the worker, which says it.
+pub(crate) type WorkResult<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Samples of one record: the launcher cuts lines of more than a megabyte.
 const SAMPLES_MAX: usize = 16_384;
@@ -82,8 +82,10 @@ impl Emit {
         if !self.speaks {
             return Ok(());
         }
-        let line = serde_json::to_string(record).map_err(|e| e.to_string())?;
-        writeln!(std::io::stdout().lock(), "{line}").map_err(|e| format!("standard output: {e}"))
+        let line = serde_json::to_string(record)?;
+        writeln!(std::io::stdout().lock(), "{line}")
+            .map_err(|e| format!("standard output: {e}"))?;
+        Ok(())
     }
 }
 
@@ -92,7 +94,7 @@ impl Emit {
 /// # Errors
 /// What `work` or the session says.
 pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> WorkResult + Send) -> WorkResult {
-    newmad::run(|session: &Session| work(session, &Emit::of(session.rank()))).map_err(text)?
+    newmad::run(|session: &Session| work(session, &Emit::of(session.rank())))?
 }
 
 /// Keeps the calling thread on a core of its own among the processes of its machine, as launchers bind processes:
@@ -101,9 +103,4 @@ pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> WorkResult + Se
 pub(crate) fn own_core() {
     let (cores, (_, index)) = (marcel::topology::allowed_cpus(), marcel::topology::neighbours());
     let _ = marcel::topology::bind_current_thread(cores[index % cores.len()]);
-}
-
-/// An error of the library, in words.
-pub(crate) fn text(error: newmad::Error) -> String {
-    error.to_string()
 }

@@ -131,7 +131,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 }
 
 fn work(spec: &Spec) -> WorkResult {
-    let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
+    let runtime = pioman::Runtime::new()?;
     let manager = runtime.manager();
     runtime.run(|| measure(spec, manager))
 }

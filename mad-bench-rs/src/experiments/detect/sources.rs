@@ -14,6 +14,7 @@ use pioman::{Completion, Hint, Hints, Manager, Policy, Source, SourceHandle, pol
 use crate::experiments::detect::kernel::EventFd;
 use crate::experiments::detect::library;
 use crate::experiments::detect::stage::Stage;
+use crate::harness::worker::WorkResult;
 
 /// The one request of a source: the thread that takes its completion out completes it.
 struct Request(AtomicPtr<Completion>);
@@ -140,11 +141,11 @@ struct Waited<S: Look> {
 }
 
 impl<S: Look + 'static> Waited<S> {
-    fn register(source: S, method: &str, manager: &Arc<Manager>) -> Result<Arc<dyn Stage>, String> {
+    fn register(source: S, method: &str, manager: &Arc<Manager>) -> WorkResult<Arc<dyn Stage>> {
         let source = Arc::new(source);
-        let handle = manager.add_source(source.clone()).map_err(|e| e.to_string())?;
+        let handle = manager.add_source(source.clone())?;
         if let Some(policy) = policy_of(method) {
-            handle.set_policy(policy).map_err(|error| error.to_string())?;
+            handle.set_policy(policy)?;
         }
         Ok(Arc::new(Waited { source, manager: manager.clone(), handle }))
     }
@@ -207,7 +208,7 @@ pub(crate) fn stage(
     source: &str,
     method: &str,
     manager: &Arc<Manager>,
-) -> Result<Arc<dyn Stage>, String> {
+) -> WorkResult<Arc<dyn Stage>> {
     match source {
         "eventfd" => Waited::register(
             Descriptor { fd: EventFd::new(libc::EFD_NONBLOCK)?, request: Request::new() },
@@ -224,8 +225,6 @@ pub(crate) fn stage(
             method,
             manager,
         ),
-        other => {
-            library::stage(other).unwrap_or_else(|| Err(format!("there is no source {other}")))
-        }
+        other => Ok(library::stage(other).ok_or_else(|| format!("there is no source {other}"))??),
     }
 }

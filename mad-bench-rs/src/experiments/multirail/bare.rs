@@ -10,7 +10,7 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::experiments::multirail::network::CABLES;
-use crate::harness::worker::{WorkResult, text};
+use crate::harness::worker::WorkResult;
 
 /// What the cables carry, in megabits a second.
 pub(super) const MEGABITS: [u32; CABLES] = [1000, 400];
@@ -35,24 +35,24 @@ impl Bare {
     ///
     /// # Errors
     /// When the kernel refuses something.
-    pub(super) fn connect(session: &Session, addresses: &[&str]) -> Result<Bare, String> {
+    pub(super) fn connect(session: &Session, addresses: &[&str]) -> WorkResult<Bare> {
         let connected = addresses.iter().map(|address| {
             let address: IpAddr = address.parse().map_err(|e| format!("{address}: {e}"))?;
             let socket = if session.rank() == 0 {
                 let listener = TcpListener::bind((address, 0)).map_err(io)?;
                 let port = listener.local_addr().map_err(io)?.port();
-                session.send(1, HELLO, &port.to_ne_bytes()).map_err(text)?;
+                session.send(1, HELLO, &port.to_ne_bytes())?;
                 listener.accept().map_err(io)?.0
             } else {
                 let mut port = [0; 2];
-                session.recv(0, HELLO, &mut port).map_err(text)?;
+                session.recv(0, HELLO, &mut port)?;
                 TcpStream::connect((address, u16::from_ne_bytes(port))).map_err(io)?
             };
             socket.set_nodelay(true).map_err(io)?;
             socket.set_nonblocking(true).map_err(io)?;
             Ok(socket)
         });
-        let sockets = connected.collect::<Result<_, String>>()?;
+        let sockets = connected.collect::<WorkResult<_>>()?;
         Ok(Bare { sockets, rank: session.rank() })
     }
 
@@ -74,11 +74,7 @@ impl Bare {
     ///
     /// # Errors
     /// When a connection breaks.
-    pub(super) fn windows(
-        &mut self,
-        buffers: &mut [Vec<u8>],
-        count: u64,
-    ) -> Result<Vec<f64>, String> {
+    pub(super) fn windows(&mut self, buffers: &mut [Vec<u8>], count: u64) -> WorkResult<Vec<f64>> {
         let (direction, back) = if self.rank == 0 {
             (Direction::Out, Direction::In)
         } else {
@@ -116,7 +112,7 @@ impl Bare {
                     {
                         std::hint::spin_loop();
                     }
-                    Err(e) => return Err(io(e)),
+                    Err(e) => return Err(io(e).into()),
                 }
             }
         }

@@ -102,15 +102,15 @@ fn work(spec: &Spec) -> WorkResult {
 }
 
 /// Enters this rank's namespace, and says over which of its addresses the session goes. Rank 0's, separated by commas.
-fn settle(rails: &str) -> Result<String, String> {
-    let of_rank = |variable: &str, rank: Option<usize>| -> Result<String, String> {
+fn settle(rails: &str) -> WorkResult<String> {
+    let of_rank = |variable: &str, rank: Option<usize>| -> WorkResult<String> {
         let value = std::env::var(variable).map_err(|e| format!("{variable}: {e}"))?;
         let its = rank.and_then(|rank| value.split(';').nth(rank));
-        its.map(str::to_owned).ok_or_else(|| format!("{variable} says nothing of this rank"))
+        Ok(its.ok_or_else(|| format!("{variable} says nothing of this rank"))?.to_owned())
     };
     let rank = std::env::var("PMI_RANK").ok().and_then(|rank| rank.parse().ok());
     network::enter(&of_rank(NAMESPACES, rank)?)?;
-    let of_rails = |rank| -> Result<String, String> {
+    let of_rails = |rank| -> WorkResult<String> {
         let all = of_rank(ADDRESSES, rank)?;
         Ok(match (rails, all.split_once(',')) {
             ("first", Some((first, _))) => first.to_owned(),
@@ -159,7 +159,7 @@ fn times(size: u64) -> u64 {
     (LEAST_NS / one_ns).clamp(1, 1000)
 }
 
-fn thrown(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {
+fn thrown(session: &Session, bare: Option<&mut Bare>, size: u64) -> WorkResult<Vec<f64>> {
     let (mut buffer, mut bare) = (vec![0; size as usize], bare);
     let times = turns::timed(1, times(2 * size), || match &mut bare {
         Some(bare) => bare.trip(&mut buffer),
@@ -168,7 +168,7 @@ fn thrown(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f
     Ok(times.iter().map(|us| 2.0 * size as f64 / us).collect())
 }
 
-fn streamed(session: &Session, bare: Option<&mut Bare>, size: u64) -> Result<Vec<f64>, String> {
+fn streamed(session: &Session, bare: Option<&mut Bare>, size: u64) -> WorkResult<Vec<f64>> {
     let bytes = (size * WINDOW) as f64;
     let count = times(size * WINDOW);
     let times = match bare {

@@ -121,7 +121,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 }
 
 fn work(spec: &Spec) -> WorkResult {
-    let runtime = pioman::Runtime::new().map_err(|e| e.to_string())?;
+    let runtime = pioman::Runtime::new()?;
     let manager = runtime.manager();
     let vps = runtime.threads().load().compute_vps();
     runtime.run(|| measure(spec, manager, vps))

@@ -9,6 +9,7 @@ use crate::experiments::detect::Dice;
 use crate::experiments::detect::stage::{Raiser, Stage};
 use crate::experiments::policies::score::score;
 use crate::experiments::policies::workload::Workload;
+use crate::harness::worker::WorkResult;
 
 /// Length of a window.
 const WINDOW: Duration = Duration::from_millis(200);
@@ -74,7 +75,7 @@ impl Scene<'_> {
     }
 
     /// With events; their times of detection in ns, too, and the whole time of each.
-    fn busy(&self, dice: &mut Dice) -> Result<(Account, Vec<u64>, Vec<u64>), String> {
+    fn busy(&self, dice: &mut Dice) -> WorkResult<(Account, Vec<u64>, Vec<u64>)> {
         let (mut account, mut times, mut trips) = (Account::default(), Vec::new(), Vec::new());
         let (mut mark, mut full) = (self.mark(), self.is_full());
         let until = now_ns() + WINDOW.as_nanos() as u64;
@@ -112,7 +113,7 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// An event was lost.
-    pub(super) fn warm_up(&self, dice: &mut Dice) -> Result<(), String> {
+    pub(super) fn warm_up(&self, dice: &mut Dice) -> WorkResult {
         self.busy(dice).map(drop)
     }
 
@@ -120,7 +121,7 @@ impl Scene<'_> {
     ///
     /// # Errors
     /// An event was lost.
-    pub(super) fn pair(&self, dice: &mut Dice) -> Result<Vec<(&'static str, Vec<f64>)>, String> {
+    pub(super) fn pair(&self, dice: &mut Dice) -> WorkResult<Vec<(&'static str, Vec<f64>)>> {
         // Which comes first is left to chance: the machine may become faster or slower all the time.
         let first = dice.below(2) == 0;
         let early = first.then(|| self.alone());

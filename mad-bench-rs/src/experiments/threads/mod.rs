@@ -175,10 +175,11 @@ fn work(spec: &Spec) -> WorkResult {
         let (op, threads) = (config.text("op"), config.number("threads"));
         let measurement = Measurement { op, workers, samples: spec.iters, threads };
         let metric = if op == "memory" { "memory" } else { "op_time" };
-        let report = |sample: f64| emit.samples(*number, metric, &[sample]);
+        let report =
+            |sample: f64| emit.samples(*number, metric, &[sample]).map_err(|e| e.to_string());
         match config.text("library") {
-            OURS => green::run(measurement, report),
-            "kernel" => ops::measure::<kernel::Kernel>(measurement, report),
+            OURS => green::run(measurement, report).map_err(Into::into),
+            "kernel" => ops::measure::<kernel::Kernel>(measurement, report).map_err(Into::into),
             other => peers::run(other, measurement, report),
         }
         .map_err(|why| format!("{}, {op}: {why}", config.text("library")))?;

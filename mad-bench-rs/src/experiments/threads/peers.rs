@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::experiments::threads::ops::Measurement;
 use crate::harness::program::{self, Source, set};
+use crate::harness::worker::WorkResult;
 
 /// A file of a program: its path in the repository, and what is in it.
 macro_rules! sources {
@@ -227,7 +228,7 @@ pub(crate) fn run(
     library: &str,
     measurement: Measurement<'_>,
     mut report: impl FnMut(f64) -> Result<(), String>,
-) -> Result<(), String> {
+) -> WorkResult {
     let peer = find(library).ok_or("no such library")?;
     let numbers =
         [measurement.workers, measurement.samples, measurement.threads].map(|n| n.to_string());
@@ -237,12 +238,13 @@ pub(crate) fn run(
     let outcome = program::run(&mut command, |line| match serde_json::from_str::<Line>(&line) {
         Ok(Line { op, figure }) if op == measurement.op && figure.is_finite() => {
             samples += 1;
-            report(figure).map(|()| false)
+            report(figure)?;
+            Ok(false)
         }
-        _ => Err(format!("its program says {line:?}")),
+        _ => Err(format!("its program says {line:?}").into()),
     })?;
     match outcome.failure() {
-        Some(why) => Err(format!("its program {why}")),
+        Some(why) => Err(format!("its program {why}").into()),
         None if samples == 0 => Err("its program measured nothing".into()),
         None => Ok(()),
     }

@@ -30,7 +30,7 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
         Some((_, config)) => (config.text("library"), config.text("driver")),
         None => return Ok(()),
     };
-    let of = |why: String| format!("{library}: {why}");
+    let of = |why: &dyn std::fmt::Display| format!("{library}: {why}");
     let installed = find(library, spec.peers_dir.as_deref())?;
     let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
     for (program, points) in &programs {
@@ -55,9 +55,9 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
             }
             Ok(false)
         })
-        .map_err(of)?;
+        .map_err(|why| of(&why))?;
         if let Some(why) = outcome.failure() {
-            return Err(of(format!("its program {} {why}", program.name)));
+            return Err(of(&format!("its program {} {why}", program.name)).into());
         }
         if outcome.was_killed() {
             complain(&format!(
@@ -67,13 +67,13 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
             ));
         }
         if let Some(line) = wrong {
-            return Err(of(format!("its program {} says {line:?}", program.name)));
+            return Err(of(&format!("its program {} says {line:?}", program.name)).into());
         }
         if heard < points.len() {
-            return Err(of(format!(
-                "its program {} measured too little: {}",
-                program.name, outcome.said
-            )));
+            let said = &outcome.said;
+            return Err(
+                of(&format!("its program {} measured too little: {said}", program.name)).into()
+            );
         }
     }
     Ok(())
