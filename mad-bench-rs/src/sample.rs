@@ -102,7 +102,7 @@ pub fn run(args: &SampleArgs) -> Outcome {
         .write(&output)
         .map_err(|error| Exit::Failed(format!("sample: {}: {error}", output.display())))?;
     if args.json {
-        for line in results.measured("sample", &[METRIC]) {
+        for line in results.lines("sample", &[METRIC]) {
             let line =
                 serde_json::to_string(&line).map_err(|e| Exit::Failed(format!("sample: {e}")))?;
             out::print(&line)?;

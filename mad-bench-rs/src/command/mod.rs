@@ -13,7 +13,7 @@ use crate::across::{self, Hosts};
 use crate::campaign::ready;
 use crate::experiments::{BENCHES, find};
 use crate::harness::experiment::{Bench, Effort, Stage};
-use crate::harness::results::Measured;
+use crate::harness::line::{Line, read};
 use crate::harness::{drive, key, mpi, present};
 use crate::out::{self, Exit, INTERRUPTED, Outcome};
 use crate::report;
@@ -69,7 +69,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
         peers_dir: args.peers_dir.clone(),
     };
     // Known to be there and understood before anything is measured.
-    args.compare.as_deref().map(report::read).transpose().map_err(Exit::Usage)?;
+    args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
     let hosts = hosts.filter(|hosts| shares(bench, hosts));
     let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), hosts)?;
     let noise = present::Noise::start(hosts.map_or("", Hosts::noise_suffix));
@@ -80,7 +80,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     if let Some(Exit::Code(INTERRUPTED)) = results.stopped {
         out::complain("mad bench: interrupted: what was measured until now follows");
     }
-    let measured = results.measured(bench.name, bench.metrics);
+    let measured = results.lines(bench.name, bench.metrics);
     if args.json {
         for line in &measured {
             let line =
@@ -117,8 +117,8 @@ fn shares(bench: &Bench, hosts: &Hosts) -> bool {
 }
 
 /// Says what has changed since an earlier run; whether something is worse.
-fn compare(old: &Path, measured: &[Measured]) -> Result<bool, Exit> {
-    let comparison = report::compare(old, &report::lines(measured)).map_err(Exit::Usage)?;
+fn compare(old: &Path, measured: &[Line]) -> Result<bool, Exit> {
+    let comparison = report::compare(old, measured).map_err(Exit::Usage)?;
     out::complain(&comparison.to_string());
     Ok(comparison.worse() > 0)
 }

@@ -20,9 +20,10 @@ use crate::experiments::detect::sources;
 use crate::experiments::detect::stage::Raiser;
 use crate::harness::experiment::{BASE, Bench, Program};
 use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, NONE, POLICY, PROGRESSION, Takes};
+use crate::harness::line::Line;
 use crate::harness::mpi;
 use crate::harness::present::figure;
-use crate::harness::results::{Measured, Metric};
+use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
@@ -131,7 +132,7 @@ fn alone(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
 }
 
 /// What each wait costs, beside what it may cost.
-fn summary(lines: &[Measured]) -> String {
+fn summary(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines.iter().filter(|line| line.metric == "cpu_time") {
         let key = |key| line.config.text(key);
@@ -145,8 +146,8 @@ fn summary(lines: &[Measured]) -> String {
                 "newmad" => format!("mode {}, policy {}", key("mode"), key("policy")),
                 library => library.to_owned(),
             },
-            figure(line.stats.median),
-            if line.stats.median > allowed {
+            figure(line.median),
+            if line.median > allowed {
                 format!(" (MORE than {} ms)", figure(allowed / 1000.0))
             } else {
                 String::new()

@@ -23,8 +23,9 @@ use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench};
 use crate::harness::key::{Key, MODE, POLICY, Takes};
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::harness::results::{Measured, Metric};
+use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
@@ -85,7 +86,7 @@ unsafe impl Source for Empty {
 const ALLOWED: [(&str, f64); 3] = [("no-thread", 10.0), ("mono", 20.0), ("smp", 30.0)];
 
 /// The empty poll beside its bound.
-fn summary(lines: &[Measured]) -> String {
+fn summary(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines.iter().filter(|line| line.config.text("method") == "poll") {
         let mode = line.config.text("mode");
@@ -93,8 +94,8 @@ fn summary(lines: &[Measured]) -> String {
         text.push_str(&format!(
             "an empty poll, mode {mode}, policy {}: {} ns{} {allowed} ns\n",
             line.config.text("policy"),
-            figure(line.stats.median),
-            if line.stats.median > *allowed { ", MORE than" } else { " of" },
+            figure(line.median),
+            if line.median > *allowed { ", MORE than" } else { " of" },
         ));
     }
     text

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::key::Key;
-use super::results::{Measured, Metric, Results};
+use super::line::Line;
+use super::results::{Metric, Results};
 use super::worker::{Spec, WorkResult};
 use crate::config::Config;
 
@@ -51,7 +52,7 @@ pub(crate) struct Bench {
     /// `Some`: what its processes run in. If that cannot be set up the bench fails before anything is measured.
     pub(crate) staged: Option<Stage>,
     /// What is said below the table.
-    pub(crate) summary: Option<fn(&[Measured]) -> String>,
+    pub(crate) summary: Option<fn(&[Line]) -> String>,
     /// How it is done with MPI libraries.
     pub(crate) mpi: Option<With>,
     /// Whether it is about progress outside calls: `--peers` then adds the MPI libraries with their options for that.
@@ -95,7 +96,7 @@ pub(crate) struct Apart {
     /// What the last column of the table is called.
     pub(crate) column: &'static str,
     /// Its figure for one of the lines.
-    pub(crate) ratio: fn(&[Measured], usize) -> Option<f64>,
+    pub(crate) ratio: fn(&[Line], usize) -> Option<f64>,
 }
 
 /// What the processes of a bench run in.

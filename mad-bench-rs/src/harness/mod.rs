@@ -4,6 +4,7 @@ pub(crate) mod drive;
 pub(crate) mod experiment;
 pub(crate) mod key;
 pub(crate) mod libraries;
+pub(crate) mod line;
 pub(crate) mod mpi;
 pub(crate) mod present;
 pub(crate) mod program;

@@ -2,7 +2,7 @@
 
 use crate::config::{Config, shown};
 use crate::harness::experiment::Bench;
-use crate::harness::results::Measured;
+use crate::harness::line::Line;
 use crate::out;
 
 /// What the figures were taken on: they mean nothing without it.
@@ -115,12 +115,7 @@ pub(crate) fn figure(x: f64) -> String {
 }
 
 /// The table of a bench: one row per point and metric. Keys that are the same everywhere go above it.
-pub(crate) fn table(
-    bench: &Bench,
-    points: &[Config],
-    measured: &[Measured],
-    noise: &Noise,
-) -> String {
+pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Line], noise: &Noise) -> String {
     let same = |key: &str| {
         let mut values = points.iter().map(|point| point.get(key));
         let first = values.next().flatten();
@@ -145,18 +140,17 @@ pub(crate) fn table(
     let mut before = String::new();
     let mut noisy = false;
     for (index, line) in measured.iter().enumerate() {
-        let keys: Vec<String> =
-            varying.iter().map(|key| line.config.get(key).map_or(String::new(), shown)).collect();
+        let keys: Vec<String> = varying.iter().map(|key| line.key(key)).collect();
         let key = keys.join(" ");
         let keys_and_names = keys.len() + 2;
         let mut row = if key == before { vec![String::new(); keys.len()] } else { keys };
         before = key;
-        let s = &line.stats;
-        row.extend([line.metric.into(), line.unit.into(), s.n.to_string()]);
-        row.extend([s.min, s.median, s.p90, s.p99, s.max, s.mean].map(figure));
-        if line.interval.is_wide(s.median) {
+        row.extend([line.metric.clone(), line.unit.clone(), line.n.to_string()]);
+        let Line { min, median, p90, p99, max, mean, .. } = *line;
+        row.extend([min, median, p90, p99, max, mean].map(figure));
+        if line.is_wide() {
             noisy = true;
-            row[keys_and_names + 2] = format!("~{}", figure(s.median));
+            row[keys_and_names + 2] = format!("~{}", figure(median));
         }
         let ratio = bench.apart.map(|apart| (apart.ratio)(measured, index));
         row.extend(ratio.map(|x| x.map_or(String::new(), |x| format!("{x:.2}"))));

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::config::Config;
-use crate::harness::stats::{Interval, Stats, median};
+use crate::harness::line::Line;
+use crate::harness::stats::{Stats, median};
 use crate::out::Exit;
 
 /// What is measured: name, unit, meaning. One name means the same in every bench.
@@ -25,25 +24,6 @@ pub(crate) const ADDED_TIME: Metric = Metric {
     unit: "ns",
     help: "what is added to the first choice's half_round_trip: difference of the medians of a round",
 };
-
-/// One line of output: a metric of a point, summarised over all rounds.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Measured {
-    /// Name of the bench.
-    pub(crate) bench: &'static str,
-    /// Configuration of the point.
-    pub(crate) config: Config,
-    /// Name of the metric.
-    pub(crate) metric: &'static str,
-    /// Unit of the figures.
-    pub(crate) unit: &'static str,
-    /// The figures.
-    #[serde(flatten)]
-    pub(crate) stats: Stats,
-    /// Where the median lies.
-    #[serde(flatten)]
-    pub(crate) interval: Interval,
-}
 
 /// All samples of a run.
 #[derive(Clone)]
@@ -155,28 +135,14 @@ impl Results {
         }
     }
 
-    /// Where the median of a point lies.
-    fn interval(&self, point: usize, metric: &'static str) -> Interval {
-        let rounds: Vec<&[f64]> =
-            (0..self.rounds).map(|round| self.round(point, metric, round)).collect();
-        Interval::of(&rounds)
-    }
-
     /// The lines to print, point by point, metrics in the order of `metrics`.
-    pub(crate) fn measured(&self, bench: &'static str, metrics: &[Metric]) -> Vec<Measured> {
+    pub(crate) fn lines(&self, bench: &str, metrics: &[Metric]) -> Vec<Line> {
         let mut lines = Vec::new();
         for (point, config) in self.points.iter().enumerate() {
             for metric in metrics {
-                if let Some(stats) = Stats::of(&self.all(point, metric.name)) {
-                    lines.push(Measured {
-                        bench,
-                        config: config.clone(),
-                        metric: metric.name,
-                        unit: metric.unit,
-                        stats: stats.rounded(),
-                        interval: self.interval(point, metric.name).rounded(),
-                    });
-                }
+                let of_round = |round| self.round(point, metric.name, round);
+                let rounds: Vec<&[f64]> = (0..self.rounds).map(of_round).collect();
+                lines.extend(Line::of(bench, config, [metric.name, metric.unit], &rounds));
             }
         }
         lines
@@ -207,7 +173,7 @@ mod tests {
         results.add(0, "send_time", 0, &[1.0, 3.0]);
         results.add(0, "send_time", 1, &[2.0]);
         let metrics = [Metric { name: "send_time", unit: "us", help: "" }];
-        let lines = results.measured("overlap", &metrics);
+        let lines = results.lines("overlap", &metrics);
         assert_eq!(
             serde_json::to_string(&lines[0]).unwrap(),
             r#"{"bench":"overlap","config":{"driver":"shm","size":4},"metric":"send_time","unit":"us","n":3,"mean":2.0,"min":1.0,"p10":1.2,"median":2.0,"p90":2.8,"p99":2.98,"max":3.0,"ci_low":0.5858,"ci_high":3.4142}"#

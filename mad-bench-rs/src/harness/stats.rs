@@ -3,10 +3,8 @@
 //! Percentiles interpolate between the two closest ranks (the definition that numpy and R use by default), so
 //! the median of an even number of samples is the middle of the two in the middle.
 
-use serde::Serialize;
-
 /// Summary of a non-empty set of samples.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stats {
     /// Number of samples.
     pub(crate) n: usize,
@@ -49,20 +47,6 @@ impl Stats {
             max,
         })
     }
-
-    /// The same, each figure rounded: what is printed.
-    pub(crate) fn rounded(self) -> Stats {
-        Stats {
-            n: self.n,
-            mean: round(self.mean),
-            min: round(self.min),
-            p10: round(self.p10),
-            median: round(self.median),
-            p90: round(self.p90),
-            p99: round(self.p99),
-            max: round(self.max),
-        }
-    }
 }
 
 /// Where a median lies: an interval that the median of another run of the same kind is to fall into, with a
@@ -73,13 +57,11 @@ impl Stats {
 /// rounds' own medians, which is what drift between rounds says (with five rounds or more another median lies between
 /// them with a probability of 94 %). Outliers move neither. Both are widened by the root of two about the median:
 /// what is predicted is another run's median, which varies as this one does.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Interval {
     /// Its lower end.
-    #[serde(rename = "ci_low")]
     pub(crate) low: f64,
     /// Its upper end.
-    #[serde(rename = "ci_high")]
     pub(crate) high: f64,
 }
 
@@ -107,20 +89,10 @@ impl Interval {
         let widen = |end: f64| middle + (end - middle) * std::f64::consts::SQRT_2;
         Interval { low: widen(interval.low), high: widen(interval.high) }
     }
-
-    /// The same, each end rounded.
-    pub(crate) fn rounded(self) -> Interval {
-        Interval { low: round(self.low), high: round(self.high) }
-    }
-
-    /// Whether it is so wide that the median says little: more than a fifth of it.
-    pub(crate) fn is_wide(self, median: f64) -> bool {
-        self.high - self.low > 0.2 * median.abs()
-    }
 }
 
 /// To a ten-thousandth; of what is less than a tenth, three digits.
-fn round(x: f64) -> f64 {
+pub(crate) fn rounded(x: f64) -> f64 {
     let unit = match x.abs() {
         small if small > 0.0 && small < 0.1 => 10f64.powi(2 - small.log10().floor() as i32),
         _ => 1e4,
@@ -158,15 +130,16 @@ mod tests {
     fn known_percentiles() {
         // numpy.percentile(range(1, 11), [10, 50, 90, 99]) = 1.9, 5.5, 9.1, 9.91
         let samples: Vec<f64> = (1..=10).rev().map(f64::from).collect();
-        let stats = Stats::of(&samples).unwrap().rounded();
-        assert_eq!((stats.p10, stats.median, stats.p90, stats.p99), (1.9, 5.5, 9.1, 9.91));
+        let stats = Stats::of(&samples).unwrap();
+        let percentiles = [stats.p10, stats.median, stats.p90, stats.p99].map(rounded);
+        assert_eq!(percentiles, [1.9, 5.5, 9.1, 9.91]);
         assert_eq!((stats.mean, stats.min, stats.max), (5.5, 1.0, 10.0));
     }
 
     #[test]
     fn small_figures_keep_three_digits() {
         let figures = [0.00012344, 0.0999999, 0.123456, -0.00012344, 0.0, 5e-324, 12.34567];
-        assert_eq!(figures.map(round), [0.000123, 0.1, 0.1235, -0.000123, 0.0, 0.0, 12.3457]);
+        assert_eq!(figures.map(rounded), [0.000123, 0.1, 0.1235, -0.000123, 0.0, 0.0, 12.3457]);
     }
 
     #[test]

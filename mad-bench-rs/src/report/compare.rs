@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use crate::harness::line::{Line, read};
 use crate::harness::present::figure;
 use crate::out;
-use crate::report::data::{Line, read};
 
 /// Compares a run with an earlier one.
 ///
@@ -142,7 +142,7 @@ fn more_is_better(unit: &str, metric: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
 
     #[test]
     fn a_regression_is_told_from_noise() {

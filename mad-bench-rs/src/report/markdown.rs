@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::report::data::Line;
 use crate::report::plot::Middle;
 use crate::report::saying::Verdict;
 use crate::report::sections::{Measurement, Picture};
@@ -141,7 +141,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
 
     #[test]
     fn a_curve_is_a_row_and_a_missing_point_an_empty_cell() {

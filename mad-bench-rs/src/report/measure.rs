@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::report::data::{Line, lines};
+use crate::harness::line::Line;
 use crate::report::sections::{Measurement, SECTIONS, Section};
 
 use crate::campaign::{Ready, ready_for_report};
@@ -132,7 +132,7 @@ pub(super) fn measure(
 /// The lines of what was measured until now, and why that is not all.
 fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
     let (bench, results) = (campaign.bench(), campaign.results());
-    (lines(&results.measured(bench.name, bench.metrics)), results.stopped)
+    (results.lines(bench.name, bench.metrics), results.stopped)
 }
 
 /// Writes the lines, so that a reader never sees half of them.

@@ -6,7 +6,6 @@
 //! happens, and a page can be made again from them.
 
 mod compare;
-mod data;
 mod html;
 mod markdown;
 mod measure;
@@ -24,11 +23,11 @@ use std::time::Instant;
 use clap::Args;
 
 pub(crate) use compare::compare;
-pub(crate) use data::{Line, lines, read};
 
 use crate::across;
 use crate::config::Config;
 use crate::experiments::find;
+use crate::harness::line::{Line, read};
 use crate::harness::present::{Noise, machine};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
 use measure::Plan;
@@ -163,7 +162,7 @@ fn has(section: &Section, config: &Config) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
     use crate::report::sections::Picture;
 
     #[test]

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::experiments::find;
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::report::data::Line;
 use crate::report::html;
 use crate::report::html::escape;
 use crate::report::plot;

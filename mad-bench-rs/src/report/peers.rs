@@ -1,8 +1,8 @@
 //! Sentences that compare with MPI libraries, made from the figures: also when we lose.
 
 use crate::harness::libraries::is_foreign;
+use crate::harness::line::{Line, find, values};
 use crate::harness::present::figure;
-use crate::report::data::{Line, find, values};
 use crate::report::saying::Bound::{AtLeast, AtMost};
 use crate::report::saying::{Sentence, good, judged, weighed};
 
@@ -197,7 +197,7 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Sentence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
     use crate::report::saying::Verdict;
 
     /// A line of each of newmad and an MPI library.

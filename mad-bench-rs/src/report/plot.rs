@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::report::data::Line;
 use crate::report::html::escape;
 
 const WIDTH: f64 = 420.0;
@@ -384,7 +384,7 @@ fn legend(series: &[Series<'_>], styles: &[Style]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
     use proptest::prelude::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! A sentence on what figures show, and whether what is asked for was reached.
 
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::report::data::Line;
 
 /// What a sentence says of what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ pub(super) fn weighed(text: String, figures: &[&Line], bound: Bound) -> Sentence
 mod tests {
     use super::Bound::{AtLeast, AtMost};
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
 
     fn verdict(medians: &[f64], bound: Bound) -> (Verdict, String) {
         // Their intervals are two percent to both sides.

@@ -1,6 +1,6 @@
 //! What a report consists of: the experiments, how each is run for it, what is drawn, and what the sources found.
 
-use crate::report::data::Line;
+use crate::harness::line::Line;
 use crate::report::peers;
 use crate::report::plot::Middle;
 use crate::report::saying::Sentence;

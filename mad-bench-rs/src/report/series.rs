@@ -1,7 +1,7 @@
 //! Lines in groups, and the names of the curves of a group.
 
+use crate::harness::line::Line;
 use crate::harness::mpi::is_newmads;
-use crate::report::data::Line;
 
 /// Lines with the metric, in groups that agree in the keys.
 pub(super) fn groups<'a>(
@@ -45,7 +45,7 @@ pub(super) fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
 
     #[test]
     fn a_curve_is_named_by_its_library_and_by_what_else_differs() {

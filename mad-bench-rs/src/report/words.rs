@@ -1,7 +1,7 @@
 //! Sentences on what the figures show, made from the figures: also when we lose.
 
+use crate::harness::line::{Line, find, values};
 use crate::harness::present::figure;
-use crate::report::data::{Line, find, values};
 use crate::report::peers::against_best;
 use crate::report::saying::Bound::{AtLeast, AtMost};
 use crate::report::saying::{Sentence, bounded, good, judged, weighed};
@@ -295,7 +295,7 @@ pub(crate) fn green_threads(lines: &[Line]) -> Vec<Sentence> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::data::tests::line;
+    use crate::harness::line::tests::line;
     use crate::report::saying::Verdict;
 
     fn latencies(ours: f64) -> Vec<Line> {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::harness::line::Line;
 use crate::harness::present::figure;
-use crate::harness::results::Measured;
 
 /// An event reaches its thread within this many bare wake-ups, every core computing.
 const RATIO: f64 = 1.5;
@@ -12,24 +12,24 @@ const RATIO: f64 = 1.5;
 const SPREAD: f64 = 0.20;
 
 /// The sentences below the table.
-pub(crate) fn summary(lines: &[Measured]) -> String {
+pub(crate) fn summary(lines: &[Line]) -> String {
     ratios(lines) + &spreads(lines)
 }
 
-fn described(line: &Measured) -> String {
+fn described(line: &Line) -> String {
     let text = |key| line.config.text(key);
     format!("policy {}, source {}, method {}", text("policy"), text("source"), text("method"))
 }
 
-fn full(line: &Measured) -> bool {
+fn full(line: &Line) -> bool {
     line.config.text("library") == "pioman"
         && line.config.number("threads") >= line.config.number("vps")
 }
 
-fn ratios(lines: &[Measured]) -> String {
+fn ratios(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines.iter().filter(|line| line.metric == "detect_ratio" && full(line)) {
-        let ratio = line.stats.median;
+        let ratio = line.median;
         text.push_str(&format!(
             "every core computing ({} threads, {} VPs), {}: {ratio:.2} bare kernel wake-ups{}\n",
             line.config.number("threads"),
@@ -48,13 +48,13 @@ fn spread(times: &[f64]) -> f64 {
     (high - low) / (high + low)
 }
 
-fn spreads(lines: &[Measured]) -> String {
+fn spreads(lines: &[Line]) -> String {
     let mut groups: BTreeMap<String, Vec<(u64, f64)>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.metric == "detect_time") {
         let threads = line.config.number("threads");
         if line.config.text("library") == "pioman" && threads > 0 {
             let key = format!("{}, {} VPs", described(line), line.config.number("vps"));
-            groups.entry(key).or_default().push((threads, line.stats.median));
+            groups.entry(key).or_default().push((threads, line.median));
         }
     }
     let mut text = String::new();
@@ -78,20 +78,19 @@ fn spreads(lines: &[Measured]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-    use crate::harness::stats::Stats;
+    use crate::harness::line;
 
-    fn line(metric: &'static str, threads: u64, figure: f64) -> Measured {
-        let config = Config::default()
-            .with("policy", "auto")
-            .with("vps", 2)
-            .with("source", "shm")
-            .with("method", "auto")
-            .with("library", "pioman")
-            .with("threads", threads);
-        let stats = Stats::of(&[figure]).unwrap();
-        let interval = crate::harness::stats::Interval { low: stats.median, high: stats.median };
-        Measured { bench: "detect", config, metric, unit: "us", stats, interval }
+    fn line(metric: &'static str, threads: u64, figure: f64) -> Line {
+        let threads = threads.to_string();
+        let keys = [
+            ("policy", "auto"),
+            ("vps", "2"),
+            ("source", "shm"),
+            ("method", "auto"),
+            ("library", "pioman"),
+            ("threads", &threads),
+        ];
+        line::tests::line(metric, &keys, figure)
     }
 
     #[test]

@@ -25,7 +25,8 @@ use crate::clock::processor_has_user_interrupts;
 use crate::config::Config;
 use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
-use crate::harness::results::{Measured, Metric};
+use crate::harness::line::Line;
+use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult};
 use mechanism::Mechanism;
 
@@ -104,11 +105,11 @@ fn work(spec: &Spec) -> WorkResult {
 }
 
 /// The median of a line over that of the polled flag.
-fn to_poll(lines: &[Measured], index: usize) -> Option<f64> {
+fn to_poll(lines: &[Line], index: usize) -> Option<f64> {
     let line = &lines[index];
     let flag = line.config.with("method", "poll");
-    let flag = lines.iter().find(|other| other.config == flag)?.stats.median;
-    (flag > 0.0).then(|| line.stats.median / flag)
+    let flag = lines.iter().find(|other| other.config == flag)?.median;
+    (flag > 0.0).then(|| line.median / flag)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Which policy is best at what, and whether the adaptive policy keeps its promise.
 
 use crate::experiments::policies::score::{BURNT, FIXED, LOST, WAITING};
+use crate::harness::line::{Line, find, values};
 use crate::harness::present::figure;
-use crate::harness::results::Measured;
 use crate::out;
 
 /// The geometric mean of the others.
@@ -13,30 +13,17 @@ const WITHIN: f64 = 1.10;
 const ADAPTIVE: &str = "adaptive";
 
 /// The table of scores and the sentences below it.
-pub(super) fn summary(lines: &[Measured]) -> String {
+pub(super) fn summary(lines: &[Line]) -> String {
     let of = |metric: &str, policy: &str, workload: &str| {
-        let here = |line: &&Measured| {
-            line.metric == metric
-                && line.config.text("policy") == policy
-                && line.config.text("workload") == workload
-        };
-        lines.iter().find(here).map(|line| line.stats.median)
+        let keys = [("policy", policy), ("workload", workload)];
+        find(lines, metric, &keys).map(|line| line.median)
     };
-    let seen = |key: &str| {
-        let mut names: Vec<&str> = Vec::new();
-        for line in lines {
-            if !names.contains(&line.config.text(key)) {
-                names.push(line.config.text(key));
-            }
-        }
-        names
-    };
-    let (policies, workloads) = (seen("policy"), seen("workload"));
+    let (policies, workloads) = (values(lines, "policy"), values(lines, "workload"));
     let mut header = vec!["policy"];
-    header.extend(&workloads);
+    header.extend(workloads.iter().map(String::as_str));
     let mut table = out::table(&header);
     for policy in &policies {
-        let mut row = vec![(*policy).to_owned()];
+        let mut row = vec![policy.clone()];
         for workload in &workloads {
             let ratio = of("score_ratio", policy, workload);
             let ratio = ratio.map_or("-".into(), |ratio| format!("{ratio:.2}"));
@@ -56,15 +43,15 @@ pub(super) fn summary(lines: &[Measured]) -> String {
 }
 
 fn claim(
-    policies: &[&str],
-    workloads: &[&str],
+    policies: &[String],
+    workloads: &[String],
     of: impl Fn(&str, &str, &str) -> Option<f64>,
 ) -> String {
     let mut text = String::new();
-    if !policies.contains(&ADAPTIVE) {
+    if !policies.iter().any(|policy| policy == ADAPTIVE) {
         return text;
     }
-    for workload in workloads.iter().filter(|workload| **workload != ALL) {
+    for workload in workloads.iter().filter(|workload| *workload != ALL) {
         let Some(ratio) = of("score_ratio", ADAPTIVE, workload) else { continue };
         text.push_str(&format!(
             "{workload}: adaptive is at {ratio:.2} of the best fixed policy{}\n",
@@ -72,8 +59,8 @@ fn claim(
         ));
     }
     let Some(own) = of("score_ratio", ADAPTIVE, ALL) else { return text };
-    let others = policies.iter().filter(|policy| FIXED.contains(policy));
-    let best = others.filter_map(|policy| Some((of("score_ratio", policy, ALL)?, *policy)));
+    let others = policies.iter().filter(|policy| FIXED.contains(&policy.as_str()));
+    let best = others.filter_map(|policy| Some((of("score_ratio", policy, ALL)?, policy)));
     let best = best.min_by(|a, b| a.0.total_cmp(&b.0));
     if let Some((ratio, policy)) = best {
         text.push_str(&format!(
@@ -91,24 +78,13 @@ fn claim(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
     use crate::experiments::policies::WORKLOAD;
     use crate::experiments::policies::workload::Workload;
     use crate::harness::key::Takes;
-    use crate::harness::stats::Stats;
+    use crate::harness::line;
 
-    fn line(policy: &str, workload: &str, ratio: f64) -> Measured {
-        let config = Config::default().with("policy", policy).with("workload", workload);
-        let stats = Stats::of(&[ratio]).unwrap();
-        let interval = crate::harness::stats::Interval { low: stats.median, high: stats.median };
-        Measured {
-            bench: "policies",
-            config,
-            metric: "score_ratio",
-            unit: "ratio",
-            stats,
-            interval,
-        }
+    fn line(policy: &str, workload: &str, ratio: f64) -> Line {
+        line::tests::line("score_ratio", &[("policy", policy), ("workload", workload)], ratio)
     }
 
     #[test]
@@ -130,8 +106,8 @@ mod tests {
         ];
         let text = summary(&lines);
         assert!(!text.contains("MORE") && text.contains("is better than every"), "{text}");
-        lines[2].stats.median = 1.11;
-        lines[3].stats.median = 1.6;
+        lines[2].median = 1.11;
+        lines[3].median = 1.6;
         let text = summary(&lines);
         assert!(text.contains("MORE than 1.10") && text.contains("NOT better"), "{text}");
     }

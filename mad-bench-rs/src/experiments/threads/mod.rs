@@ -24,7 +24,8 @@ use crate::experiments::threads::summary::{OURS, best_peer};
 use crate::harness::drive;
 use crate::harness::experiment::{Absent, Apart, BASE, Bench};
 use crate::harness::key::{Key, Takes};
-use crate::harness::results::{Measured, Metric};
+use crate::harness::line::Line;
+use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult};
 use ops::{Library, Measurement};
 
@@ -188,16 +189,15 @@ fn work(spec: &Spec) -> WorkResult {
 }
 
 /// The median of a line over that of the best of the others.
-fn to_best_peer(lines: &[Measured], index: usize) -> Option<f64> {
-    let best = best_peer(lines, index)?.stats.median;
-    (best > 0.0).then(|| lines[index].stats.median / best)
+fn to_best_peer(lines: &[Line], index: usize) -> Option<f64> {
+    let best = best_peer(lines, index)?.median;
+    (best > 0.0).then(|| lines[index].median / best)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::key;
-    use crate::harness::stats::Stats;
+    use crate::harness::{key, line};
 
     fn grid(given: &[(&str, &str)]) -> Vec<Config> {
         points(key::grid("threads", BENCH.keys, given).unwrap())
@@ -226,15 +226,9 @@ mod tests {
         }
     }
 
-    pub(super) fn line(library: &str, op: &str, median: f64) -> Measured {
-        Measured {
-            bench: "threads",
-            config: Config::default().with("op", op).with("workers", "1").with("library", library),
-            metric: "op_time",
-            unit: "ns",
-            stats: Stats::of(&[median]).unwrap(),
-            interval: crate::harness::stats::Interval { low: median, high: median },
-        }
+    pub(super) fn line(library: &str, op: &str, median: f64) -> Line {
+        let keys = [("op", op), ("workers", "1"), ("library", library)];
+        Line { unit: "ns".into(), ..line::tests::line("op_time", &keys, median) }
     }
 
     #[test]

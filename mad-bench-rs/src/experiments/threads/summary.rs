@@ -3,65 +3,61 @@
 use comfy_table::CellAlignment;
 
 use crate::experiments::threads::peers;
+use crate::harness::line::{Line, values};
 use crate::harness::present::figure;
-use crate::harness::results::Measured;
 use crate::out;
 
 pub(super) const OURS: &str = "marcel";
 
 /// The best of the other libraries for the same thing as a line.
-pub(super) fn best_peer(lines: &[Measured], index: usize) -> Option<&Measured> {
+pub(super) fn best_peer(lines: &[Line], index: usize) -> Option<&Line> {
     let line = &lines[index];
-    let threads = |line: &Measured| match line.config.text("library") {
+    let threads = |line: &Line| match line.config.text("library") {
         "kernel" => None, // they may be fewer
         _ => line.config.get("threads").cloned(),
     };
-    let same = |other: &&Measured| {
+    let same = |other: &&Line| {
         ["op", "workers"].iter().all(|key| other.config.get(key) == line.config.get(key))
             && (threads(other) == threads(line)
                 || threads(other).is_none()
                 || threads(line).is_none())
     };
     let peers = lines.iter().filter(same).filter(|other| other.config.text("library") != OURS);
-    peers.min_by(|a, b| a.stats.median.total_cmp(&b.stats.median))
+    peers.min_by(|a, b| a.median.total_cmp(&b.median))
 }
 
 /// A row for each operation and number of workers, a column for each library, then ours over the best of the others.
-pub(crate) fn summary(lines: &[Measured]) -> String {
-    let mut libraries: Vec<&str> = Vec::new();
-    let mut rows: Vec<(&str, &str)> = Vec::new();
+pub(crate) fn summary(lines: &[Line]) -> String {
+    let libraries = values(lines, "library");
+    let row = |line: &Line| [line.key("op"), line.key("workers")];
+    let mut rows: Vec<[String; 2]> = Vec::new();
     for line in lines {
-        let (library, row) = (line.config.text("library"), row(line));
-        if !libraries.contains(&library) {
-            libraries.push(library);
-        }
-        if !rows.contains(&row) {
-            rows.push(row);
+        if !rows.contains(&row(line)) {
+            rows.push(row(line));
         }
     }
     let mut header = vec!["median", "workers"];
-    header.extend(&libraries);
+    header.extend(libraries.iter().map(String::as_str));
     header.extend(["best peer", "marcel to it"]);
     let mut table = out::table(&header);
     table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
     for wanted in rows {
         let of = |library: &str| {
-            lines
-                .iter()
-                .position(|line| row(line) == wanted && line.config.text("library") == library)
+            lines.iter().position(|line| row(line) == wanted && line.key("library") == library)
         };
-        let unit = lines.iter().find(|line| row(line) == wanted).map_or("", |line| line.unit);
-        let mut cells = vec![format!("{} {unit}", wanted.0), wanted.1.to_owned()];
-        cells.extend(libraries.iter().map(|library| {
-            of(library).map_or("–".into(), |index| figure(lines[index].stats.median))
-        }));
+        let unit = lines.iter().find(|line| row(line) == wanted).map_or("", |line| &line.unit);
+        let mut cells = vec![format!("{} {unit}", wanted[0]), wanted[1].clone()];
+        cells.extend(
+            libraries.iter().map(|library| {
+                of(library).map_or("–".into(), |index| figure(lines[index].median))
+            }),
+        );
         let best = of(OURS).and_then(|index| Some((index, best_peer(lines, index)?)));
         let dash = || "–".to_owned();
         cells.extend(match best {
-            Some((index, best)) => [
-                best.config.text("library").to_owned(),
-                format!("{:.2}", lines[index].stats.median / best.stats.median),
-            ],
+            Some((index, best)) => {
+                [best.key("library"), format!("{:.2}", lines[index].median / best.median)]
+            }
             None => [dash(), dash()],
         });
         table.add_row(cells);
@@ -72,10 +68,6 @@ pub(crate) fn summary(lines: &[Measured]) -> String {
     let versions: Vec<String> =
         libraries.iter().filter_map(|library| peers::version(library)).collect();
     format!("{}\n{}\n", versions.join(", "), table.trim_fmt())
-}
-
-fn row(line: &Measured) -> (&str, &str) {
-    (line.config.text("op"), line.config.text("workers"))
 }
 
 #[cfg(test)]

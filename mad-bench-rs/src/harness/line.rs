@@ -1,13 +1,13 @@
-//! What was measured: the lines that `mad bench --json` prints, read again.
+//! What was measured: the lines that `mad bench --json` prints, and that are read again.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, shown};
-use crate::harness::results::Measured;
+use crate::harness::stats::{Interval, Stats, rounded};
 
-/// One line: a metric of a point.
+/// One line: a metric of a point, summarised over all rounds.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Line {
     pub(crate) bench: String,
@@ -30,9 +30,41 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    /// The summary of a metric's samples by round, each figure rounded; `None` without samples.
+    pub(crate) fn of(
+        bench: &str,
+        config: &Config,
+        [metric, unit]: [&str; 2],
+        rounds: &[&[f64]],
+    ) -> Option<Line> {
+        let (stats, interval) = (Stats::of(&rounds.concat())?, Interval::of(rounds));
+        Some(Line {
+            bench: bench.to_owned(),
+            config: config.clone(),
+            metric: metric.to_owned(),
+            unit: unit.to_owned(),
+            n: stats.n,
+            mean: rounded(stats.mean),
+            min: rounded(stats.min),
+            p10: rounded(stats.p10),
+            median: rounded(stats.median),
+            p90: rounded(stats.p90),
+            p99: rounded(stats.p99),
+            max: rounded(stats.max),
+            ci_low: Some(rounded(interval.low)),
+            ci_high: Some(rounded(interval.high)),
+        })
+    }
+
     /// The interval of the median; the median itself where none is known.
     pub(crate) fn interval(&self) -> (f64, f64) {
         (self.ci_low.unwrap_or(self.median), self.ci_high.unwrap_or(self.median))
+    }
+
+    /// Whether the interval is so wide that the median says little: more than a fifth of it.
+    pub(crate) fn is_wide(&self) -> bool {
+        let (low, high) = self.interval();
+        high - low > 0.2 * self.median.abs()
     }
 
     /// The value of a key as text; empty if it has none.
@@ -44,12 +76,6 @@ impl Line {
     pub(crate) fn is(&self, metric: &str, keys: &[(&str, &str)]) -> bool {
         self.metric == metric && keys.iter().all(|(key, value)| self.key(key) == *value)
     }
-}
-
-/// What was measured, as such lines.
-pub(crate) fn lines(measured: &[Measured]) -> Vec<Line> {
-    let line = |line: &Measured| serde_json::to_value(line).and_then(serde_json::from_value).ok();
-    measured.iter().filter_map(line).collect()
 }
 
 /// Reads a file of such lines.
