@@ -188,7 +188,10 @@ fn latency() {
 
 #[test]
 fn locking() {
-    let objects = bench("locking", &["--mode", "no-thread,smp", "--iters", "30", "--rounds", "2"]);
+    let objects = bench(
+        "locking",
+        &["--mode", "no-thread,smp", "--size", "4,4096", "--iters", "30", "--rounds", "2"],
+    );
     assert_eq!(values(&objects, "driver"), ["\"shm\"", "\"tcp\""]);
     assert_eq!(metrics(&objects, |c| c["lock"] == "none"), names(&["half_round_trip"]));
     for lock in ["coarse", "fine"] {

@@ -14,6 +14,7 @@ pub fn bench(name: &str, options: &[&str]) -> Vec<Value> {
     args.extend(options);
     let output = run(&args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));
+    assert!(!err(&output).contains("unknown metric"), "{args:?}: {}", err(&output));
     let mut objects = Vec::new();
     for line in out(&output).lines() {
         let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));

@@ -86,13 +86,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         })?;
         Ok(trips.iter().map(|us| us / 2.0).collect())
     })?;
-    for ((number, config), samples) in spec.points.iter().zip(&samples) {
-        emit.samples(*number, "half_round_trip", samples)?;
-        let size = config.number("size");
-        if size >= 1024 {
-            let bandwidth: Vec<f64> = samples.iter().map(|us| size as f64 / us).collect();
-            emit.samples(*number, "bandwidth", &bandwidth)?;
-        }
+    for ((number, _), samples) in spec.points.iter().zip(&samples) {
+        emit.samples(*number, HALF_ROUND_TRIP.name, samples)?;
     }
     Ok(())
 }
@@ -111,7 +106,16 @@ pub(super) fn trip(session: &Session, tag: u64, buffer: &mut [u8]) -> WorkResult
 
 fn derive(results: &mut Results) {
     for index in 0..results.points.len() {
-        let point = &results.points[index];
+        let point = results.points[index].clone();
+        let size = point.number("size");
+        // The programs of MPI libraries give theirs.
+        if size >= 1024 && !mpi::is(&point) {
+            for round in 0..results.rounds {
+                let trips = results.round(index, HALF_ROUND_TRIP.name, round);
+                let bandwidth: Vec<f64> = trips.iter().map(|us| size as f64 / us).collect();
+                results.add(index, "bandwidth", round, &bandwidth);
+            }
+        }
         let bare = results.find(&point.with("library", "bare"));
         if let Some(bare) = bare.filter(|_| point.text("library") == "newmad") {
             results.ratio((index, bare), "half_round_trip", "latency_ratio");
