@@ -14,7 +14,7 @@ pub fn run(spec: &str) -> Outcome {
         .ok_or_else(|| Exit::Usage(format!("worker: there is no bench {:?}", spec.bench)))?;
     let done = match spec.points.first() {
         Some((_, point)) if mpi::is(point) => mpi::work(bench, &spec),
-        _ => (bench.work)(&spec),
+        _ => bench.work.run(&spec),
     };
     done.map_err(|why| Exit::Failed(format!("bench {}: {why}", spec.bench)))
 }

@@ -15,11 +15,11 @@ use newmad::{RecvOptions, Request, SendOptions, Session};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -40,7 +40,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 1000,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(|results| mpi::compare(results, "mpi_time", false)),
     mpi: Some(program),
     ..BASE
@@ -85,10 +85,6 @@ struct Point {
 fn program(config: &Config) -> Program {
     let numbers = ["size", "compute_us", "window"].map(|key| config.number(key));
     Program { name: "halo", numbers, share: false }
-}
-
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

@@ -10,12 +10,12 @@ use newmad::Session;
 use crate::config::Config;
 use crate::experiments::latency::{DATA, trip};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -26,7 +26,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 8000,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(|results| mpi::compare(results, "bandwidth", true)),
     mpi: Some(program),
     ..BASE
@@ -59,15 +59,11 @@ fn program(config: &Config) -> Program {
     }
 }
 
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let bytes = |config: &Config| config.number("size") * if streams(config) { WINDOW } else { 1 };
     let count = |config: &Config| turns::of_size(spec.iters, bytes(config));
-    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+    turns::sampled(session, emit, spec, &METRICS[0], count, |config, count| {
         let (size, bytes) = (config.number("size"), bytes(config));
         if streams(config) {
             let times = Stream::new(session, size, WINDOW).windows(turns::warm(count), count)?;
@@ -76,9 +72,5 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         let mut buffer = vec![0u8; size as usize];
         let times = turns::timed(turns::warm(count), count, || trip(session, DATA, &mut buffer))?;
         Ok(times.iter().map(|us| 2.0 * bytes as f64 / us).collect())
-    })?;
-    for ((number, _), samples) in spec.points.iter().zip(&samples) {
-        emit.samples(*number, "bandwidth", samples)?;
-    }
-    Ok(())
+    })
 }

@@ -15,12 +15,12 @@ use newmad::coll::{Group, Op};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -43,7 +43,7 @@ pub(crate) static BENCH: Bench = Bench {
     iters: 100,
     rounds: 3,
     points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     ..BASE
 };
@@ -137,10 +137,6 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
         }
     }
     points
-}
-
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
 }
 
 /// One operation of a group, with the memory that it needs.

@@ -22,7 +22,7 @@ use pioman::{Progress, TaskBuilder};
 
 use crate::config::Config;
 use crate::experiments::latency::HALF_ROUND_TRIP;
-use crate::harness::experiment::{BASE, Bench, Stage};
+use crate::harness::experiment::{BASE, Bench, Stage, Work};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
 use crate::harness::turns;
@@ -42,7 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
     ],
     metrics: &METRICS,
     iters: 5000,
-    work,
+    work: Work::Process(work),
     derive: Some(|results| results.added("half_round_trip", "method", "caller")),
     staged: Some(Stage::Variables(without_warnings)),
     ..BASE
@@ -69,24 +69,20 @@ fn without_warnings() -> Vec<(OsString, OsString)> {
 
 fn work(spec: &Spec) -> WorkResult {
     let spec = spec.clone();
-    let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
-    with_session(|session, emit| {
+    with_session(|session, _| {
         let own = session.clone();
         let player = marcel::spawn(move || measure(&own, &spec));
-        let samples = player.join().map_err(|_| "a thread panicked".to_owned())??;
-        numbers
-            .iter()
-            .zip(&samples)
-            .try_for_each(|(number, samples)| emit.samples(*number, HALF_ROUND_TRIP.name, samples))
+        player.join().map_err(|_| "a thread panicked")?
     })
 }
 
-fn measure(session: &Session, spec: &Spec) -> WorkResult<Vec<Vec<f64>>> {
+fn measure(session: &Session, spec: &Spec) -> WorkResult {
     let emit = Emit::of(session.rank());
     turns::sampled(
         session,
         &emit,
         spec,
+        &HALF_ROUND_TRIP,
         |_| spec.iters,
         |config, count| {
             let mut player = Player::new(session, config);

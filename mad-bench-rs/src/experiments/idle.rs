@@ -18,12 +18,13 @@ use crate::clock::{now_ns, process_cpu_ns};
 use crate::config::Config;
 use crate::experiments::detect::sources;
 use crate::experiments::detect::stage::Raiser;
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, NONE, POLICY, PROGRESSION, Takes};
 use crate::harness::line::Line;
 use crate::harness::mpi;
 use crate::harness::present::figure;
 use crate::harness::results::Metric;
+use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
 
 /// The bench.
@@ -44,7 +45,7 @@ pub(crate) static BENCH: Bench = Bench {
     iters: 1,
     rounds: 3,
     points,
-    work,
+    work: Work::Process(work),
     derive: Some(|results| mpi::compare(results, "cpu_time", false)),
     summary: Some(summary),
     mpi: Some(program),
@@ -116,19 +117,23 @@ fn work(spec: &Spec) -> WorkResult {
 fn alone(spec: &Spec, manager: &Arc<Manager>) -> WorkResult {
     let emit = Emit::of(0);
     let raiser = Raiser::start()?;
-    let count = spec.points.len() as u64;
-    for i in 0..spec.iters {
-        for (done, (number, config)) in spec.points.iter().enumerate() {
-            let stage = sources::stage(config.text("source"), AUTO, manager)?;
-            let (cpu, start) = (process_cpu_ns(), now_ns());
+    turns::in_turn(&emit, spec.iters, spec.points.len(), |at, _| {
+        let (number, config) = &spec.points[at];
+        let stage = sources::stage(config.text("source"), AUTO, manager)?;
+        waited(&emit, *number, || {
             raiser.sample(&stage, Duration::from_secs(config.number("seconds")))?;
-            let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
-            emit.samples(*number, "cpu_time", &[cpu as f64 / 1000.0])?;
-            emit.samples(*number, "recv_time", &[wall as f64 / 1000.0])?;
-            emit.progress(i * count + done as u64 + 1, spec.iters * count)?;
-        }
-    }
-    Ok(())
+            Ok(())
+        })
+    })
+}
+
+/// Waits, and reports what that has cost.
+fn waited(emit: &Emit, number: usize, wait: impl FnOnce() -> WorkResult) -> WorkResult {
+    let (cpu, start) = (process_cpu_ns(), now_ns());
+    wait()?;
+    let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
+    emit.samples(number, "cpu_time", &[cpu as f64 / 1000.0])?;
+    emit.samples(number, "recv_time", &[wall as f64 / 1000.0])
 }
 
 /// What each wait costs, beside what it may cost.
@@ -158,25 +163,18 @@ fn summary(lines: &[Line]) -> String {
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
-    let count = spec.points.len() as u64;
-    for i in 0..spec.iters {
-        for (done, (number, config)) in spec.points.iter().enumerate() {
-            session.barrier()?;
-            if session.rank() == 0 {
-                let mut message = [0; 4];
-                let (cpu, start) = (process_cpu_ns(), now_ns());
-                session.recv(1, DATA, &mut message)?;
-                let (cpu, wall) = (process_cpu_ns() - cpu, now_ns() - start);
-                emit.samples(*number, "cpu_time", &[cpu as f64 / 1000.0])?;
-                emit.samples(*number, "recv_time", &[wall as f64 / 1000.0])?;
-            } else {
-                marcel::sleep(Duration::from_secs(config.number("seconds")));
-                session.send(0, DATA, &[1; 4])?;
-            }
-            emit.progress(i * count + done as u64 + 1, spec.iters * count)?;
+    turns::in_turn(emit, spec.iters, spec.points.len(), |at, _| {
+        let (number, config) = &spec.points[at];
+        session.barrier()?;
+        if session.rank() == 0 {
+            return waited(emit, *number, || {
+                session.recv(1, DATA, &mut [0; 4])?;
+                Ok(())
+            });
         }
-    }
-    Ok(())
+        marcel::sleep(Duration::from_secs(config.number("seconds")));
+        Ok(session.send(0, DATA, &[1; 4])?)
+    })
 }
 
 #[cfg(test)]

@@ -11,12 +11,12 @@ use newmad::Session;
 
 use crate::config::Config;
 use crate::experiments::bare::Bare;
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{self, DRIVER, Key, LOCK, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -35,7 +35,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 5000,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     mpi: Some(program),
     ..BASE
@@ -66,17 +66,13 @@ fn program(config: &Config) -> Program {
     Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
 }
 
-pub(super) fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
-fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
+pub(super) fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let wants_bare = spec.points.iter().any(|(_, config)| config.text("library") == "bare");
     let most = spec.points.iter().map(|(_, config)| config.number("size")).max().unwrap_or(1);
     let mut bare = if wants_bare { Some(Bare::connect(session, most as usize)?) } else { None };
     let count = |config: &Config| turns::of_size(spec.iters, config.number("size"));
-    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+    turns::sampled(session, emit, spec, &HALF_ROUND_TRIP, count, |config, count| {
         let mut buffer = vec![0u8; config.number("size") as usize];
         let trips = turns::timed(turns::warm(count), count, || match &mut bare {
             Some(bare) if config.text("library") == "bare" => {
@@ -85,11 +81,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
             _ => trip(session, DATA, &mut buffer),
         })?;
         Ok(trips.iter().map(|us| us / 2.0).collect())
-    })?;
-    for ((number, _), samples) in spec.points.iter().zip(&samples) {
-        emit.samples(*number, HALF_ROUND_TRIP.name, samples)?;
-    }
-    Ok(())
+    })
 }
 
 /// A message of that tag from rank 0 to rank 1 and back.

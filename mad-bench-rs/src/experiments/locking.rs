@@ -11,8 +11,8 @@
 //! Each trip is timed by itself, so where the clock ticks every 10 ns (some virtual machines) medians of half round
 //! trips are multiples of 5 ns, and what is added by less than that is not seen.
 
-use crate::experiments::latency::{HALF_ROUND_TRIP, work};
-use crate::harness::experiment::{BASE, Bench};
+use crate::experiments::latency::{HALF_ROUND_TRIP, measure};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{DRIVER, Key, LOCK, MODE, SIZE};
 use crate::harness::results::{ADDED_TIME, Metric};
 
@@ -30,7 +30,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 5000,
     rounds: 7,
-    work,
+    work: Work::Session(measure),
     derive: Some(|results| results.added("half_round_trip", "lock", "none")),
     ..BASE
 };

@@ -13,12 +13,12 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::latency::{DATA, trip};
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -42,7 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 20_000,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     mpi: Some(program),
     ..BASE
@@ -76,22 +76,9 @@ fn program(config: &Config) -> Program {
     Program { name: "mt_latency", numbers, share: true }
 }
 
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
-    let samples = turns::sampled(
-        session,
-        emit,
-        spec,
-        |_| spec.iters,
-        |config, count| block_of(session, config, count),
-    )?;
-    for ((number, _), samples) in spec.points.iter().zip(&samples) {
-        emit.samples(*number, "half_round_trip", samples)?;
-    }
-    Ok(())
+    let block = |config: &Config, count| block_of(session, config, count);
+    turns::sampled(session, emit, spec, &METRICS[0], |_| spec.iters, block)
 }
 
 /// About `n` trips in all, as many for each thread; fewer when the block has taken its time. Rank 0 says in the first

@@ -21,7 +21,7 @@ use pioman::{Manager, Point, Progress, Source, TaskBuilder};
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{Key, MODE, POLICY, Takes};
 use crate::harness::line::Line;
 use crate::harness::present::figure;
@@ -38,7 +38,7 @@ pub(crate) static BENCH: Bench = Bench {
     ranks: 1,
     iters: 2000,
     points,
-    work,
+    work: Work::Process(work),
     summary: Some(summary),
     ..BASE
 };

@@ -34,12 +34,13 @@ use crate::config::Config;
 use crate::experiments::clocks;
 use crate::experiments::clocks::Clocks;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -59,7 +60,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 10,
     points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     mpi: Some(program),
     outside_calls: true,
@@ -191,10 +192,6 @@ struct Side<'a> {
     clocks: Clocks,
 }
 
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let speed = Speed::calibrate();
@@ -227,17 +224,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         point.theirs.clear();
         point.steps = steps;
     }
-    let count = points.len() as u64;
-    for i in 0..spec.iters {
-        for (done, point) in points.iter_mut().enumerate() {
-            side.once(point, i as u8)?;
-            emit.progress(i * count + done as u64, spec.iters * count)?;
-        }
-    }
-    for point in &points {
-        report(emit, point)?;
-    }
-    Ok(())
+    turns::in_turn(emit, spec.iters, points.len(), |at, i| side.once(&mut points[at], i as u8))?;
+    points.iter().try_for_each(|point| report(emit, point))
 }
 
 fn report(emit: &Emit, point: &Point) -> WorkResult {

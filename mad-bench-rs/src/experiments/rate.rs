@@ -8,12 +8,12 @@ use newmad::Session;
 
 use crate::config::Config;
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, own_core, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult, own_core};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -24,7 +24,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 2000,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(|results| mpi::compare(results, "message_rate", true)),
     mpi: Some(program),
     ..BASE
@@ -46,22 +46,14 @@ fn program(config: &Config) -> Program {
     Program { name: "stream", numbers, share: false }
 }
 
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     own_core();
     let count = |config: &Config| {
         turns::of_size(spec.iters, config.number("size") * config.number("window"))
     };
-    let samples = turns::sampled(session, emit, spec, count, |config, count| {
+    turns::sampled(session, emit, spec, &METRICS[0], count, |config, count| {
         let (size, window) = (config.number("size"), config.number("window"));
         let times = Stream::new(session, size, window).windows(turns::warm(count), count)?;
         Ok(times.iter().map(|us| window as f64 / us).collect())
-    })?;
-    for ((number, _), samples) in spec.points.iter().zip(&samples) {
-        emit.samples(*number, "message_rate", samples)?;
-    }
-    Ok(())
+    })
 }

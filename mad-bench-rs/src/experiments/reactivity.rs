@@ -29,12 +29,12 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::crunch::{Crunch, Reading};
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::mean;
-use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -54,7 +54,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 5000,
     points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     mpi: Some(program),
     outside_calls: true,
@@ -146,10 +146,6 @@ fn program(config: &Config) -> Program {
     let messages = u64::from(config.text("side") != "none");
     let numbers = [config.number("threads"), config.number("size"), messages];
     Program { name: "reactivity", numbers, share: true }
-}
-
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

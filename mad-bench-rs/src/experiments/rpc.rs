@@ -14,11 +14,11 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::crunch::Crunch;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::{BASE, Bench};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::Metric;
 use crate::harness::turns;
-use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -28,7 +28,7 @@ pub(crate) static BENCH: Bench = Bench {
     keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,65536,1048576", ..SIZE }],
     metrics: &METRICS,
     iters: 2000,
-    work,
+    work: Work::Session(measure),
     ..BASE
 };
 
@@ -61,10 +61,6 @@ const DONE: u64 = 1;
 const UNIT_US: u64 = 100;
 /// Points take turns so often.
 const BLOCKS: u64 = 5;
-
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let rpc = session.rpc()?;

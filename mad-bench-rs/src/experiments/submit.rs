@@ -20,12 +20,13 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench, Program};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, POLICY, SIZE, Takes};
 use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
-use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
+use crate::harness::turns;
+use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
@@ -44,7 +45,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 200,
     points: mpi::points,
-    work,
+    work: Work::Session(measure),
     derive: Some(derive),
     mpi: Some(program),
     outside_calls: true,
@@ -96,10 +97,6 @@ fn program(config: &Config) -> Program {
     Program { name: "submit", numbers, share: true }
 }
 
-fn work(spec: &Spec) -> WorkResult {
-    with_session(|session, emit| measure(session, emit, spec))
-}
-
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     last_core();
     let speed = Speed::calibrate();
@@ -115,13 +112,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
         once(session, point)?;
         point.times = Default::default();
     }
-    let count = points.len() as u64;
-    for i in 0..spec.iters {
-        for (done, point) in points.iter_mut().enumerate() {
-            once(session, point)?;
-            emit.progress(i * count + done as u64, spec.iters * count)?;
-        }
-    }
+    turns::in_turn(emit, spec.iters, points.len(), |at, _| once(session, &mut points[at]))?;
     for point in &points {
         for (metric, times) in METRICS.iter().zip(&point.times) {
             emit.samples(point.number, metric.name, times)?;

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use newmad::Session;
+
 use super::key::Key;
 use super::line::Line;
 use super::results::{Metric, Results};
-use super::worker::{Spec, WorkResult};
+use super::worker::{Emit, Spec, WorkResult, with_session};
 use crate::config::Config;
 
 /// A program of `peers/mpi` and what a point is for it.
@@ -44,7 +46,7 @@ pub(crate) struct Bench {
     /// Adds the reference points that the derived metrics need, and leaves out what makes no sense.
     pub(crate) points: fn(Vec<Config>) -> Vec<Config>,
     /// The worker's side.
-    pub(crate) work: fn(&Spec) -> WorkResult,
+    pub(crate) work: Work,
     /// Computes metrics that compare points.
     pub(crate) derive: Option<fn(&mut Results)>,
     /// `Some`: each of its points runs in a process of its own.
@@ -59,6 +61,27 @@ pub(crate) struct Bench {
     pub(crate) outside_calls: bool,
 }
 
+/// The worker's side of a bench.
+pub(crate) enum Work {
+    /// In a session of all workers.
+    Session(fn(&Session, &Emit, &Spec) -> WorkResult),
+    /// In a process that opens by itself what it needs.
+    Process(fn(&Spec) -> WorkResult),
+}
+
+impl Work {
+    /// Measures the points of `spec`.
+    ///
+    /// # Errors
+    /// What the session says, or the bench.
+    pub(crate) fn run(&self, spec: &Spec) -> WorkResult {
+        match self {
+            Work::Session(measure) => with_session(|session, emit| measure(session, emit, spec)),
+            Work::Process(measure) => measure(spec),
+        }
+    }
+}
+
 /// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench
 /// names the rest, `..BASE` stands for these.
 pub(crate) const BASE: Bench = Bench {
@@ -71,7 +94,7 @@ pub(crate) const BASE: Bench = Bench {
     iters: 1,
     rounds: 5,
     points: |grid| grid,
-    work: |_| Err("the bench does not say how it is measured".into()),
+    work: Work::Process(|_| Err("the bench does not say how it is measured".into())),
     derive: None,
     apart: None,
     staged: None,

@@ -5,6 +5,7 @@ use newmad::Session;
 
 use crate::clock::now_ns;
 use crate::config::Config;
+use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult};
 
 /// Calls `measure` for each point of each of at most `blocks` blocks, after a barrier of all workers. Its arguments:
@@ -32,7 +33,7 @@ pub(crate) fn turns(
     Ok(())
 }
 
-/// As [`turns`], in ten blocks: the samples of each point, in the order of `spec`.
+/// As [`turns`], in ten blocks; reports the samples of each point, which are of `metric`.
 ///
 /// # Errors
 /// Those of [`turns`].
@@ -40,15 +41,36 @@ pub(crate) fn sampled(
     session: &Session,
     emit: &Emit,
     spec: &Spec,
+    metric: &Metric,
     samples: impl Fn(&Config) -> u64,
     mut measure: impl FnMut(&Config, u64) -> WorkResult<Vec<f64>>,
-) -> WorkResult<Vec<Vec<f64>>> {
+) -> WorkResult {
     let mut all = vec![Vec::new(); spec.points.len()];
     turns(session, emit, spec, 10, samples, |at, config, count| {
         all[at].extend(measure(config, count)?);
         Ok(())
     })?;
-    Ok(all)
+    let mut points = spec.points.iter().zip(&all);
+    points.try_for_each(|((number, _), samples)| emit.samples(*number, metric.name, samples))
+}
+
+/// Calls `once` with the place of each of so many points, which take turns, `iters` times.
+///
+/// # Errors
+/// The first error of `once` or of the output.
+pub(crate) fn in_turn(
+    emit: &Emit,
+    iters: u64,
+    points: usize,
+    mut once: impl FnMut(usize, u64) -> WorkResult,
+) -> WorkResult {
+    for i in 0..iters {
+        for at in 0..points {
+            once(at, i)?;
+            emit.progress(i * points as u64 + at as u64 + 1, iters * points as u64)?;
+        }
+    }
+    Ok(())
 }
 
 /// How many messages of `size` bytes to measure: as many as make the same number of bytes with 4 KiB each, but at

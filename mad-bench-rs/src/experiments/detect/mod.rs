@@ -29,7 +29,7 @@ use crate::clock::now_ns;
 use crate::config::Config;
 use crate::experiments::crunch::Crunch;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::{BASE, Bench};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::worker::{Emit, Spec, WorkResult};
@@ -45,7 +45,7 @@ pub(crate) static BENCH: Bench = Bench {
     ranks: 1,
     iters: 100,
     points,
-    work,
+    work: Work::Process(work),
     derive: Some(derive),
     summary: Some(summary::summary),
     ..BASE

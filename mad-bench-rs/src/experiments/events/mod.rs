@@ -23,7 +23,7 @@ use marcel::topology::{allowed_cpus, bind_current_thread};
 
 use crate::clock::processor_has_user_interrupts;
 use crate::config::Config;
-use crate::harness::experiment::{Absent, Apart, BASE, Bench};
+use crate::harness::experiment::{Absent, Apart, BASE, Bench, Work};
 use crate::harness::key::{Key, Takes};
 use crate::harness::line::Line;
 use crate::harness::results::Metric;
@@ -39,7 +39,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 3000,
-    work,
+    work: Work::Process(work),
     apart: Some(&Apart {
         prepare,
         builds: false,

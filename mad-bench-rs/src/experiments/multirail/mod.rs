@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::experiments::latency::{DATA, trip};
 use crate::experiments::multirail::bare::{Bare, MEGABITS};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{BASE, Bench, Setup, Stage};
+use crate::harness::experiment::{BASE, Bench, Setup, Stage, Work};
 use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -33,7 +33,7 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     iters: 1,
     points: |points| points,
-    work,
+    work: Work::Process(work),
     derive: Some(derive),
     staged: Some(Stage::Machine(stage)),
     ..BASE

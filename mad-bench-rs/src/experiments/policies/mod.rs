@@ -26,7 +26,7 @@ use crate::experiments::detect::stage::Raiser;
 use crate::experiments::detect::{Dice, sources};
 use crate::experiments::policies::summary::ALL;
 use crate::experiments::spin::Speed;
-use crate::harness::experiment::{BASE, Bench};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{AUTO, Key, MODE, POLICY, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -57,7 +57,7 @@ pub(crate) static BENCH: Bench = Bench {
     ranks: 1,
     iters: 3,
     points,
-    work,
+    work: Work::Process(work),
     derive: Some(derive),
     summary: Some(summary::summary),
     ..BASE

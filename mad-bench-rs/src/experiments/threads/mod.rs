@@ -22,7 +22,7 @@ use marcel::topology::{allowed_cpus, restrict_current_thread};
 use crate::config::Config;
 use crate::experiments::threads::summary::{OURS, best_peer};
 use crate::harness::drive;
-use crate::harness::experiment::{Absent, Apart, BASE, Bench};
+use crate::harness::experiment::{Absent, Apart, BASE, Bench, Work};
 use crate::harness::key::{Key, Takes};
 use crate::harness::line::Line;
 use crate::harness::results::Metric;
@@ -39,7 +39,7 @@ pub(crate) static BENCH: Bench = Bench {
     ranks: 1,
     iters: 5,
     points,
-    work,
+    work: Work::Process(work),
     apart: Some(&Apart {
         prepare,
         builds: true,
