@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::across::Hosts;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::{BENCHES, find};
 use crate::harness::drive::Campaign;
 use crate::harness::experiment::{Absent, Bench, Effort, Stage};
@@ -98,12 +98,8 @@ fn absent(
         (None, None, Some(with)) => mpi::prepare(points, with, peers_dir),
         (None, None, None) => return Ok(false),
     };
-    let mut said: Vec<&str> = Vec::new();
-    for (_, why) in &absent {
-        if !said.contains(&why.as_str()) {
-            out::complain(&format!("mad bench: left out: {why}"));
-            said.push(why);
-        }
+    for why in distinct(absent.iter().map(|(_, why)| why)) {
+        out::complain(&format!("mad bench: left out: {why}"));
     }
     let is_vital = |point| bench.apart.is_some_and(|apart| (apart.vital)(point));
     let vital = absent.iter().any(|(index, _)| is_vital(&points[*index]));

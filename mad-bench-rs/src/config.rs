@@ -67,6 +67,17 @@ impl Config {
     }
 }
 
+/// Each of them once, in the order in which they first come.
+pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut once: Vec<T> = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
+}
+
 /// A value as the command line would have it.
 pub(crate) fn shown(value: &Value) -> String {
     match value {

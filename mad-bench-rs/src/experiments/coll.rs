@@ -13,7 +13,7 @@ use newmad::Session;
 use newmad::coll::{Group, Op};
 
 use crate::clock::now_ns;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
@@ -124,19 +124,11 @@ fn has(operation: &str, algorithm: &str) -> bool {
 }
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for point in grid {
-        if !has(point.text("op"), point.text("algorithm")) {
-            continue;
-        }
+    let known = |point: &Config| has(point.text("op"), point.text("algorithm"));
+    distinct(grid.into_iter().filter(known).flat_map(|point| {
         let point = if point.text("op") == "barrier" { point.with("size", 1) } else { point };
-        for point in [point.with("compute_us", 0), point] {
-            if !points.contains(&point) {
-                points.push(point);
-            }
-        }
-    }
-    points
+        [point.with("compute_us", 0), point]
+    }))
 }
 
 /// One operation of a group, with the memory that it needs.

@@ -15,7 +15,7 @@ use newmad::Session;
 use pioman::Manager;
 
 use crate::clock::{now_ns, process_cpu_ns};
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::detect::sources;
 use crate::experiments::detect::stage::Raiser;
 use crate::harness::experiment::{BASE, Bench, Program, Work};
@@ -82,19 +82,10 @@ const DATA: u64 = 1;
 const ALLOWED_US_PER_S: f64 = 2000.0;
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for point in mpi::points(grid) {
-        let point = match point.text("source") {
-            MESSAGE if point.text("driver") == NONE => continue,
-            MESSAGE => point,
-            _ if mpi::is(&point) => continue,
-            _ => point.with("driver", NONE),
-        };
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    points
+    distinct(mpi::points(grid).into_iter().filter_map(|point| match point.text("source") {
+        MESSAGE => (point.text("driver") != NONE).then_some(point),
+        _ => (!mpi::is(&point)).then(|| point.with("driver", NONE)),
+    }))
 }
 
 fn program(config: &Config) -> Program {

@@ -30,7 +30,7 @@ use std::time::Duration;
 use newmad::Session;
 
 use crate::clock::now_ns;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::clocks;
 use crate::experiments::clocks::Clocks;
 use crate::experiments::spin::{Speed, compute};
@@ -112,23 +112,12 @@ const CLOCK: u64 = 3;
 const PAUSE: Duration = Duration::from_micros(300);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    let mut add = |point: Config| {
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    };
-    for point in mpi::points(grid) {
-        let alone = point.with("side", "none").with("size", 0);
-        if point.text("side") != "none" {
-            add(point.with("compute_us", 0));
-            add(point.clone());
-        }
-        if point.number("compute_us") > 0 {
-            add(alone);
-        }
-    }
-    points
+    distinct(mpi::points(grid).into_iter().flat_map(|point| {
+        let alone =
+            (point.number("compute_us") > 0).then(|| point.with("side", "none").with("size", 0));
+        let meets = (point.text("side") != "none").then(|| [point.with("compute_us", 0), point]);
+        meets.into_iter().flatten().chain(alone)
+    }))
 }
 
 fn program(config: &Config) -> Program {

@@ -26,7 +26,7 @@ use std::time::Duration;
 use newmad::Session;
 
 use crate::clock::now_ns;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::crunch::{Crunch, Reading};
 use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench, Program, Work};
@@ -127,19 +127,10 @@ const ALONE: Duration = Duration::from_millis(300);
 const START: Duration = Duration::from_millis(30);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for point in mpi::points(grid) {
-        let mut sides = vec![point.clone()];
-        if point.number("threads") > 0 {
-            sides.push(point.with("side", "none"));
-        }
-        for point in sides {
-            if !points.contains(&point) {
-                points.push(point);
-            }
-        }
-    }
-    points
+    distinct(mpi::points(grid).into_iter().flat_map(|point| {
+        let alone = (point.number("threads") > 0).then(|| point.with("side", "none"));
+        std::iter::once(point).chain(alone)
+    }))
 }
 
 fn program(config: &Config) -> Program {

@@ -3,7 +3,7 @@
 use marcel::topology::vp_count;
 use serde_json::Value;
 
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::harness::libraries;
 
 /// What a key accepts.
@@ -126,20 +126,13 @@ impl Key {
     /// # Errors
     /// A sentence that names the option, the value and what would be accepted.
     pub(crate) fn parse(&self, list: &str) -> Result<Vec<Value>, String> {
-        let mut values = Vec::new();
-        for word in list.split(',').map(str::trim) {
-            let value = self.value(word).ok_or_else(|| {
-                format!(
-                    "invalid value '{word}' for '--{}': it takes {}",
-                    self.option(),
-                    self.accepts()
-                )
-            })?;
-            if !values.contains(&value) {
-                values.push(value);
-            }
-        }
-        Ok(values)
+        let value = |word| {
+            self.value(word).ok_or_else(|| {
+                let (option, accepts) = (self.option(), self.accepts());
+                format!("invalid value '{word}' for '--{option}': it takes {accepts}")
+            })
+        };
+        list.split(',').map(str::trim).map(value).collect::<Result<Vec<_>, _>>().map(distinct)
     }
 
     fn value(&self, word: &str) -> Option<Value> {

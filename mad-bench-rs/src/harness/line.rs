@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Config, shown};
+use crate::config::{Config, distinct, shown};
 use crate::harness::stats::{Interval, Stats, rounded};
 
 /// One line: a metric of a point, summarised over all rounds.
@@ -110,14 +110,7 @@ pub(crate) fn find<'a>(lines: &'a [Line], metric: &str, keys: &[(&str, &str)]) -
 
 /// The values of a key, in the order in which they first come.
 pub(crate) fn values(lines: &[Line], key: &str) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for line in lines {
-        let value = line.key(key);
-        if !value.is_empty() && !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
+    distinct(lines.iter().map(|line| line.key(key)).filter(|value| !value.is_empty()))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use crate::config::distinct;
 use crate::harness::line::Line;
 use crate::harness::present::figure;
 use crate::report::plot::Middle;
@@ -102,21 +103,11 @@ fn table(
     value: impl Fn(&Line) -> f64,
     out: &mut String,
 ) {
-    let distinct = |of: &dyn Fn(&Line) -> String| {
-        let mut all: Vec<String> = Vec::new();
-        for line in group {
-            let one = of(line);
-            if !all.contains(&one) {
-                all.push(one);
-            }
-        }
-        all
-    };
-    let mut columns = distinct(&|line| line.key(x));
+    let mut columns = distinct(group.iter().map(|line| line.key(x)));
     columns.sort_by_key(|column| column.parse::<u64>().unwrap_or(u64::MAX));
     let _ = writeln!(out, "| {x} | {} |", columns.join(" | "));
     let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.len()));
-    for row in distinct(&name) {
+    for row in distinct(group.iter().map(|line| name(line))) {
         let _ = write!(out, "| {} |", escape(&row));
         for column in &columns {
             let found = group.iter().find(|line| line.key(x) == *column && name(line) == row);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::config::distinct;
 use crate::experiments::find;
 use crate::harness::line::Line;
 use crate::harness::present::figure;
@@ -132,15 +133,9 @@ fn draw(picture: &Picture, lines: &[Line]) -> String {
 
 /// All figures of a section, folded up.
 fn table(lines: &[Line]) -> String {
-    let mut keys: Vec<&str> = Vec::new();
-    for line in lines {
-        for (key, _) in line.config.iter() {
-            let differs = || lines.iter().any(|other| other.key(key) != line.key(key));
-            if !keys.contains(&key) && differs() {
-                keys.push(key);
-            }
-        }
-    }
+    let all = lines.iter().flat_map(|line| line.config.iter().map(|(key, _)| key));
+    let differs = |key: &&str| lines.iter().any(|line| line.key(key) != lines[0].key(key));
+    let keys: Vec<&str> = distinct(all).into_iter().filter(differs).collect();
     let mut out =
         String::from("<details><summary>All figures</summary><div class='scroll'><table><tr>");
     for key in keys.iter().copied().chain(["metric", "unit"]) {

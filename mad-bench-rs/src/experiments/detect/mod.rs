@@ -26,7 +26,7 @@ use marcel::topology::vp_count;
 use pioman::Manager;
 
 use crate::clock::now_ns;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::crunch::Crunch;
 use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench, Work};
@@ -110,8 +110,7 @@ const GAP_MORE_US: u64 = 4100;
 const SETTLE: Duration = Duration::from_millis(30);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for point in grid {
+    distinct(grid.into_iter().filter_map(|point| {
         let (vps, threads) = (point.number("vps"), point.number("threads"));
         // Computing threads that never yield need other kernel threads than the waiter's, and more virtual
         // processors than cores are another load only if all of them compute.
@@ -123,11 +122,8 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
             true => point.with("method", AUTO),
             false => point.with("method", "block"),
         };
-        if possible && !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    points
+        possible.then_some(point)
+    }))
 }
 
 fn work(spec: &Spec) -> WorkResult {

@@ -32,7 +32,6 @@ pub(crate) static BENCH: Bench = Bench {
     keys: &[RAILS, MODE, LIBRARY, WORKLOAD, Key { default: SIZES, ..SIZE }],
     metrics: &METRICS,
     iters: 1,
-    points: |points| points,
     work: Work::Process(work),
     derive: Some(derive),
     staged: Some(Stage::Machine(stage)),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use pioman::Manager;
 
-use crate::config::Config;
+use crate::config::distinct;
 use crate::experiments::crunch::Crunch;
 use crate::experiments::detect::stage::Raiser;
 use crate::experiments::detect::{Dice, sources};
@@ -56,7 +56,6 @@ pub(crate) static BENCH: Bench = Bench {
     metrics: &METRICS,
     ranks: 1,
     iters: 3,
-    points,
     work: Work::Process(work),
     derive: Some(derive),
     summary: Some(summary::summary),
@@ -116,9 +115,6 @@ const METRICS: [Metric; 9] = [
 
 /// Length of a computing thread's unit of work: short, since what is not a whole unit is not seen.
 const UNIT_US: u64 = 10;
-fn points(grid: Vec<Config>) -> Vec<Config> {
-    grid
-}
 
 fn work(spec: &Spec) -> WorkResult {
     let runtime = pioman::Runtime::new()?;
@@ -152,17 +148,9 @@ fn measure(spec: &Spec, manager: &Arc<Manager>, vps: usize) -> WorkResult {
 }
 
 fn derive(results: &mut Results) {
-    let names = |key: &str| {
-        let mut names: Vec<String> = Vec::new();
-        for point in &results.points {
-            let name = point.text(key).to_owned();
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
-    };
-    let workloads: Vec<String> = names("workload").into_iter().filter(|w| w != ALL).collect();
+    let named = results.points.iter().map(|point| point.text("workload"));
+    let workloads: Vec<String> =
+        distinct(named.filter(|name| *name != ALL)).into_iter().map(str::to_owned).collect();
     let (single, all): (Vec<usize>, Vec<usize>) =
         (0..results.points.len()).partition(|&index| results.points[index].text("workload") != ALL);
     for index in single {
@@ -205,7 +193,7 @@ mod tests {
         let given =
             [("policy", "always-poll,always-block,adaptive"), ("workload", "bursts,silence,all")];
         let grid = crate::harness::key::grid("policies", BENCH.keys, &given).unwrap();
-        let mut results = Results::new(points(grid), 2);
+        let mut results = Results::new(grid, 2);
         for index in 0..results.points.len() {
             let point = results.points[index].clone();
             let score: f64 = match (point.text("policy"), point.text("workload")) {

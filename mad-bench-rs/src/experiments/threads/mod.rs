@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use marcel::topology::{allowed_cpus, restrict_current_thread};
 
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::threads::summary::{OURS, best_peer};
 use crate::harness::drive;
 use crate::harness::experiment::{Absent, Apart, BASE, Bench, Work};
@@ -117,11 +117,10 @@ fn cores(config: &Config) -> u64 {
 }
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for point in grid {
-        if point.text("library") == "state-threads" && point.text("workers") != "1" {
-            continue; // it has one kernel thread
-        }
+    // State Threads have one kernel thread.
+    let possible =
+        |point: &Config| point.text("library") != "state-threads" || point.text("workers") == "1";
+    distinct(grid.into_iter().filter(possible).map(|point| {
         let threads = match point.text("op") {
             "createjoin" | "mutex" => 1,
             "batch" => ops::BATCH,
@@ -135,21 +134,12 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
             }
             _ => point.number("threads"),
         };
-        let point = point.with("threads", threads);
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    points
+        point.with("threads", threads)
+    }))
 }
 
 fn prepare(points: &[Config], with_cargo: bool) -> Vec<Absent> {
-    let mut wanted: Vec<&str> = Vec::new();
-    for point in points {
-        if !wanted.contains(&point.text("library")) {
-            wanted.push(point.text("library"));
-        }
-    }
+    let wanted = distinct(points.iter().map(|point| point.text("library")));
     let bar = drive::bar(wanted.len() as u64);
     let mut absent = Vec::new();
     for library in wanted {

@@ -2,6 +2,7 @@
 
 use comfy_table::CellAlignment;
 
+use crate::config::distinct;
 use crate::experiments::threads::peers;
 use crate::harness::line::{Line, values};
 use crate::harness::present::figure;
@@ -30,12 +31,7 @@ pub(super) fn best_peer(lines: &[Line], index: usize) -> Option<&Line> {
 pub(crate) fn summary(lines: &[Line]) -> String {
     let libraries = values(lines, "library");
     let row = |line: &Line| [line.key("op"), line.key("workers")];
-    let mut rows: Vec<[String; 2]> = Vec::new();
-    for line in lines {
-        if !rows.contains(&row(line)) {
-            rows.push(row(line));
-        }
-    }
+    let rows = distinct(lines.iter().map(row));
     let mut header = vec!["median", "workers"];
     header.extend(libraries.iter().map(String::as_str));
     header.extend(["best peer", "marcel to it"]);

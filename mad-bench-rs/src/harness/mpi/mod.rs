@@ -13,7 +13,7 @@ mod run;
 
 use std::path::Path;
 
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::harness::experiment::{Absent, Bench, With};
 use crate::harness::key::{AUTO, NONE};
 use crate::harness::libraries;
@@ -76,20 +76,15 @@ pub(crate) fn is_newmads(key: &str) -> bool {
 
 /// Makes one point of those that differ only in what MPI libraries do not have.
 pub(crate) fn points(grid: Vec<Config>) -> Vec<Config> {
-    let mut points: Vec<Config> = Vec::new();
-    for mut point in grid {
-        if is(&point) {
-            for (key, value) in NOT_THEIRS {
-                if point.get(key).is_some() {
-                    point.set(key, value);
-                }
+    distinct(grid.into_iter().map(|mut point| {
+        let theirs = is(&point);
+        for (key, value) in NOT_THEIRS {
+            if theirs && point.get(key).is_some() {
+                point.set(key, value);
             }
         }
-        if !points.contains(&point) {
-            points.push(point);
-        }
-    }
-    points
+        point
+    }))
 }
 
 /// Builds the programs that these points need; the points that cannot be measured here, and why.
