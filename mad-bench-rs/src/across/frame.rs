@@ -44,28 +44,17 @@ pub(super) enum Frame {
     /// To the proxy: the same of its standard error.
     Err(Vec<u8>),
     /// To the proxy, the last one: how the worker has ended, and its process id.
-    Ended(#[serde(with = "end")] End, u32),
+    Ended(#[serde(with = "Ending")] End, u32),
     /// To the proxy, the last one: why there is no worker.
     Failed(String),
 }
 
 /// How a worker has ended, as postcard has it.
-mod end {
-    use mad_launch::End;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(end: &End, serializer: S) -> Result<S::Ok, S::Error> {
-        match *end {
-            End::Code(code) => (false, code),
-            End::Signal(signal) => (true, signal),
-        }
-        .serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<End, D::Error> {
-        let (by_signal, number) = Deserialize::deserialize(deserializer)?;
-        Ok(if by_signal { End::Signal(number) } else { End::Code(number) })
-    }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "End")]
+enum Ending {
+    Code(i32),
+    Signal(i32),
 }
 
 /// Why a connection is given up.

@@ -7,14 +7,13 @@
 //!   raises a counter, the receiver polls the counter and copies it out. No queue, no matching, no header:
 //!   less than any library has to do.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use newmad::Session;
 
 use crate::across::address;
+use crate::experiments::sockets::{Direction, Sockets, io};
 use crate::harness::worker::WorkResult;
 
 const HELLO: u64 = 2;
@@ -23,7 +22,7 @@ const LINE: usize = 128;
 /// A way to the other process.
 pub(crate) enum Bare {
     /// A socket.
-    Tcp(TcpStream),
+    Tcp(Sockets),
     /// Mailboxes.
     Shm(Mailboxes),
 }
@@ -35,7 +34,7 @@ impl Bare {
     /// When the kernel refuses something.
     pub(crate) fn connect(session: &Session, most: usize) -> WorkResult<Bare> {
         match session.driver() {
-            "tcp" => connect(session).map(Bare::Tcp),
+            "tcp" => Sockets::connect(session, &[address()?]).map(Bare::Tcp),
             _ => Mailboxes::open(session, most).map(Bare::Shm),
         }
     }
@@ -54,9 +53,9 @@ impl Bare {
         }
     }
 
-    fn send(&mut self, buffer: &[u8]) -> WorkResult {
+    fn send(&mut self, buffer: &mut [u8]) -> WorkResult {
         match self {
-            Bare::Tcp(stream) => write_all(stream, buffer),
+            Bare::Tcp(sockets) => sockets.pass(buffer, 0, Direction::Out),
             Bare::Shm(mailboxes) => {
                 mailboxes.put(buffer);
                 Ok(())
@@ -66,63 +65,13 @@ impl Bare {
 
     fn receive(&mut self, buffer: &mut [u8]) -> WorkResult {
         match self {
-            Bare::Tcp(stream) => read_all(stream, buffer),
+            Bare::Tcp(sockets) => sockets.pass(buffer, 0, Direction::In),
             Bare::Shm(mailboxes) => {
                 mailboxes.take(buffer);
                 Ok(())
             }
         }
     }
-}
-
-fn io(e: std::io::Error) -> String {
-    format!("bare connection: {e}")
-}
-
-fn connect(session: &Session) -> WorkResult<TcpStream> {
-    let stream = if session.rank() == 0 {
-        let listener = TcpListener::bind(SocketAddr::new(address()?, 0)).map_err(io)?;
-        let at = listener.local_addr().map_err(io)?.to_string();
-        session.send(1, HELLO, at.as_bytes())?;
-        listener.accept().map_err(io)?.0
-    } else {
-        let mut at = [0; 64];
-        let status = session.recv(0, HELLO, &mut at)?;
-        let at = String::from_utf8_lossy(&at[..status.len]).into_owned();
-        let at: SocketAddr = at.parse().map_err(|e| format!("bare connection: {at}: {e}"))?;
-        TcpStream::connect(at).map_err(io)?
-    };
-    stream.set_nodelay(true).map_err(io)?;
-    stream.set_nonblocking(true).map_err(io)?;
-    Ok(stream)
-}
-
-fn write_all(stream: &mut TcpStream, mut left: &[u8]) -> WorkResult {
-    while !left.is_empty() {
-        match stream.write(left) {
-            Ok(n) => left = &left[n..],
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                std::hint::spin_loop();
-            }
-            Err(e) => return Err(io(e).into()),
-        }
-    }
-    Ok(())
-}
-
-fn read_all(stream: &mut TcpStream, buffer: &mut [u8]) -> WorkResult {
-    let mut at = 0;
-    while at < buffer.len() {
-        match stream.read(&mut buffer[at..]) {
-            Ok(0) => return Err("bare connection: the peer has closed it".into()),
-            Ok(n) => at += n,
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                std::hint::spin_loop();
-            }
-            Err(e) => return Err(io(e).into()),
-        }
-    }
-    Ok(())
 }
 
 /// A mailbox for each direction in memory that both processes have mapped.

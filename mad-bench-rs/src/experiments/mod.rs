@@ -21,6 +21,7 @@ mod policies;
 mod rate;
 mod reactivity;
 mod rpc;
+mod sockets;
 mod spin;
 mod stream;
 mod submit;
