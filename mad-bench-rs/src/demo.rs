@@ -5,15 +5,15 @@
 //! then the price of waiting, how soon an event is noticed, and what that costs by policy. The sentences below the
 //! tables are made from the figures, whatever they say.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::ProgressBar;
 
-use crate::config::Config;
-use crate::experiments::find;
+use crate::experiments;
 use crate::harness::drive::Campaign;
 use crate::harness::experiment::Effort;
+use crate::harness::line::{Line, find};
 use crate::harness::present::{Noise, figure, machine};
 use crate::harness::results::Results;
 use crate::harness::{drive, key};
@@ -30,12 +30,17 @@ The same figures with all their percentiles: mad bench overlap, mad bench reacti
 mad bench detect, mad bench policies.")]
 pub struct DemoArgs {}
 
-const COMPUTE_US: u64 = 20_000;
-const SIZES: [u64; 4] = [4, 65_536, 1 << 20, 4 << 20];
+const COMPUTE_US: &str = "20000";
+const COMPUTE: f64 = 20_000.0;
+const SIZES: [&str; 4] = ["4", "65536", "1048576", "4194304"];
 const DRIVERS: [&str; 2] = ["shm", "tcp"];
 /// What [Trahay07] compares: label, mode, progression.
-const WAYS: [(&str, &str, u64); 3] =
-    [("no progression", "smp", 0), ("mono (ticks)", "mono", 1), ("smp (idle cores)", "smp", 1)];
+const WAYS: [(&str, &str, &str); 3] = [
+    ("no progression", "smp", "0"),
+    ("mono (ticks)", "mono", "1"),
+    ("smp (idle cores)", "smp", "1"),
+];
+const IDLE_CORES: usize = 2;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One experiment of the demonstration.
@@ -55,7 +60,7 @@ fn parts() -> Vec<Part> {
     };
     let overlap = |mode, progression| Part {
         bench: "overlap",
-        given: vec![("mode", mode), ("progression", progression), ("compute-us", "20000")],
+        given: vec![("mode", mode), ("progression", progression), ("compute-us", COMPUTE_US)],
         effort: effort(4, 3),
     };
     vec![
@@ -84,164 +89,130 @@ pub fn run(_: &DemoArgs) -> Outcome {
     let noise = Noise::start("");
     let mut planned = Vec::new();
     for part in parts() {
-        let bench = find(part.bench)
+        let bench = experiments::find(part.bench)
             .ok_or_else(|| Exit::Failed(format!("demo: there is no bench {}", part.bench)))?;
         let grid = key::grid(bench.name, bench.keys, &part.given).map_err(Exit::Failed)?;
         planned.push(Campaign::new(bench, (bench.points)(grid), part.effort, Vec::new(), None));
     }
     let bar = drive::bar(planned.iter().map(Campaign::steps).sum());
-    let mut results = Vec::new();
+    let mut lines = Vec::new();
     for mut campaign in planned {
-        results.push(
-            drive::measure(&mut campaign, &bar)
-                .and_then(Results::whole)
-                .inspect_err(|_| abandon(&bar))?,
-        );
+        let results = drive::measure(&mut campaign, &bar).and_then(Results::whole);
+        let results = results.inspect_err(|_| bar.finish_and_clear())?;
+        lines.extend(results.lines(campaign.bench().name, campaign.bench().metrics));
     }
     bar.finish_and_clear();
-    let [smp, mono, reactivity, idle, detect, policies] = &results[..] else {
-        return Err(Exit::Failed("demo: a part is missing".into()));
-    };
-    let figure3 = Figure3 { smp, mono };
     print(&format!("{}; {}", machine(), noise.words()))?;
     for driver in DRIVERS {
-        print(&figure3.table(driver))?;
-        print(&figure3.words(driver))?;
+        print(&table(&lines, driver))?;
+        print(&overlap_words(&lines, driver))?;
     }
-    print(&reactivity_words(reactivity))?;
-    print(&idle_words(idle))?;
-    print(&detect_words(detect))?;
-    print(&policy_words(policies))?;
+    for words in [reactivity_words, idle_words, detect_words, policy_words] {
+        print(&words(&lines))?;
+    }
     print("\nMore: mad bench --list, mad doctor, mad run --help")
 }
 
-fn abandon(bar: &ProgressBar) {
-    bar.finish_and_clear();
+/// The median of what was measured at a point.
+fn median(lines: &[Line], metric: &str, keys: &[(&str, &str)]) -> Option<f64> {
+    find(lines, metric, keys).map(|line| line.median)
 }
 
-/// The results of the three ways, in two runs.
-struct Figure3<'a> {
-    smp: &'a Results,
-    mono: &'a Results,
+/// The same of one of the ways.
+fn of_way(
+    lines: &[Line],
+    metric: &str,
+    driver: &str,
+    way: usize,
+    keys: &[(&str, &str)],
+) -> Option<f64> {
+    let (_, mode, progression) = WAYS[way];
+    let place = [("driver", driver), ("mode", mode), ("progression", progression)];
+    median(lines, metric, &[&place, keys].concat())
 }
 
-impl Figure3<'_> {
-    fn median(
-        &self,
-        metric: &'static str,
-        driver: &str,
-        way: usize,
-        which: impl Fn(&Config) -> bool,
-    ) -> Option<f64> {
-        let (_, mode, progression) = WAYS[way];
-        let results = if mode == "mono" { self.mono } else { self.smp };
-        results.median(metric, |c| {
-            c.text("driver") == driver && c.number("progression") == progression && which(c)
-        })
-    }
+/// How long the sender's call takes while the receiver computes.
+fn send(lines: &[Line], driver: &str, way: usize, size: &str) -> Option<f64> {
+    let keys = [("size", size), ("compute_us", COMPUTE_US), ("side", "receiver")];
+    of_way(lines, "send_time", driver, way, &keys)
+}
 
-    fn send(&self, driver: &str, way: usize, size: u64) -> Option<f64> {
-        self.median("send_time", driver, way, |c| {
-            c.number("size") == size
-                && c.number("compute_us") == COMPUTE_US
-                && c.text("side") == "receiver"
-        })
-    }
+/// How long a message takes that no computation holds up.
+fn transfer(lines: &[Line], driver: &str, size: &str) -> Option<f64> {
+    of_way(lines, "recv_time", driver, IDLE_CORES, &[("size", size), ("compute_us", "0")])
+}
 
-    fn transfer(&self, driver: &str, size: u64) -> Option<f64> {
-        self.median("recv_time", driver, 2, |c| {
-            c.number("size") == size && c.number("compute_us") == 0
-        })
+fn table(lines: &[Line], driver: &str) -> String {
+    let shown = |us: Option<f64>| us.map_or("-".into(), time);
+    let mut header = vec!["bytes", "transfer alone"];
+    header.extend(WAYS.map(|(label, _, _)| label));
+    let mut table = out::table(&header);
+    for size in SIZES {
+        let mut row = vec![size.to_owned(), shown(transfer(lines, driver, size))];
+        row.extend((0..WAYS.len()).map(|way| shown(send(lines, driver, way, size))));
+        table.add_row(row);
     }
-
-    fn table(&self, driver: &str) -> String {
-        let mut header = vec!["bytes", "transfer alone"];
-        header.extend(WAYS.map(|(label, _, _)| label));
-        let mut table = out::table(&header);
-        for size in SIZES {
-            let mut row = vec![size.to_string(), shown(self.transfer(driver, size))];
-            row.extend((0..WAYS.len()).map(|way| shown(self.send(driver, way, size))));
-            table.add_row(row);
-        }
-        for column in table.column_iter_mut() {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
-        }
-        format!(
-            "\nFigure 3 of [Trahay07] over {driver}: duration of the sender's call while the receiver computes \
-             {} ms between irecv and wait (medians)\n{}\n",
-            COMPUTE_US / 1000,
-            table.trim_fmt()
-        )
+    for column in table.column_iter_mut() {
+        column.set_cell_alignment(comfy_table::CellAlignment::Right);
     }
+    format!(
+        "\nFigure 3 of [Trahay07] over {driver}: duration of the sender's call while the receiver computes \
+         {} ms between irecv and wait (medians)\n{}\n",
+        COMPUTE / 1000.0,
+        table.trim_fmt()
+    )
+}
 
-    fn words(&self, driver: &str) -> String {
-        let mut text = String::new();
-        let stuck = |way: usize| -> Vec<u64> {
-            let stuck = |&size: &u64| {
-                self.send(driver, way, size).is_some_and(|t| t > 0.5 * COMPUTE_US as f64)
-            };
-            SIZES.into_iter().filter(stuck).collect()
+fn overlap_words(lines: &[Line], driver: &str) -> String {
+    let mut text = String::new();
+    let sizes_of = |which: &dyn Fn(&str) -> bool| -> String {
+        SIZES.into_iter().filter(|size| which(size)).collect::<Vec<_>>().join(", ")
+    };
+    for (way, (label, ..)) in WAYS.into_iter().enumerate() {
+        let send = |size: &str| send(lines, driver, way, size);
+        let stuck = sizes_of(&|size| send(size).is_some_and(|us| us > 0.5 * COMPUTE));
+        let words = match stuck.as_str() {
+            "" => {
+                let worst = time(SIZES.into_iter().filter_map(send).fold(0.0, f64::max));
+                format!("the sender never waits for the computation; at most {worst}")
+            }
+            stuck => format!("the sender waits for the computation at {stuck} bytes"),
         };
-        let list = |sizes: &[u64]| sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-        for (way, (label, ..)) in WAYS.into_iter().enumerate() {
-            let sizes = stuck(way);
-            text.push_str(&if sizes.is_empty() {
-                let worst = SIZES
-                    .iter()
-                    .filter_map(|&size| self.send(driver, way, size))
-                    .fold(0.0, f64::max);
-                format!(
-                    "  {label}: the sender never waits for the computation; at most {}.\n",
-                    time(worst)
-                )
-            } else {
-                format!(
-                    "  {label}: the sender waits for the computation at {} bytes.\n",
-                    list(&sizes)
-                )
-            });
-        }
-        let late: Vec<u64> = SIZES
-            .into_iter()
-            .filter(|&size| {
-                let both = self.send(driver, 2, size).zip(self.transfer(driver, size));
-                both.is_some_and(|(send, transfer)| send > 1.2 * transfer + 200.0)
-            })
-            .collect();
-        text.push_str(&if late.is_empty() {
-            "  With idle cores every size is within 1.2 transfers + 200 µs of what it takes without computation.\n"
-                .to_owned()
-        } else {
-            format!(
-                "  With idle cores {} bytes take MORE than 1.2 transfers + 200 µs: overlap is not complete.\n",
-                list(&late)
-            )
-        });
-        let slowdown = |size: u64| {
-            self.median("slowdown", driver, 2, |c| {
-                c.number("size") == size && c.number("compute_us") > 0
-            })
-        };
-        let worst = SIZES.into_iter().filter_map(slowdown).fold(f64::MIN, f64::max);
-        if worst > f64::MIN {
-            text.push_str(&format!(
-                "  The receiver's computation was at worst {:+.1} % longer than alone{}.\n",
-                (worst - 1.0) * 100.0,
-                if worst > 1.03 { ", MORE than the 3 % that are allowed" } else { "" },
-            ));
-        }
-        text
+        text.push_str(&format!("  {label}: {words}.\n"));
     }
+    let late = sizes_of(&|size| {
+        let both = send(lines, driver, IDLE_CORES, size).zip(transfer(lines, driver, size));
+        both.is_some_and(|(send, transfer)| send > 1.2 * transfer + 200.0)
+    });
+    text.push_str(&match late.as_str() {
+        "" => "  With idle cores every size is within 1.2 transfers + 200 µs of what it takes without computation.\n"
+            .to_owned(),
+        late => format!(
+            "  With idle cores {late} bytes take MORE than 1.2 transfers + 200 µs: overlap is not complete.\n"
+        ),
+    });
+    let slowdown = |size: &str| {
+        let keys = [("size", size), ("compute_us", COMPUTE_US)];
+        of_way(lines, "slowdown", driver, IDLE_CORES, &keys)
+    };
+    if let Some(worst) = SIZES.into_iter().filter_map(slowdown).reduce(f64::max) {
+        text.push_str(&format!(
+            "  The receiver's computation was at worst {:+.1} % longer than alone{}.\n",
+            (worst - 1.0) * 100.0,
+            if worst > 1.03 { ", MORE than the 3 % that are allowed" } else { "" },
+        ));
+    }
+    text
 }
 
-fn reactivity_words(results: &Results) -> String {
+fn reactivity_words(lines: &[Line]) -> String {
     let mut text = String::from(
         "\nReactivity: 4 B ping-pong while 8 green threads compute in each of the two processes\n",
     );
     for driver in DRIVERS {
-        let busy = |c: &Config| c.text("driver") == driver && c.text("side") == "both";
-        let Some(trip) = results.stats("half_round_trip", busy) else { continue };
-        let slowdown = results.median("slowdown", busy).unwrap_or(f64::NAN);
+        let busy = [("driver", driver), ("side", "both"), ("threads", "8")];
+        let Some(trip) = find(lines, "half_round_trip", &busy) else { continue };
+        let slowdown = median(lines, "slowdown", &busy).unwrap_or(f64::NAN);
         text.push_str(&format!(
             "  {driver}: half round trip mean {}, median {}, p99 {}; a unit of computation takes {:+.1} % more CPU time than alone{}.\n",
             time(trip.mean),
@@ -254,65 +225,49 @@ fn reactivity_words(results: &Results) -> String {
     text
 }
 
-fn idle_words(results: &Results) -> String {
+fn idle_words(lines: &[Line]) -> String {
     let mut text = String::from("\nIdle: a process waits for a message\n");
     for driver in DRIVERS {
-        let cpu = results.median("cpu_time", |c| c.text("driver") == driver);
-        let wall = results.median("recv_time", |c| c.text("driver") == driver);
-        if let (Some(cpu), Some(wall)) = (cpu, wall) {
-            text.push_str(&format!(
-                "  {driver}: {} of CPU in {} of waiting.\n",
-                time(cpu),
-                time(wall)
-            ));
+        let waits = [("driver", driver), ("seconds", "2")];
+        let [cpu, wall] = ["cpu_time", "recv_time"].map(|metric| median(lines, metric, &waits));
+        if let (Some(cpu), Some(wall)) = (cpu.map(time), wall.map(time)) {
+            text.push_str(&format!("  {driver}: {cpu} of CPU in {wall} of waiting.\n"));
         }
     }
     text
 }
 
-fn detect_words(results: &Results) -> String {
+fn detect_words(lines: &[Line]) -> String {
     let mut text =
         String::from("\nDetection: from an event in shared memory to the waiting thread\n");
-    let mut loads: Vec<u64> = results.points.iter().map(|c| c.number("threads")).collect();
-    loads.sort_unstable();
-    loads.dedup();
-    for threads in loads {
-        let of = |library: &str| {
-            results.stats("detect_time", |c| {
-                c.text("library") == library && c.number("threads") == threads
-            })
+    let detected = lines.iter().filter(|line| line.metric == "detect_time");
+    let loads: BTreeSet<u64> =
+        detected.filter_map(|line| line.config.number_of("threads")).collect();
+    for threads in loads.iter().map(u64::to_string) {
+        let of = |library| {
+            let line = find(lines, "detect_time", &[("library", library), ("threads", &threads)])?;
+            Some((time(line.median), time(line.p90)))
         };
-        if let (Some(own), Some(kernel)) = (of("pioman"), of("kernel")) {
+        if let (Some((median, p90)), Some((kernel, kernel_p90))) = (of("pioman"), of("kernel")) {
             text.push_str(&format!(
-                "  {threads} computing threads: median {}, p90 {}; a kernel thread that blocks: {}, {}.\n",
-                time(own.median),
-                time(own.p90),
-                time(kernel.median),
-                time(kernel.p90),
+                "  {threads} computing threads: median {median}, p90 {p90}; a kernel thread that blocks: {kernel}, {kernel_p90}.\n"
             ));
         }
     }
     text
 }
 
-fn policy_words(results: &Results) -> String {
+fn policy_words(lines: &[Line]) -> String {
     let mut text = String::from("\nPolicies: what an event costs (see mad bench policies)\n");
     let workloads =
         [("pingpong", "answers while every core computes"), ("silence", "after a long silence")];
     for (workload, words) in workloads {
-        let each = results.points.iter().filter(|c| c.text("workload") == workload);
-        let each = each.filter_map(|point| {
-            let score = results.median("score", |c| c == point)?;
-            Some(format!("{} {}", point.text("policy"), time(score)))
-        });
-        let each: Vec<String> = each.collect();
+        let scores = lines.iter().filter(|line| line.is("score", &[("workload", workload)]));
+        let each: Vec<String> =
+            scores.map(|line| format!("{} {}", line.key("policy"), time(line.median))).collect();
         text.push_str(&format!("  {words}: {}.\n", each.join(", ")));
     }
     text
-}
-
-fn shown(us: Option<f64>) -> String {
-    us.map_or("-".into(), time)
 }
 
 /// Microseconds in the unit that reads best.
@@ -327,9 +282,10 @@ fn time(us: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::line::tests::line;
 
-    fn results(send: f64) -> Results {
-        let bench = find("overlap").unwrap();
+    fn measured(send: f64) -> Vec<Line> {
+        let bench = experiments::find("overlap").unwrap();
         let mut points = Vec::new();
         for part in &parts()[..2] {
             points.extend((bench.points)(key::grid("overlap", bench.keys, &part.given).unwrap()));
@@ -340,13 +296,12 @@ mod tests {
             results.add(index, "recv_time", 0, &[30.0]);
             results.add(index, "slowdown", 0, &[1.05]);
         }
-        results
+        results.lines(bench.name, bench.metrics)
     }
 
     #[test]
     fn bad_figures_are_said() {
-        let bad = results(20_100.0);
-        let words = Figure3 { smp: &bad, mono: &bad }.words("shm");
+        let words = overlap_words(&measured(20_100.0), "shm");
         assert!(
             words.contains("waits for the computation at 4, 65536") && words.contains("MORE"),
             "{words}"
@@ -355,8 +310,7 @@ mod tests {
 
     #[test]
     fn good_figures_are_said() {
-        let good = results(40.0);
-        let words = Figure3 { smp: &good, mono: &good }.words("tcp");
+        let words = overlap_words(&measured(40.0), "tcp");
         assert!(
             words.contains("at most 40.00 µs") && words.contains("every size is within"),
             "{words}"
@@ -365,9 +319,26 @@ mod tests {
     }
 
     #[test]
+    fn what_two_parts_measure_is_told_apart() {
+        let of = |metric, keys: &[(&str, &str)], figure| line(metric, keys, figure);
+        let at =
+            |library, figure| of("detect_time", &[("library", library), ("threads", "2")], figure);
+        let policy = [("policy", "adaptive"), ("workload", "silence")];
+        let lines = [
+            of("detect_time", &policy, 9.0),
+            of("score", &policy, 7.0),
+            at("pioman", 3.0),
+            at("kernel", 2.0),
+        ];
+        let words = detect_words(&lines);
+        assert!(words.contains("2 computing threads: median 3.000 µs"), "{words}");
+        assert!(policy_words(&lines).contains("after a long silence: adaptive 7.000 µs."));
+    }
+
+    #[test]
     fn every_part_can_be_planned() {
         for part in parts() {
-            let bench = find(part.bench).unwrap();
+            let bench = experiments::find(part.bench).unwrap();
             assert!(
                 !(bench.points)(key::grid(bench.name, bench.keys, &part.given).unwrap()).is_empty()
             );

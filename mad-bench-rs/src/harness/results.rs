@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::config::Config;
 use crate::harness::line::Line;
-use crate::harness::stats::{Stats, median};
+use crate::harness::stats::median;
 use crate::out::Exit;
 
 /// What is measured: name, unit, meaning. One name means the same in every bench.
@@ -87,16 +87,6 @@ impl Results {
     ) -> Option<f64> {
         let point = self.points.iter().position(which)?;
         median(&self.all(point, metric))
-    }
-
-    /// Summary over all rounds of the first point for which `which` holds.
-    pub(crate) fn stats(
-        &self,
-        metric: &'static str,
-        which: impl Fn(&Config) -> bool,
-    ) -> Option<Stats> {
-        let point = self.points.iter().position(which)?;
-        Stats::of(&self.all(point, metric))
     }
 
     /// Adds to point `index`, round by round, what `of` makes of its `figure` and of that of point `other`, where
