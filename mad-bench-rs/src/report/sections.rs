@@ -34,6 +34,11 @@ pub(crate) struct Section {
 
 use Picture::{Bars, Curves, Heat};
 
+/// Curves of medians.
+const fn medians(metric: &'static str, x: &'static str, apart: &'static [&'static str]) -> Picture {
+    Curves { metric, x, apart, middle: Middle::Median }
+}
+
 const LIBRARIES: &str = "newmad,madmpi,openmpi,mpich";
 
 /// What became of a section.
@@ -83,12 +88,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("compute-us", "20000"),
         ],
         iters: 5,
-        pictures: &[Curves {
-            metric: "send_time",
-            x: "size",
-            apart: &["driver"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("send_time", "size", &["driver"])],
         found: "[Trahay07] figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
                 computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
                 the most; with several, not at all.",
@@ -101,12 +101,7 @@ pub(crate) static SECTIONS: &[Section] = &[
                MPI libraries at their defaults.",
         given: &[("driver", "shm,tcp"), ("offload", "auto,never"), ("library", LIBRARIES)],
         iters: 60,
-        pictures: &[Curves {
-            metric: "total_time",
-            x: "size",
-            apart: &["driver"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("total_time", "size", &["driver"])],
         found: "[Trahay09] 7.2.4.1: the longer of the two at every size from 4 B to 32 KB; the sum for the others.",
         says: peers::submit,
     },
@@ -120,12 +115,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("threads", "2,32")],
         iters: 2000,
         pictures: &[
-            Curves {
-                metric: "weighted_trip",
-                x: "threads",
-                apart: &["driver"],
-                middle: Middle::Median,
-            },
+            medians("weighted_trip", "threads", &["driver"]),
             Curves {
                 metric: "half_round_trip",
                 x: "threads",
@@ -148,12 +138,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("size", "1,1024,16384"),
         ],
         iters: 3000,
-        pictures: &[Curves {
-            metric: "half_round_trip",
-            x: "size",
-            apart: &["driver"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("half_round_trip", "size", &["driver"])],
         found: "[Trahay07] section 4, and [Trahay09] 7.2.1: PIOMan adds some tenths of a microsecond to a \
                 ping-pong over Myrinet or InfiniBand.",
         says: words::latency,
@@ -205,12 +190,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "One message there and back, and windows of 16 one way.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "65536,1048576,4194304")],
         iters: 2000,
-        pictures: &[Curves {
-            metric: "bandwidth",
-            x: "size",
-            apart: &["driver", "workload"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("bandwidth", "size", &["driver", "workload"])],
         found: "Not an experiment of the sources; the two forms are those of the OSU benchmarks.",
         says: words::bandwidth,
     },
@@ -230,12 +210,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Does the latency grow with the number of threads that wait for messages, or play at once?",
         given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,8,32")],
         iters: 20_000,
-        pictures: &[Curves {
-            metric: "half_round_trip",
-            x: "threads",
-            apart: &["workload"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("half_round_trip", "threads", &["workload"])],
         found: "[Trahay09] 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
                 MPICH2 by 15 to 20.",
         says: words::threads,
@@ -246,7 +221,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Two shaped networks of 1000 and 400 Mbit/s: is a message that uses both as fast as their sum?",
         given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
         iters: 1,
-        pictures: &[Curves { metric: "bandwidth", x: "size", apart: &[], middle: Middle::Median }],
+        pictures: &[medians("bandwidth", "size", &[])],
         found: "[Trahay09] 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
         says: words::multirail,
     },
@@ -282,12 +257,7 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("threads", "0,1x,16x"),
         ],
         iters: 60,
-        pictures: &[Curves {
-            metric: "detect_time",
-            x: "threads",
-            apart: &["source"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("detect_time", "threads", &["source"])],
         found: "[Trahay09] 4.2: polling is best while a core is idle, interrupts when all compute; the manager chooses.",
         says: words::detect,
     },
@@ -317,12 +287,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Collectives of two and four members.",
         given: &[("size", "8,65536")],
         iters: 60,
-        pictures: &[Curves {
-            metric: "op_time",
-            x: "members",
-            apart: &["op"],
-            middle: Middle::Median,
-        }],
+        pictures: &[medians("op_time", "members", &["op"])],
         found: "[Didelot14] 4.4: collaborative polling lets any waiting task carry on another's messages.",
         says: words::nothing,
     },
