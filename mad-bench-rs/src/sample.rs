@@ -20,11 +20,8 @@ use crate::out;
 use crate::out::{Exit, Outcome, complain};
 use mad_launch::{Failure, Job, Stream};
 
-const METRIC: Metric = Metric {
-    name: "half_round_trip",
-    unit: "us",
-    help: "half the time of a message there and back",
-};
+const METRIC: Metric =
+    Metric::new("half_round_trip", "us", "half the time of a message there and back");
 const SIZES: [u64; 13] = [
     4, 256, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144, 524_288, 1_048_576, 4_194_304,
 ];

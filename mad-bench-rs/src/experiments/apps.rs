@@ -65,9 +65,9 @@ const WINDOW: Key = Key {
     help: "messages each way in a step",
 };
 const METRICS: [Metric; 4] = [
-    Metric { name: "mpi_time", unit: "us", help: "in calls of the library, per step" },
-    Metric { name: "compute_time", unit: "us", help: "of the computation, per step" },
-    Metric { name: "total_time", unit: "us", help: "of a step" },
+    Metric::new("mpi_time", "us", "in calls of the library, per step"),
+    Metric::new("compute_time", "us", "of the computation, per step"),
+    Metric::new("total_time", "us", "of a step"),
     mpi::PEER_RATIO,
 ];
 

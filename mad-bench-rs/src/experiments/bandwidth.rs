@@ -43,7 +43,7 @@ const WORKLOAD: Key = Key {
     help: "pingpong: one message there and back; stream: windows of 16 one way",
 };
 const METRICS: [Metric; 2] = [
-    Metric { name: "bandwidth", unit: "MB/s", help: "bytes over the time that they took one way" },
+    Metric::new("bandwidth", "MB/s", "bytes over the time that they took one way"),
     mpi::PEER_RATIO,
 ];
 

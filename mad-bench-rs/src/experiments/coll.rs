@@ -99,18 +99,10 @@ const COMPUTE: Key = Key {
     help: "computation of every member meanwhile; 0, the reference, is always measured too",
 };
 const METRICS: [Metric; 4] = [
-    Metric {
-        name: "op_time",
-        unit: "ns",
-        help: "from the call to the return, at the slowest member",
-    },
-    Metric { name: "total_time", unit: "us", help: "starting, computing and waiting" },
-    Metric { name: "compute_time", unit: "us", help: "the computation as it took" },
-    Metric {
-        name: "overlap_ratio",
-        unit: "ratio",
-        help: "1 - (total_time - compute_time) / op_time",
-    },
+    Metric::new("op_time", "ns", "from the call to the return, at the slowest member"),
+    Metric::new("total_time", "us", "starting, computing and waiting"),
+    Metric::new("compute_time", "us", "the computation as it took"),
+    Metric::new("overlap_ratio", "ratio", "1 - (total_time - compute_time) / op_time"),
 ];
 /// Points take turns so often.
 const BLOCKS: u64 = 5;

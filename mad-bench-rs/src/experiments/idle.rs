@@ -68,12 +68,8 @@ const DRIVER_OR_NONE: Key = Key {
 const SECONDS: Key =
     Key { name: "seconds", takes: Takes::Int(1, 86_400), default: "5", help: "length of the wait" };
 const METRICS: [Metric; 3] = [
-    Metric {
-        name: "cpu_time",
-        unit: "us",
-        help: "CPU time of the waiting process, all its threads",
-    },
-    Metric { name: "recv_time", unit: "us", help: "length of the wait" },
+    Metric::new("cpu_time", "us", "CPU time of the waiting process, all its threads"),
+    Metric::new("recv_time", "us", "length of the wait"),
     mpi::PEER_RATIO,
 ];
 

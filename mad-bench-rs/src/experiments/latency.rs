@@ -47,15 +47,12 @@ const LIBRARY: Key = Key {
     help: "the library that carries the messages; bare: a plain socket, a polled flag; the others: MPI libraries",
     ..key::LIBRARY
 };
-pub(super) const HALF_ROUND_TRIP: Metric = Metric {
-    name: "half_round_trip",
-    unit: "us",
-    help: "half the time of a message there and back",
-};
+pub(super) const HALF_ROUND_TRIP: Metric =
+    Metric::new("half_round_trip", "us", "half the time of a message there and back");
 const METRICS: [Metric; 4] = [
     HALF_ROUND_TRIP,
-    Metric { name: "bandwidth", unit: "MB/s", help: "size over half round trip, from 1 KiB up" },
-    Metric { name: "latency_ratio", unit: "ratio", help: "newmad over bare: medians of a round" },
+    Metric::new("bandwidth", "MB/s", "size over half round trip, from 1 KiB up"),
+    Metric::new("latency_ratio", "ratio", "newmad over bare: medians of a round"),
     mpi::PEER_RATIO,
 ];
 

@@ -55,12 +55,12 @@ const WORKLOAD: Key = Key {
     help: "turns: one thread at a time has a message; together: all play at once",
 };
 const METRICS: [Metric; 3] = [
-    Metric {
-        name: "half_round_trip",
-        unit: "us",
-        help: "half the time of a message there and back (together: per message)",
-    },
-    Metric { name: "thread_growth", unit: "ratio", help: "over that with one thread, per round" },
+    Metric::new(
+        "half_round_trip",
+        "us",
+        "half the time of a message there and back (together: per message)",
+    ),
+    Metric::new("thread_growth", "ratio", "over that with one thread, per round"),
     mpi::PEER_RATIO,
 ];
 /// A block ends after this time even when trips are left: threads that poll without a core of their own need

@@ -49,8 +49,7 @@ const METHOD: Key = Key {
     default: "poll,task,block",
     help: "what is empty: a poll, a light task, a blocking call (mode smp)",
 };
-const METRICS: [Metric; 1] =
-    [Metric { name: "op_time", unit: "ns", help: "duration of one operation" }];
+const METRICS: [Metric; 1] = [Metric::new("op_time", "ns", "duration of one operation")];
 
 const BATCH: u64 = 100;
 

@@ -80,28 +80,12 @@ const SIDE: Key = Key {
     help: "the side that computes; none, the computation alone, is always measured too",
 };
 const METRICS: [Metric; 7] = [
-    Metric { name: "send_time", unit: "us", help: "duration of the sender's call (side receiver)" },
-    Metric {
-        name: "recv_time",
-        unit: "us",
-        help: "from the sender's start to the end of the receive",
-    },
-    Metric { name: "compute_time", unit: "us", help: "duration of the computation" },
-    Metric {
-        name: "total_time",
-        unit: "us",
-        help: "computing side: posting, computing and waiting",
-    },
-    Metric {
-        name: "overlap_ratio",
-        unit: "ratio",
-        help: "1 - (total_time - compute_time) / transfer",
-    },
-    Metric {
-        name: "slowdown",
-        unit: "ratio",
-        help: "compute_time over compute_time alone, per round",
-    },
+    Metric::new("send_time", "us", "duration of the sender's call (side receiver)"),
+    Metric::new("recv_time", "us", "from the sender's start to the end of the receive"),
+    Metric::new("compute_time", "us", "duration of the computation"),
+    Metric::new("total_time", "us", "computing side: posting, computing and waiting"),
+    Metric::new("overlap_ratio", "ratio", "1 - (total_time - compute_time) / transfer"),
+    Metric::new("slowdown", "ratio", "compute_time over compute_time alone, per round"),
     mpi::PEER_RATIO,
 ];
 

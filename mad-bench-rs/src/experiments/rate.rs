@@ -36,10 +36,8 @@ const WINDOW: Key = Key {
     default: "64",
     help: "messages under way at once",
 };
-const METRICS: [Metric; 2] = [
-    Metric { name: "message_rate", unit: "M/s", help: "millions of messages in a second" },
-    mpi::PEER_RATIO,
-];
+const METRICS: [Metric; 2] =
+    [Metric::new("message_rate", "M/s", "millions of messages in a second"), mpi::PEER_RATIO];
 
 fn program(config: &Config) -> Program {
     let numbers = [config.number("size"), config.number("window"), 0];

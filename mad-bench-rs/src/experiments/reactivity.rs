@@ -74,41 +74,17 @@ const SIDE: Key = Key {
     help: "the side that communicates; none, the computation alone, is always measured too",
 };
 const METRICS: [Metric; 8] = [
-    Metric {
-        name: "half_round_trip",
-        unit: "us",
-        help: "half the time of a message there and back",
-    },
-    Metric {
-        name: "weighted_trip",
-        unit: "us",
-        help: "the same at a random moment: each weighs as much as it takes, per round",
-    },
-    Metric {
-        name: "compute_time",
-        unit: "us",
-        help: "CPU time of a unit of work (50 us of CPU undisturbed)",
-    },
-    Metric {
-        name: "total_time",
-        unit: "us",
-        help: "wall time of a unit of work, both processes together",
-    },
-    Metric {
-        name: "cpu_time",
-        unit: "us",
-        help: "CPU time of communication per message (side both)",
-    },
-    Metric {
-        name: "slowdown",
-        unit: "ratio",
-        help: "compute_time over compute_time alone, per round",
-    },
-    Metric {
-        name: "slowdown_wall",
-        unit: "ratio",
-        help: "total_time over total_time alone, per round",
-    },
+    Metric::new("half_round_trip", "us", "half the time of a message there and back"),
+    Metric::new(
+        "weighted_trip",
+        "us",
+        "the same at a random moment: each weighs as much as it takes, per round",
+    ),
+    Metric::new("compute_time", "us", "CPU time of a unit of work (50 us of CPU undisturbed)"),
+    Metric::new("total_time", "us", "wall time of a unit of work, both processes together"),
+    Metric::new("cpu_time", "us", "CPU time of communication per message (side both)"),
+    Metric::new("slowdown", "ratio", "compute_time over compute_time alone, per round"),
+    Metric::new("slowdown_wall", "ratio", "total_time over total_time alone, per round"),
     mpi::PEER_RATIO,
 ];
 

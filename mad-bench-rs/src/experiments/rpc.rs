@@ -51,9 +51,9 @@ const THREADS: Key = Key {
     help: "computing threads of the target",
 };
 const METRICS: [Metric; 3] = [
-    Metric { name: "call_time", unit: "us", help: "a call and its reply, window 1" },
-    Metric { name: "call_rate", unit: "k/s", help: "thousands of calls in a second" },
-    Metric { name: "bandwidth", unit: "MB/s", help: "of the arguments, from 1 KiB up" },
+    Metric::new("call_time", "us", "a call and its reply, window 1"),
+    Metric::new("call_rate", "k/s", "thousands of calls in a second"),
+    Metric::new("bandwidth", "MB/s", "of the arguments, from 1 KiB up"),
 ];
 
 const DONE: u64 = 1;

@@ -66,15 +66,15 @@ const COMPUTE: Key = Key {
     help: "length of the computation",
 };
 const METRICS: [Metric; 6] = [
-    Metric { name: "total_time", unit: "us", help: "isend, compute and wait" },
-    Metric { name: "compute_time", unit: "us", help: "the computation alone" },
-    Metric { name: "send_time", unit: "us", help: "isend and wait, without computation" },
-    Metric { name: "submit_time", unit: "us", help: "isend alone, before the computation" },
-    Metric {
-        name: "sum_or_max",
-        unit: "ratio",
-        help: "(total_time - max) / min of sending and computing: 0 when they overlap, 1 when not",
-    },
+    Metric::new("total_time", "us", "isend, compute and wait"),
+    Metric::new("compute_time", "us", "the computation alone"),
+    Metric::new("send_time", "us", "isend and wait, without computation"),
+    Metric::new("submit_time", "us", "isend alone, before the computation"),
+    Metric::new(
+        "sum_or_max",
+        "ratio",
+        "(total_time - max) / min of sending and computing: 0 when they overlap, 1 when not",
+    ),
     mpi::PEER_RATIO,
 ];
 

@@ -18,12 +18,19 @@ pub(crate) struct Metric {
     pub(crate) help: &'static str,
 }
 
+impl Metric {
+    /// A metric of this name, unit and meaning.
+    pub(crate) const fn new(name: &'static str, unit: &'static str, help: &'static str) -> Metric {
+        Metric { name, unit, help }
+    }
+}
+
 /// See [`Results::added`].
-pub(crate) const ADDED_TIME: Metric = Metric {
-    name: "added_time",
-    unit: "ns",
-    help: "what is added to the first choice's half_round_trip: difference of the medians of a round",
-};
+pub(crate) const ADDED_TIME: Metric = Metric::new(
+    "added_time",
+    "ns",
+    "what is added to the first choice's half_round_trip: difference of the medians of a round",
+);
 
 /// All samples of a run.
 #[derive(Clone)]
@@ -162,7 +169,7 @@ mod tests {
         let mut results = Results::new(vec![config], 2);
         results.add(0, "send_time", 0, &[1.0, 3.0]);
         results.add(0, "send_time", 1, &[2.0]);
-        let metrics = [Metric { name: "send_time", unit: "us", help: "" }];
+        let metrics = [Metric::new("send_time", "us", "")];
         let lines = results.lines("overlap", &metrics);
         assert_eq!(
             serde_json::to_string(&lines[0]).unwrap(),

@@ -84,21 +84,17 @@ const THREADS: Key = Key {
     help: "computing green threads (mode smp)",
 };
 const METRICS: [Metric; 3] = [
-    Metric {
-        name: "detect_time",
-        unit: "us",
-        help: "from the event to the waiting thread running again",
-    },
-    Metric {
-        name: "detect_ratio",
-        unit: "ratio",
-        help: "detect_time over that of library kernel: medians, per round",
-    },
-    Metric {
-        name: "detect_ratio_short",
-        unit: "ratio",
-        help: "detect_time over that of library kernel-short: medians, per round",
-    },
+    Metric::new("detect_time", "us", "from the event to the waiting thread running again"),
+    Metric::new(
+        "detect_ratio",
+        "ratio",
+        "detect_time over that of library kernel: medians, per round",
+    ),
+    Metric::new(
+        "detect_ratio_short",
+        "ratio",
+        "detect_time over that of library kernel-short: medians, per round",
+    ),
 ];
 
 /// Length of a computing thread's unit of work.

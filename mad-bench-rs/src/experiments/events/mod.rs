@@ -65,11 +65,11 @@ const METHOD: Key = Key {
     help: "signal: tgkill to a running thread; eventfd, pipe, futex: to one that sleeps on it; poll: a flag that it \
            polls; uintr: user interrupts, where there are any",
 };
-const METRICS: [Metric; 1] = [Metric {
-    name: "event_time",
-    unit: "ns",
-    help: "from just before the event is raised to the first line of the handler or the woken thread",
-}];
+const METRICS: [Metric; 1] = [Metric::new(
+    "event_time",
+    "ns",
+    "from just before the event is raised to the first line of the handler or the woken thread",
+)];
 const UINTR: &str = "uintr";
 
 /// Samples that are not kept.

@@ -66,17 +66,9 @@ const WORKLOAD: Key = Key {
     help: "pingpong: one message there and back; stream: windows of 4 one way",
 };
 const METRICS: [Metric; 3] = [
-    Metric { name: "bandwidth", unit: "MB/s", help: "bytes over the time that they took one way" },
-    Metric {
-        name: "of_the_sum",
-        unit: "ratio",
-        help: "both rails over the sum of each alone: medians of a round",
-    },
-    Metric {
-        name: "of_the_best",
-        unit: "ratio",
-        help: "both rails over the better one alone: medians of a round",
-    },
+    Metric::new("bandwidth", "MB/s", "bytes over the time that they took one way"),
+    Metric::new("of_the_sum", "ratio", "both rails over the sum of each alone: medians of a round"),
+    Metric::new("of_the_best", "ratio", "both rails over the better one alone: medians of a round"),
 ];
 
 /// Makes the networks; they are there until the value is dropped.

@@ -70,47 +70,39 @@ const WORKLOAD: Key = Key {
            in which all threads or none compute; all: what follows from those that are measured",
 };
 const METRICS: [Metric; 9] = [
-    Metric {
-        name: "detect_time",
-        unit: "us",
-        help: "from the event to the waiting thread running again",
-    },
-    Metric {
-        name: "half_round_trip",
-        unit: "us",
-        help: "half the time of a message there and back (pingpong; the peer is a kernel thread that sleeps)",
-    },
-    Metric {
-        name: "slowdown",
-        unit: "ratio",
-        help: "CPU time of a unit of computation over the same without events",
-    },
-    Metric {
-        name: "slowdown_wall",
-        unit: "ratio",
-        help: "wall time of a unit of computation over the same without events",
-    },
-    Metric {
-        name: "cpu_time",
-        unit: "us",
-        help: "CPU time of everything but computation and the raiser of the events, per event",
-    },
-    Metric { name: "lost_time", unit: "us", help: "CPU time that computation has lost, per event" },
-    Metric {
-        name: "burnt_time",
-        unit: "us",
-        help: "CPU time burnt while cores were free, per event",
-    },
-    Metric {
-        name: "score",
-        unit: "us",
-        help: "what an event costs: mean detect_time + lost_time + burnt_time / 20",
-    },
-    Metric {
-        name: "score_ratio",
-        unit: "ratio",
-        help: "score over that of the best fixed policy: medians of a round; workload all: geometric mean",
-    },
+    Metric::new("detect_time", "us", "from the event to the waiting thread running again"),
+    Metric::new(
+        "half_round_trip",
+        "us",
+        "half the time of a message there and back (pingpong; the peer is a kernel thread that sleeps)",
+    ),
+    Metric::new(
+        "slowdown",
+        "ratio",
+        "CPU time of a unit of computation over the same without events",
+    ),
+    Metric::new(
+        "slowdown_wall",
+        "ratio",
+        "wall time of a unit of computation over the same without events",
+    ),
+    Metric::new(
+        "cpu_time",
+        "us",
+        "CPU time of everything but computation and the raiser of the events, per event",
+    ),
+    Metric::new("lost_time", "us", "CPU time that computation has lost, per event"),
+    Metric::new("burnt_time", "us", "CPU time burnt while cores were free, per event"),
+    Metric::new(
+        "score",
+        "us",
+        "what an event costs: mean detect_time + lost_time + burnt_time / 20",
+    ),
+    Metric::new(
+        "score_ratio",
+        "ratio",
+        "score over that of the best fixed policy: medians of a round; workload all: geometric mean",
+    ),
 ];
 
 /// Length of a computing thread's unit of work: short, since what is not a whole unit is not seen.

@@ -101,8 +101,8 @@ const THREADS: Key = Key {
     help: "waiting threads of memory (kernel: at most 10000); the other operations have as many as they have",
 };
 const METRICS: [Metric; 2] = [
-    Metric { name: "op_time", unit: "ns", help: "duration of one operation" },
-    Metric { name: "memory", unit: "bytes", help: "resident memory of one blocked thread" },
+    Metric::new("op_time", "ns", "duration of one operation"),
+    Metric::new("memory", "bytes", "resident memory of one blocked thread"),
 ];
 
 /// More kernel threads than this are refused on many machines (`kernel.threads-max`, `vm.max_map_count`, cgroups).

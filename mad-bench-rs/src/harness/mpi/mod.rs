@@ -24,11 +24,8 @@ pub(crate) use library::find;
 pub(crate) use run::work;
 
 /// See [`compare`].
-pub(crate) const PEER_RATIO: Metric = Metric {
-    name: "peer_ratio",
-    unit: "ratio",
-    help: "newmad over the best MPI library, per round",
-};
+pub(crate) const PEER_RATIO: Metric =
+    Metric::new("peer_ratio", "ratio", "newmad over the best MPI library, per round");
 
 /// Whether the point is measured with an MPI library.
 pub(crate) fn is(point: &Config) -> bool {
