@@ -85,43 +85,6 @@ impl<T: Chained + 'static> RunQueue<T> {
     }
 }
 
-/// Last in, first out, for one owner.
-pub(crate) struct Stack<T: Chained + 'static> {
-    top: Option<&'static T>,
-}
-
-impl<T: Chained + 'static> Default for Stack<T> {
-    fn default() -> Self {
-        Stack { top: None }
-    }
-}
-
-impl<T: Chained + 'static> Stack<T> {
-    pub(crate) const fn new() -> Self {
-        Stack { top: None }
-    }
-
-    #[inline]
-    pub(crate) fn push(&mut self, object: &'static T) {
-        let below = self.top.map_or(null_mut(), |top| top as *const T as *mut T);
-        object.next().store(below, Relaxed);
-        self.top = Some(object);
-    }
-
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<&'static T> {
-        let top = self.top?;
-        // SAFETY: links point to immortal objects or are null.
-        self.top = unsafe { top.next().load(Relaxed).as_ref() };
-        Some(top)
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.top.is_none()
-    }
-}
-
 /// What any thread may add to, and one consumer takes whole: [`RawInbox`] for immortal objects.
 pub struct Inbox<T: Chained + 'static>(RawInbox<T>);
 

@@ -4,12 +4,11 @@
 //! | | nodes | pushed by | taken out by |
 //! |---|---|---|---|
 //! | [`RunQueue`] | immortal | the owner | the owner, oldest first or one that it looks for |
-//! | [`Stack`] | immortal | the owner | the owner, newest first |
 //! | [`Inbox`] | immortal | any thread, signal handlers included | one consumer, all at once |
 //! | [`RawInbox`] | any that stay in place | any thread, signal handlers included | one consumer, all at once |
 //! | [`List`] | any that stay in place | the holder of the lock around it | the same, any node |
 //!
-//! Immortal nodes make the first three safe to use. A [`List`] links what lies on the stacks of waiting threads; a
+//! Immortal nodes make the first two safe to use. A [`List`] links what lies on the stacks of waiting threads; a
 //! thread that waits holds a [`Listed`], which takes its node out however the wait ends.
 //!
 //! Rejected: `cordyceps` (its models need another version of loom than ours, and no model may run two);
@@ -22,8 +21,6 @@ mod listed;
 
 #[cfg(any(test, not(loom)))]
 pub(crate) use chain::RunQueue;
-#[cfg(not(loom))]
-pub(crate) use chain::Stack;
 pub use chain::{Chained, Inbox, InboxItems, RawInbox};
 pub use linked::{Linked, Links, List};
 pub use listed::{Leave, Listed};

@@ -13,7 +13,7 @@ use std::io;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
-use crate::list::{Chained, Stack};
+use crate::list::Chained;
 use crate::os::KernelMutex;
 use crate::os::sleeper::Sleeper;
 use crate::os::{AtomicPtr, AtomicU64};
@@ -35,7 +35,7 @@ pub(crate) struct Tcb {
     pub(crate) park: ParkWord,
     /// Whether the thread has been asked to stop.
     pub(crate) interrupt: InterruptFlag,
-    /// Link in whichever intrusive list holds the thread: inbox, run queue or free list. One at a time.
+    /// Link in whichever intrusive list holds the thread: inbox or run queue. One at a time.
     pub(crate) next: AtomicPtr<Tcb>,
     /// Worker of a started green thread; null for a kernel thread and before the first run. Only `sched::worker`, which
     /// knows the type, stores and loads it.
@@ -92,46 +92,43 @@ unsafe impl Chained for Tcb {
 }
 
 /// Blocks that no thread uses and no virtual processor keeps.
-static POOL: KernelMutex<Pool> = KernelMutex::new(Pool { free: Stack::new() });
+static POOL: KernelMutex<Pool> = KernelMutex::new(Pool { free: Vec::new(), made: 0 });
 
 struct Pool {
-    free: Stack<Tcb>,
+    /// With room for all that were made: to give a block back needs no memory.
+    free: Vec<&'static Tcb>,
+    made: usize,
 }
 
 /// Blocks made at a time, moved at a time between the pool and a virtual processor, and half of what one keeps.
 const BATCH: usize = 64;
 
-/// Free blocks of one virtual processor.
-#[derive(Default)]
-pub(crate) struct TcbCache {
-    free: Stack<Tcb>,
-    len: usize,
+/// Free blocks of one virtual processor, the last used one last.
+pub(crate) struct TcbCache(Vec<&'static Tcb>);
+
+impl Default for TcbCache {
+    fn default() -> Self {
+        TcbCache(Vec::with_capacity(2 * BATCH + 1))
+    }
 }
 
 impl TcbCache {
     #[inline]
     fn take(&mut self) -> &'static Tcb {
-        if self.len == 0 {
-            self.refill();
-        }
-        self.len -= 1;
-        self.free.pop().expect("as many blocks as counted")
+        self.0.pop().unwrap_or_else(|| self.refill())
     }
 
     #[cold]
-    fn refill(&mut self) {
+    fn refill(&mut self) -> &'static Tcb {
         let mut pool = POOL.lock();
-        while self.len < BATCH {
-            self.free.push(pool.take());
-            self.len += 1;
-        }
+        self.0.extend((1..BATCH).map(|_| pool.take()));
+        pool.take()
     }
 
     #[inline]
     fn put(&mut self, tcb: &'static Tcb) {
-        self.free.push(tcb);
-        self.len += 1;
-        if self.len > 2 * BATCH {
+        self.0.push(tcb);
+        if self.0.len() > 2 * BATCH {
             self.spill(BATCH);
         }
     }
@@ -139,24 +136,24 @@ impl TcbCache {
     /// Gives blocks back until `keep` are left.
     #[cold]
     pub(crate) fn spill(&mut self, keep: usize) {
-        let mut pool = POOL.lock();
-        while self.len > keep {
-            pool.free.push(self.free.pop().expect("as many blocks as counted"));
-            self.len -= 1;
-        }
+        let most = self.0.len().saturating_sub(keep);
+        POOL.lock().free.extend(self.0.drain(..most));
     }
 }
 
 impl Pool {
     fn take(&mut self) -> &'static Tcb {
-        if self.free.is_empty() {
-            let blocks: &'static [Tcb] = Vec::leak((0..BATCH).map(|_| Tcb::default()).collect());
-            for tcb in blocks {
-                enlist(tcb);
-                self.free.push(tcb);
-            }
-        }
-        self.free.pop().expect("some have just been made")
+        self.free.pop().unwrap_or_else(|| self.make())
+    }
+
+    #[cold]
+    fn make(&mut self) -> &'static Tcb {
+        let blocks: &'static [Tcb] = Vec::leak((0..BATCH).map(|_| Tcb::default()).collect());
+        blocks.iter().for_each(enlist);
+        self.made += BATCH;
+        self.free.reserve(self.made);
+        self.free.extend(&blocks[1..]);
+        &blocks[0]
     }
 }
 
