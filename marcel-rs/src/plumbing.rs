@@ -23,6 +23,11 @@ pub mod knob {
     pub use crate::knob::*;
 }
 
+/// The kernel's clocks.
+pub mod clock {
+    pub use crate::os::clock::*;
+}
+
 /// Signals and their handlers.
 pub mod signal {
     pub use crate::os::signal::*;

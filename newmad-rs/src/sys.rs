@@ -13,6 +13,7 @@ use rustix::rand::GetRandomFlags;
 
 use crate::error::{Error, during, os};
 
+pub(crate) use marcel::plumbing::clock::monotonic as now_ns;
 pub(crate) use marcel::plumbing::signal::{KeepErrno, errno};
 
 /// A new epoll descriptor.
@@ -60,15 +61,6 @@ pub(crate) fn ready<'a>(
         libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), events.len() as libc::c_int, 0)
     };
     &events[..usize::try_from(count).unwrap_or(0).min(events.len())]
-}
-
-/// Nanoseconds of a clock that never goes back. Progress path, signal handlers included.
-#[inline]
-pub(crate) fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a local; the call is async-signal-safe.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Adds one to an event counter.

@@ -40,6 +40,7 @@ pub(super) unsafe fn read_raw(from: usize, to: *mut u8, len: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::memory;
 
     #[test]
     fn what_is_there_is_copied_and_what_is_not_is_no_fault() {
@@ -55,14 +56,7 @@ mod tests {
         const PAGE: usize = 4096;
         // SAFETY: two fresh pages of which the second is taken back.
         let at = unsafe {
-            let at = libc::mmap(
-                std::ptr::null_mut(),
-                2 * PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
+            let at = memory::map(2 * PAGE, 0).unwrap();
             libc::mprotect(at.byte_add(PAGE), PAGE, libc::PROT_NONE);
             at as usize
         };

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*
 use std::time::{Duration, Instant};
 
 use super::bell;
+use crate::os::clock;
 use crate::os::signal::{self, Action, KeepErrno};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -59,10 +60,7 @@ fn is_soon_after(last: u64, now: u64) -> bool {
 extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let _errno = KeepErrno::new();
     HANDLERS.fetch_add(1, Relaxed);
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let now = clock::monotonic();
     let last = LAST.swap(now, Relaxed);
     let again = is_soon_after(last, now) || ANSWERING.load(Relaxed);
     // A forked child has no diagnosis thread.

@@ -28,6 +28,7 @@ use super::frames::{Registers, registers};
 use super::peek;
 use crate::os::Futex;
 use crate::os::KernelMutex;
+use crate::os::memory;
 use crate::os::signal::{self, Action, KeepErrno};
 use crate::os::this_thread;
 use crate::sched::here;
@@ -158,21 +159,7 @@ fn prepare() -> io::Result<()> {
     if !Action::of(number())?.is_default() {
         return Err(io::Error::from_raw_os_error(libc::EBUSY)); // the application's
     }
-    // SAFETY: a fresh anonymous mapping.
-    let bytes = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            MOST,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if bytes == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    SLOT.bytes.store(bytes.cast(), Release);
+    SLOT.bytes.store(memory::map(MOST, libc::MAP_NORESERVE)?.cast(), Release);
     // SAFETY: the handler touches the slot only, and makes system calls.
     unsafe { signal::handle(number(), handler) }
 }

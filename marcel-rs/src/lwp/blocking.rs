@@ -1,6 +1,6 @@
 //! What a runtime keeps for calls that block: the pool that makes exported ones, and the kernel threads of standbys.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -88,16 +88,12 @@ impl Blocking {
         &self.pool
     }
 
-    fn standbys(&self) -> MutexGuard<'_, Standbys> {
-        self.standbys.lock()
-    }
-
     /// Lets `start` start a standby, unless the runtime stops, and keeps its kernel thread to wait for its end.
     pub(crate) fn start_standby<T>(
         &self,
         start: impl FnOnce() -> std::io::Result<(T, JoinHandle<()>, Retire)>,
     ) -> Option<T> {
-        let mut standbys = self.standbys();
+        let mut standbys = self.standbys.lock();
         if standbys.closed {
             return None;
         }
@@ -117,7 +113,7 @@ impl Blocking {
     /// The runtime stops: no call begins on the pool any more, and no standby is started. How many standbys there are.
     pub(crate) fn close(&self) -> usize {
         self.pool.close();
-        let mut standbys = self.standbys();
+        let mut standbys = self.standbys.lock();
         standbys.closed = true;
         standbys.threads.len()
     }
@@ -125,7 +121,7 @@ impl Blocking {
     /// Waits for the kernel threads. The regular virtual processors have ended. What is to be called when all that is
     /// theirs is over.
     pub(crate) fn join(&self) -> Vec<Retire> {
-        let standbys = std::mem::take(&mut self.standbys().threads);
+        let standbys = std::mem::take(&mut self.standbys.lock().threads);
         let retire = standbys.into_iter().map(|(thread, retire)| {
             let _ = thread.join();
             retire

@@ -1,5 +1,7 @@
 //! A stack for signal handlers: those of green threads are small.
 
+use crate::os::memory;
+
 /// Gives the calling kernel thread an alternate stack for signal handlers; taken back when dropped.
 pub(crate) struct AltStack {
     memory: *mut libc::c_void,
@@ -11,24 +13,15 @@ const ALT_STACK: usize = 128 * 1024;
 impl AltStack {
     /// Installs it; `None` when there is no memory.
     pub(crate) fn install() -> Option<AltStack> {
-        // SAFETY: a fresh anonymous mapping, then valid stack_t values.
-        unsafe {
-            let memory = libc::mmap(
-                std::ptr::null_mut(),
-                ALT_STACK,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            );
-            if memory == libc::MAP_FAILED {
-                return None;
-            }
-            let new = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALT_STACK };
+        let memory = memory::map(ALT_STACK, 0).ok()?;
+        let new = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: ALT_STACK };
+        // SAFETY: valid stack_t values; all-zero is one.
+        let before = unsafe {
             let mut before: libc::stack_t = std::mem::zeroed();
             libc::sigaltstack(&new, &mut before);
-            Some(AltStack { memory, before })
-        }
+            before
+        };
+        Some(AltStack { memory, before })
     }
 }
 

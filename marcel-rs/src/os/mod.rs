@@ -3,7 +3,10 @@
 
 #[cfg(not(loom))]
 pub(crate) mod alt_stack;
+pub(crate) mod clock;
 pub(crate) mod kernel_mutex;
+#[cfg(not(loom))]
+pub(crate) mod memory;
 pub(crate) mod signal;
 pub(crate) mod sleeper;
 #[cfg(not(loom))]

@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+pub(crate) use crate::os::clock::monotonic;
+
 /// A moment by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
@@ -31,14 +33,6 @@ pub(crate) fn count() -> u64 {
     }
     #[cfg(not(target_arch = "x86_64"))]
     monotonic()
-}
-
-/// The monotonic clock, which all processes of a machine share.
-pub(crate) fn monotonic() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid timespec. Cannot fail: the clock exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Now: of some tries, that in which the two readings were closest together.

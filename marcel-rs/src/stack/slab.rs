@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 
 use super::memory::{GUARD, Stack};
+use crate::os::memory;
 
 /// Most stacks in a slab, and most bytes: but one stack, however large, is always there.
 const STACKS: usize = 64;
@@ -233,19 +234,9 @@ fn map(len: usize) -> io::Result<usize> {
     let all = len.checked_add(RESERVE).ok_or(io::ErrorKind::OutOfMemory)?;
     // The reserve is the lower end: the kernel maps downwards, so that the next slab comes to lie below this one,
     // and the two are one area.
-    // SAFETY: a fresh anonymous mapping, chosen by the kernel, of which a part is unmapped.
+    let base = memory::map(all, libc::MAP_NORESERVE | libc::MAP_STACK)?;
+    // SAFETY: a fresh mapping, of which a part is unmapped.
     unsafe {
-        let base = libc::mmap(
-            std::ptr::null_mut(),
-            all,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_STACK,
-            -1,
-            0,
-        );
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
         libc::munmap(base, RESERVE);
         let base = base.byte_add(RESERVE);
         // Kernels without huge pages refuse: nothing to decline then.

@@ -21,6 +21,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*, fence};
 
+use crate::os::clock;
 use crate::recorder::{self, Kind};
 use crate::tcb::seq_count::SeqCount;
 
@@ -279,10 +280,7 @@ impl Drop for KernelWait<'_> {
 /// The coarse monotonic clock, in nanoseconds: right to the kernel's timer tick, for 4 ns.
 #[inline]
 pub(crate) fn now() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a valid timespec. Cannot fail: the clock exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    clock::read(libc::CLOCK_MONOTONIC_COARSE)
 }
 
 #[cfg(test)]

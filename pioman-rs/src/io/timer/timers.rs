@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::Spin;
+use marcel::plumbing::clock::monotonic;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
@@ -23,14 +24,6 @@ use crate::progress::source::Source;
 
 /// Deadlines that one look takes at most.
 const BATCH: usize = 64;
-
-/// `CLOCK_MONOTONIC` in nanoseconds. Progress path: no system call where the kernel has a vDSO.
-fn clock() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a writable timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
 
 /// See the module above.
 pub(crate) struct Timers {
@@ -52,7 +45,7 @@ impl Timers {
         let fd = timerfd_create(TimerfdClockId::Monotonic, flags)?;
         // `Instant` is the same clock, but does not say so: the closest pair of several looks.
         let look = || {
-            let (before, between, after) = (Instant::now(), clock(), Instant::now());
+            let (before, between, after) = (Instant::now(), monotonic(), Instant::now());
             (after - before, before, between)
         };
         let (_, instant, ns) = (0..8).map(|_| look()).min().unwrap_or_else(look);
@@ -122,7 +115,7 @@ unsafe impl Source for Timers {
         if earliest == NEVER {
             return false;
         }
-        let now = clock();
+        let now = monotonic();
         if now < earliest {
             return false;
         }
@@ -162,7 +155,7 @@ unsafe impl Source for Timers {
         if !self.birth.is_here() {
             return !self.pending(); // the descriptor is the parent's: a waiter in a child of fork polls
         }
-        self.alarm.arm(&self.earliest, clock(), |at| self.set(at))
+        self.alarm.arm(&self.earliest, monotonic(), |at| self.set(at))
     }
 
     fn disarm(&self) {}
