@@ -83,10 +83,8 @@ fn standby_of(worker: &'static Worker) -> Option<&'static Vp> {
     }
     worker.shared.blocking.start_standby(|| {
         let (standby, thread) = start(worker)?;
-        // SAFETY: called when the kernel threads of the runtime have ended, once.
-        let retire: Retire = Box::new(move || unsafe { standby.abandon() });
         // Before a thread that stops the runtime looks for virtual processors to tell: see `Blocking::close`.
-        Ok((*worker.standby.get_or_init(|| &standby.vp), thread, retire))
+        Ok((*worker.standby.get_or_init(|| standby), thread))
     })
 }
 
@@ -94,7 +92,7 @@ fn standby_of(worker: &'static Worker) -> Option<&'static Vp> {
 ///
 /// # Errors
 /// When the kernel refuses a thread.
-fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHandle<()>)> {
+fn start(original: &'static Worker) -> std::io::Result<(&'static Vp, JoinHandle<Retire>)> {
     let worker: *mut Worker = Box::into_raw(Box::new(Worker::new_standby(original)));
     // SAFETY: just leaked.
     let standby: &'static Worker = unsafe { &*worker };
@@ -119,9 +117,13 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Worker, JoinHan
         // SAFETY: its first kernel thread.
         unsafe { standby.run() };
         drop(alt_stack);
+        // SAFETY: called when the kernel threads of the runtime have ended, once.
+        Box::new(move || unsafe { standby.abandon() }) as Retire
     });
     // SAFETY: the kernel refused the thread, so no other code has seen the worker.
-    started.map(|handle| (standby, handle)).inspect_err(|_| drop(unsafe { Box::from_raw(worker) }))
+    started
+        .map(|handle| (&standby.vp, handle))
+        .inspect_err(|_| drop(unsafe { Box::from_raw(worker) }))
 }
 
 /// Makes a call that may block on the calling thread itself, and returns what it returns. While it is in progress

@@ -33,11 +33,11 @@ pub(crate) struct Blocking {
 /// The kernel threads of standbys.
 #[derive(Default)]
 struct Standbys {
-    threads: Vec<(JoinHandle<()>, Retire)>,
+    threads: Vec<JoinHandle<Retire>>,
     closed: bool,
 }
 
-/// Called when all kernel threads of the runtime have ended.
+/// What the kernel thread of a standby leaves: to be called when all kernel threads of the runtime have ended.
 pub(crate) type Retire = Box<dyn FnOnce() + Send>;
 
 /// What was set in a runtime's builder.
@@ -91,14 +91,14 @@ impl Blocking {
     /// Lets `start` start a standby, unless the runtime stops, and keeps its kernel thread to wait for its end.
     pub(crate) fn start_standby<T>(
         &self,
-        start: impl FnOnce() -> std::io::Result<(T, JoinHandle<()>, Retire)>,
+        start: impl FnOnce() -> std::io::Result<(T, JoinHandle<Retire>)>,
     ) -> Option<T> {
         let mut standbys = self.standbys.lock();
         if standbys.closed {
             return None;
         }
-        let (standby, thread, retire) = start().ok()?;
-        standbys.threads.push((thread, retire));
+        let (standby, thread) = start().ok()?;
+        standbys.threads.push(thread);
         Some(standby)
     }
 
@@ -122,11 +122,7 @@ impl Blocking {
     /// theirs is over.
     pub(crate) fn join(&self) -> Vec<Retire> {
         let standbys = std::mem::take(&mut self.standbys.lock().threads);
-        let retire = standbys.into_iter().map(|(thread, retire)| {
-            let _ = thread.join();
-            retire
-        });
-        let retire = retire.collect();
+        let retire = standbys.into_iter().filter_map(|thread| thread.join().ok()).collect();
         self.pool.join();
         retire
     }

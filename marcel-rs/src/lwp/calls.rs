@@ -44,7 +44,7 @@ use std::time::{Duration, Instant};
 use crate::list::List;
 use crate::lwp::call::{Call, How};
 use crate::os::sleeper::Sleeper;
-use crate::os::{JoinHandle, Mutex, current_thread};
+use crate::os::{JoinHandle, Mutex, join_another};
 
 /// A thread of the pool, or one that is being started.
 struct Member {
@@ -270,9 +270,7 @@ impl Pool {
         while let Some(handle) = state.members.iter_mut().find_map(|m| m.handle.take()) {
             drop(state);
             // A call may own the runtime: its thread sees `stopping` when the call has ended.
-            if handle.thread().id() != current_thread() {
-                let _ = handle.join();
-            }
+            join_another(handle);
             state = self.state.lock();
         }
     }

@@ -16,8 +16,8 @@ use crate::lwp::spare;
 pub use crate::lwp::spare::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
 use crate::os::sleeper::Sleeper;
 use crate::os::{
-    AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, const_unless_modelled, current_thread,
-    fence,
+    AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, const_unless_modelled, fence,
+    join_another,
 };
 
 /// A blocking piece of work.
@@ -142,13 +142,8 @@ impl Drop for LwpPool {
         self.0.stopping.store(true, SeqCst);
         self.0.places.iter().for_each(|p| p.sleeper.notify());
         let threads = self.0.threads.lock().split_off(0);
-        let me = current_thread();
-        for thread in threads {
-            // A job may hold the last handle: its thread sees `stopping` when the job has ended.
-            if thread.thread().id() != me {
-                let _ = thread.join();
-            }
-        }
+        // A job may hold the last handle: its thread sees `stopping` when the job has ended.
+        threads.into_iter().for_each(join_another);
     }
 }
 

@@ -35,6 +35,13 @@ macro_rules! const_unless_modelled {
 }
 pub(crate) use const_unless_modelled;
 
+/// Waits for the end of a kernel thread, unless the caller is that thread.
+pub(crate) fn join_another(thread: JoinHandle<()>) {
+    if thread.thread().id() != current_thread() {
+        let _ = thread.join();
+    }
+}
+
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::hint::spin_loop;
