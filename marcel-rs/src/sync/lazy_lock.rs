@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use super::once::Once;
 use super::once_lock::OnceLock;
 use crate::os::const_unless_modelled;
 
@@ -20,12 +19,11 @@ use crate::os::const_unless_modelled;
 /// assert_eq!(TABLE[3], 9);
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
-    once: Once,
     value: OnceLock<T>,
     initialiser: Cell<Option<F>>,
 }
 
-// SAFETY: the initialiser is taken by the one thread that `once` lets run it; the rest is `Sync` as `OnceLock` is.
+// SAFETY: the initialiser is taken by the one thread that `value` lets run it; the rest is `Sync` as `OnceLock` is.
 unsafe impl<T: Send + Sync, F: Send> Sync for LazyLock<T, F> {}
 
 impl<T: std::panic::UnwindSafe, F: std::panic::UnwindSafe> std::panic::RefUnwindSafe
@@ -38,7 +36,6 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         /// A value that `initialiser` makes at the first access.
         pub fn new(initialiser: F) -> Self {
             LazyLock {
-                once: Once::new(),
                 value: OnceLock::new(),
                 initialiser: Cell::new(Some(initialiser)),
             }
@@ -65,11 +62,10 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
 
     #[cold]
     fn make(&self) -> &T {
-        self.once.call_once(|| {
+        self.value.init_or_poison(|| {
             let initialiser = self.initialiser.take().expect("unwound by a runtime that stopped");
-            let _ = self.value.set(initialiser());
-        });
-        self.value.get().expect("the initialiser has run to its end")
+            initialiser()
+        })
     }
 }
 

@@ -156,6 +156,13 @@ impl<T> OnceLock<T> {
         }
     }
 
+    /// As [`OnceLock::get_or_init`]; after an initialiser that has panicked this panics, too.
+    pub(super) fn init_or_poison(&self, f: impl FnOnce() -> T) -> &T {
+        // SAFETY: as in `get_or_try_init`.
+        self.once.call_once(|| unsafe { *self.value.get() = MaybeUninit::new(f()) });
+        self.get().expect("an initialiser has run to its end")
+    }
+
     /// Consumes the cell and returns its value.
     pub fn into_inner(mut self) -> Option<T> {
         self.take()
