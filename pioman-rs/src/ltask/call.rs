@@ -38,7 +38,7 @@ impl Ltask {
         // A tasklet's block may be another's when this one has ended, but its type is left then.
         let exclusion = self.fixed().exclusion.clone();
         if let Some(exclusion) = &exclusion
-            && !exclusion.enter(self, |next| tasks.push_again(next))
+            && !exclusion.gate.enter(self, |next| tasks.push_again(next))
         {
             return Ran::Nothing;
         }
@@ -279,7 +279,7 @@ struct Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.exclusion.leave(|next| self.tasks.push_again(next));
+        self.exclusion.gate.leave(|next| self.tasks.push_again(next));
     }
 }
 

@@ -73,7 +73,7 @@ impl<T: Linked> Gate<T> {
 /// What the tasklets of a type share. All of them are one manager's.
 #[cfg(not(loom))]
 pub(crate) struct Exclusion<T: 'static> {
-    gate: Gate<T>,
+    pub(crate) gate: Gate<T>,
     /// Whose tasklets they are: the one that leaves queues the next ones in the queues of its own manager.
     manager: KernelMutex<Weak<Machine>>,
 }
@@ -96,16 +96,6 @@ impl<T: Linked> Exclusion<T> {
         }
         *manager = ours;
         Ok(())
-    }
-
-    /// A tasklet was taken out of its queue; false if it does not run now. `queue` gets those that run next.
-    pub(crate) fn enter(&self, tasklet: &'static T, queue: impl FnMut(&'static T)) -> bool {
-        self.gate.enter(tasklet, queue)
-    }
-
-    /// It has run. `queue` gets those that run next.
-    pub(crate) fn leave(&self, queue: impl FnMut(&'static T)) {
-        self.gate.leave(queue);
     }
 }
 

@@ -11,6 +11,7 @@ use marcel::trace;
 
 use crate::error::Error;
 use crate::ltask::block::{Blocking, Callback, Fixed, Ltask, Run, Work};
+use crate::ltask::exclusion::Exclusion;
 use crate::ltask::place::Wanted;
 use crate::ltask::report::{Progress, TaskError};
 use crate::ltask::scheduler::Tasks;
@@ -166,9 +167,34 @@ impl TaskBuilder {
     }
 
     fn submit_boxed(self, manager: &Arc<Manager>, run: Run) -> Result<Task, Error> {
+        let (tasks, masked) = (&manager.driver.tasks, self.masked);
+        let handle = self.make(manager, run, None)?;
+        let block = handle.block;
+        tasks.tree.counts.submitted(1);
+        if masked {
+            let _nobody_runs_it = block.state.mask();
+        }
+        if block.fixed().can_block && !masked && tasks.machine.is_loaded() {
+            block.start(tasks);
+        } else if block.state.schedule() == Schedule::Push {
+            tasks.add(block);
+        }
+        Ok(Task::new(handle))
+    }
+
+    /// Makes the block of a task that rests; it is a tasklet of the type `exclusion`.
+    pub(super) fn make(
+        self,
+        manager: &Arc<Manager>,
+        run: Run,
+        exclusion: Option<Arc<Exclusion<Ltask>>>,
+    ) -> Result<Handle, Error> {
         let tasks = &manager.driver.tasks;
         let (tree, machine) = (&tasks.tree, &*tasks.machine);
         let place = tree.place(&self.wanted)?;
+        if let Some(exclusion) = &exclusion {
+            exclusion.serve(&tasks.machine)?;
+        }
         if machine.points.block {
             // Without it (no kernel thread to be had) visitors run what is late.
             manager.spare.start();
@@ -188,25 +214,16 @@ impl TaskBuilder {
         });
         let name = self.name.unwrap_or(Cow::Borrowed("unnamed"));
         let fixed = Fixed {
-            label: Label::of(&name, trace::is_on()),
+            // A tasklet outlives the choice whether to trace.
+            label: Label::of(&name, trace::is_on() || exclusion.is_some()),
             name,
             place,
             lane: lane(self.priority, self.polling),
             can_block,
-            exclusion: None,
+            exclusion,
         };
         let block = Ltask::allocate(fixed, Work { run, blocking, callback: self.callback });
-        let task = Task::new(Handle::new(block, manager));
-        tree.counts.submitted(1);
-        if self.masked {
-            let _nobody_runs_it = block.state.mask();
-        }
-        if can_block && !self.masked && machine.is_loaded() {
-            block.start(tasks);
-        } else if block.state.schedule() == Schedule::Push {
-            tasks.add(block);
-        }
-        Ok(task)
+        Ok(Handle::new(block, manager))
     }
 }
 

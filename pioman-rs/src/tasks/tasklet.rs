@@ -8,15 +8,13 @@ use marcel::Priority;
 use marcel::topology::Object;
 
 use crate::error::Error;
-use crate::ltask::block::{Fixed, Ltask, Work};
+use crate::ltask::block::Ltask;
 use crate::ltask::exclusion::Exclusion;
-use crate::ltask::place::Wanted;
 use crate::ltask::report::Progress;
 use crate::ltask::state::Schedule;
 use crate::manager::Manager;
-use crate::tasks::builder::{Polling, lane};
+use crate::tasks::builder::TaskBuilder;
 use crate::tasks::task::Handle;
-use crate::trace::Label;
 
 /// A type of tasklets: those of one type exclude each other. All of them are one manager's. Cheap to clone.
 #[derive(Clone)]
@@ -45,8 +43,7 @@ impl fmt::Debug for TaskletType {
 #[derive(Debug, Default)]
 #[must_use = "a builder does nothing before `build`"]
 pub struct TaskletBuilder {
-    name: Option<Cow<'static, str>>,
-    wanted: Wanted,
+    task: TaskBuilder,
     class: TaskletType,
 }
 
@@ -58,7 +55,7 @@ impl TaskletBuilder {
 
     /// Its name, in messages.
     pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.name = Some(name.into());
+        self.task = self.task.name(name);
         self
     }
 
@@ -70,13 +67,13 @@ impl TaskletBuilder {
 
     /// Only run on this core of the topology, as [`crate::TaskBuilder::cpus`].
     pub fn cpu(mut self, cpu: usize) -> Self {
-        self.wanted = Wanted::Cores(vec![cpu]);
+        self.task = self.task.cpu(cpu);
         self
     }
 
     /// Only run on the cores of this object of the topology, as [`crate::TaskBuilder::cpus`].
     pub fn bind(mut self, place: Object) -> Self {
-        self.wanted = Wanted::Object(place);
+        self.task = self.task.bind(place);
         self
     }
 
@@ -89,28 +86,12 @@ impl TaskletBuilder {
         manager: &Arc<Manager>,
         mut run: impl FnMut() + Send + 'static,
     ) -> Result<Tasklet, Error> {
-        let tasks = &manager.driver.tasks;
-        let place = tasks.tree.place(&self.wanted)?;
-        self.class.0.serve(&tasks.machine)?;
-        if tasks.machine.points.block {
-            manager.spare.start(); // as in `TaskBuilder::submit`
-        }
-        tasks.clear_away();
-        let name = self.name.unwrap_or(Cow::Borrowed("unnamed"));
-        let fixed = Fixed {
-            label: Label::of(&name, true),
-            name,
-            place,
-            lane: lane(Priority::High, Polling::Always),
-            can_block: false,
-            exclusion: Some(self.class.0),
-        };
         let run = Box::new(move || {
             run();
             Progress::Done
         });
-        let block = Ltask::allocate(fixed, Work { run, blocking: None, callback: None });
-        Ok(Tasklet(Handle::new(block, manager)))
+        let task = self.task.priority(Priority::High);
+        task.make(manager, run, Some(self.class.0)).map(Tasklet)
     }
 }
 
