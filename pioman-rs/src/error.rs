@@ -24,6 +24,16 @@ pub enum Error {
     OtherManager(&'static str),
 }
 
+impl Error {
+    /// What an error of marcel's while `doing` this becomes.
+    pub(crate) fn of(doing: &'static str) -> impl FnOnce(marcel::Error) -> Error {
+        move |error| match error {
+            marcel::Error::Knob(knob) => Error::Knob(knob),
+            other => Error::Os { doing, source: io::Error::other(other) },
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -96,10 +96,7 @@ impl Builder {
         let os = |doing| move |source: io::Error| Error::Os { doing, source };
         let mode = match self.mode {
             Some(mode) => mode,
-            None => Mode::from_env().map_err(|error| match error {
-                marcel::Error::Knob(knob) => Error::Knob(knob),
-                other => Error::Os { doing: "MARCEL_MODE", source: io::Error::other(other) },
-            })?,
+            None => Mode::from_env().map_err(Error::of("MARCEL_MODE"))?,
         };
         let mut points = match self.points {
             Some(points) => points,
@@ -136,10 +133,7 @@ impl Builder {
         };
         let stats = knobs::STATS.bool()?;
         let prefers_waiters = knobs::PREFER_WAITERS.bool()?;
-        marcel::trace::from_env().map_err(|error| match error {
-            marcel::Error::Knob(knob) => Error::Knob(knob),
-            other => Error::Os { doing: "MARCEL_TRACE", source: io::Error::other(other) },
-        })?;
+        marcel::trace::from_env().map_err(Error::of("MARCEL_TRACE"))?;
         knobs::LONG_CALLBACK_USEC.int()?; // told here, used by `fault`
         let spin = match limit {
             Limit::For(time) => Some(time),

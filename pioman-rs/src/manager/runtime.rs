@@ -1,6 +1,5 @@
 //! A thread runtime and its I/O manager, made together.
 
-use std::io;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -38,10 +37,7 @@ impl Runtime {
     pub fn build(manager: Builder, threads: marcel::RuntimeBuilder) -> Result<Runtime, Error> {
         let manager = manager.build()?;
         let threads = threads.mode(manager.mode()).hooks(manager.clone()).build();
-        let threads = threads.map_err(|error| match error {
-            marcel::Error::Knob(knob) => Error::Knob(knob),
-            other => Error::Os { doing: "starting the threads", source: io::Error::other(other) },
-        })?;
+        let threads = threads.map_err(Error::of("starting the threads"))?;
         Ok(Runtime { threads, manager })
     }
 
