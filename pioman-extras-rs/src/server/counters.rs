@@ -40,6 +40,7 @@ pub struct Counters {
 }
 
 /// What requests share, without the type of their values: enough to end one in a signal handler.
+#[derive(Default)]
 pub(super) struct Common {
     submitted: AtomicU64,
     completed: AtomicU64,
@@ -65,24 +66,7 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn new(all_pending: Arc<AtomicUsize>) -> Common {
-        Common {
-            submitted: AtomicU64::new(0),
-            completed: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            pending: AtomicUsize::new(0),
-            all_pending,
-            dirty: AtomicBool::new(false),
-            any: Waiters::new(),
-            polls: AtomicU64::new(0),
-            blocks: AtomicU64::new(0),
-            to_block: AtomicU64::new(0),
-            to_poll: AtomicU64::new(0),
-            interrupts: AtomicU64::new(0),
-            no_thread: AtomicU64::new(0),
-            panics: AtomicU64::new(0),
-            too_long: AtomicU64::new(0),
-        }
+        Common { all_pending, ..Common::default() }
     }
 
     /// A request was taken.

@@ -172,7 +172,7 @@ mod model {
             let request = || Request {
                 event: AtomicBool::new(false),
                 word: Word::new(),
-                waiters: Waiters::new(),
+                waiters: Waiters::default(),
             };
             Arc::new(Server {
                 requests: [request(), request()],

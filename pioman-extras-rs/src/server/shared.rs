@@ -228,7 +228,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
         let request = Pending(Arc::new(Node {
             word: Word::new(),
-            waiters: Waiters::new(),
+            waiters: Waiters::default(),
             options,
             of_library,
             slot: AtomicUsize::new(state.entries.len()),

@@ -43,11 +43,13 @@ impl Delegated for List {
     }
 }
 
-impl Waiters {
-    pub(super) fn new() -> Waiters {
+impl Default for Waiters {
+    fn default() -> Waiters {
         Waiters(DelegationLock::new(List(Vec::new())))
     }
+}
 
+impl Waiters {
     /// Wakes all. Progress path, signal handlers included.
     pub(super) fn wake(&self) {
         self.0.delegate(ENDED);
@@ -108,7 +110,7 @@ mod model {
     #[test]
     fn of_two_ends_one_is_seen_by_every_waiter() {
         explore(|| {
-            let request = Arc::new(Request { word: Word::new(), waiters: Waiters::new() });
+            let request = Arc::new(Request { word: Word::new(), waiters: Waiters::default() });
             let end = |outcome| {
                 let request = request.clone();
                 thread::spawn(move || {
