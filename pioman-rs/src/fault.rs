@@ -4,7 +4,6 @@
 //! a second are counted instead of written, and the next line says how many there were. Never in a signal handler,
 //! since no code of others runs there.
 
-use std::any::Any;
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +15,8 @@ use marcel::trace::Stamp;
 
 use crate::knobs;
 
+/// What a panic may have left behind.
+pub(crate) const SLEEPS_ON: &str = "; what waits for it may sleep on";
 /// Lines in a second.
 const BURST: u64 = 20;
 
@@ -40,36 +41,6 @@ pub fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Whether a callback has taken longer than it may (`PIOM_LONG_CALLBACK_USEC`).
-#[inline]
-pub fn is_too_long(took: Duration) -> bool {
-    took > limit()
-}
-
-/// Whether a call from `start` to `end` may have been too long; a question that costs nothing.
-#[inline]
-pub fn may_be_long(start: Stamp, end: Stamp) -> bool {
-    !start.is_surely_within(limit(), end)
-}
-
-/// Tells of a call that has taken `took`, if that is too long.
-#[inline]
-pub(crate) fn check_time(kind: &str, name: &str, took: Duration) {
-    if is_too_long(took) {
-        too_long(kind, name, took);
-    }
-}
-
-#[cold]
-fn too_long(kind: &str, name: &str, took: Duration) {
-    let limit = limit();
-    report(
-        kind,
-        name,
-        format_args!("took {took:?}: nothing else progresses there meanwhile (limit {limit:?})"),
-    );
-}
-
 /// The longest time that a callback may take without being told of.
 #[inline]
 fn limit() -> Duration {
@@ -81,42 +52,74 @@ fn limit() -> Duration {
     })
 }
 
-/// Calls foreign code; a panic in it is told of and ends here.
-pub(crate) fn guard(kind: &str, name: &str, call: impl FnOnce()) -> Called {
+/// Calls foreign code. A panic in it ends here, or where the caller resumes it.
+#[inline]
+pub fn call<T>(call: impl FnOnce() -> T) -> Called<T> {
     let start = Stamp::now();
     let result = catch_unwind(AssertUnwindSafe(call));
-    let end = Stamp::now();
-    if let Err(panic) = result {
-        let (took, text) = (start.until(end), message(&*panic));
-        let what = "what waits for it may sleep on";
-        report(kind, name, format_args!("panicked after {took:?}: {text}; {what}"));
-        return Called { start, end: start };
-    }
-    Called { start, end }
+    Called { result, start, end: Stamp::now() }
 }
 
-/// What [`guard`] has called.
-pub(crate) struct Called {
+/// A call of foreign code that has returned, or has panicked.
+#[derive(Debug)]
+#[must_use = "a panic is to be told of"]
+pub struct Called<T> {
+    /// What it has returned, or the panic.
+    pub result: std::thread::Result<T>,
     start: Stamp,
     end: Stamp,
 }
 
-impl Called {
-    /// Tells of it if it took too long. (If it panicked, that was told.)
-    pub(crate) fn check_time(self, kind: &str, name: &str) {
-        if may_be_long(self.start, self.end) {
-            check_time(kind, name, self.start.until(self.end));
+impl<T> Called<T> {
+    /// How long it took.
+    pub fn took(&self) -> Duration {
+        self.start.until(self.end)
+    }
+
+    /// How long it took, if that is too long (`PIOM_LONG_CALLBACK_USEC`). Costs next to nothing if not.
+    #[inline]
+    pub fn too_long(&self) -> Option<Duration> {
+        if self.start.is_surely_within(limit(), self.end) {
+            return None;
+        }
+        Some(self.took()).filter(|took| *took > limit())
+    }
+
+    /// What its panic said, if it panicked.
+    pub fn message(&self) -> Option<&str> {
+        let panic = self.result.as_ref().err()?;
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Some(text.unwrap_or("a panic without a text"))
+    }
+
+    /// Tells of a panic; the message ends with `result`.
+    pub(crate) fn tell_panic(&self, kind: &str, name: &str, result: &str) {
+        if let Some(message) = self.message() {
+            let took = self.took();
+            report(kind, name, format_args!("panicked after {took:?}: {message}{result}"));
+        }
+    }
+
+    /// Tells of it if it took too long. (A panic is told of elsewhere.)
+    #[inline]
+    pub(crate) fn tell_time(&self, kind: &str, name: &str) {
+        if self.result.is_ok()
+            && let Some(took) = self.too_long()
+        {
+            tell_time(kind, name, took);
         }
     }
 }
 
-/// What a panic said.
-pub fn message(panic: &(dyn Any + Send)) -> &str {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text,
-        _ => "a panic without a text",
-    }
+#[cold]
+fn tell_time(kind: &str, name: &str, took: Duration) {
+    let limit = limit();
+    report(
+        kind,
+        name,
+        format_args!("took {took:?}: nothing else progresses there meanwhile (limit {limit:?})"),
+    );
 }
 
 fn seconds() -> u64 {
@@ -164,12 +167,11 @@ mod tests {
 
     #[test]
     fn panics_of_every_kind_have_a_text() {
-        let caught = |f: fn()| std::panic::catch_unwind(f).unwrap_err();
-        assert_eq!(message(&*caught(|| panic!("plain"))), "plain");
-        assert_eq!(message(&*caught(|| panic!("{}", 6 * 7))), "42");
-        assert_eq!(
-            message(&*caught(|| std::panic::resume_unwind(Box::new(1)))),
-            "a panic without a text"
-        );
+        let text = |f: fn()| call(f).message().map(str::to_owned);
+        assert_eq!(text(|| ()), None);
+        assert_eq!(text(|| panic!("plain")).unwrap(), "plain");
+        assert_eq!(text(|| panic!("{}", 6 * 7)).unwrap(), "42");
+        let without = text(|| std::panic::resume_unwind(Box::new(1)));
+        assert_eq!(without.unwrap(), "a panic without a text");
     }
 }

@@ -1,10 +1,8 @@
 //! A server's callbacks: kept, called, and what happens when one misbehaves.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
-
-use marcel::trace::Stamp;
 
 use super::counters::Common;
 use super::kinds::{Kind, Kinds};
@@ -133,37 +131,25 @@ impl Whose<'_> {
     /// `short` and is not.
     fn guarded(&self, what: &'static str, short: bool, call: impl FnOnce()) -> bool {
         let stopping = marcel::is_stopping();
-        let start = Stamp::now();
-        let told = plumbing::TracedCall::callback(self.number, what);
-        let result = catch_unwind(AssertUnwindSafe(call));
-        drop(told);
-        let end = Stamp::now();
-        match result {
+        let called = {
+            let _told = plumbing::TracedCall::callback(self.number, what);
+            plumbing::call_foreign(call)
+        };
+        let tell = |text: std::fmt::Arguments<'_>| plumbing::report("server", self.name, text);
+        match called.result {
             // Not a panic: the thread waited in the callback, and is unwound because its runtime stops.
             Err(payload) if !stopping && marcel::is_stopping() => resume_unwind(payload),
-            Err(payload) => {
+            Err(_) => {
                 self.common.panics.fetch_add(1, Relaxed);
-                let (text, time) = (plumbing::message(&*payload), start.until(end));
-                plumbing::report(
-                    "server",
-                    self.name,
-                    format_args!("{what}: panicked after {time:?}: {text}"),
-                );
+                let (text, took) = (called.message().unwrap_or_default(), called.took());
+                tell(format_args!("{what}: panicked after {took:?}: {text}"));
                 false
             }
             Ok(()) => {
-                if !short || !plumbing::may_be_long(start, end) {
-                    return true;
-                }
-                let time = start.until(end);
-                if plumbing::is_too_long(time) {
+                if short && let Some(took) = called.too_long() {
                     self.common.too_long.fetch_add(1, Relaxed);
                     let text = "nothing else progresses there meanwhile";
-                    plumbing::report(
-                        "server",
-                        self.name,
-                        format_args!("{what}: ran for {time:?}: {text}"),
-                    );
+                    tell(format_args!("{what}: ran for {took:?}: {text}"));
                 }
                 true
             }

@@ -36,8 +36,11 @@ impl Once {
 impl Wake for Once {
     fn wake(self: Arc<Self>) {
         #[cfg(not(loom))]
-        fault::guard("completion callback", self.name, || self.call())
-            .check_time("completion callback", self.name);
+        {
+            let called = fault::call(|| self.call());
+            called.tell_panic("completion callback", self.name, fault::SLEEPS_ON);
+            called.tell_time("completion callback", self.name);
+        }
         #[cfg(loom)]
         self.call();
     }

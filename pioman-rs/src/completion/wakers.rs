@@ -172,7 +172,7 @@ impl Deferred {
             let Some(waker) = waker else { continue };
             // A panic is the executor's fault, and others wait behind it. (A callback's ends before: `Once`.)
             #[cfg(not(loom))]
-            fault::guard("waker", "of a future", || waker.wake());
+            fault::call(|| waker.wake()).tell_panic("waker", "of a future", fault::SLEEPS_ON);
             #[cfg(loom)]
             waker.wake();
         }

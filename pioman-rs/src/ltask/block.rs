@@ -160,16 +160,21 @@ impl Ltask {
 
     /// How it has ended; `None` if it has not. For callers that have a handle.
     pub(crate) fn result(&self) -> Option<Result<(), TaskError>> {
+        self.state.outcome().map(|outcome| self.result_of(outcome))
+    }
+
+    /// What this outcome means. For callers that have seen the end, or bring it about.
+    pub(crate) fn result_of(&self, outcome: Outcome) -> Result<(), TaskError> {
         let name = || self.name().to_owned();
-        Some(match self.state.outcome()? {
+        match outcome {
             Outcome::Completed => Ok(()),
             Outcome::Cancelled => Err(TaskError::Cancelled { name: name() }),
             Outcome::Failed => {
-                // SAFETY: the task has ended: no thread writes any more.
+                // SAFETY: no thread writes any more.
                 let message = unsafe { (*self.failure.get()).as_deref().unwrap_or_default() };
                 Err(TaskError::Panicked { name: name(), message: message.to_owned() })
             }
-        })
+        }
     }
 }
 

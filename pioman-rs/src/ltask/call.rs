@@ -1,17 +1,15 @@
 //! One call of a light task, and its end.
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-use marcel::trace::Stamp;
-
-use crate::fault;
-use crate::ltask::block::{Callback, Exporter, Ltask};
+use crate::fault::{self, Called};
+use crate::ltask::block::{Exporter, Ltask};
 use crate::ltask::exclusion::Exclusion;
 use crate::ltask::inside::{Caller, Inside};
-use crate::ltask::report::{Progress, TaskError};
+use crate::ltask::report::Progress;
 use crate::ltask::scheduler::Tasks;
 use crate::ltask::state::{After, Cancel, Claim, Detach, Outcome, Was};
 use crate::ltask::tree::Tree;
@@ -70,21 +68,17 @@ impl Ltask {
         if self.may_export(tasks, visitor) && self.export(tasks) {
             return tasks.tree.forget(Ran::Useful);
         }
-        let start = Stamp::now();
         let was_stopping = marcel::is_stopping();
-        let result = {
+        let called = {
             let _inside = Inside::enter(self, visitor.caller);
             let _told = self.tell_call();
             // SAFETY: RUNNING is ours.
             let work = unsafe { (*self.work.get()).as_mut() };
-            catch_unwind(AssertUnwindSafe(|| work.map_or(Progress::Done, |work| (work.run)())))
+            fault::call(|| work.map_or(Progress::Done, |work| (work.run)()))
         };
-        let end = Stamp::now();
-        if result.is_ok() && fault::may_be_long(start, end) {
-            fault::check_time(self.kind(), self.name(), start.until(end));
-        }
+        called.tell_time(self.kind(), self.name());
         let tasklet = self.fixed().exclusion.is_some();
-        match result {
+        match called.result {
             Ok(Progress::Done) if tasklet => {
                 tasks.tree.counts.note(Outcome::Completed);
                 self.after(self.state.rest(), tasks, visitor, Ran::Useful)
@@ -98,14 +92,14 @@ impl Ltask {
                 self.end(Outcome::Cancelled, tasks, visitor);
                 resume_unwind(panic)
             }
-            Err(panic) => {
-                let message = self.tell_panic(&*panic, start, end);
+            Err(_) => {
+                self.tell_panic(&called);
                 if tasklet {
                     tasks.tree.counts.note(Outcome::Failed);
                     return self.after(self.state.rest(), tasks, visitor, Ran::Useful);
                 }
                 // SAFETY: RUNNING is ours.
-                unsafe { *self.failure.get() = Some(message.into()) };
+                unsafe { *self.failure.get() = called.message().map(Arc::from) };
                 self.end(Outcome::Failed, tasks, visitor)
             }
         }
@@ -119,15 +113,8 @@ impl Ltask {
         if self.fixed().exclusion.is_some() { "tasklet" } else { "light task" }
     }
 
-    fn tell_panic<'a>(
-        &self,
-        panic: &'a (dyn std::any::Any + Send),
-        start: Stamp,
-        end: Stamp,
-    ) -> &'a str {
-        let (message, took) = (fault::message(panic), start.until(end));
-        fault::report(self.kind(), self.name(), format_args!("panicked after {took:?}: {message}"));
-        message
+    fn tell_panic<T>(&self, called: &Called<T>) {
+        called.tell_panic(self.kind(), self.name(), "");
     }
 
     fn after(&'static self, after: After, tasks: &Tasks, visitor: &Visitor, ran: Ran) -> Ran {
@@ -173,12 +160,12 @@ impl Ltask {
             let work = unsafe { (*self.work.get()).take() };
             if let Some(mut work) = work {
                 let callback = work.callback.take();
-                let start = Stamp::now();
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(work))) {
-                    self.tell_panic(&*panic, start, Stamp::now());
-                }
+                self.tell_panic(&fault::call(|| drop(work)));
                 if let Some(callback) = callback {
-                    self.call_back(callback, outcome);
+                    let result = self.result_of(outcome);
+                    let called = fault::call(|| callback(&result));
+                    self.tell_panic(&called);
+                    called.tell_time("completion callback of light task", self.name());
                 }
             }
         }
@@ -186,28 +173,6 @@ impl Ltask {
         self.done().complete();
         if self.state.told() {
             self.recycle();
-        }
-    }
-
-    fn call_back(&self, callback: Callback, outcome: Outcome) {
-        let name = || self.name().to_owned();
-        let result = match outcome {
-            Outcome::Completed => Ok(()),
-            Outcome::Cancelled => Err(TaskError::Cancelled { name: name() }),
-            Outcome::Failed => {
-                // SAFETY: ENDING is ours.
-                let message = unsafe { (*self.failure.get()).as_deref().unwrap_or_default() };
-                Err(TaskError::Panicked { name: name(), message: message.to_owned() })
-            }
-        };
-        let start = Stamp::now();
-        let panic = catch_unwind(AssertUnwindSafe(|| callback(&result))).err();
-        let end = Stamp::now();
-        if let Some(panic) = panic {
-            self.tell_panic(&*panic, start, end);
-        } else if fault::may_be_long(start, end) {
-            let took = start.until(end);
-            fault::check_time("completion callback of light task", self.name(), took);
         }
     }
 
@@ -288,17 +253,12 @@ impl Exporter for Tasks {
         let outcome = if task.state.is_cancelled() {
             Outcome::Cancelled
         } else {
-            let start = Stamp::now();
             let _told = task.tell_call();
-            match catch_unwind(AssertUnwindSafe(call)) {
-                Ok(()) => Outcome::Completed,
-                Err(panic) => {
-                    let message = task.tell_panic(&*panic, start, Stamp::now());
-                    // SAFETY: BLOCKING is ours.
-                    unsafe { *task.failure.get() = Some(message.into()) };
-                    Outcome::Failed
-                }
-            }
+            let called = fault::call(call);
+            task.tell_panic(&called);
+            // SAFETY: BLOCKING is ours.
+            unsafe { *task.failure.get() = called.message().map(Arc::from) };
+            if called.result.is_ok() { Outcome::Completed } else { Outcome::Failed }
         };
         self.blocking_hits.fetch_add(1, Relaxed);
         self.tree.end_blocking();
