@@ -102,22 +102,14 @@ impl<T: Linked> Exclusion<T> {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::shim::AtomicU64;
+    use crate::ltask::stack::Bare;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    #[repr(align(256))]
-    struct Node(AtomicU64);
-    impl Linked for Node {
-        fn link(&self) -> &AtomicU64 {
-            &self.0
-        }
-    }
-
     struct World {
-        gate: Gate<Node>,
-        queue: Lane<Node>,
+        gate: Gate<Bare>,
+        queue: Lane<Bare>,
         inside: AtomicBool,
         runs: AtomicUsize,
     }
@@ -144,7 +136,7 @@ mod model {
                 inside: AtomicBool::new(false),
                 runs: AtomicUsize::new(0),
             });
-            (0..2).for_each(|_| world.queue.push(Box::leak(Box::new(Node(AtomicU64::new(0))))));
+            (0..2).for_each(|_| world.queue.push(Bare::leak(())));
             let other = {
                 let world = world.clone();
                 thread::spawn(move || world.visit())

@@ -4,33 +4,22 @@
 //! The popper owns the node that it has taken out, so safe code cannot put it into two queues.
 
 use super::queue::{self, LANES};
-use super::stack::Linked;
-use crate::shim::AtomicU64;
-
-#[derive(Debug)]
-#[repr(align(256))]
-struct Block(AtomicU64);
-
-impl Linked for Block {
-    fn link(&self) -> &AtomicU64 {
-        &self.0
-    }
-}
+use super::stack::Bare;
 
 /// What stands for a task, and is in no queue. Immortal, as tasks' blocks are: dropped, it is lost until the process ends.
 #[derive(Debug)]
-pub struct Node(&'static Block);
+pub struct Node(&'static Bare);
 
 impl Node {
     /// A new one.
     #[allow(clippy::new_without_default, reason = "it is leaked")]
     pub fn new() -> Node {
-        Node(Box::leak(Box::new(Block(AtomicU64::new(0)))))
+        Node(Bare::leak(()))
     }
 }
 
 /// The queue of a node of the topology.
-pub struct Queue(queue::Queue<Block>);
+pub struct Queue(queue::Queue<Bare>);
 
 impl std::fmt::Debug for Queue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

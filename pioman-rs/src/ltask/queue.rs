@@ -56,24 +56,12 @@ impl<T: Linked> Queue<T> {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::shim::AtomicU64;
+    use crate::ltask::stack::Bare;
     use loom::sync::Arc;
     use loom::thread;
 
-    #[repr(align(256))]
-    struct Node(AtomicU64);
-    impl Linked for Node {
-        fn link(&self) -> &AtomicU64 {
-            &self.0
-        }
-    }
-
-    fn node() -> &'static Node {
-        Box::leak(Box::new(Node(AtomicU64::new(0))))
-    }
-
     /// As a visit does: only where a bit is set.
-    fn take(queue: &Queue<Node>) -> usize {
+    fn take(queue: &Queue<Bare>) -> usize {
         (queue.occupied() != 0 && queue.pop(0).is_some()) as usize
     }
 
@@ -81,14 +69,14 @@ mod model {
     fn what_is_in_a_lane_has_its_bit_set() {
         loom::model(|| {
             let queue = Arc::new(Queue::new());
-            queue.push(0, node());
+            queue.push(0, Bare::leak(()));
             let threads: Vec<_> = [true, false]
                 .into_iter()
                 .map(|pushes| {
                     let queue = queue.clone();
                     thread::spawn(move || {
                         if pushes {
-                            queue.push(0, node());
+                            queue.push(0, Bare::leak(()));
                         }
                         take(&queue) + take(&queue)
                     })

@@ -24,6 +24,31 @@ pub(crate) trait Linked: Sync + 'static {
     fn link(&self) -> &AtomicU64;
 }
 
+/// A node with nothing but a value, for tests and benches.
+#[cfg(any(test, feature = "bench-internals"))]
+#[derive(Debug, Default)]
+#[repr(align(256))]
+pub(crate) struct Bare<T = ()> {
+    link: AtomicU64,
+    #[cfg_attr(not(test), expect(dead_code, reason = "benches need none"))]
+    value: T,
+}
+
+#[cfg(any(test, feature = "bench-internals"))]
+impl<T: Sync + 'static> Linked for Bare<T> {
+    fn link(&self) -> &AtomicU64 {
+        &self.link
+    }
+}
+
+#[cfg(any(test, feature = "bench-internals"))]
+impl<T> Bare<T> {
+    /// A new one, which is never freed, as blocks of tasks are.
+    pub(crate) fn leak(value: T) -> &'static Bare<T> {
+        Box::leak(Box::new(Bare { link: AtomicU64::new(0), value }))
+    }
+}
+
 /// See the module's description.
 pub(crate) struct Stack<T: 'static> {
     top: AtomicU64,
@@ -164,17 +189,11 @@ mod tests {
     use std::collections::VecDeque;
     use std::sync::atomic::AtomicUsize;
 
-    #[repr(align(256))]
-    struct Node(AtomicU64, usize, AtomicUsize);
-    impl Linked for Node {
-        fn link(&self) -> &AtomicU64 {
-            &self.0
-        }
-    }
+    /// Its number, and how often it is out.
+    type Node = Bare<(usize, AtomicUsize)>;
 
-    fn nodes(n: usize) -> &'static [Node] {
-        let node = |i| Node(AtomicU64::new(0), i, AtomicUsize::new(0));
-        Box::leak((0..n).map(node).collect())
+    fn nodes(n: usize) -> Vec<&'static Node> {
+        (0..n).map(|i| Bare::leak((i, AtomicUsize::new(0)))).collect()
     }
 
     proptest::proptest! {
@@ -186,10 +205,10 @@ mod tests {
             let mut oracle = VecDeque::new();
             for (i, push) in acts.into_iter().enumerate() {
                 if push {
-                    lane.push(&nodes[i]);
+                    lane.push(nodes[i]);
                     oracle.push_back(i);
                 } else {
-                    proptest::prop_assert_eq!(lane.pop(|| ()).map(|node| node.1), oracle.pop_front());
+                    proptest::prop_assert_eq!(lane.pop(|| ()).map(|node| node.value.0), oracle.pop_front());
                 }
                 proptest::prop_assert_eq!(lane.is_empty(), oracle.is_empty());
             }
@@ -201,21 +220,22 @@ mod tests {
     fn nodes_that_are_queued_again_at_once_are_never_out_twice() {
         let nodes = nodes(4);
         let lane = Lane::new();
-        nodes.iter().for_each(|node| lane.push(node));
+        nodes.into_iter().for_each(|node| lane.push(node));
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..50_000 {
                         if let Some(node) = lane.pop(|| ()) {
-                            assert_eq!(node.2.fetch_add(1, AcqRel), 0);
-                            node.2.store(0, Release);
+                            assert_eq!(node.value.1.fetch_add(1, AcqRel), 0);
+                            node.value.1.store(0, Release);
                             lane.push(node);
                         }
                     }
                 });
             }
         });
-        let mut left: Vec<_> = std::iter::from_fn(|| lane.pop(|| ())).map(|node| node.1).collect();
+        let mut left: Vec<_> =
+            std::iter::from_fn(|| lane.pop(|| ())).map(|node| node.value.0).collect();
         left.sort_unstable();
         assert_eq!(left, [0, 1, 2, 3]);
     }
@@ -228,21 +248,16 @@ mod model {
     use loom::sync::atomic::AtomicUsize;
     use loom::thread;
 
-    #[repr(align(256))]
-    struct Node(AtomicU64, AtomicUsize);
-    impl Linked for Node {
-        fn link(&self) -> &AtomicU64 {
-            &self.0
-        }
-    }
+    /// How often it is out.
+    type Node = Bare<AtomicUsize>;
 
     fn node() -> &'static Node {
-        Box::leak(Box::new(Node(AtomicU64::new(0), AtomicUsize::new(0))))
+        Bare::leak(AtomicUsize::new(0))
     }
 
     fn take(lane: &Lane<Node>) -> Option<&'static Node> {
         let node = lane.pop(|| ())?;
-        assert_eq!(node.1.fetch_add(1, AcqRel), 0, "out twice");
+        assert_eq!(node.value.fetch_add(1, AcqRel), 0, "out twice");
         Some(node)
     }
 
@@ -281,7 +296,7 @@ mod model {
                 thread::spawn(move || {
                     let node = take(&lane)?;
                     let second = take(&lane);
-                    node.1.store(0, Release);
+                    node.value.store(0, Release);
                     lane.push(node);
                     Some(second.is_some())
                 })
