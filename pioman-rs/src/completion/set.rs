@@ -94,15 +94,9 @@ struct Listed<'a, 'w> {
     members: &'a [Member],
     /// How many have been enlisted, or found to be there already.
     len: usize,
-    /// Those keep what they have got.
-    keep: Keep,
-}
-
-#[derive(Clone, Copy)]
-enum Keep {
-    None,
-    One(usize),
-    All,
+    /// The wait has ended with what it waited for, this one the last: that is kept. If not: nothing is.
+    last: Option<usize>,
+    goal: usize,
 }
 
 impl Drop for Listed<'_, '_> {
@@ -110,11 +104,7 @@ impl Drop for Listed<'_, '_> {
         for (index, member) in self.members[..self.len].iter().enumerate() {
             let what = &self.what[index];
             let left = what.leave_or_fired(&member.node, || member.fired.load(Acquire) == 1);
-            let kept = match self.keep {
-                Keep::None => false,
-                Keep::One(one) => one == index,
-                Keep::All => true,
-            };
+            let kept = self.last.is_some_and(|last| self.goal > 1 || last == index);
             if !left && !kept {
                 what.give_back();
             }
@@ -137,7 +127,7 @@ fn wait_for(
         many = (0..what.len()).map(|index| Member::new(&group, index)).collect();
         &many
     };
-    let mut listed = Listed { what, members, len: 0, keep: Keep::None };
+    let mut listed = Listed { what, members, len: 0, last: None, goal };
     for (index, what) in what.iter().enumerate() {
         // SAFETY: the member stays until `listed` has seen to it.
         if !unsafe { what.enlist(NonNull::from(&members[index]).cast()) } {
@@ -151,13 +141,8 @@ fn wait_for(
     }
     sleep(&group.done);
     // From here on nothing unwinds.
-    let last = match group.last.load(Acquire) {
-        NONE => None,
-        last => Some(last),
-    };
-    if let Some(last) = last {
-        listed.keep = if goal == 1 { Keep::One(last) } else { Keep::All };
-    }
+    let last = Some(group.last.load(Acquire)).filter(|last| *last != NONE);
+    listed.last = last;
     drop(listed);
     last
 }
