@@ -7,10 +7,11 @@ use crate::progress::policy::hints::Method;
 
 /// Nothing sleeps in the kernel while something is pending.
 pub(crate) struct AlwaysPoll;
-/// Nothing polls.
-pub(crate) struct AlwaysBlock;
-/// Only ticks poll.
-pub(crate) struct TimerOnly;
+/// The same for each caller: nothing polls, or only ticks do.
+pub(crate) struct Always {
+    pub(crate) name: &'static str,
+    pub(crate) method: Method,
+}
 /// Only dedicated kernel threads poll.
 pub(crate) struct Dedicated;
 
@@ -30,23 +31,13 @@ impl Policy for AlwaysPoll {
     }
 }
 
-impl Policy for AlwaysBlock {
+impl Policy for Always {
     fn name(&self) -> &str {
-        "always-block"
+        self.name
     }
 
     fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
-        Choice::new(Method::Block, "always")
-    }
-}
-
-impl Policy for TimerOnly {
-    fn name(&self) -> &str {
-        "timer-only"
-    }
-
-    fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
-        Choice::new(Method::Tick, "always")
+        Choice::new(self.method, "always")
     }
 }
 

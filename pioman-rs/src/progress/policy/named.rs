@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::progress::policy::adaptive::Adaptive;
 use crate::progress::policy::contract::Policy;
-use crate::progress::policy::fixed::{AlwaysBlock, AlwaysPoll, Dedicated, TimerOnly};
+use crate::progress::policy::fixed::{Always, AlwaysPoll, Dedicated};
+use crate::progress::policy::hints::Method;
 use crate::progress::policy::load_aware::LoadAware;
 
 /// Names of the policies that come with this crate.
@@ -15,8 +16,8 @@ pub const NAMES: [&str; 6] =
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
     Some(match name {
         "always-poll" => Arc::new(AlwaysPoll),
-        "always-block" => Arc::new(AlwaysBlock),
-        "timer-only" => Arc::new(TimerOnly),
+        "always-block" => Arc::new(Always { name: "always-block", method: Method::Block }),
+        "timer-only" => Arc::new(Always { name: "timer-only", method: Method::Tick }),
         "dedicated" => Arc::new(Dedicated),
         "load-aware" => Arc::new(LoadAware),
         "adaptive" => Arc::new(Adaptive),
