@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvError, TryRecvError};
 use std::{sync::mpsc::RecvTimeoutError, time::Instant};
 
 use super::shared::Shared;
-use super::slow_path::Listed;
+use super::slow_path::{Listed, Waiter};
 use crate::shim::Arc;
 use pioman::Completion;
 
@@ -176,7 +176,7 @@ impl<T: Send> Consumer<T> {
     /// The result is dropped, not forgotten, before `done` goes.
     pub(super) unsafe fn enlist<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
         // SAFETY: the caller's promise.
-        unsafe { self.shared.slow_path.enlist_consumer(done) }
+        unsafe { self.shared.slow_path.enlist(Waiter::Consumer, done) }
     }
 
     /// Whether there is a message or a hole. A consumer that slept on a hole

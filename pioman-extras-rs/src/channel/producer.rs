@@ -5,6 +5,7 @@ use std::sync::mpsc::{SendError, TrySendError};
 use std::time::Instant;
 
 use super::shared::Shared;
+use super::slow_path::Waiter;
 use crate::shim::Arc;
 use pioman::Completion;
 
@@ -157,7 +158,7 @@ impl<T: Send> Position<'_, T> {
         let shared = &self.producer.shared;
         let done = Completion::new();
         // SAFETY: dropped at the end of this block, before `done`.
-        let _listed = unsafe { shared.slow_path.enlist_producer(at, &done) };
+        let _listed = unsafe { shared.slow_path.enlist(Waiter::Producer(at), &done) };
         if !shared.is_free(at) && !shared.slow_path.no_consumer() {
             sleep(&done);
         }

@@ -13,7 +13,7 @@
 //!
 //! Why a lock: the lists are short, and its holder neither sleeps nor switches.
 
-use std::ptr::{NonNull, null};
+use std::ptr::NonNull;
 
 use crate::shim::{AtomicU64, Mutex, Ordering::*, fence};
 use pioman::Completion;
@@ -34,11 +34,19 @@ pub(super) struct SlowPath {
     entries: Mutex<Entries>,
 }
 
+/// An end that waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Waiter {
+    /// For anything to come.
+    Consumer,
+    /// For its position to become free, or the consumer to go.
+    Producer(u64),
+}
+
 struct Entries {
     producers: usize,
     consumer_gone: bool,
-    consumer: *const Completion,
-    waiting: Vec<(u64, NonNull<Completion>)>,
+    waiting: Vec<(Waiter, NonNull<Completion>)>,
     holes: Vec<u64>,
 }
 
@@ -48,24 +56,17 @@ unsafe impl Send for Entries {}
 impl Entries {
     fn notes(&self) -> u64 {
         let note = |there: bool, bit| if there { bit } else { 0 };
-        note(!self.consumer.is_null(), CONSUMER_WAITS)
-            | note(!self.waiting.is_empty(), PRODUCERS_WAIT)
+        let consumer = |(waiter, _): &(Waiter, _)| *waiter == Waiter::Consumer;
+        note(self.waiting.iter().any(consumer), CONSUMER_WAITS)
+            | note(!self.waiting.iter().all(consumer), PRODUCERS_WAIT)
             | note(!self.holes.is_empty(), HOLES)
             | note(self.consumer_gone, CONSUMER_GONE)
             | note(self.producers == 0, PRODUCERS_GONE)
     }
 
-    fn wake_consumer(&mut self) {
-        let consumer = std::mem::replace(&mut self.consumer, null());
-        // SAFETY: listed, so it is there; we have the lock.
-        if let Some(consumer) = unsafe { consumer.as_ref() } {
-            consumer.complete();
-        }
-    }
-
-    fn wake_producers(&mut self, which: impl Fn(u64) -> bool) {
-        self.waiting.retain(|&(position, done)| {
-            let found = which(position);
+    fn wake(&mut self, which: impl Fn(Waiter) -> bool) {
+        self.waiting.retain(|&(waiter, done)| {
+            let found = which(waiter);
             if found {
                 // SAFETY: listed, so it is there; we have the lock.
                 unsafe { done.as_ref() }.complete();
@@ -73,17 +74,16 @@ impl Entries {
             !found
         });
     }
+
+    fn wake_consumer(&mut self) {
+        self.wake(|waiter| waiter == Waiter::Consumer);
+    }
 }
 
 impl SlowPath {
     pub(super) fn new() -> SlowPath {
-        let entries = Entries {
-            producers: 0,
-            consumer_gone: false,
-            consumer: null(),
-            waiting: Vec::new(),
-            holes: Vec::new(),
-        };
+        let entries =
+            Entries { producers: 0, consumer_gone: false, waiting: Vec::new(), holes: Vec::new() };
         SlowPath { notes: AtomicU64::new(entries.notes()), entries: Mutex::new(entries) }
     }
 
@@ -119,7 +119,7 @@ impl SlowPath {
     pub(super) fn remove_consumer(&self) {
         self.locked(|entries| {
             entries.consumer_gone = true;
-            entries.wake_producers(|_| true);
+            entries.wake(|waiter| waiter != Waiter::Consumer);
         });
     }
 
@@ -140,7 +140,7 @@ impl SlowPath {
     #[inline]
     pub(super) fn tell_producer(&self, position: u64) {
         if self.says(PRODUCERS_WAIT) {
-            self.locked(|entries| entries.wake_producers(|waiting| waiting == position));
+            self.locked(|entries| entries.wake(|waiter| waiter == Waiter::Producer(position)));
         }
     }
 
@@ -168,29 +168,15 @@ impl SlowPath {
             })
     }
 
-    /// `done` is completed when something comes for the consumer, until what this returns is dropped. Look again before
+    /// `done` is completed when what `waiter` waits for comes, until what this returns is dropped. Look again before
     /// you sleep.
     ///
     /// # Safety
     /// The result is dropped, not forgotten, before `done` goes.
-    pub(super) unsafe fn enlist_consumer<'a>(&'a self, done: &'a Completion) -> Listed<'a> {
-        self.locked(|entries| entries.consumer = done);
+    pub(super) unsafe fn enlist<'a>(&'a self, waiter: Waiter, done: &'a Completion) -> Listed<'a> {
+        self.locked(|entries| entries.waiting.push((waiter, NonNull::from(done))));
         fence(SeqCst);
-        Listed { slow_path: self, done, position: None }
-    }
-
-    /// `done` is completed when `position` becomes free, or the consumer goes; as [`SlowPath::enlist_consumer`].
-    ///
-    /// # Safety
-    /// As [`SlowPath::enlist_consumer`].
-    pub(super) unsafe fn enlist_producer<'a>(
-        &'a self,
-        position: u64,
-        done: &'a Completion,
-    ) -> Listed<'a> {
-        self.locked(|entries| entries.waiting.push((position, NonNull::from(done))));
-        fence(SeqCst);
-        Listed { slow_path: self, done, position: Some(position) }
+        Listed { slow_path: self, done }
     }
 }
 
@@ -198,15 +184,12 @@ impl SlowPath {
 pub(super) struct Listed<'a> {
     slow_path: &'a SlowPath,
     done: &'a Completion,
-    /// Of a producer.
-    position: Option<u64>,
 }
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        self.slow_path.locked(|entries| match self.position {
-            None => entries.consumer = null(),
-            Some(_) => entries.waiting.retain(|(_, done)| !std::ptr::eq(done.as_ptr(), self.done)),
+        self.slow_path.locked(|entries| {
+            entries.waiting.retain(|(_, done)| !std::ptr::eq(done.as_ptr(), self.done));
         });
     }
 }
