@@ -12,8 +12,8 @@ const LEN: usize = 1 << 20;
 
 /// Over how many of three like rails messages leave one after the other, while so many cores are idle.
 fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
-    let world = World { rails: RAILS, capacity: 100_000, piece: 1024, ..World::USUAL };
-    let (mut cores, wires) = world.pair();
+    let world = World::new(RAILS, Nature { room: 100_000, piece: 1024, ..USUAL });
+    let mut cores = world.pair();
     for rail in &mut cores[0].gates.rails {
         rail.pace = Pace { latency_ns: 1_000, mib_ns: 8_388_608 };
         rail.copies = false;
@@ -30,7 +30,7 @@ fn rails_used(chunks: Chunks, loads: &[usize]) -> Vec<usize> {
         let receive = Asked::recv(&mut cores[1], (0, 0), LEN);
         cores[1].progress();
         cores[0].progress();
-        let carries = |rail| wires.with((rail, 0, 1), |wire| !wire.large.is_empty());
+        let carries = |rail| world.way((rail, 0, 1), |way| !way.pieces().is_empty());
         let used = (0..RAILS).filter(|&rail| carries(rail)).count();
         settle(&mut cores);
         assert!(send.result().is_ok());

@@ -106,9 +106,9 @@ fn a_message_that_does_not_fit_stays_for_a_receive_that_says_so() {
 #[test]
 fn a_message_with_another_number_is_not_received() {
     for (seq, found) in [(1, Found::Other), (u32::MAX, Found::Nothing)] {
-        let (mut cores, wires) = pair();
+        let (mut cores, world) = pair();
         let header = Header { seq, len: 3, ..Header::new(Kind::Eager) };
-        wires.say((0, 0, 1), header, b"odd");
+        world.way((0, 0, 1), |way| way.say(header, b"odd"));
         assert_eq!(look(&mut cores, 0, 50).0, found);
         assert_eq!(cores[1].gates[0].rx_seq, 0);
         cores[1].progress();

@@ -8,25 +8,31 @@ const LEN: usize = 2000;
 /// Rank 0, over two links that can break, with a peer that the test plays.
 struct Side {
     core: Core<Virtual>,
-    wires: Wires,
+    world: World,
     seq: u32,
 }
 
 impl Side {
     fn new() -> Side {
-        let (core, wires) = World { rails: 2, fragile: true, ..World::USUAL }.one();
-        Side { core, wires, seq: 0 }
+        let world = World::new(2, Nature { breaks: true, ..USUAL });
+        Side { core: world.one(), world, seq: 0 }
     }
 
-    fn wire<T>(&self, rail: usize, from: u32, f: impl FnOnce(&mut Wire) -> T) -> T {
-        self.wires.with((rail, from, 1 - from), f)
+    /// What is on the way over a rail, from that rank.
+    fn way<T>(&self, rail: usize, from: u32, f: impl FnOnce(&mut Way) -> T) -> T {
+        self.world.way((rail, from, 1 - from), f)
+    }
+
+    /// The link is made again.
+    fn repair(&mut self, rail: usize) {
+        attach(&mut self.core, rail, self.world.connect(rail));
     }
 
     /// The peer says this over a rail.
     fn hear(&mut self, rail: usize, header: Header, payload: &[u8]) {
         let (seq, ack) = (self.seq, self.core.gates[1].tx_seq);
         self.seq += 1;
-        self.wires.say((rail, 1, 0), Header { seq, ack, ..header }, payload);
+        self.way(rail, 1, |way| way.say(Header { seq, ack, ..header }, payload));
         while self.core.progress() {}
     }
 
@@ -34,7 +40,7 @@ impl Side {
     fn said(&mut self, kind: Kind) -> Vec<(Header, Vec<u8>)> {
         let mut packets = Vec::new();
         for rail in 0..2 {
-            self.wire(rail, 0, |wire| packets.extend(wire.small.drain(..)));
+            packets.extend(self.way(rail, 0, Way::heard));
         }
         packets.retain(|(header, _): &(Header, _)| header.kind == kind);
         packets
@@ -44,11 +50,15 @@ impl Side {
     fn pieces(&mut self, rail: usize) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         loop {
-            let pieces: Vec<_> = self.wire(rail, 0, |wire| wire.large.drain(..).collect());
+            let pieces = self.way(rail, 0, |way| {
+                let pieces = way.pieces();
+                way.lose_pieces();
+                pieces
+            });
             if pieces.is_empty() {
                 return all;
             }
-            all.extend(pieces.iter().map(|(header, data)| (header.len as usize, data.len())));
+            all.extend(pieces);
             self.core.progress();
         }
     }
@@ -94,18 +104,15 @@ fn the_sender_of_what_was_lost_asks_and_sends_the_gaps() {
 fn a_second_break_is_asked_for_again_and_any_answer_will_do() {
     let (mut side, send) = cut();
     assert_eq!(side.said(Kind::Ask).len(), 1);
-    side.core.attach(0, 1, |_| ());
-    side.wire(0, 0, |wire| wire.large.clear());
+    side.repair(0);
     let have = Header { id: 1, ..Header::new(Kind::Have) };
     side.hear(1, have, &ranges(&[(0, 100)]));
     assert!(side.core.gates[1].open == 3);
     // Some of it goes over each; both break.
     side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
     side.core.broke(1, 1, Cause::Broken(libc::ECONNRESET));
-    for rail in 0..2 {
-        side.wire(rail, 0, |wire| *wire = Wire::default());
-    }
-    side.core.attach(1, 1, |_| ());
+    side.said(Kind::Ask); // lost
+    side.repair(1);
     assert_eq!(side.said(Kind::Ask).len(), 1);
     side.hear(1, have, &ranges(&[(0, 400), (1900, 2000)]));
     // A late one, of before.
@@ -127,9 +134,9 @@ fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
         Header { payload: len as u32, ..header }
     };
     let ask = Header { id: 1, ..Header::new(Kind::Ask) };
-    side.wire(0, 1, |wire| wire.large.push_back((piece(0, 64), vec![7; 64])));
-    side.wire(0, 1, |wire| wire.large.push_back((piece(64, 500), vec![7; 100])));
-    side.wire(1, 1, |wire| wire.large.push_back((piece(1000, 50), vec![7; 50])));
+    side.way(0, 1, |way| way.begin(piece(0, 64), &[7; 64]));
+    side.way(0, 1, |way| way.begin(piece(64, 500), &[7; 100]));
+    side.way(1, 1, |way| way.begin(piece(1000, 50), &[7; 50]));
     // The question overtakes them on the other link.
     side.hear(1, ask, &[]);
     let said = side.said(Kind::Have);
@@ -138,9 +145,9 @@ fn a_receiver_says_what_it_has_and_pieces_count_as_far_as_they_came() {
     assert_eq!(said[0].1, ranges(&[(1000, 1050), (0, 164)]));
     // The rest comes, but for a piece whose end is not needed any more: the end is the answer.
     side.core.broke(0, 1, Cause::Broken(libc::ECONNRESET));
-    side.core.attach(0, 1, |_| ());
-    side.wire(0, 1, |wire| wire.large.push_back((piece(164, 1836), vec![7; 850])));
-    side.wire(1, 1, |wire| wire.large.push_back((piece(1050, 950), vec![7; 950])));
+    side.repair(0);
+    side.way(0, 1, |way| way.begin(piece(164, 1836), &[7; 850]));
+    side.way(1, 1, |way| way.begin(piece(1050, 950), &[7; 950]));
     while side.core.progress() {}
     assert!(side.said(Kind::Fin).is_empty());
     side.hear(1, ask, &[]);

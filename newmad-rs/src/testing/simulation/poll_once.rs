@@ -4,9 +4,11 @@ use super::*;
 
 /// A message from rank 1 to rank 0, which arrives over that link.
 fn arrives(rail: usize) -> usize {
-    let (mut core, wires) = World { rails: 2, ..World::USUAL }.one();
+    let world = World::new(2, USUAL);
+    let mut core = world.one();
     let receive = Asked::recv(&mut core, (1, 0), 1);
-    wires.say((rail, 1, 0), Header { len: 1, ..Header::new(Kind::Eager) }, &[7]);
+    let header = Header { len: 1, ..Header::new(Kind::Eager) };
+    world.way((rail, 1, 0), |way| way.say(header, &[7]));
     let found = (1..100).find(|_| core.poll_once(1)).unwrap();
     assert_eq!(receive.message(), [7]);
     found

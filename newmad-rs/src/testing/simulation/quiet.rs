@@ -15,7 +15,7 @@ const TICK: usize = 50;
 /// Two ranks with a link that can break, and how often each of the words about packets was on the wires.
 struct Pair {
     cores: Vec<Core<Virtual>>,
-    wires: Wires,
+    world: World,
     now: usize,
     probes: usize,
     acks: usize,
@@ -23,9 +23,8 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
-        let world = World { fragile: true, capacity: 99, ..World::USUAL };
-        let (cores, wires) = world.pair();
-        Pair { cores, wires, now: 0, probes: 0, acks: 0 }
+        let world = World::new(1, Nature { breaks: true, room: 99, ..USUAL });
+        Pair { cores: world.pair(), world, now: 0, probes: 0, acks: 0 }
     }
 
     /// Rank 0 sends to rank 1: an empty message is over when it is submitted.
@@ -35,12 +34,9 @@ impl Pair {
 
     /// Counts what is on the wire to `rank`.
     fn count(&mut self, rank: u32) {
-        let count = |wire: &mut Wire, kind| {
-            wire.small.iter().filter(|(header, _)| header.kind == kind).count()
-        };
-        self.wires.with((0, 1 - rank, rank), |wire| {
-            self.probes += count(wire, Kind::Probe);
-            self.acks += count(wire, Kind::Ack);
+        self.world.way((0, 1 - rank, rank), |way| {
+            self.probes += way.count(Kind::Probe);
+            self.acks += way.count(Kind::Ack);
         });
     }
 
@@ -107,11 +103,11 @@ fn a_peer_that_computes_outlives_the_repair_of_its_link() {
     pair.send();
     pair.pass(PATIENCE_MS as usize + 200, &[]);
     assert_eq!(pair.cores[0].gates[1].open, 0, "the link was not given up");
-    pair.wires.0.lock().unwrap().clear();
+    let id = pair.world.connect(0);
     // The connection managers are slow, and not at the same pace.
     for rank in 0..2 {
         pair.pass(300, &[]);
-        pair.cores[rank].attach(0, 1 - rank as u32, |_| ());
+        attach(&mut pair.cores[rank], 0, id);
     }
     pair.pass(3 * PATIENCE_MS as usize, &[]);
     assert!(pair.is_quiet());
@@ -125,7 +121,7 @@ fn who_polls_without_pause_keeps_no_holder() {
     for turn in 1..=FAVOURS + 3 {
         pair.send();
         pair.cores[1].run_delegated(POLL);
-        let left = pair.wires.with((0, 0, 1), |wire| wire.small.len());
+        let left = pair.world.way((0, 0, 1), |way| way.small.len());
         assert_eq!(left as u32, turn.saturating_sub(FAVOURS));
     }
     // What was submitted is begun whatever else is asked for.

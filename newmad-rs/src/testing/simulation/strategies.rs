@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::{MTU, Virtual, World, content, pair, settle};
+use super::network::{Nature, USUAL, Virtual, Way};
+use super::{MTU, World, content, pair, settle};
 use crate::net::Driver;
 use crate::proto::core::Core;
 use crate::sampling::Pace;
@@ -115,7 +116,7 @@ fn a_packet_whose_messages_find_no_cells_is_taken_in_parts() {
 /// What waits leaves together, the most urgent first; equal tags keep their order.
 #[test]
 fn urgent_messages_leave_first() {
-    let (mut cores, wires) = pair();
+    let (mut cores, world) = pair();
     cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..6u8).map(|number| vec![number; 30]).collect();
     // Numbers are priorities; 5 has the tag of 0, and waits for it.
@@ -123,7 +124,7 @@ fn urgent_messages_leave_first() {
     cores[0].flush_all();
     let mut order = Vec::new();
     for _ in 0..100 {
-        while let Some((header, payload)) = wires.with((0, 0, 1), |wire| wire.small.pop_front()) {
+        for (header, payload) in world.way((0, 0, 1), Way::heard) {
             assert_eq!(header.kind, Kind::Eager);
             order.push(payload[0]);
         }
@@ -136,7 +137,7 @@ fn urgent_messages_leave_first() {
 /// A message that is always overtaken leaves in the end.
 #[test]
 fn the_oldest_message_does_not_wait_for_ever() {
-    let (mut cores, wires) = pair();
+    let (mut cores, world) = pair();
     cores[0].gates.set_strategy(1, Selection::new(strategy::by_name("prio").unwrap()));
     let buffers: Vec<Vec<u8>> = (0..300).map(|number| vec![(number > 0) as u8; 30]).collect();
     let urgent = |number| (number as u64, (number > 0) as i8);
@@ -144,7 +145,7 @@ fn the_oldest_message_does_not_wait_for_ever() {
     let mut order = Vec::new();
     for _ in 0..200 {
         cores[0].progress();
-        while let Some((_, payload)) = wires.with((0, 0, 1), |wire| wire.small.pop_front()) {
+        for (_, payload) in world.way((0, 0, 1), Way::heard) {
             order.push(payload[0]);
         }
     }
@@ -173,10 +174,10 @@ fn held_messages_leave_together_at_the_next_look() {
             true
         }
     }
-    let (mut cores, wires) = pair();
+    let (mut cores, world) = pair();
     cores[0].patient = true;
     cores[0].gates.set_strategy(1, Selection::new(Arc::new(Holds)));
-    let on_the_way = || wires.with((0, 0, 1), |wire| wire.small.len());
+    let on_the_way = || world.way((0, 0, 1), |way| way.small.len());
     let send = |core: &mut Core<Virtual>, waits| {
         Asked::send_with(core, (1, 0), [1; 4], How { waits, spread: 0 }, |request| request)
     };
@@ -200,7 +201,8 @@ fn held_messages_leave_together_at_the_next_look() {
 /// Two rails of 1 Gbit/s and 400 Mbit/s, as sampled: the parts are as 10 to 4.
 #[test]
 fn a_large_message_is_divided_as_the_rails_were_sampled() {
-    let (mut cores, wires) = World { rails: 2, capacity: 100_000, ..World::USUAL }.pair();
+    let world = World::new(2, Nature { room: 100_000, ..USUAL });
+    let mut cores = world.pair();
     for (rail, mib_ns) in cores[0].gates.rails.iter_mut().zip([8_388_608, 20_971_520]) {
         rail.pace = Pace { latency_ns: 1_000, mib_ns };
         rail.copies = false;
@@ -212,7 +214,7 @@ fn a_large_message_is_divided_as_the_rails_were_sampled() {
     cores[1].progress();
     cores[0].progress();
     let carried = |rail| -> usize {
-        wires.with((rail, 0, 1), |wire| wire.large.iter().map(|piece| piece.1.len()).sum())
+        world.way((rail, 0, 1), |way| way.pieces().iter().map(|piece| piece.1).sum())
     };
     let parts = [carried(0), carried(1)];
     assert_eq!(parts[0] + parts[1], data.len());
@@ -229,12 +231,12 @@ proptest! {
         packs in proptest::collection::vec(
             proptest::collection::vec(prop_oneof![5 => 0u8..6, 1 => any::<u8>()], 1..MTU), 1..10),
     ) {
-        let (mut cores, wires) = pair();
+        let (mut cores, world) = pair();
         let core = &mut cores[1];
         let asked: Vec<_> = (0..3).map(|tag| Asked::recv(core, (0, tag), 40)).collect();
         for (seq, pack) in packs.into_iter().enumerate() {
             let header = Header { seq: seq as u32, len: pack.len() as u64, ..Header::new(Kind::Pack) };
-            wires.say((0, 0, 1), header, &pack);
+            world.way((0, 0, 1), |way| way.say(header, &pack));
             core.progress();
         }
         core.fail_peer(0, crate::Cause::Vanished);

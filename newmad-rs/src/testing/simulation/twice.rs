@@ -1,6 +1,7 @@
 //! What comes twice, over two links at once, because its sender gave one of them up before the receiver did.
 
 use super::*;
+use crate::memory::span::Span;
 use crate::net::reliable::checksum;
 use crate::proto::fragments::seal;
 use crate::wire::{CHECKED, CHECKSUM};
@@ -8,18 +9,19 @@ use crate::wire::{CHECKED, CHECKSUM};
 /// Rank 0, over two links that can break, with a peer that the test plays.
 struct Receiver {
     core: Core<Virtual>,
-    wires: Wires,
+    world: World,
     checked: bool,
     seq: u32,
 }
 
 impl Receiver {
     fn new(checked: bool) -> Receiver {
-        let world = World { rails: 2, fragile: true, checksum: checked, ..World::USUAL };
-        let (mut core, wires) = world.one();
+        let world = World::new(2, Nature { breaks: true, ..USUAL });
+        let world = World { checksum: checked, ..world };
+        let mut core = world.one();
         // One of them has been repaired.
-        core.attach(1, 1, |_| ());
-        Receiver { core, wires, checked, seq: 0 }
+        attach(&mut core, 1, world.connect(1));
+        Receiver { core, world, checked, seq: 0 }
     }
 
     /// A receive of a message that is announced, of so many bytes.
@@ -39,7 +41,7 @@ impl Receiver {
             payload = checksum(&header, &[]).to_le_bytes().to_vec();
         }
         self.seq += 1;
-        self.wires.say((0, 1, 0), header, &payload);
+        self.world.way((0, 1, 0), |way| way.say(header, &payload));
     }
 
     /// The peer begins a piece of the message; `came` of it arrives.
@@ -50,23 +52,21 @@ impl Receiver {
             // SAFETY: the slice outlives the call.
             seal(&mut header, unsafe { Span::new(piece.as_ptr(), piece.len()) });
         }
-        self.wires.with((rail, 1, 0), |wire| wire.large.push_back((header, came.to_vec())));
+        self.world.way((rail, 1, 0), |way| way.begin(header, came));
         self.core.progress();
     }
 
     /// More of the piece arrives, if the link is still there.
     fn go_on(&mut self, rail: usize, came: &[u8]) {
         if self.core.gates[1].open & 1 << rail != 0 {
-            self.core.gates.rails[rail].driver.piece.get_mut(&1).unwrap().extend(came);
+            self.world.way((rail, 1, 0), |way| way.go_on(came));
             self.core.progress();
         }
     }
 
     /// Packets of that kind that rank 0 has sent.
     fn sent(&self, kind: Kind) -> usize {
-        let wires = self.wires.0.lock().unwrap();
-        let small = wires.iter().filter(|(key, _)| key.1 == 0).flat_map(|(_, wire)| &wire.small);
-        small.filter(|(header, _)| header.kind == kind).count()
+        (0..2).map(|rail| self.world.way((rail, 0, 1), |way| way.count(kind))).sum()
     }
 }
 
@@ -79,13 +79,13 @@ fn a_message_that_comes_twice_has_one_end() {
     assert_eq!(peer.sent(Kind::Cts), 1);
     peer.begin(0, 0, &data, &data[..50]);
     for rail in &mut peer.core.gates.rails {
-        rail.driver.world.capacity = 0;
+        rail.driver.nature.room = 0;
     }
     peer.begin(1, 0, &data, &data);
     peer.go_on(0, &data[50..]);
     assert!(!receive.is_finished());
     for rail in &mut peer.core.gates.rails {
-        rail.driver.world.capacity = 9;
+        rail.driver.nature.room = 9;
     }
     peer.core.progress();
     assert!(receive.is_finished());
@@ -121,7 +121,7 @@ fn corrupt_bytes_do_not_mix_with_right_ones() {
         peer.go_on(second, &data[50..]);
         if !receive.is_finished() {
             assert_eq!(peer.core.gates[1].open, 0);
-            peer.core.attach(0, 1, |_| ());
+            attach(&mut peer.core, 0, peer.world.connect(0));
             peer.begin(0, 0, &data, &data);
         }
         assert!(receive.is_finished());

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::world::{Event, World, same};
+use super::world::{Event, World};
 use crate::error::Cause;
+use crate::testing::simulation::network::same;
 
 /// Milliseconds between two ticks.
 const TICK: u64 = 50;

@@ -1,46 +1,20 @@
 //! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays,
 //! drops, repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
-//! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `network` is
-//! the virtual network and its driver, `program` what the ranks do, `world` the loop of events, `managers` their
+//! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `program` what the ranks do, `world` the loop of events, `managers` their
 //! connection managers, `oracle` what must hold.
 
 mod managers;
-mod network;
 mod oracle;
 mod program;
 mod world;
 
 use proptest::prelude::*;
 
-use self::network::Nature;
 use self::program::{Program, RANKS, Step};
-use super::{MTU, THRESHOLD};
+use super::THRESHOLD;
+use super::network::{Nature, USUAL};
 use crate::gate::config::Config;
-
-/// A small generator of random numbers (splitmix64), so that a seed means the same for ever.
-#[derive(Clone)]
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-    pub(super) fn range(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from)
-    }
-    /// True so many times in a thousand.
-    pub(super) fn chance(&mut self, permille: u64) -> bool {
-        self.below(1000) < permille
-    }
-}
 
 /// What happened in schedules.
 #[derive(Default, Debug)]
@@ -162,7 +136,7 @@ proptest! {
         rails in 1usize..4, breaks: bool, room in 1usize..6, copies: bool, piece in 1usize..200, whims in 0u64..4,
         steps in steps(),
     ) {
-        let nature = Nature { breaks, copies, mtu: MTU, room, piece, ..Nature::default() };
+        let nature = Nature { breaks, copies, room, delay: 1, piece, refusals: 200, ..USUAL };
         let config = Config { repairs: breaks, retransmit: 1000, ..Config::new(THRESHOLD, 1 << 20) };
         let mut at = 0;
         let steps = steps.into_iter().map(|(pause, step)| {

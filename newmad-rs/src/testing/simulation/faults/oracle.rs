@@ -3,7 +3,6 @@
 //! table.
 
 use super::Tally;
-use super::network::Virtual;
 use super::program::{Program, RANKS, Step};
 use super::world::World;
 use crate::error::{Cause, Error};
@@ -11,6 +10,7 @@ use crate::proto::core::Core;
 use crate::request::ANY_SOURCE;
 use crate::testing::asked::Asked;
 use crate::testing::simulation::content;
+use crate::testing::simulation::network::Virtual;
 
 /// Runs a schedule, in which what is left open comes from a seed; panics when something does not hold.
 pub(super) fn judge(program: Program, seed: u64) -> Tally {

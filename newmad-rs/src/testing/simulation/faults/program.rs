@@ -1,8 +1,7 @@
 //! What the ranks do and what befalls them, made from a seed.
 
-use super::Random;
-use super::network::Nature;
 use crate::gate::config::Config;
+use crate::testing::simulation::network::{Nature, Random};
 
 pub(super) const RANKS: u32 = 3;
 /// A parting that is shorter than this must not end a gate.
@@ -88,6 +87,8 @@ fn nature(random: &mut Random, breaks: bool, checksum: bool) -> Nature {
         room: random.range(1, 8) as usize,
         delay: [1, 5, 40][random.below(3) as usize],
         piece: random.range(1, 300) as usize,
+        copy: 333,
+        refusals: 100,
         drops: if breaks { drops } else { 0 },
         doubles: if breaks { doubles } else { 0 },
         corrupts: if breaks && checksum { corrupts } else { 0 },

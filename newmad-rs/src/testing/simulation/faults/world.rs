@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use super::network::{Network, Virtual};
+use super::Tally;
 use super::program::{Program, RANKS, Step};
-use super::{Random, Tally};
 use crate::error::Cause;
 use crate::gate::Life;
 use crate::gate::signals::Signals;
@@ -14,6 +13,7 @@ use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::selection::Selection;
 use crate::testing::asked::{Asked, How};
+use crate::testing::simulation::network::{Network, Random, Virtual, same};
 use crate::testing::simulation::{content, strategies};
 
 pub(super) enum Event {
@@ -73,10 +73,6 @@ impl Drop for World {
             unsafe { asked.abandon() };
         }
     }
-}
-
-pub(super) fn same(a: [u32; 2], b: [u32; 2]) -> bool {
-    a == b || a == [b[1], b[0]]
 }
 
 impl World {

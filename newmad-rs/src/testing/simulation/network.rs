@@ -3,17 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::Random;
 use crate::error::Cause;
 use crate::memory::span::Span;
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Refused, Rings};
 use crate::proto::fragments::CHECKED_PIECE;
-use crate::testing::simulation::bytes;
-use crate::wire::{CHECKED, Header, LONG};
+use crate::wire::{CHECKED, Header, Kind, LONG};
 
 /// What a rail is like.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Nature {
     pub(super) breaks: bool,
     pub(super) copies: bool,
@@ -22,24 +20,123 @@ pub(super) struct Nature {
     pub(super) room: usize,
     pub(super) delay: u64,
     pub(super) piece: usize,
+    /// Most bytes that are copied at once from or to a peer's memory.
+    pub(super) copy: usize,
+    /// In a thousand copies.
+    pub(super) refusals: u64,
     /// In a thousand packets.
     pub(super) drops: u64,
     pub(super) doubles: u64,
     pub(super) corrupts: u64,
 }
 
-enum Large {
+/// Nothing fails, nothing takes time, and no memory can be reached.
+pub(super) const USUAL: Nature = Nature {
+    breaks: false,
+    copies: false,
+    mtu: 50,
+    room: 9,
+    delay: 0,
+    piece: 64,
+    copy: 33,
+    refusals: 0,
+    drops: 0,
+    doubles: 0,
+    corrupts: 0,
+};
+
+/// A small generator of random numbers (splitmix64), so that a seed means the same for ever.
+#[derive(Clone)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+    pub(super) fn range(&mut self, from: u64, to: u64) -> u64 {
+        from + self.below(to - from)
+    }
+    /// True so many times in a thousand.
+    pub(super) fn chance(&mut self, permille: u64) -> bool {
+        self.below(1000) < permille
+    }
+}
+
+pub(super) enum Large {
     Begin(Header),
     Bytes(VecDeque<u8>),
 }
 
 /// What is on the way to one end of a connection.
 #[derive(Default)]
-struct Way {
-    small: VecDeque<(u64, Vec<u8>)>,
+pub(super) struct Way {
+    pub(super) small: VecDeque<(u64, Vec<u8>)>,
     large: VecDeque<(u64, Large)>,
     bytes: usize,
     last: u64,
+}
+
+impl Way {
+    /// Something that arrives now, whatever it is.
+    pub(super) fn say(&mut self, header: Header, payload: &[u8]) {
+        let header = Header { payload: payload.len() as u32, ..header };
+        self.small.push_back((0, packet(&header, payload)));
+    }
+
+    /// A piece of which so much arrives now.
+    pub(super) fn begin(&mut self, header: Header, came: &[u8]) {
+        self.bytes += LONG;
+        self.large.push_back((0, Large::Begin(header)));
+        self.go_on(came);
+    }
+
+    /// More of the piece.
+    pub(super) fn go_on(&mut self, came: &[u8]) {
+        self.bytes += came.len();
+        self.large.push_back((0, Large::Bytes(came.iter().copied().collect())));
+    }
+
+    /// Takes the packets that are on the way.
+    pub(super) fn heard(&mut self) -> Vec<(Header, Vec<u8>)> {
+        let packets = self.small.drain(..).map(|(_, packet)| {
+            let header = Header::decode(&packet).unwrap();
+            (header, packet[header.kind.header_len()..].to_vec())
+        });
+        packets.collect()
+    }
+
+    /// How many packets of that kind are on the way.
+    pub(super) fn count(&self, kind: Kind) -> usize {
+        self.small.iter().filter(|packet| Header::decode(&packet.1).unwrap().kind == kind).count()
+    }
+
+    /// The pieces that are on the way: where each begins, and its length.
+    pub(super) fn pieces(&self) -> Vec<(usize, usize)> {
+        let piece = |large: &(u64, Large)| match &large.1 {
+            Large::Begin(header) => Some((header.len as usize, header.payload as usize)),
+            Large::Bytes(_) => None,
+        };
+        self.large.iter().filter_map(piece).collect()
+    }
+
+    /// The pieces that are on the way are lost.
+    pub(super) fn lose_pieces(&mut self) {
+        self.large.clear();
+        self.bytes = 0;
+    }
+}
+
+fn packet(header: &Header, payload: &[u8]) -> Vec<u8> {
+    let mut raw = [0; LONG];
+    header.encode(&mut raw);
+    [&raw[..header.kind.header_len()], payload].concat()
 }
 
 struct Connection {
@@ -122,8 +219,18 @@ impl Network {
         ways.filter_map(first).filter(|&at| at > self.now).min()
     }
 
+    /// What is on the way from one rank to another, over the last connection of a rail.
+    pub(super) fn way(&mut self, (rail, from, to): (usize, u32, u32)) -> &mut Way {
+        let fits = |it: &Connection| it.rail == rail && same(it.ends, [from, to]);
+        let connections = self.connections.iter_mut().filter(|(_, it)| fits(it));
+        let (_, last) = connections.max_by_key(|(id, _)| **id).expect("a connection");
+        let side = usize::from(last.ends[1] == to);
+        &mut last.to[side]
+    }
+
     fn arrival(&mut self, id: u64, end: usize, delay: u64) -> u64 {
-        let at = self.now + 1 + self.random.below(delay);
+        // Without a delay at once.
+        let at = self.now + if delay > 0 { 1 + self.random.below(delay) } else { 0 };
         let Some(connection) = self.connections.get_mut(&id) else { return at };
         connection.to[end].last = at.max(connection.to[end].last);
         connection.to[end].last
@@ -144,13 +251,15 @@ struct End {
 pub(super) struct Virtual {
     rail: usize,
     pub(super) nature: Nature,
+    /// Copies that were asked for.
+    pub(super) copies: usize,
     network: Arc<Mutex<Network>>,
     ends: HashMap<u32, End>,
 }
 
 impl Virtual {
     pub(super) fn new(rail: usize, nature: Nature, network: &Arc<Mutex<Network>>) -> Virtual {
-        Virtual { rail, nature, network: network.clone(), ends: HashMap::new() }
+        Virtual { rail, nature, copies: 0, network: network.clone(), ends: HashMap::new() }
     }
 
     /// Gives it its end of a connection with `peer`.
@@ -170,6 +279,17 @@ impl Virtual {
     }
 }
 
+fn bytes(span: Span) -> Vec<u8> {
+    let mut bytes = vec![0; span.len()];
+    // SAFETY: the vector has the span's length.
+    unsafe { span.copy_to(bytes.as_mut_ptr()) };
+    bytes
+}
+
+pub(super) fn same(a: [u32; 2], b: [u32; 2]) -> bool {
+    a == b || a == [b[1], b[0]]
+}
+
 fn flip(random: &mut Random, bytes: &mut [u8]) {
     let at = random.below(bytes.len() as u64 * 8) as usize;
     bytes[at / 8] ^= 1 << (at % 8);
@@ -187,7 +307,7 @@ impl Driver for Virtual {
     }
     fn copies_too(&self, _: u32, _: bool) -> bool {
         // A hint: sometimes.
-        self.nature.copies && self.nature.piece.is_multiple_of(2)
+        self.nature.copies && self.copies % 3 == 1
     }
     fn can_break(&self) -> bool {
         self.nature.breaks
@@ -201,10 +321,7 @@ impl Driver for Virtual {
         assert!(payload.len() <= self.nature.mtu, "{header:?}");
         assert_eq!(payload.len(), header.payload as usize);
         let Some(&End { id, side, .. }) = self.ends.get(&to) else { return false };
-        let mut raw = [0; LONG];
-        header.encode(&mut raw);
-        let mut packet = raw[..header.kind.header_len()].to_vec();
-        packet.extend(payload);
+        let mut packet = packet(header, &payload);
         let mut network = self.network();
         let network = &mut *network;
         if !network.is_whole(id) || network.connections[&id].to[1 - side].small.len() >= room {
@@ -353,19 +470,21 @@ impl Driver for Virtual {
         to: *mut u8,
         len: usize,
     ) -> Result<usize, Refused> {
-        if self.network().random.chance(100) {
+        self.copies += 1;
+        if self.network().random.chance(self.nature.refusals) {
             return Err(Refused::Unable);
         }
-        let len = len.min(333);
+        let len = len.min(self.nature.copy);
         // SAFETY: the world keeps every buffer to its end.
         unsafe { core::ptr::copy_nonoverlapping(remote as *const u8, to, len) };
         Ok(len)
     }
     unsafe fn put(&mut self, _: u32, remote: u64, data: Span) -> Result<usize, Refused> {
-        if self.network().random.chance(100) {
+        self.copies += 1;
+        if self.network().random.chance(self.nature.refusals) {
             return Err(Refused::Unable);
         }
-        let data = data.part(0, 333);
+        let data = data.part(0, self.nature.copy);
         // SAFETY: as in `get`.
         unsafe { data.copy_to(remote as *mut u8) };
         Ok(data.len())
