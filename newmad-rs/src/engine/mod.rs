@@ -31,7 +31,6 @@ mod wait;
 
 pub use locking::Locking;
 
-use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -225,7 +224,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if unsafe { self.begin(request) }.is_none() {
+        if unsafe { self.begin(request, |_, _| ()) }.is_none() {
             // SAFETY: the caller's promise.
             unsafe { self.enqueue(request) };
         }
@@ -238,31 +237,38 @@ impl Engine {
     /// As [`Engine::submit`].
     #[inline]
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
-        // SAFETY: valid, and not submitted yet.
-        if self.offload.wants(unsafe { request.as_ref() }) && manager.offer() {
+        // SAFETY: valid, and kept alive by its owner, the caller.
+        let asked = unsafe { request.as_ref() };
+        if self.offload.wants(asked) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
             // caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
-        // SAFETY: the caller's promise.
-        } else if let Some((mut core, _)) = unsafe { self.begin(request) } {
-            let backlog = core.gates.backlog > 0;
-            let spell = core.pending.spell(backlog);
-            // SAFETY: the owner keeps it alive.
-            if self.covered.is(spell) || unsafe { request.as_ref() }.is_finished() {
-                return;
-            }
-            if !self.is_watched_by(manager) || !core.settle(FEW) {
-                drop(core);
-                manager.ensure_watched();
-            }
-            return self.covered.set(spell);
         } else {
+            let begun = |core: &mut Locked<'_>, _| {
+                let backlog = core.gates.backlog > 0;
+                let spell = core.pending.spell(backlog);
+                if self.covered.is(spell) || asked.is_finished() {
+                    return None;
+                }
+                let settled = self.is_watched_by(manager) && core.settle(FEW);
+                if settled {
+                    self.covered.set(spell);
+                }
+                (!settled).then_some(spell)
+            };
             // SAFETY: the caller's promise.
-            unsafe { self.enqueue(request) };
+            match unsafe { self.begin(request, begun) } {
+                Some(None) => return,
+                Some(Some(spell)) => {
+                    manager.ensure_watched();
+                    return self.covered.set(spell);
+                }
+                // SAFETY: the caller's promise.
+                None => unsafe { self.enqueue(request) },
+            }
         }
-        // SAFETY: the owner keeps it alive.
-        if !unsafe { request.as_ref() }.is_finished() {
+        if !asked.is_finished() {
             self.have_watched(manager);
         }
     }
@@ -296,48 +302,53 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
-        // SAFETY: the caller's promise.
-        let Some((mut core, before)) = (unsafe { self.begin(request) }) else {
-            // SAFETY: the caller's promise.
-            return unsafe { self.enqueue(request) };
-        };
-        if core.pending.count() <= before {
-            return;
-        }
-        core.progress();
-        // Where every core computes, the peer may need the one on which this would poll in vain.
-        if short
-            && core.pending.count() > before
-            && !marcel::plumbing::others_runnable()
-            && !manager.is_loaded()
-        {
+        let begun = |core: &mut Locked<'_>, before| {
+            if core.pending.count() <= before {
+                return false;
+            }
+            core.progress();
+            // Where every core computes, the peer may need the one on which this would poll in vain.
+            if !short
+                || core.pending.count() <= before
+                || marcel::plumbing::others_runnable()
+                || manager.is_loaded()
+            {
+                return false;
+            }
             let silenced = self.doorbells.silence();
             spin(Budget::Polls(SPINS), || {
                 core.poll_once(peer);
                 let over = core.pending.count() <= before;
-                if over || core.core.is_wanted() { Poll::Stop } else { Poll::Nothing }
+                if over || core.is_wanted() { Poll::Stop } else { Poll::Nothing }
             });
-            drop(core);
-            if silenced {
-                manager.ensure_watched();
-            }
+            silenced
+        };
+        // SAFETY: the caller's promise.
+        match unsafe { self.begin(request, begun) } {
+            Some(true) => manager.ensure_watched(),
+            Some(false) => {}
+            // SAFETY: the caller's promise.
+            None => unsafe { self.enqueue(request) },
         }
     }
 
-    /// Begins the request, if the lock is free: the lock, and how many requests were outstanding before. The request
-    /// may be over when this returns.
-    #[inline]
-    unsafe fn begin(&self, request: NonNull<Request>) -> Option<(Begun<'_>, usize)> {
-        let core = self.try_lock()?;
-        let mut core = Begun { core, _held: self.hold_wakers() };
-        core.drain();
-        if self.signals.starved.load(Ordering::Relaxed) {
-            core.grow();
-        }
-        let before = core.pending.count();
-        // SAFETY: the caller's promise.
-        core.start(unsafe { Ref::new(request) });
-        Some((core, before))
+    /// Begins the request if the lock is free, and makes the call, which is told how many requests were outstanding
+    /// before. The request may be over then.
+    #[inline(always)]
+    unsafe fn begin<R>(
+        &self,
+        request: NonNull<Request>,
+        call: impl FnOnce(&mut Locked<'_>, usize) -> R,
+    ) -> Option<R> {
+        self.enter(|core| {
+            if self.signals.starved.load(Ordering::Relaxed) {
+                core.grow();
+            }
+            let before = core.pending.count();
+            // SAFETY: the caller's promise.
+            core.start(unsafe { Ref::new(request) });
+            call(core, before)
+        })
     }
 
     #[cold]
@@ -481,26 +492,4 @@ fn poll_for(
         }
     });
     found
-}
-
-/// The engine's lock, after a request was begun: the caller may go on with it.
-struct Begun<'a> {
-    // Dropped first: wakers and callbacks may use the engine.
-    core: Locked<'a>,
-    _held: Option<WakersHeld>,
-}
-
-impl Deref for Begun<'_> {
-    type Target = Core<AnyDriver>;
-    #[inline(always)]
-    fn deref(&self) -> &Core<AnyDriver> {
-        &self.core
-    }
-}
-
-impl DerefMut for Begun<'_> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Core<AnyDriver> {
-        &mut self.core
-    }
 }
