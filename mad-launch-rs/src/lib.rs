@@ -21,6 +21,7 @@ mod cleanup;
 #[doc(hidden)]
 pub mod pmi;
 mod rank;
+mod ready;
 pub mod signals;
 pub mod state;
 
@@ -33,6 +34,7 @@ use std::time::{Duration, Instant};
 pub use cleanup::{Cleanup, MARK};
 use pmi::{Request, Server};
 pub use rank::{End, Rank, Start, Stream, die_with};
+pub use ready::{Ready, poll, readable, wait};
 pub use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
@@ -299,23 +301,23 @@ impl Launcher<'_> {
             }
             let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
             let next = [deadline, self.turn, closed].into_iter().flatten().min();
-            let ready = self.poll(signals, next);
-            if ready.signals {
-                while let Some(signal) = signals.next() {
-                    if signals::STOP.contains(&signal.number) {
-                        stops += 1;
-                        self.stopped(signal, stops);
-                    } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
-                        self.signal(signal.number);
+            let left = next.map(|at| at.saturating_duration_since(Instant::now()));
+            for ready in poll(signals, None, &self.ranks, left) {
+                match ready {
+                    Ready::Signals => {
+                        while let Some(signal) = signals.next() {
+                            if signals::STOP.contains(&signal.number) {
+                                stops += 1;
+                                self.stopped(signal, stops);
+                            } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
+                                self.signal(signal.number);
+                            }
+                        }
                     }
+                    Ready::Output(rank, fd) => self.output(rank, fd, on_line),
+                    Ready::Connection(rank) => drop(self.talk(rank)),
+                    Ready::Own => {}
                 }
-            }
-            // Output first: what a rank said before it died explains why.
-            for (rank, fd) in ready.outputs {
-                self.output(rank, fd, on_line);
-            }
-            for rank in ready.connections {
-                self.talk(rank);
             }
             self.reap();
         }
@@ -512,12 +514,9 @@ impl Launcher<'_> {
     fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
         let until = Instant::now() + DRAIN;
         for index in 0..self.ranks.len() {
-            while let Some(fd) = self.ranks[index].outputs.first().map(rank::Output::fd) {
-                let mut poll = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-                let left = until.saturating_duration_since(Instant::now());
-                if self.broken || !wait(&mut poll, Some(left)) {
-                    break;
-                }
+            while !self.broken
+                && let Some(fd) = self.ranks[index].last_output(until)
+            {
                 self.output(index, fd, on_line);
             }
         }
@@ -528,54 +527,4 @@ impl Launcher<'_> {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-
-    fn poll(&self, signals: &Signals, until: Option<Instant>) -> Ready {
-        enum What {
-            Signals,
-            Connection(usize),
-            Output(usize),
-        }
-        let mut fds = vec![libc::pollfd { fd: signals.fd(), events: libc::POLLIN, revents: 0 }];
-        let mut what = vec![What::Signals];
-        for (index, rank) in self.ranks.iter().enumerate() {
-            if let Some(connection) = &rank.connection {
-                let out = if connection.has_unsent() { libc::POLLOUT } else { 0 };
-                let fd = connection.fd();
-                fds.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
-                what.push(What::Connection(index));
-            }
-            for output in &rank.outputs {
-                fds.push(libc::pollfd { fd: output.fd(), events: libc::POLLIN, revents: 0 });
-                what.push(What::Output(index));
-            }
-        }
-        let timeout = until.map(|at| at.saturating_duration_since(Instant::now()));
-        let mut ready = Ready::default();
-        if wait(&mut fds, timeout) {
-            for (fd, what) in fds.iter().zip(what).filter(|(fd, _)| fd.revents != 0) {
-                match what {
-                    What::Signals => ready.signals = true,
-                    What::Connection(index) => ready.connections.push(index),
-                    What::Output(index) => ready.outputs.push((index, fd.fd)),
-                }
-            }
-        }
-        ready
-    }
-}
-
-#[derive(Default)]
-struct Ready {
-    signals: bool,
-    connections: Vec<usize>,
-    outputs: Vec<(usize, RawFd)>,
-}
-
-/// Waits until a descriptor is ready (true) or the time is over.
-pub fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
-    // Rounded up: a wait that ends early would spin.
-    let millis = timeout.map_or(-1, |t| t.as_micros().div_ceil(1000).min(1 << 30) as i32);
-    // SAFETY: `fds` is a valid slice of pollfd for its length.
-    let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
-    ready > 0
 }

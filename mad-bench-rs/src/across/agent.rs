@@ -18,7 +18,7 @@
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ use crate::across::link::GREETING;
 use crate::across::pending_peer::{PendingPeer, Step};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain};
 use mad_launch::signals::STOP;
-use mad_launch::{Signals, die_with, wait};
+use mad_launch::{Signals, die_with, readable, wait};
 
 /// Most callers that are not authenticated.
 const PENDING_MAX: usize = 64;
@@ -108,7 +108,6 @@ struct Agent {
 impl Agent {
     /// Waits for something and treats it; how the agent ends, if it does.
     fn turn(&mut self, signals: &Signals) -> Option<Outcome> {
-        let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let control = self.control.as_ref().map_or(-1, |control| control.as_raw_fd());
         let listener = self.door.listener.as_raw_fd();
         let mut fds = vec![readable(signals.fd()), readable(control), readable(listener)];

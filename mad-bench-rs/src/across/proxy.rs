@@ -16,7 +16,7 @@ use crate::across::greeting::Purpose;
 use crate::across::link::{Link, call};
 use crate::out::{Exit, Outcome, complain};
 use mad_launch::signals::{HAND_ON, STOP, name};
-use mad_launch::{End, Signals, wait};
+use mad_launch::{End, Signals, readable, wait};
 
 /// The variable that describes the worker for which a proxy stands.
 pub(super) const VARIABLE: &str = "MAD_PROXY";
@@ -121,7 +121,6 @@ struct Proxy {
 impl Proxy {
     /// Waits for something and passes it on.
     fn turn(&mut self, signals: &Signals) -> std::io::Result<Option<LastWord>> {
-        let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let pmi = self.pmi.as_ref().map_or(-1, |pmi| pmi.as_raw_fd());
         let mut fds = [readable(signals.fd()), readable(self.link.fd()), readable(pmi)];
         wait(&mut fds, None);

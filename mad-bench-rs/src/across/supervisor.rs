@@ -21,8 +21,8 @@ use crate::across::frame::{Assignment, Frame, OUTPUT_MAX};
 use crate::across::link::Link;
 use crate::knobs;
 use crate::out::{Exit, Outcome};
-use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Signals, Start, Stream};
-use mad_launch::{job_name, state, wait};
+use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Ready, Signals, Start, Stream};
+use mad_launch::{job_name, poll, state};
 
 /// The hidden subcommand that a worker is.
 const WORKER: &str = "worker";
@@ -117,31 +117,17 @@ struct Supervisor {
 impl Supervisor {
     /// Waits for something and passes it on.
     fn turn(&mut self, signals: &Signals) {
-        let readable = |fd: RawFd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let mut fds = vec![readable(signals.fd()), readable(self.link.fd())];
-        let pmi = self.worker.connection.as_ref();
-        let mut pmi_fd = readable(pmi.map_or(-1, |pmi| pmi.fd()));
-        if pmi.is_some_and(|pmi| pmi.has_unsent()) {
-            pmi_fd.events |= libc::POLLOUT;
-        }
-        fds.push(pmi_fd);
-        fds.extend(self.worker.outputs.iter().map(|output| readable(output.fd())));
-        wait(&mut fds, None);
-        let ready: Vec<RawFd> = fds.iter().filter(|fd| fd.revents != 0).map(|fd| fd.fd).collect();
-        // SIGCHLD is what counts, and the caller looks by itself.
-        while signals.next().is_some() {}
-        for fd in &ready[..] {
-            if let Some(at) = self.worker.outputs.iter().position(|output| output.fd() == *fd) {
-                self.output(at);
-            }
-        }
-        if ready.contains(&pmi_fd.fd) {
-            self.pmi();
-        }
-        if ready.contains(&self.link.fd()) {
-            match self.link.read() {
-                Ok(Some(frames)) => frames.iter().for_each(|frame| self.order(frame)),
-                Ok(None) | Err(_) => self.gone = true,
+        let ranks = std::slice::from_ref(&self.worker);
+        for ready in poll(signals, Some(self.link.fd()), ranks, None) {
+            match ready {
+                // SIGCHLD is what counts, and the caller looks by itself.
+                Ready::Signals => while signals.next().is_some() {},
+                Ready::Output(_, fd) => self.output(fd),
+                Ready::Connection(_) => self.pmi(),
+                Ready::Own => match self.link.read() {
+                    Ok(Some(frames)) => frames.iter().for_each(|frame| self.order(frame)),
+                    Ok(None) | Err(_) => self.gone = true,
+                },
             }
         }
     }
@@ -184,8 +170,10 @@ impl Supervisor {
     }
 
     /// Passes on what the worker has written to one of its pipes, line by line.
-    fn output(&mut self, at: usize) {
-        let output = &mut self.worker.outputs[at];
+    fn output(&mut self, fd: RawFd) {
+        let outputs = &mut self.worker.outputs;
+        let Some(at) = outputs.iter().position(|output| output.fd() == fd) else { return };
+        let output = &mut outputs[at];
         let stream = output.stream();
         let mut text = Vec::new();
         let closed = output.read(|line| {
@@ -207,12 +195,8 @@ impl Supervisor {
     /// After the worker's end: what it still had said, and how it ended.
     fn last_words(&mut self) {
         let until = Instant::now() + DRAIN;
-        while let Some(fd) = self.worker.outputs.first().map(|output| output.fd()) {
-            let mut poll = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            if !wait(&mut poll, Some(until.saturating_duration_since(Instant::now()))) {
-                break;
-            }
-            self.output(0);
+        while let Some(fd) = self.worker.last_output(until) {
+            self.output(fd);
         }
         // Abort, finalize: the launcher wants to know.
         self.pmi();

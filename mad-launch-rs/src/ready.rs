@@ -1,0 +1,73 @@
+//! What the parent of ranks waits for: signals, one descriptor of its own, the ranks' connections and their output.
+
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use crate::rank::Rank;
+use crate::signals::Signals;
+
+/// What is ready, in the order in which it is to be treated. Output is ahead of connections: what a rank said before it
+/// died explains why.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ready {
+    /// Signals have arrived.
+    Signals,
+    /// Output of the rank at this place, on this descriptor.
+    Output(usize, RawFd),
+    /// The PMI connection of the rank at this place.
+    Connection(usize),
+    /// The descriptor of the caller's own.
+    Own,
+}
+
+/// Waits until something is ready, or for so long; what is.
+pub fn poll(
+    signals: &Signals,
+    own: Option<RawFd>,
+    ranks: &[Rank],
+    timeout: Option<Duration>,
+) -> Vec<Ready> {
+    let mut fds = vec![readable(signals.fd()), readable(own.unwrap_or(-1))];
+    let mut what = vec![Ready::Signals, Ready::Own];
+    for (index, rank) in ranks.iter().enumerate() {
+        if let Some(connection) = &rank.connection {
+            let mut fd = readable(connection.fd());
+            fd.events |= if connection.has_unsent() { libc::POLLOUT } else { 0 };
+            fds.push(fd);
+            what.push(Ready::Connection(index));
+        }
+        for output in &rank.outputs {
+            fds.push(readable(output.fd()));
+            what.push(Ready::Output(index, output.fd()));
+        }
+    }
+    wait(&mut fds, timeout);
+    let ready = fds.iter().zip(what).filter(|(fd, _)| fd.revents != 0);
+    let mut ready: Vec<Ready> = ready.map(|(_, what)| what).collect();
+    ready.sort_unstable();
+    ready
+}
+
+impl Rank {
+    /// Waits for output of a rank that has ended, which its children may still write; the descriptor. `None`: all is
+    /// read, or the time is over.
+    pub fn last_output(&self, until: Instant) -> Option<RawFd> {
+        let fd = self.outputs.first()?.fd();
+        let left = until.saturating_duration_since(Instant::now());
+        wait(&mut [readable(fd)], Some(left)).then_some(fd)
+    }
+}
+
+/// A descriptor whose input is waited for; nothing if it is negative.
+pub fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+/// Waits until a descriptor is ready (true) or the time is over.
+pub fn wait(fds: &mut [libc::pollfd], timeout: Option<Duration>) -> bool {
+    // Rounded up: a wait that ends early would spin.
+    let millis = timeout.map_or(-1, |t| t.as_micros().div_ceil(1000).min(1 << 30) as i32);
+    // SAFETY: `fds` is a valid slice of pollfd for its length.
+    let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
+    ready > 0
+}
