@@ -37,6 +37,16 @@ impl Finding {
         Finding { check, status: Status::Limited, found: found.into(), advice: Some(advice) }
     }
 
+    /// Fine, or limited if there is not enough of it.
+    pub(crate) fn enough(
+        enough: bool,
+        check: &'static str,
+        found: String,
+        advice: &'static str,
+    ) -> Finding {
+        if enough { Finding::ok(check, found) } else { Finding::limited(check, found, advice) }
+    }
+
     pub(crate) fn lacking(
         check: &'static str,
         found: impl Into<String>,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use marcel::plumbing::lwp;
 use pioman::FileEngine;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::finding::Finding;
 use mad_bench::clock;
@@ -45,23 +46,17 @@ pub(super) fn has_guard_markers() -> bool {
 
 /// Anonymous shared memory.
 pub(super) fn memfd() -> Finding {
-    // SAFETY: the name is a C string; the descriptor is closed below.
-    let fd = unsafe { libc::memfd_create(c"mad-doctor".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Finding::lacking(
-            "memfd",
-            last_error(),
-            "the shm driver needs it: use --driver tcp; a kernel of 3.17 or later has it",
-        );
-    }
-    // SAFETY: `fd` is ours.
-    let sized = unsafe { libc::ftruncate(fd, 1 << 20) } == 0;
-    // SAFETY: `fd` is ours and not used again.
-    unsafe { libc::close(fd) };
-    if sized {
-        Finding::ok("memfd", "1 MiB of shared memory without a name")
-    } else {
-        Finding::lacking("memfd", last_error(), "the memory limit of this cgroup is too small")
+    let advice = "the shm driver needs it: use --driver tcp; a kernel of 3.17 or later has it";
+    let fd = match memfd_create("mad-doctor", MemfdFlags::CLOEXEC) {
+        Ok(fd) => fd,
+        Err(why) => return Finding::lacking("memfd", why.to_string(), advice),
+    };
+    match ftruncate(fd, 1 << 20) {
+        Ok(()) => Finding::ok("memfd", "1 MiB of shared memory without a name"),
+        Err(why) => {
+            let advice = "the memory limit of this cgroup is too small";
+            Finding::lacking("memfd", why.to_string(), advice)
+        }
     }
 }
 
@@ -150,7 +145,7 @@ pub(super) fn timer_signal() -> Finding {
     let (median, worst) = (gaps[gaps.len() / 2], gaps[gaps.len() - 1]);
     let found =
         format!("asked every 1000 µs, came every {median} µs (median), at worst {worst} µs");
-    if median > 1500 { Finding::limited(check, found, advice) } else { Finding::ok(check, found) }
+    Finding::enough(median <= 1500, check, found, advice)
 }
 
 /// A time slice of one's own for a normal thread: with a shorter one, a woken thread preempts sooner.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use marcel::topology::{self, Source, Topology};
+use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::finding::Finding;
 use super::kernel;
@@ -11,15 +12,12 @@ fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-fn limit(resource: libc::__rlimit_resource_t) -> (u64, u64) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable.
-    unsafe { libc::getrlimit(resource, &mut limit) };
-    (limit.rlim_cur, limit.rlim_max)
-}
-
-fn shown(limit: u64) -> String {
-    if limit == libc::RLIM_INFINITY { "unlimited".into() } else { limit.to_string() }
+/// A limit of this process in words, which is enough from `least` on.
+fn limit(resource: Resource, least: u64, check: &'static str, advice: &'static str) -> Finding {
+    let shown = |limit: Option<u64>| limit.map_or("unlimited".into(), |limit| limit.to_string());
+    let Rlimit { current, maximum } = getrlimit(resource);
+    let found = format!("{} (at most {})", shown(current), shown(maximum));
+    Finding::enough(current.is_none_or(|limit| limit >= least), check, found, advice)
 }
 
 /// Cores, mask and quota.
@@ -88,70 +86,37 @@ pub(super) fn clock() -> Finding {
     }
     let each = (mad_bench::clock::now_ns() - start) / calls;
     let found = format!("{source}, {each} ns a reading");
-    if each > 200 {
-        Finding::limited(
-            "clock",
-            found,
-            "readings go through the kernel: choose clocksource=tsc if it is stable",
-        )
-    } else {
-        Finding::ok("clock", found)
-    }
+    let advice = "readings go through the kernel: choose clocksource=tsc if it is stable";
+    Finding::enough(each <= 200, "clock", found, advice)
 }
 
 /// The file system for named shared memory.
 pub(super) fn dev_shm() -> Finding {
-    let mut stat = std::mem::MaybeUninit::<libc::statvfs>::zeroed();
-    // SAFETY: the path is a C string, `stat` is writable; zeroed is a valid value.
-    let (ret, stat) =
-        unsafe { (libc::statvfs(c"/dev/shm".as_ptr(), stat.as_mut_ptr()), stat.assume_init()) };
     let advice = "this library does not use it, other MPI libraries do. In a container: \
                   --shm-size, or --ipc=host";
-    if ret != 0 {
-        return Finding::lacking("dev_shm", std::io::Error::last_os_error().to_string(), advice);
-    }
-    let free = stat.f_bavail * stat.f_frsize / (1 << 20);
-    let found = format!("{free} MiB free");
-    if free < 64 {
-        Finding::limited("dev_shm", found, advice)
-    } else {
-        Finding::ok("dev_shm", found)
-    }
+    let free = match rustix::fs::statvfs("/dev/shm") {
+        Ok(stat) => stat.f_bavail * stat.f_frsize / (1 << 20),
+        Err(why) => return Finding::lacking("dev_shm", why.to_string(), advice),
+    };
+    Finding::enough(free >= 64, "dev_shm", format!("{free} MiB free"), advice)
 }
 
 /// Open files.
 pub(super) fn descriptors() -> Finding {
-    let (soft, hard) = limit(libc::RLIMIT_NOFILE);
-    let found = format!("{} (at most {})", shown(soft), shown(hard));
-    if soft < 1024 {
-        Finding::limited("open_files", found, "a peer costs a few descriptors: ulimit -n 4096")
-    } else {
-        Finding::ok("open_files", found)
-    }
+    let advice = "a peer costs a few descriptors: ulimit -n 4096";
+    limit(Resource::Nofile, 1024, "open_files", advice)
 }
 
 /// Processes and kernel threads of this user.
 pub(super) fn processes() -> Finding {
-    let (soft, hard) = limit(libc::RLIMIT_NPROC);
-    let found = format!("{} (at most {})", shown(soft), shown(hard));
-    if soft < 512 {
-        Finding::limited(
-            "processes",
-            found,
-            "a process has a handful of kernel threads: ulimit -u 4096",
-        )
-    } else {
-        Finding::ok("processes", found)
-    }
+    let advice = "a process has a handful of kernel threads: ulimit -u 4096";
+    limit(Resource::Nproc, 512, "processes", advice)
 }
 
 /// Memory that may be pinned. Neither shm nor tcp pins any, so no limit is too low.
 pub(super) fn locked_memory() -> Finding {
-    let (soft, _) = limit(libc::RLIMIT_MEMLOCK);
-    let found = match soft {
-        libc::RLIM_INFINITY => "unlimited".into(),
-        bytes => format!("{} KiB", bytes / 1024),
-    };
+    let limit = getrlimit(Resource::Memlock).current;
+    let found = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024));
     Finding::ok("locked_memory", format!("{found}; the library pins none"))
 }
 
@@ -172,13 +137,9 @@ pub(super) fn mappings() -> Finding {
     let found = format!(
         "{count}: about {threads} green threads at a time, whose guard pages take two each"
     );
-    if count < 200_000 {
-        let advice =
-            "for more threads at a time: Linux 6.13 or later, or sysctl vm.max_map_count=1048576";
-        Finding::limited("max_map_count", found, advice)
-    } else {
-        Finding::ok("max_map_count", found)
-    }
+    let advice =
+        "for more threads at a time: Linux 6.13 or later, or sysctl vm.max_map_count=1048576";
+    Finding::enough(count >= 200_000, "max_map_count", found, advice)
 }
 
 /// InfiniBand and RoCE devices, for which there is no driver.

@@ -7,10 +7,11 @@
 //!   raises a counter, the receiver polls the counter and copies it out. No queue, no matching, no header:
 //!   less than any library has to do.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use newmad::Session;
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use crate::across::address;
 use crate::experiments::sockets::{Direction, Sockets, io};
@@ -94,14 +95,8 @@ impl Mailboxes {
         let bytes = 2 * each;
         // Rank 0 makes the memory, rank 1 opens it by way of rank 0's descriptor.
         let fd = if session.rank() == 0 {
-            // SAFETY: the name is a C string; the descriptor is ours.
-            let fd = unsafe {
-                let fd = libc::memfd_create(c"mad-bare".as_ptr(), libc::MFD_CLOEXEC);
-                if fd < 0 || libc::ftruncate(fd, bytes as libc::off_t) != 0 {
-                    return Err(io(std::io::Error::last_os_error()).into());
-                }
-                OwnedFd::from_raw_fd(fd)
-            };
+            let fd = memfd_create("mad-bare", MemfdFlags::CLOEXEC).map_err(io)?;
+            ftruncate(&fd, bytes as u64).map_err(io)?;
             let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
             session.send(1, HELLO, path.as_bytes())?;
             let mut done = [0; 1];

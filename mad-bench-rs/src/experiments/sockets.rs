@@ -103,6 +103,6 @@ impl Sockets {
 }
 
 /// An error of the kernel's, in words.
-pub(crate) fn io(e: Error) -> String {
-    format!("bare connection: {e}")
+pub(crate) fn io(e: impl Into<Error>) -> String {
+    format!("bare connection: {}", e.into())
 }

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::experiments::detect::child;
 use crate::experiments::detect::stage::Stage;
@@ -28,7 +30,7 @@ pub(crate) fn stage(source: &str) -> Result<Arc<dyn Stage>, String> {
             Arc::new(Ends { near, far, bytes: 1, what: "a pipe" })
         }
         "child" => child::kernel(),
-        _ => Arc::new(Blocked(EventFd::new(0)?)),
+        _ => Arc::new(Blocked(EventFd::new(true)?)),
     })
 }
 
@@ -36,18 +38,14 @@ pub(crate) fn stage(source: &str) -> Result<Arc<dyn Stage>, String> {
 pub(crate) struct EventFd(OwnedFd);
 
 impl EventFd {
-    /// A fresh one; `flags`: `EFD_NONBLOCK` or 0.
+    /// A fresh one, for which its readers wait or not.
     ///
     /// # Errors
     /// What the kernel says.
-    pub(crate) fn new(flags: i32) -> Result<EventFd, String> {
-        // SAFETY: takes no pointers; the descriptor is ours.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | flags) };
-        if fd < 0 {
-            return Err(format!("eventfd: {}", std::io::Error::last_os_error()));
-        }
-        // SAFETY: just made.
-        Ok(EventFd(unsafe { OwnedFd::from_raw_fd(fd) }))
+    pub(crate) fn new(blocks: bool) -> Result<EventFd, String> {
+        let blocking = if blocks { EventfdFlags::empty() } else { EventfdFlags::NONBLOCK };
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | blocking);
+        fd.map(EventFd).map_err(|e| format!("eventfd: {e}"))
     }
 
     /// Its number.
@@ -57,16 +55,12 @@ impl EventFd {
 
     /// Adds one to the counter.
     pub(crate) fn ring(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(self.raw(), one.as_ptr().cast(), one.len()) };
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes()); // full: it has been rung
     }
 
     /// Empties the counter; whether there was anything. Blocks until there is, unless made not to.
     pub(crate) fn take(&self) -> bool {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        unsafe { libc::read(self.raw(), counter.as_mut_ptr().cast(), counter.len()) == 8 }
+        rustix::io::read(&self.0, &mut [0u8; 8]) == Ok(8)
     }
 }
 

@@ -45,7 +45,7 @@ fn pipe() -> Result<Arc<dyn Stage>, String> {
 }
 
 fn uring() -> Result<Arc<dyn Stage>, String> {
-    let fd: OwnedFd = EventFd::new(0)?.into();
+    let fd: OwnedFd = EventFd::new(true)?.into();
     let far: std::fs::File =
         fd.try_clone().map_err(|e| format!("an event descriptor: {e}"))?.into();
     let near = pioman::fs::File::from(fd);

@@ -211,7 +211,7 @@ pub(crate) fn stage(
 ) -> WorkResult<Arc<dyn Stage>> {
     match source {
         "eventfd" => Waited::register(
-            Descriptor { fd: EventFd::new(libc::EFD_NONBLOCK)?, request: Request::new() },
+            Descriptor { fd: EventFd::new(false)?, request: Request::new() },
             method,
             manager,
         ),
@@ -219,7 +219,7 @@ pub(crate) fn stage(
             Word {
                 word: AtomicU32::new(0),
                 armed: AtomicBool::new(false),
-                bell: EventFd::new(libc::EFD_NONBLOCK)?,
+                bell: EventFd::new(false)?,
                 request: Request::new(),
             },
             method,

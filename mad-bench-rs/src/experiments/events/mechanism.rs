@@ -40,7 +40,7 @@ impl Mechanism {
                 catch()?;
                 Mechanism::Signal
             }
-            "eventfd" => Mechanism::EventFd(File::from(OwnedFd::from(EventFd::new(0)?))),
+            "eventfd" => Mechanism::EventFd(File::from(OwnedFd::from(EventFd::new(true)?))),
             "pipe" => {
                 let (reader, writer) = std::io::pipe().map_err(|e| format!("a pipe: {e}"))?;
                 Mechanism::Pipe(reader, writer)
