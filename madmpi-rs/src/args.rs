@@ -107,6 +107,22 @@ impl<T> Out<T> {
     }
 }
 
+impl<T> Out<T> {
+    /// Writes the handle that `make` makes, or `null` if it fails.
+    ///
+    /// # Errors
+    /// The place is null: then nothing is made. Those of `make`.
+    pub(crate) fn made(
+        self,
+        name: &str,
+        null: T,
+        make: impl FnOnce() -> Result<T, Fault>,
+    ) -> Result<(), Fault> {
+        out(self, name, null)?;
+        out(self, name, make()?)
+    }
+}
+
 impl Out<MPI_Request> {
     /// Writes the request that `make` makes, or `MPI_REQUEST_NULL` if it fails.
     ///
@@ -236,6 +252,15 @@ impl<'a, T> ArrayMut<'a, T> {
     /// The address, for constants of the ABI that stand for no array.
     pub(crate) fn address(&self) -> usize {
         self.0.addr()
+    }
+}
+
+/// # Errors
+/// The value is negative: of that class.
+pub(crate) fn not_negative(class: c_int, name: &str, value: c_int) -> Result<(), Fault> {
+    match value {
+        0.. => Ok(()),
+        _ => Err(Fault::argument(class, name, value, "it must not be negative")),
     }
 }
 

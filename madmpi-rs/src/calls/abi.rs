@@ -76,13 +76,11 @@ mpi! {
         for (name, size) in sizes {
             entries.set(format!("mpi_{name}_size").as_bytes(), size.to_string().as_bytes());
         }
-        out(info, "info", MPI_INFO_NULL)?;
-        out(info, "info", info::handle(entries)?)
+        info.made("info", MPI_INFO_NULL, || info::handle(entries))
     }
 
     anytime fn MPI_Abi_get_fortran_info(info: Out<MPI_Info>) {
-        out(info, "info", MPI_INFO_NULL)?;
-        out(info, "info", info::handle(fortran()?)?)
+        info.made("info", MPI_INFO_NULL, || info::handle(fortran()?))
     }
 
     /// Refuses whatever differs from the table of datatypes.

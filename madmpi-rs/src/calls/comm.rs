@@ -72,15 +72,13 @@ mpi! {
     }
 
     fn MPI_Comm_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
-        out(group, "group", MPI_GROUP_NULL)?;
-        out(group, "group", group::handle(comm.group.clone())?)
+        group.made("group", MPI_GROUP_NULL, || group::handle(comm.group.clone()))
     }
 
     fn MPI_Comm_remote_group(comm: MPI_Comm, group: Out<MPI_Group>) on comm {
         match &comm.remote {
             Some(remote) => {
-                out(group, "group", MPI_GROUP_NULL)?;
-                out(group, "group", group::handle(remote.clone())?)
+                group.made("group", MPI_GROUP_NULL, || group::handle(remote.clone()))
             }
             None => Err(Fault::new(MPI_ERR_COMM, "argument comm is not an intercommunicator")),
         }
@@ -163,8 +161,7 @@ mpi! {
 
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
         let _ = &comm;
-        out(info_used, "info_used", MPI_INFO_NULL)?;
-        out(info_used, "info_used", info::handle(info::memory_kinds())?)
+        info_used.made("info_used", MPI_INFO_NULL, || info::handle(info::memory_kinds()))
     }
 }
 

@@ -82,8 +82,7 @@ mpi! {
     anytime fn MPI_Get_hw_resource_info(hw_info: Out<MPI_Info>) {
         let mut entries = Entries::default();
         entries.set(b"mpi_shared_memory", b"true");
-        out(hw_info, "hw_info", MPI_INFO_NULL)?;
-        out(hw_info, "hw_info", info::handle(entries)?)
+        hw_info.made("hw_info", MPI_INFO_NULL, || info::handle(entries))
     }
 
     /// The library has no profiler that this could control.

@@ -55,8 +55,7 @@ mpi! {
     }
 
     fn MPI_Comm_get_errhandler(comm: MPI_Comm, errhandler: Out<MPI_Errhandler>) on comm {
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", comm.errhandler().handle()?)
+        errhandler.made("errhandler", MPI_ERRHANDLER_NULL, || comm.errhandler().handle())
     }
 
     fn MPI_Comm_call_errhandler(comm: MPI_Comm, errorcode: c_int) {
@@ -74,8 +73,7 @@ mpi! {
 
     anytime fn MPI_Session_get_errhandler(session: MPI_Session, errhandler: Out<MPI_Errhandler>) {
         let session = session::get(session)?;
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", session.errhandler().handle()?)
+        errhandler.made("errhandler", MPI_ERRHANDLER_NULL, || session.errhandler().handle())
     }
 
     anytime fn MPI_Session_call_errhandler(session: MPI_Session, errorcode: c_int) {
@@ -94,7 +92,6 @@ mpi! {
 
     fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
         only_null(file)?;
-        out(errhandler, "errhandler", MPI_ERRHANDLER_NULL)?;
-        out(errhandler, "errhandler", files().handle()?)
+        errhandler.made("errhandler", MPI_ERRHANDLER_NULL, || files().handle())
     }
 }

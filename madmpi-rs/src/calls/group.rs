@@ -4,7 +4,7 @@ use core::ffi::c_int;
 
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{Array, ArrayMut, InOut, Out, array, array_mut, out, read};
+use crate::args::{Array, ArrayMut, InOut, Out, array, array_mut, not_negative, out, read};
 use crate::error::Fault;
 use crate::group::set::{Likeness, ranks};
 use crate::group::{self, Group, get, handle};
@@ -12,28 +12,20 @@ use crate::job;
 
 /// Gives the program a group of these members.
 fn give(newgroup: Out<MPI_Group>, members: Vec<u32>) -> Result<(), Fault> {
-    out(newgroup, "newgroup", MPI_GROUP_NULL)?;
-    out(newgroup, "newgroup", handle(Group::new(members))?)
+    newgroup.made("newgroup", MPI_GROUP_NULL, || handle(Group::new(members)))
 }
 
 fn listed(place: Array<c_int>, n: c_int) -> Result<Vec<i64>, Fault> {
-    count(n)?;
+    not_negative(MPI_ERR_ARG, "n", n)?;
     Ok(array!(place[n])?.iter().map(|&rank| rank.into()).collect())
 }
 
 fn ranged(group: &Group, n: c_int, place: Array<[c_int; 3]>) -> Result<Vec<i64>, Fault> {
-    count(n)?;
+    not_negative(MPI_ERR_ARG, "n", n)?;
     ranks(array!(place[n])?, group.size()).map_err(|range| {
         let why = "the stride must not be 0, and must lead from the first rank to the last";
         Fault::argument(MPI_ERR_ARG, "ranges", format_args!("{range:?}"), why)
     })
-}
-
-fn count(n: c_int) -> Result<(), Fault> {
-    if n < 0 {
-        return Err(Fault::argument(MPI_ERR_ARG, "n", n, "it must not be negative"));
-    }
-    Ok(())
 }
 
 fn bad_rank(group: &Group, rank: i64) -> Fault {
@@ -56,7 +48,7 @@ mpi! {
         group1: MPI_Group, n: c_int, ranks1: Array<c_int>, group2: MPI_Group, ranks2: ArrayMut<c_int>,
     ) {
         let (from, to) = (get(group1)?, get(group2)?);
-        count(n)?;
+        not_negative(MPI_ERR_ARG, "n", n)?;
         let (ranks1, ranks2) = (array!(ranks1[n])?, array_mut!(ranks2[n])?);
         for (&rank, place) in ranks1.iter().zip(ranks2) {
             *place = match rank {

@@ -4,7 +4,9 @@ use core::ffi::{c_char, c_int};
 
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{Array, ArrayMut, InOut, Out, Text, TextOut, array, array_mut, out, read, write};
+use crate::args::{
+    Array, ArrayMut, InOut, Out, Text, TextOut, array, array_mut, not_negative, out, read, write,
+};
 use crate::error::Fault;
 use crate::info::{self, Entries, env, get, handle, own};
 
@@ -18,14 +20,12 @@ fn key<'a>(key: Text<'a>) -> Result<&'a [u8], Fault> {
 
 mpi! {
     anytime fn MPI_Info_create(info: Out<MPI_Info>) {
-        out(info, "info", MPI_INFO_NULL)?;
-        out(info, "info", handle(Entries::default())?)
+        info.made("info", MPI_INFO_NULL, || handle(Entries::default()))
     }
 
     anytime fn MPI_Info_dup(info: MPI_Info, newinfo: Out<MPI_Info>) {
         let entries = get(info)?.entries().clone();
-        out(newinfo, "newinfo", MPI_INFO_NULL)?;
-        out(newinfo, "newinfo", handle(entries)?)
+        newinfo.made("newinfo", MPI_INFO_NULL, || handle(entries))
     }
 
     anytime fn MPI_Info_free(info: InOut<MPI_Info>) {
@@ -54,9 +54,7 @@ mpi! {
         info: MPI_Info, key_: Text, valuelen: c_int, value: ArrayMut<c_char>, flag: Out<c_int>,
     ) {
         let (info, key) = (get(info)?, key(key_)?);
-        if valuelen < 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "valuelen", valuelen, "it must not be negative"));
-        }
+        not_negative(MPI_ERR_ARG, "valuelen", valuelen)?;
         let entries = info.entries();
         let found = entries.get(key);
         out(flag, "flag", c_int::from(found.is_some()))?;
@@ -82,9 +80,7 @@ mpi! {
     ) {
         let (info, key) = (get(info)?, key(key_)?);
         let room = read(buflen, "buflen")?;
-        if room < 0 {
-            return Err(Fault::argument(MPI_ERR_ARG, "buflen", room, "it must not be negative"));
-        }
+        not_negative(MPI_ERR_ARG, "buflen", room)?;
         let entries = info.entries();
         let found = entries.get(key);
         out(flag, "flag", c_int::from(found.is_some()))?;

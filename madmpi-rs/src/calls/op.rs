@@ -13,8 +13,7 @@ fn create(function: Option<Function>, commute: c_int, op: Out<MPI_Op>) -> Result
     let Some(function) = function else {
         return Err(Fault::argument(MPI_ERR_ARG, "user_fn", "null", "a function is needed"));
     };
-    out(op, "op", MPI_OP_NULL)?;
-    out(op, "op", op::insert(function, commute != 0)?)
+    op.made("op", MPI_OP_NULL, || op::insert(function, commute != 0))
 }
 
 mpi! {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{ArrayMut, InOut, Out, Text, array_mut, out, read, write};
+use crate::args::{ArrayMut, InOut, Out, Text, array_mut, not_negative, out, read, write};
 use crate::error::Fault;
 use crate::group::{self, Group};
 use crate::info::{self, Entries};
@@ -58,8 +58,7 @@ mpi! {
         session::on(session, |_| {
             let mut entries = info::memory_kinds();
             entries.set(b"thread_level", b"MPI_THREAD_MULTIPLE");
-            out(info_used, "info_used", MPI_INFO_NULL)?;
-            out(info_used, "info_used", info::handle(entries)?)
+            info_used.made("info_used", MPI_INFO_NULL, || info::handle(entries))
         })
     }
 
@@ -81,9 +80,7 @@ mpi! {
                 Fault::argument(MPI_ERR_ARG, "n", n, &format!("there are sets 0 to {}", SETS.len() - 1))
             })?;
             let room = read(pset_len, "pset_len")?;
-            if room < 0 {
-                return Err(Fault::argument(MPI_ERR_ARG, "pset_len", room, "it must not be negative"));
-            }
+            not_negative(MPI_ERR_ARG, "pset_len", room)?;
             if room > 0 {
                 write(name.as_bytes(), array_mut!(pset_name[room])?);
             }
@@ -96,15 +93,13 @@ mpi! {
             let size = set(pset_name)?.size();
             let mut entries = Entries::default();
             entries.set(b"mpi_size", size.to_string().as_bytes());
-            out(info, "info", MPI_INFO_NULL)?;
-            out(info, "info", info::handle(entries)?)
+            info.made("info", MPI_INFO_NULL, || info::handle(entries))
         })
     }
 
     fn MPI_Group_from_session_pset(session: MPI_Session, pset_name: Text, newgroup: Out<MPI_Group>) {
         session::on(session, |_| {
-            out(newgroup, "newgroup", MPI_GROUP_NULL)?;
-            out(newgroup, "newgroup", group::handle(set(pset_name)?)?)
+            newgroup.made("newgroup", MPI_GROUP_NULL, || group::handle(set(pset_name)?))
         })
     }
 }

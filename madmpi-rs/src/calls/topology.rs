@@ -8,7 +8,7 @@ use newmad::coll::Op;
 use super::comm::give;
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{Array, ArrayMut, Out, array, array_mut, out};
+use crate::args::{Array, ArrayMut, Out, array, array_mut, not_negative, out};
 use crate::comm::topology::{all_edges, with_edges, with_topology};
 use crate::comm::{Comm, SplitKey};
 use crate::error::Fault;
@@ -45,9 +45,7 @@ mpi! {
 // Grids.
 
 fn grid(ndims: c_int, dims: Array<c_int>, periods: Array<c_int>) -> Result<Cart, Fault> {
-    if ndims < 0 {
-        return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it must not be negative"));
-    }
+    not_negative(MPI_ERR_DIMS, "ndims", ndims)?;
     Cart::new(array!(dims[ndims])?, array!(periods[ndims])?)
 }
 
@@ -157,9 +155,7 @@ mpi! {
         if nnodes <= 0 {
             return Err(Fault::argument(MPI_ERR_ARG, "nnodes", nnodes, "it must be positive"));
         }
-        if ndims < 0 {
-            return Err(Fault::argument(MPI_ERR_DIMS, "ndims", ndims, "it must not be negative"));
-        }
+        not_negative(MPI_ERR_DIMS, "ndims", ndims)?;
         dims::fill(nnodes, array_mut!(dims[ndims])?)
     }
 }
@@ -246,9 +242,7 @@ mpi! {
 // Graphs of which every process knows its neighbours.
 
 fn ranks(comm: &Comm, place: Array<c_int>, count: c_int, name: &str) -> Result<Vec<c_int>, Fault> {
-    if count < 0 {
-        return Err(Fault::argument(MPI_ERR_ARG, "degree", count, "it must not be negative"));
-    }
+    not_negative(MPI_ERR_ARG, "degree", count)?;
     let ranks = array!(place[count], name)?;
     let known = |rank: c_int| u32::try_from(rank).is_ok_and(|rank| rank < comm.group.size());
     match ranks.iter().find(|&&rank| !known(rank)) {
@@ -269,10 +263,8 @@ fn weights(place: Array<c_int>, count: usize, name: &str) -> Result<Option<Vec<c
         _ => {}
     }
     let weights = array!(place[count as i64], name)?;
-    match weights.iter().find(|&&weight| weight < 0) {
-        Some(&weight) => Err(Fault::argument(MPI_ERR_ARG, name, weight, "it must not be negative")),
-        None => Ok(Some(weights.to_vec())),
-    }
+    weights.iter().try_for_each(|&weight| not_negative(MPI_ERR_ARG, name, weight))?;
+    Ok(Some(weights.to_vec()))
 }
 
 fn dist(comm: &Comm) -> Result<&Dist, Fault> {
@@ -290,10 +282,8 @@ fn tell(
     (ranks, name): (ArrayMut<c_int>, &str),
     weights: ArrayMut<c_int>,
 ) -> Result<(), Fault> {
-    let Ok(most) = usize::try_from(most) else {
-        return Err(Fault::argument(MPI_ERR_ARG, "maxdegree", most, "it must not be negative"));
-    };
-    let count = edges.ranks.len().min(most);
+    not_negative(MPI_ERR_ARG, "maxdegree", most)?;
+    let count = edges.ranks.len().min(most as usize);
     array_mut!(ranks[count as i64], name)?.copy_from_slice(&edges.ranks[..count]);
     if dist.weighted && !matches!(weights.address(), MPI_UNWEIGHTED | MPI_WEIGHTS_EMPTY) {
         array_mut!(weights[count as i64])?.copy_from_slice(&edges.weights[..count]);
@@ -334,9 +324,7 @@ mpi! {
         info::check(info)?;
         let sources = ranks(&comm_old, sources, n, "sources")?;
         let degrees = array!(degrees[n])?;
-        if let Some(&degree) = degrees.iter().find(|&&degree| degree < 0) {
-            return Err(Fault::argument(MPI_ERR_ARG, "degrees", degree, "it must not be negative"));
-        }
+        degrees.iter().try_for_each(|&degree| not_negative(MPI_ERR_ARG, "degrees", degree))?;
         let count = degrees.iter().fold(0i64, |sum, &degree| sum + i64::from(degree));
         let count = c_int::try_from(count).map_err(|_| {
             Fault::argument(MPI_ERR_ARG, "degrees", count, "there are too many edges")

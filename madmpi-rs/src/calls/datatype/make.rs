@@ -19,8 +19,7 @@ use crate::error::Fault;
 /// # Errors
 /// The place is null, or no handle is left.
 fn give(place: Out<MPI_Datatype>, shape: Arc<Shape>, committed: bool) -> Result<(), Fault> {
-    out(place, "newtype", MPI_DATATYPE_NULL)?;
-    out(place, "newtype", insert(Datatype::new(shape, committed, None))?)
+    place.made("newtype", MPI_DATATYPE_NULL, || insert(Datatype::new(shape, committed, None)))
 }
 
 mpi! {
@@ -30,8 +29,7 @@ mpi! {
         let shape = Shape::new(made, old.shape().part.clone())?;
         let new = Datatype::new(shape, old.is_committed(), None);
         old.attributes.copy_to(oldtype.0, &new.attributes)?;
-        out(newtype, "newtype", MPI_DATATYPE_NULL)?;
-        out(newtype, "newtype", insert(new)?)
+        newtype.made("newtype", MPI_DATATYPE_NULL, || insert(new))
     }
 
     fn MPI_Type_contiguous / MPI_Type_contiguous_c (
