@@ -6,37 +6,19 @@ use marcel::trace::Kind;
 
 use super::arrow;
 use super::read::{Trace, start};
-use super::walk::{self, Step, Track, What};
+use super::walk::{self, Doing, Step, Track, What};
 use mad_bench::out;
 
-/// Where a moment belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Computing,
-    Scheduling,
-    Polling,
-    Sleeping,
-}
-
-const PLACES: [(Place, &str); 4] = [
-    (Place::Computing, "computing"),
-    (Place::Scheduling, "scheduling"),
-    (Place::Polling, "polling"),
-    (Place::Sleeping, "sleeping"),
+const PLACES: [(Doing, &str); 4] = [
+    (Doing::Computing, "computing"),
+    (Doing::Scheduling, "scheduling"),
+    (Doing::Polling, "polling"),
+    (Doing::Sleeping, "sleeping"),
 ];
 
 /// What a track's kernel thread did to wake others, and how often it was woken for nothing.
 const SIGNALS: [(Kind, &str); 3] =
     [(Kind::Vain, "woken in vain"), (Kind::Ring, "peers rung"), (Kind::SelfWake, "self-wakes")];
-
-fn place(what: What) -> Place {
-    match what {
-        What::Thread | What::Call => Place::Computing,
-        What::Rest => Place::Scheduling,
-        What::Sleep | What::Wait | What::Block => Place::Sleeping,
-        What::Tick | What::Poll | What::Task | What::Callback => Place::Polling,
-    }
-}
 
 /// What one track did.
 #[derive(Debug, Default, PartialEq)]
@@ -53,10 +35,10 @@ fn times(track: &Track) -> Times {
     for step in &track.steps {
         let at = step.at();
         let now = match (open.last(), step) {
-            (Some(what), _) => place(*what),
+            (Some(what), _) => what.doing(),
             // Threads came and went too fast to be recorded.
-            (None, Step::Begin { what: What::Thread, skipped: 1.., .. }) => Place::Computing,
-            (None, _) => Place::Scheduling,
+            (None, Step::Begin { what: What::Thread, skipped: 1.., .. }) => Doing::Computing,
+            (None, _) => Doing::Scheduling,
         };
         times.ns[now as usize] += at - last.unwrap_or(at);
         last = Some(at);
@@ -64,7 +46,7 @@ fn times(track: &Track) -> Times {
             Step::Begin { what, skipped, .. } => {
                 open.push(*what);
                 times.resumed += u64::from(*what == What::Thread) * (1 + u64::from(*skipped));
-                times.slept += u64::from(place(*what) == Place::Sleeping);
+                times.slept += u64::from(what.doing() == Doing::Sleeping);
             }
             Step::End { .. } => _ = open.pop(),
             Step::Mark { .. } | Step::Message { .. } => {}

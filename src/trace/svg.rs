@@ -9,7 +9,7 @@ use std::fmt::Write;
 use super::arrow::{self, Arrow};
 use super::message::Message;
 use super::read::{Trace, start};
-use super::walk::{self, Step, Track, What};
+use super::walk::{self, Doing, Step, Track, What};
 
 const WIDTH: f64 = 960.0;
 /// Where time begins: to the left of it are the names of the rows.
@@ -23,11 +23,11 @@ const GAP: f64 = 34.0;
 /// Narrower bars are drawn so wide.
 const LEAST: f64 = 0.7;
 /// Kinds of bars, as classes of the style sheet, with what the legend says.
-const KINDS: [(Kind, &str, &str); 4] = [
-    (Kind::Runs, "r", "runs a thread"),
-    (Kind::Polls, "p", "polls, moves messages"),
-    (Kind::Looks, "l", "looks for work"),
-    (Kind::Sleeps, "s", "sleeps in the kernel"),
+const KINDS: [(Doing, &str, &str); 4] = [
+    (Doing::Computing, "r", "runs a thread"),
+    (Doing::Polling, "p", "polls, moves messages"),
+    (Doing::Scheduling, "l", "looks for work"),
+    (Doing::Sleeping, "s", "sleeps in the kernel"),
 ];
 
 const STYLE: &str = "\
@@ -39,20 +39,12 @@ text{font:12px system-ui,sans-serif;fill:var(--fg)}.d{fill:var(--dim);font-size:
 .g{stroke:var(--line)}.m{stroke:var(--m);stroke-width:1.3;fill:none}.a{stroke-dasharray:3 3}.t{fill:var(--m)}
 .n{fill:var(--m);font-size:11px;paint-order:stroke;stroke:var(--bg);stroke-width:3px}";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Runs,
-    Polls,
-    Looks,
-    Sleeps,
-}
-
 /// What a track did from when to when.
 #[derive(Clone, Debug, PartialEq)]
 struct Bar {
     from: i64,
     to: i64,
-    kind: Kind,
+    kind: Doing,
     name: String,
 }
 
@@ -84,25 +76,16 @@ impl Window {
     }
 }
 
-fn kind(what: What) -> Kind {
-    match what {
-        What::Thread | What::Call => Kind::Runs,
-        What::Tick | What::Poll | What::Task | What::Callback => Kind::Polls,
-        What::Rest => Kind::Looks,
-        What::Sleep | What::Wait | What::Block => Kind::Sleeps,
-    }
-}
-
 /// What a track did, without overlaps, the innermost of what was going on.
 fn bars(track: &Track, window: Window) -> Vec<Bar> {
     let mut bars = Vec::new();
-    let mut open: Vec<(Kind, &str)> = Vec::new();
+    let mut open: Vec<(Doing, &str)> = Vec::new();
     let mut last = i64::MIN;
     // Between two sleeps in the watch its thread treats events.
     let mut watches = false;
-    let mut until = |to: i64, open: &[(Kind, &str)], watches: bool| {
+    let mut until = |to: i64, open: &[(Doing, &str)], watches: bool| {
         let going_on = match open.last() {
-            None if watches => Some((Kind::Polls, "treats events")),
+            None if watches => Some((Doing::Polling, "treats events")),
             other => other.copied(),
         };
         let (from, end) = (last.max(window.from), to.min(window.to));
@@ -118,7 +101,7 @@ fn bars(track: &Track, window: Window) -> Vec<Bar> {
             Step::Begin { at, what, name, .. } => {
                 until(*at, &open, watches);
                 watches |= *what == What::Block && open.is_empty();
-                open.push((kind(*what), name));
+                open.push((what.doing(), name));
             }
             Step::End { at, .. } => {
                 until(*at, &open, watches);
@@ -199,7 +182,7 @@ pub(crate) fn svg(traces: &[Trace], window: Window) -> String {
                 ends.extend(arrow.arrived.map(|at| at.1));
                 ends.iter().any(|end| (end.process, end.track) == (process, number))
             };
-            if bars.iter().any(|bar| bar.kind != Kind::Sleeps) || arrows.iter().any(ends) {
+            if bars.iter().any(|bar| bar.kind != Doing::Sleeping) || arrows.iter().any(ends) {
                 rows.push(Row { process, track: number, y, bars: merged(bars, near.max(1)) });
                 y += ROW;
             }
@@ -292,7 +275,7 @@ fn draw(out: &mut String, window: Window, y: f64, bar: &Bar) {
     let (x, end) = (window.x(bar.from), window.x(bar.to));
     // A sleeping thread is a thin line.
     let (y, height) = match bar.kind {
-        Kind::Sleeps => (y + BAR / 2.0 - 1.0, 2.0),
+        Doing::Sleeping => (y + BAR / 2.0 - 1.0, 2.0),
         _ => (y, BAR),
     };
     let _ = writeln!(
@@ -366,7 +349,12 @@ mod tests {
         let window = Window::of(&traces, Some(0.00005), Some(0.00025));
         let bars = bars(&tracks[0], window);
         let seen: Vec<_> = bars.iter().map(|bar| (bar.kind, bar.to - bar.from)).collect();
-        let expected = [(Kind::Runs, 50), (Kind::Polls, 50), (Kind::Runs, 50), (Kind::Looks, 50)];
+        let expected = [
+            (Doing::Computing, 50),
+            (Doing::Polling, 50),
+            (Doing::Computing, 50),
+            (Doing::Scheduling, 50),
+        ];
         assert_eq!(seen, expected);
         let svg = svg(&traces, window);
         assert!(svg.contains("a &amp; b (5), 0.1 µs") && !svg.contains("a & b"), "{svg}");
@@ -375,9 +363,9 @@ mod tests {
     #[test]
     fn short_neighbours_are_one() {
         let bar = |from, to, kind| Bar { from, to, kind, name: "x".into() };
-        let bars = (0..100).map(|i| bar(i * 10, i * 10 + 5, Kind::Polls)).collect();
-        assert_eq!(merged(bars, 20), [bar(0, 995, Kind::Polls)]);
-        let apart = vec![bar(0, 10, Kind::Runs), bar(500, 600, Kind::Runs)];
+        let bars = (0..100).map(|i| bar(i * 10, i * 10 + 5, Doing::Polling)).collect();
+        assert_eq!(merged(bars, 20), [bar(0, 995, Doing::Polling)]);
+        let apart = vec![bar(0, 10, Doing::Computing), bar(500, 600, Doing::Computing)];
         assert_eq!(merged(apart.clone(), 20), apart);
     }
 

@@ -32,6 +32,26 @@ pub(crate) enum What {
     Callback,
 }
 
+/// What a kernel thread does meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    Computing,
+    Scheduling,
+    Polling,
+    Sleeping,
+}
+
+impl What {
+    pub(crate) fn doing(self) -> Doing {
+        match self {
+            What::Thread | What::Call => Doing::Computing,
+            What::Rest => Doing::Scheduling,
+            What::Sleep | What::Wait | What::Block => Doing::Sleeping,
+            What::Tick | What::Poll | What::Task | What::Callback => Doing::Polling,
+        }
+    }
+}
+
 /// One thing on a track. Times never decrease.
 #[derive(Debug)]
 pub(crate) enum Step {
