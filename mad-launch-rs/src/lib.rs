@@ -31,7 +31,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-pub use cleanup::{Cleanup, MARK};
+pub use cleanup::{Cleanup, MARK, adopt_orphans};
 use pmi::{Request, Server};
 pub use rank::{End, Rank, Start, Stream, die_with};
 pub use ready::{Ready, poll, readable, wait};
@@ -166,8 +166,7 @@ pub fn run(
     let program = rank::find(&job.program).map_err(Failure::Start)?;
     let signals = Signals::catch()
         .map_err(|e| Failure::Start(format!("signals cannot be read from a descriptor: {e}")))?;
-    // SAFETY: takes no pointers. Refusal (kernels before 3.4) only loses the cleaning up of grandchildren.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    adopt_orphans();
     let name = job_name();
     let mut launcher = Launcher {
         name: job.name,

@@ -335,9 +335,5 @@ pub(crate) fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
 }
 
 fn executable(path: &Path) -> bool {
-    let Ok(text) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else {
-        return false;
-    };
-    // SAFETY: `text` is a C string.
-    unsafe { libc::access(text.as_ptr(), libc::X_OK) == 0 }
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }

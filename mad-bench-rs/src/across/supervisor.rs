@@ -22,7 +22,7 @@ use crate::across::link::Link;
 use crate::knobs;
 use crate::out::{Exit, Outcome};
 use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Ready, Signals, Start, Stream};
-use mad_launch::{job_name, poll, state};
+use mad_launch::{adopt_orphans, job_name, poll, state};
 
 /// The hidden subcommand that a worker is.
 const WORKER: &str = "worker";
@@ -33,8 +33,7 @@ pub fn run() -> Outcome {
     let connection = std::io::stdin().as_fd().try_clone_to_owned();
     let connection = connection.map_err(|e| failed("standard input", e))?;
     let mut link = Link::over(TcpStream::from(connection));
-    // SAFETY: takes no pointers. A refusal only loses the cleaning up of grandchildren.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
+    adopt_orphans();
     // What comes from a terminal is rank 0's to pass on.
     let signals = Signals::catch().map_err(|e| failed("signals", e))?;
     let Some(first) = first(&mut link).map_err(|e| failed("the connection", e))? else {
