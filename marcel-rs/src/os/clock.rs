@@ -2,7 +2,7 @@
 
 /// Nanoseconds of a clock of the kernel. Anywhere, signal handlers included; no system call where the kernel has a vDSO.
 #[inline]
-pub(crate) fn read(clock: libc::clockid_t) -> u64 {
+pub fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid timespec.
     unsafe { libc::clock_gettime(clock, &mut now) };
