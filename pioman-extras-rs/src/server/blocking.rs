@@ -23,6 +23,7 @@ use super::job::{Job, whoami};
 use super::kinds::{Kind, SLICE, Scope};
 use super::pending::Pending;
 use super::pool;
+use super::server_source::PoolThread;
 use super::shared::{Shared, State};
 use super::word::Outcome;
 use pioman::policy::{Asker, Method};
@@ -56,21 +57,20 @@ impl<R: Send + Sync + 'static> Shared<R> {
     /// Sees to it that every request that is to be blocked on is blocked on. Not in a signal handler.
     pub(super) fn block_more(&self) {
         while self.can_block() {
-            let Some(job) = self.start_job() else { return };
+            let Some((job, thread)) = self.start_job() else { return };
             let started = self.pool.ensure(self.servers.threads_wanted(&self.pool));
             if let (Ok(()), Some(me)) = (started, self.me.upgrade()) {
-                pool::hand_over(&self.pool, move || me.carry(job));
+                pool::hand_over(&self.pool, move || me.carry(job, thread));
             } else {
                 self.common.no_thread.fetch_add(1, Relaxed);
                 self.end_job(job);
-                self.servers.give_thread_back();
                 return;
             }
         }
     }
 
     /// Makes a job for some of the requests that no job blocks on, if a thread is to be had.
-    fn start_job(&self) -> Option<u64> {
+    fn start_job(&self) -> Option<(u64, PoolThread)> {
         let kinds = self.callbacks.kinds();
         let mut guard = self.lock();
         let state = &mut *guard;
@@ -93,10 +93,10 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
         let no_wide = state.jobs.iter().all(|job| job.kind.scope() == Scope::One);
         let kind = kinds.blocking(free.len(), no_wide)?;
-        if !self.servers.take_thread() {
+        let Some(thread) = self.servers.take_thread() else {
             self.common.no_thread.fetch_add(1, Relaxed);
             return None;
-        }
+        };
         match kind.scope() {
             Scope::One => free.truncate(1),
             Scope::Group => free.retain(|request| request.options().interface == interface),
@@ -111,7 +111,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
         }
         let requests = free.into();
         state.jobs.push(Job { id, kind, interface, requests, in_call: 0, interrupted: false });
-        Some(id)
+        Some((id, thread))
     }
 
     /// What job `id` blocks on next; `None`: nothing, and the job has ended.
@@ -168,8 +168,8 @@ impl<R: Send + Sync + 'static> Shared<R> {
     }
 
     /// Life of a job, on a pool thread.
-    fn carry(&self, id: u64) {
-        let carried = self.servers.carry();
+    fn carry(&self, id: u64, mut thread: PoolThread) {
+        thread.begins();
         let mut fruitless = 0;
         let slice = if self.callbacks.interrupt.is_some() { LONG_SLICE } else { SLICE };
         while let Some((kind, requests)) = self.next_call(id) {
@@ -192,8 +192,7 @@ impl<R: Send + Sync + 'static> Shared<R> {
             }
             self.ask_about(&requests);
         }
-        drop(carried);
-        self.servers.give_thread_back();
+        drop(thread);
         // No job looks after the pending requests now, and perhaps no poller.
         self.core.ensure_watched();
     }

@@ -131,31 +131,16 @@ impl ServerSource {
     }
 
     /// Takes one of the pool threads that servers may have.
-    pub(super) fn take_thread(&self) -> bool {
+    pub(super) fn take_thread(self: &Arc<Self>) -> Option<PoolThread> {
         let more = |n| (n < self.max_blocked).then_some(n + 1);
-        self.blocked.fetch_update(SeqCst, SeqCst, more).is_ok()
+        self.blocked.fetch_update(SeqCst, SeqCst, more).ok()?;
+        Some(PoolThread { servers: self.clone(), begun: false })
     }
 
     /// How many threads the pool needs so that no job of a server waits behind one that blocks.
     pub(super) fn threads_wanted(&self, pool: &LwpPool) -> usize {
         let others = pool.running().saturating_sub(self.begun.load(SeqCst));
         self.blocked.load(SeqCst) + others
-    }
-
-    /// A pool thread has begun with a job, until what this returns is dropped.
-    pub(super) fn carry(&self) -> impl Drop {
-        struct Carried<'a>(&'a AtomicUsize);
-        impl Drop for Carried<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, SeqCst);
-            }
-        }
-        self.begun.fetch_add(1, SeqCst);
-        Carried(&self.begun)
-    }
-
-    pub(super) fn give_thread_back(&self) {
-        self.blocked.fetch_sub(1, SeqCst);
     }
 
     fn fires(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -195,6 +180,29 @@ impl ServerSource {
         if fires.is_some_and(|at| at <= Instant::now()) {
             self.set_timer(&mut fires, None);
         }
+    }
+}
+
+/// One of the pool threads that servers may have. Dropping this gives it back.
+pub(super) struct PoolThread {
+    servers: Arc<ServerSource>,
+    begun: bool,
+}
+
+impl PoolThread {
+    /// It has begun with its job.
+    pub(super) fn begins(&mut self) {
+        self.begun = true;
+        self.servers.begun.fetch_add(1, SeqCst);
+    }
+}
+
+impl Drop for PoolThread {
+    fn drop(&mut self) {
+        if self.begun {
+            self.servers.begun.fetch_sub(1, SeqCst);
+        }
+        self.servers.blocked.fetch_sub(1, SeqCst);
     }
 }
 
