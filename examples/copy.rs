@@ -1,5 +1,5 @@
-//! Copies a file with green threads: each reads a block and writes it, so several reads and writes are in flight, and the
-//! code of each is that of a plain loop.
+//! Copies a file with green threads: each reads a block and writes it, so several reads and writes are in flight, and
+//! the code of each is that of a plain loop.
 //!
 //! ```text
 //! cargo run --release --example copy -- --threads 16 --block 1048576 from to

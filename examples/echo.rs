@@ -87,8 +87,8 @@ fn ask(
     Ok(times)
 }
 
-/// Starts a green thread. Those that do little but wait and answer are *reactive*: an event wakes them without a detour,
-/// and they run at once although every core computes.
+/// Starts a green thread. Those that do little but wait and answer are *reactive*: an event wakes them without a
+/// detour, and they run at once although every core computes.
 fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     marcel::Builder::new().reactive(true).spawn(f)
 }

@@ -1,5 +1,5 @@
-//! A library for a network card, the way one would write it for pioman: it says how to look at the card and how to block
-//! on it, and its users wait for messages as they would anywhere.
+//! A library for a network card, the way one would write it for pioman: it says how to look at the card and how to
+//! block on it, and its users wait for messages as they would anywhere.
 //!
 //! The card is a few pipes here, and each message four bytes: `cargo run --example event_server`
 

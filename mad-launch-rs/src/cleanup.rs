@@ -15,8 +15,8 @@ fn children() -> Vec<i32> {
         .unwrap_or_default()
 }
 
-/// Has this process inherit what its children leave behind. A refusal (kernels before 3.4) only loses the cleaning up of
-/// grandchildren.
+/// Has this process inherit what its children leave behind. A refusal (kernels before 3.4) only loses the cleaning up
+/// of grandchildren.
 pub fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }

@@ -39,8 +39,8 @@ pub use signals::Signals;
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
-/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it comes,
-/// explains more than the close.
+/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it
+/// comes, explains more than the close.
 const CLOSED: Duration = Duration::from_millis(200);
 /// How long processes may take to write what their threads do, where that cannot be seen.
 const DUMP: Duration = Duration::from_secs(5);

@@ -1,8 +1,8 @@
 //! The process in the job: initialising and finalising.
 //!
-//! `MPI_Init` or `MPI_Session_init`, whichever comes first, opens the session of newmad. `MPI_Finalize` closes it, or the
-//! last session if some are open then, or the process's exit if there was only the sessions model. A process joins the
-//! process manager once, so nothing can be initialised again after that.
+//! `MPI_Init` or `MPI_Session_init`, whichever comes first, opens the session of newmad. `MPI_Finalize` closes it, or
+//! the last session if some are open then, or the process's exit if there was only the sessions model. A process joins
+//! the process manager once, so nothing can be initialised again after that.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,8 +2,8 @@
 //!
 //! `mad run -n 2 -- cargo run -q -p newmad --example pipe_driver`
 //!
-//! Each process makes a pipe per track for every peer, keeps the ends that read, and passes the ends that write. The pipes
-//! are in packet mode (`O_DIRECT`): what one call writes, one call reads.
+//! Each process makes a pipe per track for every peer, keeps the ends that read, and passes the ends that write. The
+//! pipes are in packet mode (`O_DIRECT`): what one call writes, one call reads.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};

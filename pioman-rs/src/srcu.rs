@@ -111,8 +111,8 @@ impl Pins {
         true
     }
 
-    /// A full fence that pairs with the one in each [`Pins::begin`]: of a reader that writes A, begins and reads B, and a
-    /// caller that writes B, calls this and reads A, at least one sees what the other wrote. False if the kernel has
+    /// A full fence that pairs with the one in each [`Pins::begin`]: of a reader that writes A, begins and reads B, and
+    /// a caller that writes B, calls this and reads A, at least one sees what the other wrote. False if the kernel has
     /// withdrawn its promise: then this orders nothing.
     #[must_use]
     pub(crate) fn fence_readers(&self) -> bool {

@@ -1,4 +1,5 @@
-//! What waits, completions, light tasks and servers tell the trace ([`marcel::trace`]), one line at each place that does.
+//! What waits, completions, light tasks and servers tell the trace ([`marcel::trace`]), one line at each place that
+//! does.
 
 use std::borrow::Cow;
 

@@ -463,8 +463,8 @@ fn a_runtime_that_stops_leaves_no_read_behind() {
     }
 }
 
-/// Threads are dropping transfers, which waits for their ends, when the runtime goes: no drop is cut short, or the kernel
-/// would write to memory that is another's by then (a debug build looks).
+/// Threads are dropping transfers, which waits for their ends, when the runtime goes: no drop is cut short, or the
+/// kernel would write to memory that is another's by then (a debug build looks).
 #[test]
 fn a_runtime_that_stops_cuts_no_drop_short() {
     for _ in 0..20 {

@@ -386,7 +386,8 @@ fn light_tasks_run_once_or_until_they_are_done() {
     }
 }
 
-/// A kernel thread that waits without polling is the only one that can run them. (It ran each once, then slept for ever.)
+/// A kernel thread that waits without polling is the only one that can run them. (It ran each once, then slept for
+/// ever.)
 #[test]
 fn tasks_go_on_while_a_lone_kernel_thread_sleeps() {
     let manager =

@@ -1,4 +1,5 @@
-//! A process that has used up the C library's fast thread-specific keys: no kernel thread has a slot (`marcel`'s `os/slot.rs`).
+//! A process that has used up the C library's fast thread-specific keys: no kernel thread has a slot (`marcel`'s
+//! `os/slot.rs`).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A program that leaves something pending again and again is not watched by arming each time: the watcher looks every so
-//! often, and what the program leaves behind when it calls no more is still found.
+//! A program that leaves something pending again and again is not watched by arming each time: the watcher looks every
+//! so often, and what the program leaves behind when it calls no more is still found.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;

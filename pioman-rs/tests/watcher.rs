@@ -1,4 +1,5 @@
-//! The watcher beside a thread that is inside a source, and does not come out: it may be that the watcher has taken its core.
+//! The watcher beside a thread that is inside a source, and does not come out: it may be that the watcher has taken its
+//! core.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -32,8 +33,8 @@ impl Delegated for Inside {
     }
 }
 
-/// A network with a lock: who finds it taken delegates its look to the holder. `careless`: an event is fetched under the
-/// lock only.
+/// A network with a lock: who finds it taken delegates its look to the holder. `careless`: an event is fetched under
+/// the lock only.
 struct Net {
     fd: OwnedFd,
     lock: DelegationLock<Inside>,

@@ -44,8 +44,8 @@ impl Graph {
         self.components().into_iter().filter(|component| component.len() > 1).collect()
     }
 
-    /// Nodes by their height: level 0 imports nothing, the others import lower levels. Top first. The nodes of a circle share
-    /// a level.
+    /// Nodes by their height: level 0 imports nothing, the others import lower levels. Top first. The nodes of a circle
+    /// share a level.
     pub(crate) fn levels(&self) -> Vec<Vec<String>> {
         let components = self.components();
         let mut height: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,14 +1,15 @@
 //! Finds circles of modules: two or more modules of one crate that import each other, directly or through others.
 //!
-//! `cargo run -q -p layers` checks the crates of the workspace and exits with 1 if there is a circle; `-- --order` prints
-//! each crate's parts from top to bottom instead; `-- --why CRATE A B` prints the imports of part A from part B.
+//! `cargo run -q -p layers` checks the crates of the workspace and exits with 1 if there is a circle; `-- --order`
+//! prints each crate's parts from top to bottom instead; `-- --why CRATE A B` prints the imports of part A from part B.
 //!
-//! Two graphs have to be without circles. The first has a node for each *file*. The second has, at each folder, a node for
-//! each *part* (a file with the folder beneath it), so that two folders do not lean on each other by different files.
+//! Two graphs have to be without circles. The first has a node for each *file*. The second has, at each folder, a node
+//! for each *part* (a file with the folder beneath it), so that two folders do not lean on each other by different
+//! files.
 //!
-//! An import is a path in a `use`, in an expression, in a type or in the arguments of a macro. It leads to the file that
-//! defines the item: a re-export is followed, and is an import itself only where the file also uses the name. Code for tests,
-//! models and fuzzing is left out, and so are declarations of modules.
+//! An import is a path in a `use`, in an expression, in a type or in the arguments of a macro. It leads to the file
+//! that defines the item: a re-export is followed, and is an import itself only where the file also uses the name. Code
+//! for tests, models and fuzzing is left out, and so are declarations of modules.
 //!
 //! Not seen: methods and fields (a value of a type can be used without its path).
 

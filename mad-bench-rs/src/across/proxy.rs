@@ -85,8 +85,8 @@ fn pmi() -> Option<UnixStream> {
     open.then(|| UnixStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// Installs a handler that never runs. The launcher reads `SigCgt` in /proc to decide whether a process survives the signal;
-/// this process takes the signal from a descriptor, which does not show there.
+/// Installs a handler that never runs. The launcher reads `SigCgt` in /proc to decide whether a process survives the
+/// signal; this process takes the signal from a descriptor, which does not show there.
 fn seem_to_catch(signal: i32) {
     extern "C" fn nothing(_: i32) {}
     // SAFETY: the handler does nothing, which is safe in any context.

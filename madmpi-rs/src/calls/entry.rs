@@ -10,8 +10,8 @@
 //! ```
 //! Each becomes an `extern "C"` function of that name and its `PMPI_` twin. The body gives `Result<(), Fault>`. A
 //! fault goes to the error handler of `comm` (which is a `Ref<Comm>` inside) if there is an `on`, else to the handler
-//! for calls without an object; the function returns its class. The name after `/` is the function for large counts. The
-//! name after `|` is another name, mostly an old one, of the function before it.
+//! for calls without an object; the function returns its class. The name after `/` is the function for large counts.
+//! The name after `|` is another name, mostly an old one, of the function before it.
 //!
 //! These types differ between small and large counts:
 //!

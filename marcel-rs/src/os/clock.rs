@@ -1,6 +1,7 @@
 //! The kernel's clocks.
 
-/// Nanoseconds of a clock of the kernel. Anywhere, signal handlers included; no system call where the kernel has a vDSO.
+/// Nanoseconds of a clock of the kernel. Anywhere, signal handlers included; no system call where the kernel has a
+/// vDSO.
 #[inline]
 pub fn read(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -43,8 +43,8 @@ impl IdleSet {
         self.claim_after_fence(except, among)
     }
 
-    /// Picks one that sleeps, not `except`, if `among` accepts it, and clears its bit: it must be notified. The caller's
-    /// fence comes between the work and this.
+    /// Picks one that sleeps, not `except`, if `among` accepts it, and clears its bit: it must be notified. The
+    /// caller's fence comes between the work and this.
     #[inline]
     pub(crate) fn claim_after_fence(
         &self,

@@ -242,8 +242,8 @@ fn play(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A random crowd, green and kernel threads, with time-outs and selects: what was sent is received by one or left in
-    /// the channel, what failed is not; each receiver sees each sender's messages in their order.
+    /// A random crowd, green and kernel threads, with time-outs and selects: what was sent is received by one or left
+    /// in the channel, what failed is not; each receiver sees each sender's messages in their order.
     #[test]
     fn a_crowd_loses_and_makes_no_message(
         capacity in prop_oneof![Just(None), (0usize..4).prop_map(Some)],

@@ -192,8 +192,8 @@ impl<D: Driver> Gates<D> {
         true
     }
 
-    /// Closes a link; false if it is closed. The small track goes over another, if there is one. The caller sees to what
-    /// went over this one.
+    /// Closes a link; false if it is closed. The small track goes over another, if there is one. The caller sees to
+    /// what went over this one.
     pub(crate) fn close_link(&mut self, rail: usize, peer: u32) -> bool {
         let gate = &mut self.all[peer as usize];
         if gate.open & 1 << rail == 0 {

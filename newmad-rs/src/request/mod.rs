@@ -365,9 +365,9 @@ impl Request {
 /// the simulation and the fuzz targets, panic when a copy is used later.
 ///
 /// Rejected: a `Ref` that is moved, and consumed by `finish`. A request is in a queue, in the table, and the target of
-/// pieces over several links at once, so all but one of those would hold numbers; and each function that reads a request
-/// also changes the part that owns it, so it would take the request out and put it back, or look it up again, around
-/// each call.
+/// pieces over several links at once, so all but one of those would hold numbers; and each function that reads a
+/// request also changes the part that owns it, so it would take the request out and put it back, or look it up again,
+/// around each call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ref(NonNull<Request>);
 

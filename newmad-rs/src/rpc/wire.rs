@@ -269,7 +269,8 @@ pub(super) fn decode_answer(bytes: &[u8]) -> Option<(Status, Content<'_>)> {
     }
 }
 
-/// Any bytes, as a call and as an answer (`testing/fuzzing/`): what is taken stays inside, and is the same when it is sent on.
+/// Any bytes, as a call and as an answer (`testing/fuzzing/`): what is taken stays inside, and is the same when it is
+/// sent on.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn hostile(bytes: &[u8]) {
     // As they come, and where the beginning is right.

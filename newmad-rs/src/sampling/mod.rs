@@ -1,8 +1,8 @@
 //! Sampling: how long messages take, by size, over each rail and by each protocol, as measured on this machine.
 //!
 //! Where it comes from: `mad sample` measures between two processes and writes a cache file, which every session reads
-//! when it opens; or the session measures for itself (`NMAD_SAMPLING=now`, see `session/sample.rs`); without either, the built-in
-//! figures serve. What it is for:
+//! when it opens; or the session measures for itself (`NMAD_SAMPLING=now`, see `session/sample.rs`); without either,
+//! the built-in figures serve. What it is for:
 //! - *the rendezvous threshold* of a rail: the size from which asking first costs no more than sending at once
 //!   ([`Sampling::threshold`]);
 //! - *predictions* for strategies: when would so many bytes be through over this rail? A date, not a share:

@@ -71,7 +71,8 @@ unsafe impl Linked for Slot {
 impl Slot {
     pub(super) fn new() -> Slot {
         unsafe fn fire(node: *const Node) -> After {
-            // SAFETY: the first field of a slot, which is in no list and stays until it has left the queue: the last touch.
+            // SAFETY: the first field of a slot, which is in no list and stays until it has left the queue: the last
+            // touch.
             unsafe { deferred().inbox.push(NonNull::new_unchecked(node.cast_mut()).cast()) };
             Some(settle_now)
         }

@@ -21,7 +21,8 @@ impl Dedicated {
         self.sleepers[index].get_or_init(|| Box::leak(Box::new(Sleeper::new())))
     }
 
-    /// Wakes the threads that poll these sources, of the `on` that are switched on; false if there are none. Progress path.
+    /// Wakes the threads that poll these sources, of the `on` that are switched on; false if there are none. Progress
+    /// path.
     pub(super) fn call(&self, slots: u64, on: usize) -> bool {
         for (index, sleeper) in self.sleepers[..on].iter().enumerate() {
             if slots & share(index, on) != 0

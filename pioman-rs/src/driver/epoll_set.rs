@@ -100,8 +100,8 @@ impl EpollSet {
     }
 
     /// Arms or disarms a descriptor; true if it is as wanted now, or another thread goes on until it is. A caller that
-    /// arms and gets false tries again: other threads may rely on it. A descriptor that the kernel refuses for good is the
-    /// source's no more, so the next try does without it.
+    /// arms and gets false tries again: other threads may rely on it. A descriptor that the kernel refuses for good is
+    /// the source's no more, so the next try does without it.
     fn turn(&self, sources: &Pinned<'_>, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
         match self.arming[slot].begin(on) {
             Begin::Already | Begin::Others => true,

@@ -1,5 +1,5 @@
-//! What a virtual processor does between two threads: it polls at the idle loop and at context switches, and sleeps in the
-//! kernel when there is nothing to run.
+//! What a virtual processor does between two threads: it polls at the idle loop and at context switches, and sleeps in
+//! the kernel when there is nothing to run.
 
 use std::time::{Duration, Instant};
 
@@ -103,8 +103,9 @@ pub(crate) fn switch(driver: &Driver, vp: &Vp) {
     driver.ensure_watched();
 }
 
-/// Whether `vp` may lead: the kernel lets the kernel thread of a reactive one preempt others. A compute one, bound to a core
-/// that another process may be using, would be woken too late. Without a background watcher, late is better than never.
+/// Whether `vp` may lead: the kernel lets the kernel thread of a reactive one preempt others. A compute one, bound to a
+/// core that another process may be using, would be woken too late. Without a background watcher, late is better than
+/// never.
 fn may_lead(driver: &Driver, vp: &Vp) -> bool {
     vp.kind() == Kind::Reactive || !driver.machine.has_watcher()
 }

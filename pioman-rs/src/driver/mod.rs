@@ -1,23 +1,24 @@
-//! The event driver: which thread polls, which one sleeps in the kernel for all, and the invariant that no event waits for
-//! a thread that has gone.
+//! The event driver: which thread polls, which one sleeps in the kernel for all, and the invariant that no event waits
+//! for a thread that has gone.
 //!
-//! > **Invariant: while a source is unattended and progress is on, a thread polls it, or a kernel thread sleeps on it, armed,
-//! > or a tick is armed.**
+//! > **Invariant: while a source is unattended and progress is on, a thread polls it, or a kernel thread sleeps on it,
+//! > armed, or a tick is armed.**
 //!
 //! (A source is *unattended* while it has a request whose owner does not ask for its end, see
 //! [`Source::unattended`](crate::Source::unattended).)
 //!
-//! Three operations, all of [`core::Driver`]: `poll` looks for events, `arm` re-establishes the invariant for sources that
-//! have no poller, [`core::Leader::park`] sleeps until an event comes.
+//! Three operations, all of [`core::Driver`]: `poll` looks for events, `arm` re-establishes the invariant for sources
+//! that have no poller, [`core::Leader::park`] sleeps until an event comes.
 //!
 //! # Roles
 //! * A *poller* ([`core::Polling`]) polls a set of sources. Dropping the guard leaves the set and arms.
-//! * The *leader* ([`core::Leader`]) holds a try-lock and sleeps in the leader's `epoll` set on behalf of all: a virtual
-//!   processor with nothing to run, or a kernel thread in a wait. Dropping the guard gives the role up and arms.
-//! * A *follower* sleeps on its own futex while another thread leads. Without a background watcher a leader that leaves wakes
-//!   a follower.
-//! * The *background watcher* is a kernel thread that sleeps in an `epoll` set of its own for ever. To hand the watch over
-//!   to it a thread arms that set; no wake-up is needed. ([`watcher`])
+//! * The *leader* ([`core::Leader`]) holds a try-lock and sleeps in the leader's `epoll` set on behalf of all: a
+//!   virtual processor with nothing to run, or a kernel thread in a wait. Dropping the guard gives the role up and
+//!   arms.
+//! * A *follower* sleeps on its own futex while another thread leads. Without a background watcher a leader that leaves
+//!   wakes a follower.
+//! * The *background watcher* is a kernel thread that sleeps in an `epoll` set of its own for ever. To hand the watch
+//!   over to it a thread arms that set; no wake-up is needed. ([`watcher`])
 //! * The *pacer* ([`core::Pacer`]) looks at the pace of the tick at sources that are found by ticks.
 //! * A *dedicated thread* polls on a core of its own. ([`dedicated_threads`])
 //! * The *spinning helper* is an idle virtual processor that stays awake for work that callers offer. ([`helper`])

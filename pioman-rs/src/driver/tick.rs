@@ -1,5 +1,5 @@
-//! A tick of a busy virtual processor, in a signal handler: sources only. Light tasks are safe code, which may be in the
-//! middle of anything.
+//! A tick of a busy virtual processor, in a signal handler: sources only. Light tasks are safe code, which may be in
+//! the middle of anything.
 
 use std::time::{Duration, Instant};
 

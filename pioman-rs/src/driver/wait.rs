@@ -287,8 +287,8 @@ impl Wait<'_> {
         }
     }
 
-    /// Whether something pends that no sleep in the kernel and no tick finds. (A wait for a source without a descriptor,
-    /// where there are no virtual processors, slept for ever.)
+    /// Whether something pends that no sleep in the kernel and no tick finds. (A wait for a source without a
+    /// descriptor, where there are no virtual processors, slept for ever.)
     fn relies_on_looks(&self) -> bool {
         let sources = self.driver.registry.pin();
         !self.driver.machine.can_tick()
@@ -333,8 +333,8 @@ impl Wait<'_> {
     ) -> bool {
         let leadership = &self.driver.leadership;
         let me = marcel::current();
-        // This thread's polls have disarmed the sources, and another thread sleeps on them. If there is none, a follower
-        // is chosen to lead: this one, perhaps, which therefore has its place before. (A wait that relied on a
+        // This thread's polls have disarmed the sources, and another thread sleeps on them. If there is none, a
+        // follower is chosen to lead: this one, perhaps, which therefore has its place before. (A wait that relied on a
         // dedicated thread that did not poll slept for ever.)
         if ticks {
             self.driver.ensure_watched();

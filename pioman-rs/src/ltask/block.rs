@@ -76,8 +76,8 @@ pub(crate) struct Ltask {
     pub(crate) job: OnceLock<JobNode>,
 }
 
-// SAFETY: see the module's description for the owner of each cell at each time; all that is in them is `Send`, and `fixed` and
-// `failure`, which several may read, are `Sync`.
+// SAFETY: see the module's description for the owner of each cell at each time; all that is in them is `Send`, and
+// `fixed` and `failure`, which several may read, are `Sync`.
 unsafe impl Sync for Ltask {}
 // SAFETY: as above.
 unsafe impl Send for Ltask {}

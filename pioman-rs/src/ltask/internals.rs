@@ -1,12 +1,13 @@
-//! The queue of light tasks, for the benches of the root package (feature `bench-internals`): nothing here is promised to
-//! any other user.
+//! The queue of light tasks, for the benches of the root package (feature `bench-internals`): nothing here is promised
+//! to any other user.
 //!
 //! The popper owns the node that it has taken out, so safe code cannot put it into two queues.
 
 use super::queue::{self, LANES};
 use super::stack::Bare;
 
-/// What stands for a task, and is in no queue. Immortal, as tasks' blocks are: dropped, it is lost until the process ends.
+/// What stands for a task, and is in no queue. Immortal, as tasks' blocks are: dropped, it is lost until the process
+/// ends.
 #[derive(Debug)]
 pub struct Node(&'static Bare);
 

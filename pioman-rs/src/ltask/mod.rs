@@ -20,12 +20,12 @@
 //! it never runs twice at once and is never lost. Blocks are immortal and recycled; queues are links through the
 //! blocks, so nothing is ever full, and a submission allocates what it needs before any visitor sees the task.
 //!
-//! A task that has a blocking alternative is *exported* to a spare kernel thread when every compute virtual processor is
-//! busy (\[Trahay09\], 5.2.3), or all of them have polled for long enough and would sleep; not before the delay that it asks
-//! for. If no spare kernel thread is free, or none can be had, it is polled.
+//! A task that has a blocking alternative is *exported* to a spare kernel thread when every compute virtual processor
+//! is busy (\[Trahay09\], 5.2.3), or all of them have polled for long enough and would sleep; not before the delay that
+//! it asks for. If no spare kernel thread is free, or none can be had, it is polled.
 //!
-//! Tasks are safe code. So they are called in the scheduler, at waits and on the background watcher, but not in the tick's
-//! handler, which may have interrupted anything. They should take some tens of microseconds and not block; one
+//! Tasks are safe code. So they are called in the scheduler, at waits and on the background watcher, but not in the
+//! tick's handler, which may have interrupted anything. They should take some tens of microseconds and not block; one
 //! that panics, takes too long, or waits for something of this crate is named on standard error.
 
 #[cfg(not(loom))]

@@ -1,5 +1,6 @@
 //! The queue of one node of the topology: a lane for each priority and polling level, and a word that says which of
-//! them may hold something, so that a visit of an empty queue is one load (\[Trahay09\], algorithm 2: look first, take then).
+//! them may hold something, so that a visit of an empty queue is one load (\[Trahay09\], algorithm 2: look first, take
+//! then).
 //!
 //! ```text
 //!   push: put it into the lane, then set its bit

@@ -14,8 +14,8 @@
 //!
 //! Beside the phase, flags:
 //! * `LINKED`: its link is in a queue. The pusher sets it before the push, and the popper clears it after the
-//!   pop, so a task is never in two queues. A task that is cancelled while it is in a queue ends at once and stays there,
-//!   ENDED, until a visitor takes it out: nothing is ever removed from the middle of a lock-free queue.
+//!   pop, so a task is never in two queues. A task that is cancelled while it is in a queue ends at once and stays
+//!   there, ENDED, until a visitor takes it out: nothing is ever removed from the middle of a lock-free queue.
 //! * `MASKED`: it is not run. The popper of a masked task parks it; unmasking queues it again.
 //! * `CANCELLED`: asked for while it ran. The call that is under way decides: done is completed, all else cancelled.
 //! * `AGAIN`: scheduled while it ran (tasklets), so it runs once more.

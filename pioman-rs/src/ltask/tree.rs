@@ -2,9 +2,9 @@
 //!
 //! # A visit
 //! A virtual processor looks at the queue of its core, then at those of the nodes above it, up to the machine's
-//! (\[Trahay09\], algorithm 1), at whether they hold anything first, and then into them (algorithm 2). It takes one task at a
-//! time: of those in sight the first of the highest priority, the nearest queue first; so a task that is submitted
-//! during a visit may still overtake others. No task runs twice in a visit, and a visit has an end
+//! (\[Trahay09\], algorithm 1), at whether they hold anything first, and then into them (algorithm 2). It takes one
+//! task at a time: of those in sight the first of the highest priority, the nearest queue first; so a task that is
+//! submitted during a visit may still overtake others. No task runs twice in a visit, and a visit has an end
 //! ([`BATCH`]).
 //!
 //! | visitor | when | what |
@@ -15,24 +15,25 @@
 //! | the background watcher | at a submission that finds every virtual processor concerned busy, then at the tick's pace | see below |
 //!
 //! # Never lost
-//! > **While tasks are queued or called, each virtual processor that was woken for one, and is idle, is awake or sleeps at
-//! > the tick's pace; when it gets busy, the watcher keeps that pace in its place.**
+//! > **While tasks are queued or called, each virtual processor that was woken for one, and is idle, is awake or sleeps
+//! > at the tick's pace; when it gets busy, the watcher keeps that pace in its place.**
 //!
 //! A submitter wakes a virtual processor of the task's set that sleeps. A virtual processor that is about to sleep
-//! announces that, then looks whether there are *news* that its path has not been visited since. When no virtual processor
-//! concerned sleeps the watcher is woken, which keeps to the tick's pace as long as anything is queued. When one goes from
-//! idle to busy while tasks are queued it makes sure of the same. (Not only those that *see* a task keep the pace: it may
-//! be in the hands of a visitor that will put it back and go.) The watcher wakes a virtual processor for a task that no
-//! visitor has touched for a tick although there is room for it.
+//! announces that, then looks whether there are *news* that its path has not been visited since. When no virtual
+//! processor concerned sleeps the watcher is woken, which keeps to the tick's pace as long as anything is queued. When
+//! one goes from idle to busy while tasks are queued it makes sure of the same. (Not only those that *see* a task keep
+//! the pace: it may be in the hands of a visitor that will put it back and go.) The watcher wakes a virtual processor
+//! for a task that no visitor has touched for a tick although there is room for it.
 //!
 //! # No visitor of its set comes
 //! A task is *stranded* while every virtual processor of its cores computes, and for ever if there is none. Stranded
-//! tasks are run by the background watcher, which binds itself to the task's cores first: so it stays within its set, where
-//! the kernel lets it preempt the computation. Only where the cores do not stand for real ones (a synthetic machine
-//! larger than this one), or the kernel refuses to bind it, the watcher runs it where it is. Without a watcher (modes
-//! `no-thread` and `mono`, the point `block` off) any visitor that has nothing better to do runs what has been stranded
-//! for a tick's time: to be run is worth more than where. On a virtual processor that never switches, without a watcher
-//! and without a thread that waits, tasks wait as well: they are safe code, which does not run in the tick's handler.
+//! tasks are run by the background watcher, which binds itself to the task's cores first: so it stays within its set,
+//! where the kernel lets it preempt the computation. Only where the cores do not stand for real ones (a synthetic
+//! machine larger than this one), or the kernel refuses to bind it, the watcher runs it where it is. Without a watcher
+//! (modes `no-thread` and `mono`, the point `block` off) any visitor that has nothing better to do runs what has been
+//! stranded for a tick's time: to be run is worth more than where. On a virtual processor that never switches, without
+//! a watcher and without a thread that waits, tasks wait as well: they are safe code, which does not run in the tick's
+//! handler.
 //!
 //! # How long idle processors poll
 //! As long as tasks say [`crate::Progress::Again`]; for the spin time of waits after the last thing that happened when
@@ -274,8 +275,8 @@ impl Tree {
         })
     }
 
-    /// Whether it has been waiting for a tick's time since a visitor first missed those that may call it. The task was just
-    /// taken out of its queue.
+    /// Whether it has been waiting for a tick's time since a visitor first missed those that may call it. The task was
+    /// just taken out of its queue.
     pub(crate) fn is_late(&self, task: &Ltask) -> bool {
         if self.is_orphan(task) {
             return true;

@@ -234,7 +234,8 @@ impl<'a> Pinned<'a> {
         (self.registry.without_fd.load(Relaxed) >> index & 1 == 0).then_some(fd)
     }
 
-    /// The kernel refuses for good to arm the descriptor of one of them, which has none from now on: ticks find its events.
+    /// The kernel refuses for good to arm the descriptor of one of them, which has none from now on: ticks find its
+    /// events.
     #[cold]
     pub(crate) fn lose_fd(&self, index: usize, error: &std::io::Error) {
         let before = self.registry.without_fd.fetch_or(1 << index, SeqCst);

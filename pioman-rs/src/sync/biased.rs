@@ -1,9 +1,10 @@
-//! A [`DelegationLock`](super::delegation::DelegationLock) that one kernel thread may have for nothing: *biased locking*.
+//! A [`DelegationLock`](super::delegation::DelegationLock) that one kernel thread may have for nothing: *biased
+//! locking*.
 //!
 //! A lock that one kernel thread uses costs it two atomic read-modify-writes (6 ns each here) for nothing. So the lock
-//! can be *biased* to a kernel thread: its owner enters and leaves with plain loads and stores, and says so in a flag of
-//! its own. Any other thread *revokes* the bias, and the lock is the usual one. When the same kernel thread has then come
-//! often enough in a row it gets the bias again; after every revocation it takes twice as often.
+//! can be *biased* to a kernel thread: its owner enters and leaves with plain loads and stores, and says so in a flag
+//! of its own. Any other thread *revokes* the bias, and the lock is the usual one. When the same kernel thread has then
+//! come often enough in a row it gets the bias again; after every revocation it takes twice as often.
 //!
 //! ```text
 //!   owner                                        another kernel thread
@@ -16,20 +17,21 @@
 //!           REVOKED? it is ours, if we clear it
 //! ```
 //!
-//! * One of the two fences comes first. So if the owner is inside, or about to find out, the other sees its flag; if not, the
-//!   owner sees `REVOKED`, at its entry or when it leaves. A revoked lock is held by the thread that clears
+//! * One of the two fences comes first. So if the owner is inside, or about to find out, the other sees its flag; if
+//!   not, the owner sees `REVOKED`, at its entry or when it leaves. A revoked lock is held by the thread that clears
 //!   `REVOKED`: exactly one does, and it runs what others have delegated meanwhile, as any holder. No thread waits.
 //! * The light fence is one for the compiler, the heavy one `membarrier(2)`, as in `srcu`. Where the kernel refuses it,
 //!   no thread gets a bias.
 //! * Signal handlers of the owner see its flag: they leave their work, and the owner finds it when it leaves.
 //! * A bias is given while no thread is between 1 and 3: so each thread clears the `REVOKED` of its own revocation.
-//! * Kernel threads are told apart by their [`marcel::plumbing::slot`]; each has a flag of its own, so what a former owner does late
-//!   does not matter. A thread without a slot gets no bias. A guard may be dropped by another kernel thread.
+//! * Kernel threads are told apart by their [`marcel::plumbing::slot`]; each has a flag of its own, so what a former
+//!   owner does late does not matter. A thread without a slot gets no bias. A guard may be dropped by another kernel
+//!   thread.
 //!
-//! What the model below shows is the protocol with real fences. Rejected: no lock at all, trusting the program (a session is
-//! sound for any safe caller, and kernel threads of the I/O manager come, too); to wait until the owner has left (the
-//! progress path blocks on nothing); a thread's number in the flag instead of a flag for each (two owners, one after
-//! the other, overwrite each other's).
+//! What the model below shows is the protocol with real fences. Rejected: no lock at all, trusting the program (a
+//! session is sound for any safe caller, and kernel threads of the I/O manager come, too); to wait until the owner has
+//! left (the progress path blocks on nothing); a thread's number in the flag instead of a flag for each (two owners,
+//! one after the other, overwrite each other's).
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -96,8 +98,8 @@ impl<T: Delegated> BiasedLock<T> {
         }
     }
 
-    /// Whether a kernel thread may get a bias: at once the next one that comes, and after a revocation one that comes often in
-    /// a row. False, and nothing is changed, if it is wanted and the kernel refuses `membarrier`.
+    /// Whether a kernel thread may get a bias: at once the next one that comes, and after a revocation one that comes
+    /// often in a row. False, and nothing is changed, if it is wanted and the kernel refuses `membarrier`.
     pub fn set_biasing(&self, on: bool) -> bool {
         if on && !fences::are_to_be_had() {
             return false;

@@ -1,7 +1,7 @@
 //! The delegation lock: a try-lock whose losers leave their work to the holder.
 //!
-//! The progress path may only *try* locks: it runs in signal handlers, which may have interrupted the very holder. A caller
-//! that does not get the lock must not strand its work, so it delegates it: as bits that the holder finds.
+//! The progress path may only *try* locks: it runs in signal handlers, which may have interrupted the very holder. A
+//! caller that does not get the lock must not strand its work, so it delegates it: as bits that the holder finds.
 //!
 //! One word holds both the lock and the bits, and that is the whole protocol:
 //!
@@ -12,11 +12,11 @@
 //!                    else bits = word.fetch_and(HELD), T::run_delegated(bits), try again
 //! ```
 //!
-//! Invariant: the word is not 0 while it holds a bit, and a bit is only added to a held word or by its new holder. So no work
-//! is stranded: there is no window between "failed to lock" and "left the work". Model-checked with loom below.
+//! Invariant: the word is not 0 while it holds a bit, and a bit is only added to a held word or by its new holder. So
+//! no work is stranded: there is no window between "failed to lock" and "left the work". Model-checked with loom below.
 //!
-//! Rejected: two words, with a second attempt after leaving and a second look after unlocking (the same guarantee for twice
-//! the atomic operations). \[Goedefroit23\] has neither and strands work until the next interrupt.
+//! Rejected: two words, with a second attempt after leaving and a second look after unlocking (the same guarantee for
+//! twice the atomic operations). \[Goedefroit23\] has neither and strands work until the next interrupt.
 
 use crate::shim::{AtomicU64, Ordering::*, UnsafeCell, yield_now};
 use std::marker::PhantomData;
@@ -24,8 +24,8 @@ use std::ops::{Deref, DerefMut};
 
 const HELD: u64 = 1 << 63;
 
-/// What the holder of the lock does for callers that could not lock. On the progress path: it allocates and frees nothing,
-/// blocks on nothing, and does not panic.
+/// What the holder of the lock does for callers that could not lock. On the progress path: it allocates and frees
+/// nothing, blocks on nothing, and does not panic.
 pub trait Delegated {
     /// Does the work that `bits` stand for; the same bit left twice may be seen once.
     fn run_delegated(&mut self, bits: u64);

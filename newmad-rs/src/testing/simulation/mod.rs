@@ -1,5 +1,5 @@
-//! The engine over a virtual network (`network`): no threads, no clock, so every failure repeats. `faults` has the oracle,
-//! and the schedules that are made by chance; the other files what happens in a certain situation.
+//! The engine over a virtual network (`network`): no threads, no clock, so every failure repeats. `faults` has the
+//! oracle, and the schedules that are made by chance; the other files what happens in a certain situation.
 
 mod checked;
 mod chunks;

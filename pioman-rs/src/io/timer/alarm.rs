@@ -52,8 +52,8 @@ mod model {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Each inserts a deadline, then makes sure that it will be woken: a thread that is told so will be. A thread that is told
-    /// to try again does so later.
+    /// Each inserts a deadline, then makes sure that it will be woken: a thread that is told so will be. A thread that
+    /// is told to try again does so later.
     #[test]
     fn the_alarm_is_never_later_than_the_earliest_deadline() {
         loom::model(|| {

@@ -1,10 +1,10 @@
 //! Timers: one source per manager, made when it is first needed, that completes things at deadlines.
 //!
 //! A poller looks at the clock (only while there are timers: else it is one load); a sleeper in the kernel has a
-//! `timerfd` set for the earliest deadline (`alarm`). The deadlines are in a heap under a lock that is held for some tens of
-//! nanoseconds, and for the wake-ups of what has ended (callbacks come after it): pollers only try it, and its holder
-//! has changed the earliest deadline before it unlocks; a poller that misses an expired one finds it at its next look, and
-//! no thread can arm before: [`Alarm::arm`] says no as long as a deadline is over.
+//! `timerfd` set for the earliest deadline (`alarm`). The deadlines are in a heap under a lock that is held for some
+//! tens of nanoseconds, and for the wake-ups of what has ended (callbacks come after it): pollers only try it, and its
+//! holder has changed the earliest deadline before it unlocks; a poller that misses an expired one finds it at its next
+//! look, and no thread can arm before: [`Alarm::arm`] says no as long as a deadline is over.
 //!
 //! Two whose deadlines are over are completed in order, but which of their threads the kernel lets run first is its own
 //! affair: on a machine that is full for so long, the one with the earlier deadline may go on last.

@@ -8,8 +8,8 @@
 //! of its [`Slot`], which stays in place until it is complete (`slot`).
 //!
 //! *Never more than fits.* Operations in flight are counted by a semaphore with half as many permits as the completion
-//! queue has places, so that each operation and its cancellation have one: the queue cannot overflow. A caller without a
-//! permit waits for its turn ([`make`]), or has its call made on the blocking pool ([`transfer`]).
+//! queue has places, so that each operation and its cancellation have one: the queue cannot overflow. A caller without
+//! a permit waits for its turn ([`make`]), or has its call made on the blocking pool ([`transfer`]).
 //!
 //! *A fork* leaves the child without the ring: its pages are not inherited, and a counter that the fork handler
 //! increments tells the child not to touch them. Files go on there by plain system calls.

@@ -155,8 +155,8 @@ proptest! {
     }
 }
 
-/// In the queue that the visitor sees, but not for its core, and that one has no processor: with no other visitor to run it, it
-/// is run all the same, in the first visit.
+/// In the queue that the visitor sees, but not for its core, and that one has no processor: with no other visitor to
+/// run it, it is run all the same, in the first visit.
 #[test]
 fn what_is_stranded_in_sight_is_run_by_whoever_is_idle() {
     let topology = Topology::synthetic(&"core:3".parse().unwrap(), &[0]);

@@ -1,8 +1,8 @@
 //! The engine against an oracle in a world that fails: seeded schedules in virtual time over a network that delays,
 //! drops, repeats, corrupts, cuts and parts, between ranks that crash. No threads and no clock: a seed is a schedule.
 //!
-//! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `program` what the ranks do, `world` the loop of events, `managers` their
-//! connection managers, `oracle` what must hold.
+//! `NEWMAD_FIRST` says from which seed on they are run, `NEWMAD_SEED` which one alone. `program` what the ranks do,
+//! `world` the loop of events, `managers` their connection managers, `oracle` what must hold.
 
 mod managers;
 mod oracle;
@@ -129,8 +129,8 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
-    /// Schedules that shrink, over rails that neither lose nor double anything. `whims`: seed of a strategy that answers
-    /// by chance, and panics now and then; 0: the default strategy.
+    /// Schedules that shrink, over rails that neither lose nor double anything. `whims`: seed of a strategy that
+    /// answers by chance, and panics now and then; 0: the default strategy.
     #[test]
     fn every_message_reaches_its_receive_whole_and_in_order(
         rails in 1usize..4, breaks: bool, room in 1usize..6, copies: bool, piece in 1usize..200, whims in 0u64..4,
