@@ -1,8 +1,8 @@
 //! Pipes with `std`'s names, whose ends block one green thread only.
 //!
 //! Also for one end of a pipe to another process: [`PipeReader`] is made from [`std::process::ChildStdout`] and the
-//! like by way of [`OwnedFd`]. The descriptor becomes non-blocking, for all descriptors of its open file (not the other
-//! end).
+//! like by way of [`OwnedFd`](std::os::fd::OwnedFd). The descriptor becomes non-blocking, for all descriptors of its
+//! open file (not the other end).
 
 use std::io;
 use std::os::fd::AsFd;
