@@ -23,15 +23,17 @@ impl Here {
         Here(path)
     }
 
+    fn executable(&self, path: &str, script: &str) {
+        let path = self.0.join(path);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     /// A library below it whose programs are this script.
     fn library(&self, name: &str, script: &str) {
-        let bin = self.0.join(name).join("bin");
-        fs::create_dir_all(&bin).unwrap();
-        let executable = |name: &str, text: &str| {
-            let path = bin.join(name);
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        };
+        fs::create_dir_all(self.0.join(name).join("bin")).unwrap();
+        let executable =
+            |what: &str, text: &str| self.executable(&format!("{name}/bin/{what}"), text);
         executable("program", script);
         executable(
             "mpicc",
@@ -118,6 +120,9 @@ fn a_library_is_built_once_run_and_compared() {
 #[test]
 fn a_library_that_is_missing_is_said_in_one_line_and_left_out() {
     let here = Here::new("missing");
+    // MPICH's commands come in another package than what they compile with.
+    here.executable("mpicc.mpich", "echo 'x.h:1:10: fatal error: mpi.h: No such file' >&2; exit 1");
+    here.executable("mpiexec.mpich", "exit 1");
     let mut rate =
         command(&here.0, "newmad,openmpi,mpich,openmpi5,openmpi5-ucx,mpich5,impi", "rate");
     let output = rate.env("PATH", &here.0).output().unwrap();

@@ -39,6 +39,8 @@ pub(crate) struct Library {
     launcher: PathBuf,
     /// Where it is, when it is a wheel.
     root: Option<PathBuf>,
+    /// What the system's package manager installs for it.
+    packages: Option<&'static str>,
     progress: bool,
 }
 
@@ -54,11 +56,21 @@ fn in_path(program: &str) -> Option<PathBuf> {
 pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
     let known = libraries::find(name).ok_or("no such MPI library")?;
     let Known { name, kind, origin, progress } = *known;
-    let of = |compiler, launcher, root| Library { name, kind, compiler, launcher, root, progress };
+    let of = |compiler, launcher, root, packages| Library {
+        name,
+        kind,
+        compiler,
+        launcher,
+        root,
+        packages,
+        progress,
+    };
     let folder = match origin {
         Origin::System { compiler, launcher, packages } => {
             return match (in_path(compiler), in_path(launcher)) {
-                (Some(compiler), Some(launcher)) => Ok(of(compiler, launcher, None)),
+                (Some(compiler), Some(launcher)) => {
+                    Ok(of(compiler, launcher, None, Some(packages)))
+                }
                 _ => Err(format!(
                     "{name}: there is no {compiler} or no {launcher} (apt-get install {packages})"
                 )),
@@ -76,7 +88,7 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
         _ => root.join("bin/mpiexec"),
     };
     if compiler.is_file() && launcher.is_file() {
-        return Ok(of(compiler, launcher, Some(root)));
+        return Ok(of(compiler, launcher, Some(root), None));
     }
     let (compiler, root) = (compiler.display(), root.display());
     Err(match origin {
@@ -116,7 +128,13 @@ impl Library {
             command.arg(place.join(format!("{program}.c"))).envs(self.own_environment());
             command
         })
-        .map_err(of)?;
+        .map_err(|why| match self.packages {
+            Some(packages) if why.contains(": mpi.h: ") => {
+                let compiler = self.compiler.display();
+                of(format!("{compiler} finds no mpi.h (apt-get install {packages})"))
+            }
+            _ => of(why),
+        })?;
         Ok(built)
     }
 
@@ -220,6 +238,7 @@ mod tests {
             compiler: compiler.to_owned(),
             launcher: "mpirun".into(),
             root: None,
+            packages: None,
             progress: false,
         }
     }
