@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use common::Mailbox;
 use marcel::Mode;
 use pioman::policy::{Asker, Choice, Method, NAMES, Policy, Request, Snapshot, by_name};
-use pioman::{Hint, Hints, Manager, Point, Priority, Runtime, Source, SourceHandle};
+use pioman::{Hint, Hints, Manager, Point, Priority, Runtime, SourceHandle};
 
 const MODES: [Mode; 3] = [Mode::NoThread, Mode::Mono, Mode::Smp];
 const LIMIT: Duration = Duration::from_secs(60);
@@ -359,29 +359,6 @@ fn a_choice_for_longer_than_there_is_time_is_for_good() {
     }
 }
 
-/// A mailbox without a descriptor: only a poll finds what has arrived.
-struct NoDescriptor(Arc<Mailbox>);
-
-// SAFETY: as the mailbox's.
-unsafe impl Source for NoDescriptor {
-    fn name(&self) -> &str {
-        "no descriptor"
-    }
-    fn poll(&self) -> bool {
-        self.0.poll()
-    }
-    fn pending(&self) -> bool {
-        self.0.pending()
-    }
-    fn fd(&self) -> Option<std::os::fd::RawFd> {
-        None
-    }
-    fn arm(&self) -> bool {
-        true
-    }
-    fn disarm(&self) {}
-}
-
 /// One answer for waits, another for what is left pending: no pair of them, with or without the threads that they speak
 /// of, lets a lone waiter sleep for ever.
 #[test]
@@ -402,18 +379,14 @@ fn a_lone_wait_ends_whatever_is_answered() {
         let manager = || Manager::builder().mode(mode).policy(Arc::new(Pair(wait, leave)));
         let runtime = Runtime::build(manager(), marcel::Runtime::builder().vps(1)).unwrap();
         let alone = manager().build().unwrap();
-        for (manager, dedicated, has_fd) in
-            [runtime.manager(), &alone].into_iter().flat_map(|manager| {
-                [0, 1]
-                    .into_iter()
-                    .flat_map(move |n| [true, false].map(|has_fd| (manager, n, has_fd)))
-            })
+        let cases = [(0, true), (0, false), (1, true), (1, false)];
+        let managers = [runtime.manager(), &alone];
+        for (manager, (dedicated, has_fd)) in
+            managers.into_iter().flat_map(|manager| cases.map(|case| (manager, case)))
         {
             manager.set_dedicated(dedicated).unwrap();
-            let mailbox = Mailbox::new(1);
-            let source: Arc<dyn Source> =
-                if has_fd { mailbox.clone() } else { Arc::new(NoDescriptor(mailbox.clone())) };
-            let source = manager.add_source(source).unwrap();
+            let mailbox = Mailbox::showing(has_fd, 1);
+            let source = manager.add_source(mailbox.clone()).unwrap();
             mailbox.submitted.store(1, SeqCst);
             let sender = std::thread::spawn({
                 let mailbox = mailbox.clone();

@@ -16,8 +16,8 @@ fn a_task_for_a_synthetic_core_runs_on_its_virtual_processor() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", name, "--nocapture"]).env(CHILD, "1");
         command.env_remove("MARCEL_NVP").env_remove("MARCEL_FIRSTCPU").env_remove("PIOM_POINTS");
-        // Spare kernel threads are nowhere: they would run tasks of any core. So would, without them, whoever finds a
-        // task that is late by more than a tick, which is long here.
+        // Spare kernel threads are nowhere: they would run tasks of any core. So would, without them, a thread that
+        // finds a task that is late by more than a tick, which is long here.
         command.env("PIOM_SPARE_LWP", "0").env("PIOM_TIMER_PERIOD", "10000000");
         let output = command.env("MARCEL_TOPOLOGY", "numa:2 core:4").output().unwrap();
         let text =

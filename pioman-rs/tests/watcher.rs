@@ -33,7 +33,7 @@ impl Delegated for Inside {
     }
 }
 
-/// A network with a lock: who finds it taken delegates its look to the holder. `careless`: an event is fetched under
+/// A network with a lock: a thread that finds it taken delegates its look to the holder. `careless`: an event is fetched under
 /// the lock only.
 struct Net {
     fd: OwnedFd,

@@ -127,7 +127,7 @@ impl World {
         self.over.store(true, SeqCst);
     }
 
-    /// Leaves a task that nobody waits for.
+    /// Leaves a task without a waiter.
     fn leave_task(&self) {
         let (ends, mut left) = (self.tasks.clone(), 3);
         ends.submitted.fetch_add(1, SeqCst);
@@ -147,7 +147,7 @@ impl World {
         drop(self.outside.lock().unwrap().take());
         let sender = self.sender.lock().unwrap().take();
         sender.unwrap().join().unwrap();
-        // Tasks that nobody waits for end in their own time, and ends are told before they are counted.
+        // Tasks without a waiter end in their own time, and ends are told before they are counted.
         self.leave_task();
         let limit = Instant::now() + Duration::from_secs(20);
         let settled = || {

@@ -290,9 +290,11 @@ impl Wait<'_> {
     /// Whether something pends that no sleep in the kernel and no tick finds. (A wait for a source without a
     /// descriptor, where there are no virtual processors, slept for ever.)
     fn relies_on_looks(&self) -> bool {
+        if self.driver.machine.can_tick() {
+            return false;
+        }
         let sources = self.driver.registry.pin();
-        !self.driver.machine.can_tick()
-            && bits(sources.pending_of(u64::MAX)).any(|slot| sources.fd(slot).is_none())
+        bits(sources.pending_of(u64::MAX)).any(|slot| sources.fd(slot).is_none())
     }
 
     /// Puts the sleeper of a kernel thread into the leader's set; false if the kernel has no room for it.

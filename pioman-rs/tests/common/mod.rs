@@ -16,10 +16,17 @@ pub struct Mailbox {
     pub done: AtomicUsize,
     /// Requests so far: those below are pending until they are done.
     pub submitted: AtomicUsize,
+    /// Whether the manager may sleep on its descriptor.
+    shows_fd: bool,
 }
 
 impl Mailbox {
     pub fn new(requests: usize) -> Arc<Mailbox> {
+        Mailbox::showing(true, requests)
+    }
+
+    /// One that only a poll looks at, unless it shows its descriptor.
+    pub fn showing(shows_fd: bool, requests: usize) -> Arc<Mailbox> {
         // SAFETY: no pointers; the descriptor is ours.
         let fd = unsafe {
             OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
@@ -30,6 +37,7 @@ impl Mailbox {
             requests: (0..requests).map(|_| Completion::new()).collect(),
             done: AtomicUsize::new(0),
             submitted: AtomicUsize::new(0),
+            shows_fd,
         })
     }
 
@@ -69,7 +77,7 @@ unsafe impl Source for Mailbox {
         self.done.load(SeqCst) < self.submitted.load(SeqCst)
     }
     fn fd(&self) -> Option<RawFd> {
-        Some(self.fd.as_raw_fd())
+        self.shows_fd.then(|| self.fd.as_raw_fd())
     }
     fn arm(&self) -> bool {
         true

@@ -33,15 +33,11 @@ const SOURCES: [Source; 10] = sources![
 
 /// An MPI library that is installed here.
 pub(crate) struct Library {
-    name: &'static str,
-    kind: Kind,
+    known: &'static Known,
     compiler: PathBuf,
     launcher: PathBuf,
     /// Where it is, when it is a wheel.
     root: Option<PathBuf>,
-    /// What the system's package manager installs for it.
-    packages: Option<&'static str>,
-    progress: bool,
 }
 
 fn in_path(program: &str) -> Option<PathBuf> {
@@ -55,22 +51,12 @@ fn in_path(program: &str) -> Option<PathBuf> {
 /// Why it cannot be used, and what to do about it.
 pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
     let known = libraries::find(name).ok_or("no such MPI library")?;
-    let Known { name, kind, origin, progress } = *known;
-    let of = |compiler, launcher, root, packages| Library {
-        name,
-        kind,
-        compiler,
-        launcher,
-        root,
-        packages,
-        progress,
-    };
+    let Known { name, kind, origin, .. } = *known;
+    let of = |compiler, launcher, root| Library { known, compiler, launcher, root };
     let folder = match origin {
         Origin::System { compiler, launcher, packages } => {
             return match (in_path(compiler), in_path(launcher)) {
-                (Some(compiler), Some(launcher)) => {
-                    Ok(of(compiler, launcher, None, Some(packages)))
-                }
+                (Some(compiler), Some(launcher)) => Ok(of(compiler, launcher, None)),
                 _ => Err(format!(
                     "{name}: there is no {compiler} or no {launcher} (apt-get install {packages})"
                 )),
@@ -88,7 +74,7 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
         _ => root.join("bin/mpiexec"),
     };
     if compiler.is_file() && launcher.is_file() {
-        return Ok(of(compiler, launcher, Some(root), None));
+        return Ok(of(compiler, launcher, Some(root)));
     }
     let (compiler, root) = (compiler.display(), root.display());
     Err(match origin {
@@ -105,7 +91,7 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
 impl Library {
     /// Variables that it wants set wherever its commands run.
     fn own_environment(&self) -> Vec<(OsString, OsString)> {
-        let Some(root) = self.root.as_ref().filter(|_| self.kind == Kind::Intel) else {
+        let Some(root) = self.root.as_ref().filter(|_| self.known.kind == Kind::Intel) else {
             return Vec::new();
         };
         vec![
@@ -119,7 +105,7 @@ impl Library {
     /// # Errors
     /// Why it cannot be built.
     pub(crate) fn build(&self, program: &str) -> Result<PathBuf, String> {
-        let of = |why: String| format!("{}: {why}", self.name);
+        let of = |why: String| format!("{}: {why}", self.known.name);
         let place = self.place().map_err(of)?;
         let built = place.join(program);
         program::build(&place, &built, &SOURCES, |part| {
@@ -128,8 +114,8 @@ impl Library {
             command.arg(place.join(format!("{program}.c"))).envs(self.own_environment());
             command
         })
-        .map_err(|why| match self.packages {
-            Some(packages) if why.contains(": mpi.h: ") => {
+        .map_err(|why| match self.known.origin {
+            Origin::System { packages, .. } if why.contains(": mpi.h: ") => {
                 let compiler = self.compiler.display();
                 of(format!("{compiler} finds no mpi.h (apt-get install {packages})"))
             }
@@ -141,7 +127,7 @@ impl Library {
     /// The folder of its programs. A compiler that was installed anew, under the same path, makes other programs.
     fn place(&self) -> Result<PathBuf, String> {
         let installed = fs::metadata(&self.compiler).and_then(|file| file.modified()).ok();
-        program::place(&format!("mpi-{}", self.name), (SOURCES, &self.compiler, installed))
+        program::place(&format!("mpi-{}", self.known.name), (SOURCES, &self.compiler, installed))
     }
 
     /// The command that starts two processes of `program` which reach each other over `driver`.
@@ -155,7 +141,7 @@ impl Library {
             }
         }
         let tcp = driver == "tcp";
-        match self.kind {
+        match self.known.kind {
             Kind::OpenMpi | Kind::OpenMpiUcx => {
                 command.args(["--bind-to", "none", "--oversubscribe", "-np", "2"]);
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
@@ -171,9 +157,9 @@ impl Library {
                 command.args(["run", "-n", "2", "--driver", driver]);
             }
         }
-        if self.progress {
+        if self.known.progress {
             // What each library's documentation names for messages that go on outside calls.
-            match self.kind {
+            match self.known.kind {
                 Kind::OpenMpi | Kind::OpenMpiUcx => {
                     command.env("OMPI_MCA_btl_tcp_progress_thread", "1");
                 }
@@ -186,7 +172,7 @@ impl Library {
                 Kind::Madmpi => {}
             }
         }
-        match self.kind {
+        match self.known.kind {
             Kind::OpenMpi => {
                 let memory = if self.root.is_some() { "self,sm" } else { "self,vader" };
                 command.env("OMPI_MCA_pml", "ob1");
@@ -233,13 +219,10 @@ mod tests {
 
     fn openmpi(compiler: &Path) -> Library {
         Library {
-            name: "openmpi",
-            kind: Kind::OpenMpi,
+            known: libraries::find("openmpi").unwrap(),
             compiler: compiler.to_owned(),
             launcher: "mpirun".into(),
             root: None,
-            packages: None,
-            progress: false,
         }
     }
 
