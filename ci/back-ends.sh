@@ -7,5 +7,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for back_end in corosensei context; do
-    timeout "${BACK_ENDS_TIMEOUT:-600}" cargo test -p marcel --features "back-end-$back_end" "$@"
+    timeout "${BACK_ENDS_TIMEOUT:-600}" cargo test -p mad-marcel --features "back-end-$back_end" "$@"
 done

@@ -13,7 +13,8 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 command -v valgrind >/dev/null || { echo "ci/instructions.sh needs valgrind" >&2; exit 2; }
 
-(cd "$tree" && cargo bench -q -p mad --bench instructions --no-run && cargo build -q --release -p mad -p madmpi)
+# No `-p` for the command: it is the default package, whatever its name is in that tree.
+(cd "$tree" && cargo bench -q --bench instructions --no-run && cargo build -q --release && cargo build -q --release -p madmpi)
 bench="$(ls -t "$target"/release/deps/instructions-* | grep -v '\.d$' | head -1)"
 
 total() { # instructions of a case run so many times

@@ -13,4 +13,4 @@ export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom"
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg loom"
 
 # Optimised: exploring is slow. Only the libraries: nothing else is built for the model checker.
-timeout "${MODELS_TIMEOUT:-600}" cargo test --release --lib -p marcel -p pioman -p pioman-extras -p newmad -- model "$@"
+timeout "${MODELS_TIMEOUT:-600}" cargo test --release --lib -p mad-marcel -p pioman -p pioman-extras -p newmad -- model "$@"

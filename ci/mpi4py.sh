@@ -23,7 +23,7 @@ missing() {
 
 command -v python3 >/dev/null || missing "there is no python3"
 mkdir -p "$place"
-cargo build -q -p madmpi -p mad --lib --bins || exit 1
+cargo build -q -p madmpi -p mad-cli --lib --bins || exit 1
 madmpi-rs/tools/install "$place/madmpi" "$target/debug" || exit 1
 
 if ! [ -e "$place/venv/ready" ]; then
@@ -75,7 +75,7 @@ for processes; do
     began=$SECONDS
     # Each process has a log of its own.
     # shellcheck disable=SC2016
-    timeout "$limit" "$target/debug/mad" run -n "$processes" \
+    timeout "$limit" "$place/madmpi/bin/mpiexec" -n "$processes" \
         sh -c 'exec "$@" >"$LOG.$PMI_RANK" 2>&1' sh \
         "$place/venv/bin/python" "$source/test/main.py" --no-builddir -v "${without[@]}" "${files[@]}"
     status=$?

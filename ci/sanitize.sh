@@ -30,8 +30,8 @@ export RUSTC_BOOTSTRAP=1 RUST_BACKTRACE=1
 address() {
     CARGO_TARGET_DIR="$BUILD/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" \
         ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:${ASAN_OPTIONS:-}" \
-        timeout "$LIMIT" cargo test --target "$TARGET" --features marcel/asan \
-        -p marcel -p pioman -p pioman-extras -p newmad --lib --tests -- \
+        timeout "$LIMIT" cargo test --target "$TARGET" --features mad-marcel/asan \
+        -p mad-marcel -p pioman -p pioman-extras -p newmad --lib --tests -- \
         --skip a_stack_overflow_ --skip allocates_nothing \
         --skip a_computing_receiver_does_not_hold_the_sender \
         --skip runtimes_that_start_and_stop_leave_nothing_behind \
@@ -40,7 +40,7 @@ address() {
 
 leak() {
     CARGO_TARGET_DIR="$BUILD/lsan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=leak" \
-        timeout "$LIMIT" cargo test --target "$TARGET" -p marcel \
+        timeout "$LIMIT" cargo test --target "$TARGET" -p mad-marcel \
         --test chaos --test locals --test many --test shutdown --test std_semantics --test threads -- "$@"
 }
 
@@ -48,7 +48,7 @@ thread() {
     CARGO_TARGET_DIR="$BUILD/tsan" \
         RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized" \
         TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:${TSAN_OPTIONS:-}" \
-        timeout "$LIMIT" cargo test --target "$TARGET" -p marcel -p pioman -p pioman-extras --lib -- --test-threads=1 "$@"
+        timeout "$LIMIT" cargo test --target "$TARGET" -p mad-marcel -p pioman -p pioman-extras --lib -- --test-threads=1 "$@"
 }
 
 [ $# -gt 0 ] || set -- address leak thread

@@ -1,15 +1,18 @@
 //! The command line: one subcommand per file.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::doctor::probe::{self, Probe};
-use crate::{doctor, knobs, run, topo, trace};
+use crate::{doctor, knobs, mpiexec, run, topo, trace};
 use mad_bench::across::{proxy, supervisor};
 use mad_bench::command::{self as bench, BenchArgs, work};
+use mad_bench::knobs as names;
 use mad_bench::{demo, report, sample};
+use marcel::plumbing::knob::WARNED;
 
 /// Runs hybrid thread + message programs on this machine, and the experiments that measure them.
 #[derive(Parser, Debug)]
@@ -73,11 +76,35 @@ enum Command {
     Supervisor,
 }
 
+/// The words of the command line. Under MPI's names for a launcher: those of `mad run`, or the end of the process.
+fn words() -> Vec<OsString> {
+    let mut words = std::env::args_os();
+    let called = words.next().unwrap_or_default();
+    let Some(name) = mpiexec::name(&called) else {
+        return std::iter::once(called).chain(words).collect();
+    };
+    let command = Cli::command();
+    let run = command.find_subcommand("run").expect("a subcommand");
+    let words: Vec<OsString> = words.collect();
+    match words.first().and_then(|word| word.to_str()) {
+        Some("-h" | "--help") => {
+            let usage =
+                format!("Usage: {name} [OPTIONS] PROGRAM [ARGS]...\n\n{}", mpiexec::known(run));
+            let _ = mad_bench::out::print(&format!("{usage}\n\n'mad run --help' says more.")); // or no reader
+            std::process::exit(0)
+        }
+        Some("-V" | "--version") => vec!["mad".into(), "--version".into()],
+        _ => mpiexec::translate(run, words.into_iter()).unwrap_or_else(|why| {
+            mad_bench::out::complain(&format!("{name}: {why}"));
+            std::process::exit(2)
+        }),
+    }
+}
+
 /// The options of the subcommand that was asked for, in a sentence.
-fn options() -> String {
+fn options(named: Option<&OsString>) -> String {
     let mut command = Cli::command();
     command.build();
-    let named = std::env::args_os().nth(1);
     let known = named.and_then(|name| command.find_subcommand(name)).unwrap_or(&command);
     let options: Vec<String> = known
         .get_arguments()
@@ -86,13 +113,24 @@ fn options() -> String {
     format!("'{}' has the options {}", known.get_bin_name().unwrap_or("mad"), options.join(", "))
 }
 
+/// Warns of misspelt knobs, and has the processes that this one starts not warn of them again.
+fn warn_of_unknown_knobs() {
+    let names = names::warn_of_unknown();
+    if !names.is_empty() {
+        // SAFETY: the process has no other thread yet that could read the environment.
+        unsafe { std::env::set_var(WARNED, names.join(",")) };
+    }
+}
+
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    warn_of_unknown_knobs();
+    let words = words();
+    let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {
         let unknown = error.kind() == ErrorKind::UnknownArgument;
         let _ = error.print(); // there is no reader to tell
         if unknown {
-            mad_bench::out::complain(&options());
+            mad_bench::out::complain(&options(words.get(1)));
         }
         std::process::exit(error.exit_code())
     });

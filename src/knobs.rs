@@ -4,7 +4,7 @@ use clap::Args;
 use marcel::plumbing::knob::Knob;
 use serde_json::json;
 
-use mad_bench::knobs::all;
+use mad_bench::knobs as names;
 use mad_bench::out::{self, Exit, Outcome};
 
 /// What `--oversubscribed` sets, where the user has not set it: waits that sleep at once, and one compute
@@ -21,7 +21,8 @@ Examples:
   mad knobs --markdown > knobs.md
   PIOM_POLICY=adaptive mad knobs --explain
 
-Exit status: 1 when a variable of the environment holds a value that its knob does not accept.")]
+Exit status: 1 when a variable of the environment holds a value that its knob does not accept, or has a knob's prefix
+(MARCEL_, PIOM_, NMAD_, MAD_) but no knob's name.")]
 pub(crate) struct KnobsArgs {
     /// One JSON object per knob and line
     #[arg(long, conflicts_with = "markdown")]
@@ -57,12 +58,17 @@ pub(crate) fn run(args: &KnobsArgs) -> Outcome {
         return explain();
     }
     let mut wrong = Vec::new();
+    // The command has warned of each.
+    let unknown: Vec<String> = names::unknown().into_iter().map(|unknown| unknown.name).collect();
+    if !unknown.is_empty() {
+        wrong.push(format!("no knobs, but set in the environment: {}", unknown.join(", ")));
+    }
     let mut text = String::new();
     let mut table = out::table(&["knob", "value", "from", "accepts", "meaning"]);
     if args.markdown {
         text.push_str("| knob | default | unit | accepts | meaning |\n|---|---|---|---|---|\n");
     }
-    for (krate, knob) in all() {
+    for (krate, knob) in names::all() {
         let (from, value) = in_force(knob);
         if let Err(why) = &value {
             wrong.push(why.clone());
@@ -111,7 +117,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_defaults_are_acceptable() {
         let mut seen = std::collections::HashSet::new();
-        for (_, knob) in all() {
+        for (_, knob) in names::all() {
             assert!(seen.insert(knob.name), "{} is declared twice", knob.name);
             if !knob.default.is_empty() {
                 knob.check(knob.default).unwrap();

@@ -4,6 +4,7 @@
 mod cli;
 mod doctor;
 mod knobs;
+mod mpiexec;
 mod run;
 mod topo;
 mod trace;

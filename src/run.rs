@@ -70,6 +70,20 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
+/// `LD_LIBRARY_PATH` for programs, if this command lies in the prefix of an installed madmpi. Some programs (those over
+/// rsmpi) do not know where their MPI is; a library that the user names comes first.
+fn library_path() -> Option<OsString> {
+    let command = std::env::current_exe().ok()?;
+    let folder = command.parent()?.parent()?.join("lib");
+    if !folder.join("libmpi_abi.so.1").exists() {
+        return None;
+    }
+    let named = std::env::var_os("LD_LIBRARY_PATH").filter(|path| !path.is_empty());
+    let folders: Vec<PathBuf> =
+        named.iter().flat_map(std::env::split_paths).chain([folder]).collect();
+    std::env::join_paths(folders).ok()
+}
+
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
     if args.driver.as_deref() == Some("local") && args.ranks > 1 {
@@ -101,6 +115,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         let dir = made.map_err(|e| Exit::Failed(format!("run: {}: {e}", dir.display())))?;
         env.push(("MARCEL_TRACE".into(), dir.into_os_string()));
     }
+    env.extend(library_path().map(|path| ("LD_LIBRARY_PATH".into(), path)));
     let mut words = args.command.into_iter();
     let job = Job {
         program: words.next().unwrap_or_default(),

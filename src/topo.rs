@@ -7,6 +7,7 @@ use marcel::topology::{self, Cache, Level, Node, Topology};
 use serde_json::json;
 
 use mad_bench::out::{self, Exit, Outcome};
+use mad_bench::quantity;
 
 /// Options of `mad topo`.
 #[derive(Args, Debug)]
@@ -109,7 +110,7 @@ impl View {
             .caches
             .iter()
             .filter_map(|cache| {
-                let size = bytes(cache.size?);
+                let size = quantity::size(cache.size?);
                 Some(match node.level {
                     Level::Cache(_) => size,
                     _ => format!("l{} {size}", cache.level.get()),
@@ -147,14 +148,6 @@ fn ranges(numbers: &[usize]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-fn bytes(size: u64) -> String {
-    match size {
-        s if s >= 1 << 20 && s % (1 << 20) == 0 => format!("{} MiB", s >> 20),
-        s if s >= 1 << 20 => format!("{:.1} MiB", s as f64 / f64::from(1 << 20)),
-        s => format!("{} KiB", s >> 10),
-    }
-}
-
 /// Prints the tree.
 pub(crate) fn run(args: &TopoArgs) -> Outcome {
     let view = View::new().map_err(|e| Exit::Failed(e.to_string()))?;
@@ -166,11 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_sizes_are_short() {
+    fn numbers_are_short() {
         assert_eq!(ranges(&[]), "");
         assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
-        assert_eq!(bytes(48 << 10), "48 KiB");
-        assert_eq!(bytes(32 << 20), "32 MiB");
-        assert_eq!(bytes(1280 << 10), "1.2 MiB");
     }
 }

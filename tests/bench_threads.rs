@@ -17,8 +17,10 @@ fn objects(text: &str) -> Vec<Value> {
 fn every_program_runs_on_one_core_and_on_all() {
     let ops = "createjoin,batch,yield,handoff,mutex,mutex4,channel,fib,memory";
     let arguments = ["--library", "marcel,kernel", "--iters", "1", "--rounds", "1", "--json"];
+    let time = ["--timeout", "600"]; // for kernel threads beside load
     let output = mad(&["bench", "threads", "--op", ops, "--threads", "300"])
         .args(arguments)
+        .args(time)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
@@ -87,6 +89,7 @@ fn programs_in_c_are_built_run_and_kept() {
     let bench = |op: &str| {
         let output = mad(&["bench", "threads", "--library", "argobots,massivethreads", "--json"])
             .args(["--op", op, "--threads", "200", "--iters", "2", "--rounds", "1"])
+            .args(["--timeout", "600"])
             .env("ARGOBOTS_DIR", here.join("argobots"))
             .env("MASSIVETHREADS_DIR", here.join("massivethreads"))
             .env("XDG_CACHE_HOME", here.join("cache"))

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{eventually, example, mad, processes_with, shared_memory_files};
+use common::{eventually, example, job_of, mad, processes_with, shared_memory_files};
 
 /// The process of a job with this mark that is rank `rank`.
 fn rank_of(mark: &str, rank: u32) -> Option<u32> {
@@ -23,7 +23,6 @@ fn kill(pid: u32) {
 /// Starts a job, kills rank 1 once both ranks have been up for `after`, and gives what was said and how long
 /// the job took to end.
 fn kill_rank_1(mark: &str, driver: &str, program: &[&str], after: Duration) -> (String, Duration) {
-    let before = shared_memory_files();
     let (name, value) = mark.split_once('=').unwrap();
     let mut launcher =
         mad(&["run", "-n", "2", "--grace", "60", "--tag-output", "--driver", driver])
@@ -36,6 +35,7 @@ fn kill_rank_1(mark: &str, driver: &str, program: &[&str], after: Duration) -> (
     assert!(eventually(|| rank_of(mark, 0).is_some() && rank_of(mark, 1).is_some()));
     std::thread::sleep(after);
     let victim = rank_of(mark, 1).expect("rank 1 still runs");
+    let job = job_of(victim).expect("the launcher names the job");
     let start = Instant::now();
     kill(victim);
     let mut text = String::new();
@@ -50,7 +50,7 @@ fn kill_rank_1(mark: &str, driver: &str, program: &[&str], after: Duration) -> (
         "rank 0 names its peer: {text}"
     );
     assert_eq!(processes_with(mark), [], "processes remain");
-    assert_eq!(shared_memory_files(), before, "files remain in /dev/shm");
+    assert_eq!(shared_memory_files(&job), [""; 0], "files remain in /dev/shm");
     (text, took)
 }
 

@@ -184,7 +184,7 @@ fn four_threads_of_each_rank_call_at_once() {
 }
 
 #[test]
-#[ignore = "two minutes: cargo test -p mad --test mpi -- --ignored four_threads"]
+#[ignore = "two minutes: cargo test -p mad-cli --test mpi -- --ignored four_threads"]
 fn four_threads_of_each_rank_call_for_a_minute() {
     four_threads_call("60");
 }

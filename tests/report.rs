@@ -46,8 +46,29 @@ fn an_experiment_is_measured_for_the_report() {
     let output = mad(&["report", "--only", "overhead", "-o"]).arg(&to).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     let written = std::fs::read_to_string(folder.join("page.jsonl")).unwrap();
-    assert!(written.lines().count() >= 3, "{written}");
+    assert!(written.lines().count() >= 4, "{written}");
     assert!(std::fs::read_to_string(&to).unwrap().contains("mad bench overhead"));
+    // The lines say where they were measured: a page that is made of them again names the same machine.
+    let again = folder.join("again.html");
+    let output = mad(&["report", "--from"])
+        .arg(folder.join("page.jsonl"))
+        .arg("-o")
+        .arg(&again)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let machine = |page: &std::path::Path| {
+        let page = std::fs::read_to_string(page).unwrap();
+        page.lines()
+            .find(|line| line.contains("Machine:"))
+            .unwrap()
+            .split("</li>")
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(machine(&to).contains("of its cores, Linux"), "{}", machine(&to));
+    assert_eq!(machine(&to), machine(&again));
 }
 
 #[test]
@@ -107,9 +128,9 @@ fn an_interrupted_report_has_what_was_measured() {
     let mut command = mad(&["report", "--only", "idle", "-o"]);
     command.arg(&page).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut report = command.spawn().unwrap();
-    // After the first round its lines are there; four more are to come: sixteen seconds.
+    // After the first round its lines stand below the conditions; four more are to come: sixteen seconds.
     let until = Instant::now() + Duration::from_secs(120);
-    while std::fs::read_to_string(&measured).unwrap_or_default().is_empty() {
+    while !std::fs::read_to_string(&measured).unwrap_or_default().contains("\"bench\"") {
         assert!(Instant::now() < until, "no round has ended");
         assert!(report.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::yield_now();

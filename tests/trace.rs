@@ -3,7 +3,10 @@
 mod common;
 
 use std::collections::{HashMap, HashSet};
+use std::io::Read;
+use std::os::fd::FromRawFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use common::*;
@@ -86,7 +89,37 @@ fn a_run_of_two_is_one_picture() {
     for wanted in ["rank 0", "rank 1", "vp0", "reactive vp0", "from wake-up to run"] {
         assert!(summary.contains(wanted), "{wanted} is not in\n{summary}");
     }
+    // Without -o a pipe gets the picture, and a terminal the tables.
+    let piped = run(&["trace", text(&dir)]);
+    assert!(out(&piped).starts_with('{'), "the picture is JSON");
+    let seen = on_a_terminal(mad(&["trace", text(&dir)]));
+    for wanted in ["rank 1", "reactive vp0", "from wake-up to run", "-o FILE.json"] {
+        assert!(seen.contains(wanted), "{wanted} is not in\n{seen}");
+    }
+    assert!(!seen.contains("traceEvents") && seen.len() < 20_000, "{} bytes", seen.len());
     std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// What a command writes to its standard output where that is a terminal.
+fn on_a_terminal(mut command: Command) -> String {
+    let (mut master, mut slave) = (-1, -1);
+    let size = libc::winsize { ws_row: 50, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the descriptors and the size live through the call; a null name and null attributes are allowed.
+    let opened = unsafe {
+        libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size)
+    };
+    assert_eq!(opened, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: `openpty` has just given them to this process, which hands them on to one owner each.
+    let (master, slave) =
+        unsafe { (std::fs::File::from_raw_fd(master), std::fs::File::from_raw_fd(slave)) };
+    let mut child = command.stdout(slave).spawn().unwrap();
+    // Its copy of the slave is the last one then.
+    drop(command);
+    let mut seen = Vec::new();
+    // Linux ends the reading of a terminal that has no writer with EIO.
+    let _ = (&master).read_to_end(&mut seen);
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(seen).unwrap()
 }
 
 /// The value of a slice's argument.

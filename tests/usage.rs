@@ -146,6 +146,36 @@ fn a_wrong_knob_is_named_and_status_1() {
 }
 
 #[test]
+fn a_misspelt_knob_is_warned_of_once_with_the_nearest_name() {
+    let hello = common::example("hello");
+    let misspelt = [("NMAD_DRIVERS", "tcp"), ("PIOM_POLICI", "x"), ("MARCEL_XYZZY", "1")];
+    // The launcher warns for the processes that it starts, a process without a launcher for itself.
+    for mut command in [mad(&["run", "-n", "2", hello.to_str().unwrap()]), common::alone(&hello)] {
+        let output = command.envs(misspelt).output().unwrap();
+        let text = err(&output);
+        assert!(output.status.success(), "{text}");
+        for (name, _) in misspelt {
+            assert_eq!(text.matches(&format!("{name} in the environment")).count(), 1, "{text}");
+        }
+        for (name, meant) in [("NMAD_DRIVERS", "NMAD_DRIVER"), ("PIOM_POLICI", "PIOM_POLICY")] {
+            let hint = format!("{name} in the environment is ignored");
+            let line = text.lines().find(|line| line.contains(&hint)).unwrap();
+            assert!(line.contains(&format!("is {meant} meant?")), "{line}");
+        }
+        let line = text.lines().find(|line| line.contains("MARCEL_XYZZY")).unwrap();
+        assert!(!line.contains("meant"), "{line}");
+    }
+    let output = mad(&["knobs"]).envs(misspelt).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("NMAD_DRIVERS"), "{}", err(&output));
+    // A name that a program's shell sets is seen by that program.
+    let script = format!("NMAD_LOK=fine {}", hello.display());
+    let output = mad(&["run", "-n", "1", "sh", "-c", &script]).envs(misspelt).output().unwrap();
+    assert_eq!(err(&output).matches("is NMAD_LOCK meant?").count(), 1, "{}", err(&output));
+    assert_eq!(err(&output).matches("is NMAD_DRIVER meant?").count(), 1, "{}", err(&output));
+}
+
+#[test]
 fn topo_shows_the_cores_that_are_allowed() {
     let topo: serde_json::Value = serde_json::from_str(&out(&run(&["topo", "--json"]))).unwrap();
     let cpus = topo["allowed_cpus"].as_array().unwrap();

@@ -7,7 +7,7 @@ use crate::across::Hosts;
 use crate::config::{Config, distinct};
 use crate::experiments::{BENCHES, find};
 use crate::harness::drive::Campaign;
-use crate::harness::experiment::{Absent, Bench, Effort, Stage};
+use crate::harness::experiment::{Absent, Bench, Effort};
 use crate::harness::{key, mpi};
 use crate::out::{self, Exit};
 
@@ -32,8 +32,7 @@ pub(crate) fn ready<'a>(
     let cannot = |why| Exit::Failed(format!("bench {} cannot run here: {why}", bench.name));
     let (env, held) = match &bench.staged {
         None => (Vec::new(), None),
-        Some(Stage::Variables(variables)) => (variables(), None),
-        Some(Stage::Machine(stage)) => {
+        Some(stage) => {
             let stage = stage().map_err(cannot)?;
             (stage.env, Some(stage.holds))
         }

@@ -1,8 +1,13 @@
 //! The configuration of one measured point: ordered keys and values, the same names as the options.
 
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+
+use crate::quantity;
 
 /// Keys and values, in the order in which they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,6 +91,14 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
+/// The value of a key as people read it; the key's name stands at the head of the column.
+pub(crate) fn for_people(key: &str, value: &Value) -> String {
+    match (key, value.as_u64()) {
+        ("size", Some(bytes)) => quantity::size(bytes),
+        _ => shown(value),
+    }
+}
+
 impl Serialize for Config {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
@@ -98,8 +111,26 @@ impl Serialize for Config {
 
 impl<'de> Deserialize<'de> for Config {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Config, D::Error> {
-        let map = serde_json::Map::deserialize(deserializer)?;
-        Ok(Config(map.into_iter().collect()))
+        /// Keeps the order of the keys, as a page is to be the same when it is made again.
+        struct Ordered;
+
+        impl<'de> Visitor<'de> for Ordered {
+            type Value = Config;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of keys and values")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Config, A::Error> {
+                let mut config = Config::default();
+                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                    config.set(&key, value);
+                }
+                Ok(config)
+            }
+        }
+
+        deserializer.deserialize_map(Ordered)
     }
 }
 
@@ -128,8 +159,8 @@ mod tests {
 
     #[test]
     fn a_configuration_survives_the_way_to_the_worker() {
-        let config = Config::default().with("driver", "tcp").with("size", 65536);
+        let config = Config::default().with("size", 65536).with("driver", "tcp");
         let back: Config = serde_json::from_str(&serde_json::to_string(&config).unwrap()).unwrap();
-        assert_eq!((back.text("driver"), back.number("size")), ("tcp", 65536));
+        assert_eq!(back, config, "in the same order too");
     }
 }

@@ -14,11 +14,12 @@ use crate::experiments;
 use crate::harness::drive::Campaign;
 use crate::harness::experiment::Effort;
 use crate::harness::line::{Line, find};
-use crate::harness::present::{Noise, figure, machine};
+use crate::harness::present::{Noise, machine};
 use crate::harness::results::Results;
 use crate::harness::{drive, key};
 use crate::out;
 use crate::out::{Exit, Outcome, print};
+use crate::quantity;
 
 /// Options of `mad demo`.
 #[derive(Args, Debug)]
@@ -142,13 +143,18 @@ fn transfer(lines: &[Line], driver: &str, size: &str) -> Option<f64> {
     of_way(lines, "recv_time", driver, IDLE_CORES, &[("size", size), ("compute_us", "0")])
 }
 
+/// A size that is given as an option's value.
+fn of_bytes(size: &str) -> String {
+    size.parse().map_or_else(|_| size.to_owned(), quantity::size)
+}
+
 fn table(lines: &[Line], driver: &str) -> String {
     let shown = |us: Option<f64>| us.map_or("-".into(), time);
-    let mut header = vec!["bytes", "transfer alone"];
+    let mut header = vec!["message", "transfer alone"];
     header.extend(WAYS.map(|(label, _, _)| label));
     let mut table = out::table(&header);
     for size in SIZES {
-        let mut row = vec![size.to_owned(), shown(transfer(lines, driver, size))];
+        let mut row = vec![of_bytes(size), shown(transfer(lines, driver, size))];
         row.extend((0..WAYS.len()).map(|way| shown(send(lines, driver, way, size))));
         table.add_row(row);
     }
@@ -166,7 +172,7 @@ fn table(lines: &[Line], driver: &str) -> String {
 fn overlap_words(lines: &[Line], driver: &str) -> String {
     let mut text = String::new();
     let sizes_of = |which: &dyn Fn(&str) -> bool| -> String {
-        SIZES.into_iter().filter(|size| which(size)).collect::<Vec<_>>().join(", ")
+        SIZES.into_iter().filter(|size| which(size)).map(of_bytes).collect::<Vec<_>>().join(", ")
     };
     for (way, (label, ..)) in WAYS.into_iter().enumerate() {
         let send = |size: &str| send(lines, driver, way, size);
@@ -176,7 +182,7 @@ fn overlap_words(lines: &[Line], driver: &str) -> String {
                 let worst = time(SIZES.into_iter().filter_map(send).fold(0.0, f64::max));
                 format!("the sender never waits for the computation; at most {worst}")
             }
-            stuck => format!("the sender waits for the computation at {stuck} bytes"),
+            stuck => format!("the sender waits for the computation at {stuck}"),
         };
         text.push_str(&format!("  {label}: {words}.\n"));
     }
@@ -188,7 +194,7 @@ fn overlap_words(lines: &[Line], driver: &str) -> String {
         "" => "  With idle cores every size is within 1.2 transfers + 200 µs of what it takes without computation.\n"
             .to_owned(),
         late => format!(
-            "  With idle cores {late} bytes take MORE than 1.2 transfers + 200 µs: overlap is not complete.\n"
+            "  With idle cores {late} take MORE than 1.2 transfers + 200 µs: overlap is not complete.\n"
         ),
     });
     let slowdown = |size: &str| {
@@ -270,13 +276,9 @@ fn policy_words(lines: &[Line]) -> String {
     text
 }
 
-/// Microseconds in the unit that reads best.
+/// A time given in microseconds.
 fn time(us: f64) -> String {
-    match us {
-        us if us >= 1e6 => format!("{} s", figure(us / 1e6)),
-        us if us >= 1e4 => format!("{} ms", figure(us / 1e3)),
-        us => format!("{} µs", figure(us)),
-    }
+    quantity::time(us * 1e3)
 }
 
 #[cfg(test)]
@@ -303,7 +305,7 @@ mod tests {
     fn bad_figures_are_said() {
         let words = overlap_words(&measured(20_100.0), "shm");
         assert!(
-            words.contains("waits for the computation at 4, 65536") && words.contains("MORE"),
+            words.contains("waits for the computation at 4 B, 64 KB") && words.contains("MORE"),
             "{words}"
         );
     }
@@ -312,7 +314,7 @@ mod tests {
     fn good_figures_are_said() {
         let words = overlap_words(&measured(40.0), "tcp");
         assert!(
-            words.contains("at most 40.00 µs") && words.contains("every size is within"),
+            words.contains("at most 40 µs") && words.contains("every size is within"),
             "{words}"
         );
         assert!(words.contains("+5.0 %") && words.contains("MORE than the 3 %"), "{words}");
@@ -331,8 +333,8 @@ mod tests {
             at("kernel", 2.0),
         ];
         let words = detect_words(&lines);
-        assert!(words.contains("2 computing threads: median 3.000 µs"), "{words}");
-        assert!(policy_words(&lines).contains("after a long silence: adaptive 7.000 µs."));
+        assert!(words.contains("2 computing threads: median 3 µs"), "{words}");
+        assert!(policy_words(&lines).contains("after a long silence: adaptive 7 µs."));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use clap::builder::PossibleValuesParser;
 use marcel::plumbing::knob::{Kind, Knob};
 
+pub use newmad::plumbing::knobs::{unknown, warn_of_unknown};
+
 /// The knobs of every crate, with the crate's name.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static Knob)> {
     let tables: [(&'static str, &'static [Knob]); 3] =

@@ -7,7 +7,7 @@
 //! | [`demo`], [`sample`] | the main result in a minute; the networks measured, for sessions to choose by |
 //! | [`command`] | `mad bench`: its command line, and the run of an experiment |
 //! | [`across`] | workers on other machines |
-//! | [`out`] | what a command prints, and how it ends |
+//! | [`out`], [`quantity`] | what a command prints, and how it ends; how sizes and times are written for people |
 //! | [`knobs`], [`clock`] | the knobs of all crates; the clock, and what the processor offers |
 
 pub mod across;
@@ -20,5 +20,6 @@ mod experiments;
 mod harness;
 pub mod knobs;
 pub mod out;
+pub mod quantity;
 pub mod report;
 pub mod sample;

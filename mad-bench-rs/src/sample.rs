@@ -18,6 +18,7 @@ use crate::harness::results::{Metric, Results};
 use crate::harness::worker::{Record, Spec};
 use crate::out;
 use crate::out::{Exit, Outcome, complain};
+use crate::quantity;
 use mad_launch::{Failure, Job, Stream};
 
 const METRIC: Metric =
@@ -245,7 +246,7 @@ fn sampling(ways: &[Way], results: &Results) -> Sampling {
 
 /// A table of times and bandwidths, and what follows from them.
 fn shown(sampling: &Sampling) -> String {
-    let mut table = out::table(&["rail", "protocol", "bytes", "half round trip", "bandwidth"]);
+    let mut table = out::table(&["rail", "protocol", "message", "half round trip", "bandwidth"]);
     let mut rails: Vec<&str> = Vec::new();
     for (rail, protocol, curve) in sampling.curves() {
         if !rails.contains(&rail) {
@@ -255,9 +256,9 @@ fn shown(sampling: &Sampling) -> String {
             table.add_row([
                 rail.to_owned(),
                 protocol.name().to_owned(),
-                bytes.to_string(),
-                format!("{:.2} us", ns as f64 / 1000.0),
-                format!("{:.0} MB/s", bytes as f64 * 1000.0 / ns as f64),
+                quantity::size(bytes),
+                quantity::time(ns as f64),
+                quantity::measured(bytes as f64 * 1000.0 / ns as f64, "MB/s"),
             ]);
         }
     }
@@ -265,7 +266,8 @@ fn shown(sampling: &Sampling) -> String {
     for rail in rails {
         if let Some(threshold) = sampling.threshold(rail, true) {
             text.push_str(&format!(
-                "{rail}: messages of more than {threshold} bytes are asked for first\n"
+                "{rail}: messages of more than {} are asked for first\n",
+                quantity::size(threshold as u64)
             ));
         }
     }

@@ -7,7 +7,7 @@
 
 use core::ffi::c_int;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::{MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_SUCCESS};
@@ -18,6 +18,8 @@ const UP: u8 = 1;
 const OVER: u8 = 2;
 
 static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+/// Whether the program has asked for `MPI_THREAD_MULTIPLE`.
+static CONCURRENT: AtomicBool = AtomicBool::new(false);
 /// Open sessions of the sessions model.
 static SESSIONS: AtomicUsize = AtomicUsize::new(0);
 static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
@@ -47,6 +49,16 @@ pub(crate) fn is_over() -> bool {
 /// Enters the phase between `MPI_Init` and `MPI_Finalize`; `false` if it began before.
 pub(crate) fn begin_world() -> bool {
     PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// The program's threads may call MPI at the same time, and what it hands to MPI may be called at any time.
+pub(crate) fn calls_may_be_concurrent() {
+    CONCURRENT.store(true, Ordering::Release);
+}
+
+/// Whether the program has asked for that.
+pub(crate) fn calls_are_concurrent() -> bool {
+    CONCURRENT.load(Ordering::Acquire)
 }
 
 /// Ends the phase between `MPI_Init` and `MPI_Finalize`.

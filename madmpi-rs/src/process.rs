@@ -4,6 +4,7 @@
 //! the last session if some are open then, or the process's exit if there was only the sessions model. A process joins
 //! the process manager once, so nothing can be initialised again after that.
 
+use core::ffi::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,11 +40,11 @@ fn open() -> Result<(), Fault> {
     Ok(())
 }
 
-/// Does what `MPI_Init` asks for.
+/// Does what `MPI_Init_thread` asks for.
 ///
 /// # Errors
 /// It was called before.
-pub(crate) fn init() -> Result<(), Fault> {
+pub(crate) fn init(level: c_int) -> Result<(), Fault> {
     let again = || {
         Fault::new(MPI_ERR_OTHER, "MPI was initialised before, and may be initialised only once")
     };
@@ -56,6 +57,9 @@ pub(crate) fn init() -> Result<(), Fault> {
         return Err(again());
     }
     MAIN.get_or_init(|| std::thread::current().id());
+    if level == MPI_THREAD_MULTIPLE {
+        job::calls_may_be_concurrent();
+    }
     Ok(())
 }
 

@@ -2,9 +2,15 @@
 //!
 //! Each crate declares its knobs as [`Knob`]s in a table `KNOBS` and reads the variables through them. `mad knobs`
 //! prints the tables, so the documentation cannot drift from the code. A value that does not parse is an
-//! error that names the knob, the value and the accepted values, never a silent default.
+//! error that names the knob, the value and the accepted values, never a silent default. A variable that has a crate's
+//! prefix and is no knob is probably misspelt: [`warn_of_unknown`] says so, once.
 
 use std::fmt;
+use std::sync::Mutex;
+
+use strsim::normalized_damerau_levenshtein as similarity;
+
+use crate::os::stderr::to_stderr;
 
 /// The values that a knob accepts.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +171,85 @@ impl Knob {
     }
 }
 
+/// A variable of the environment that looks like a knob and is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Name of the variable.
+    pub name: String,
+    /// The knob with the most similar name, if one is similar.
+    pub nearest: Option<&'static str>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in the environment is ignored: no knob has this name", self.name)?;
+        match self.nearest {
+            Some(nearest) => write!(f, "; is {nearest} meant? (`mad knobs` lists every knob)"),
+            None => f.write_str(" (`mad knobs` lists every knob)"),
+        }
+    }
+}
+
+/// Variable by which a process tells its children which unknown names it has warned of: names, separated by commas.
+pub const WARNED: &str = "MAD_WARNED";
+
+/// Similarity of two names without their prefixes, from 0 to 1, from which on one may be meant by the other.
+const SIMILAR: f64 = 0.6;
+
+/// The name without its prefix.
+fn base(name: &str) -> &str {
+    name.split_once('_').map_or(name, |(_, base)| base)
+}
+
+/// The variables of the environment that begin with one of `prefixes` and are neither knobs of `tables` nor named in
+/// `others`, sorted by name. Names that contain `_TEST_` belong to tests.
+pub fn unknown(prefixes: &[&str], tables: &[&[Knob]], others: &[&str]) -> Vec<Unknown> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    unknown_of(names, prefixes, tables, others)
+}
+
+fn unknown_of(
+    names: impl Iterator<Item = String>,
+    prefixes: &[&str],
+    tables: &[&[Knob]],
+    others: &[&str],
+) -> Vec<Unknown> {
+    let knobs = || tables.iter().copied().flatten().map(|knob| knob.name);
+    let mut found: Vec<Unknown> = names
+        .filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        .filter(|name| name != WARNED && !name.contains("_TEST_"))
+        .filter(|name| !others.contains(&name.as_str()) && !knobs().any(|knob| knob == name))
+        .map(|name| {
+            let nearest = knobs()
+                .filter(|knob| similarity(base(&name), base(knob)) >= SIMILAR)
+                .max_by(|a, b| similarity(&name, a).total_cmp(&similarity(&name, b)));
+            Unknown { name, nearest }
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+/// Warns on standard error of what [`unknown`] finds. A name is warned of once in a process, and not in processes that
+/// inherit it in [`WARNED`]. The names that were found, warned of now or before.
+pub fn warn_of_unknown(prefixes: &[&str], tables: &[&[Knob]], others: &[&str]) -> Vec<String> {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let found = unknown(prefixes, tables, others);
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let inherited = std::env::var(WARNED).unwrap_or_default();
+    let mut told = TOLD.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for unknown in &found {
+        if inherited.split(',').any(|name| name == unknown.name) || told.contains(&unknown.name) {
+            continue;
+        }
+        to_stderr(|out| writeln!(out, "warning: {unknown}"));
+        told.push(unknown.name.clone());
+    }
+    found.into_iter().map(|unknown| unknown.name).collect()
+}
+
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -198,6 +283,21 @@ mod tests {
     #[test]
     fn unset_gives_the_default() {
         assert_eq!(PERIOD.int().unwrap(), Some(4));
+    }
+
+    #[test]
+    fn a_misspelt_name_is_found_with_the_nearest_knob() {
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned());
+            unknown_of(names, &["MAD_"], &[&[PERIOD]], &["MAD_JOB"])
+        };
+        assert_eq!(of(&["MAD_JOB", "MAD_WARNED", "MAD_TEST_PERIOD", "MAD_TEST_X", "HOME"]), []);
+        let (far, near) = ("MAD_Q".to_owned(), "MAD_TETS_PERIODS".to_owned());
+        let wanted = [
+            Unknown { name: far, nearest: None },
+            Unknown { name: near, nearest: Some("MAD_TEST_PERIOD") },
+        ];
+        assert_eq!(of(&["MAD_TETS_PERIODS", "MAD_Q"]), wanted);
     }
 
     #[test]

@@ -83,6 +83,16 @@ pub(crate) static STACK_SIZE: Knob = Knob {
     meaning: "default stack of a green thread (address space: memory is used as it is touched)",
 };
 
+/// `MARCEL_STACK_GUARD`: what lies between stacks.
+pub(crate) static STACK_GUARD: Knob = Knob {
+    name: "MARCEL_STACK_GUARD",
+    kind: Kind::Int(4, 1 << 20),
+    default: "64",
+    unit: "KiB",
+    meaning: "address space below each green thread's stack that cannot be touched: a function of C whose frame is \
+              larger may reach the neighbouring stack (Rust probes large frames)",
+};
+
 /// `MARCEL_BLOCKING`: how `marcel::blocking` makes a call.
 pub(crate) static BLOCKING: Knob = Knob {
     name: "MARCEL_BLOCKING",
@@ -131,6 +141,17 @@ pub(crate) static STALL_MS: Knob = Knob {
               backtrace, and again when it does; 0: none is",
 };
 
+/// `MARCEL_CHECK`: see `diagnosis::check`.
+pub(crate) static CHECK: Knob = Knob {
+    name: "MARCEL_CHECK",
+    kind: Kind::Word(&["auto", "0", "1"]),
+    default: "auto",
+    unit: "",
+    meaning: "1: a green thread that waits or yields inside the initialiser of a std::thread_local!, or inside a scope \
+              that sets one and restores it, ends the process with a message that names it; 0: nothing is checked; \
+              auto: in builds with debug assertions",
+};
+
 /// `MARCEL_TRACE`: where a trace goes.
 pub(crate) static TRACE: Knob = Knob {
     name: "MARCEL_TRACE",
@@ -170,11 +191,13 @@ pub static KNOBS: &[Knob] = &[
     POLICY,
     IDLE_SPIN,
     STACK_SIZE,
+    STACK_GUARD,
     BLOCKING,
     LWP_MAX,
     LWP_KEEP,
     SIGQUIT,
     STALL_MS,
+    CHECK,
     TRACE,
     TRACE_RECORDS,
     TIMER_PERIOD,

@@ -26,6 +26,18 @@
 //!
 //! Each function says the rest under `# Context`, `# Blocking`, `# Wakes`, `# Errors` and `# Panics`, where they apply.
 //!
+//! # What lets others run
+//! A green thread runs until it waits, yields or ends. A call that may wait, but need not this time, spends one of the
+//! 128 operations of the thread's *budget*; the call that finds the budget used up yields first, and each turn begins
+//! with a full budget. So a thread whose input is always ready, or whose messages are always there, holds up no
+//! neighbour, and can be unwound when its runtime stops. The budget covers blocking input and output, messages, waits
+//! and probes of the crates above; here it covers sends on bounded channels, receives, [`select!`], [`sync::Semaphore`],
+//! [`sync::Barrier`], locks that are contended, [`park`], [`sleep`], [`JoinHandle::join`] and [`blocking::standby`].
+//!
+//! What never waits never yields: `try_…`, a send on an unbounded channel, the release of anything, a look at a set
+//! event or an initialised cell. An uncontended lock does not yield either. A thread that computes, or loops over such
+//! calls, calls [`yield_now`] from time to time; `MARCEL_STALL_MS` names those that do not.
+//!
 //! # Where to look
 //! | for | see |
 //! |---|---|
@@ -115,3 +127,8 @@ pub use crate::{
     tcb::block::ThreadId,
 };
 pub use task::latch::Latch;
+
+/// Makes the README's example a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

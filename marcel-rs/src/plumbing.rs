@@ -1,5 +1,7 @@
 //! What pioman and newmad build on, and programs have no use for. It changes without notice.
 
+#[cfg(not(loom))]
+pub use crate::diagnosis::overdue::Overdue;
 pub use crate::list::{Chained, Inbox, InboxItems, Leave, Linked, Links, List, Listed, RawInbox};
 pub use crate::os::KernelMutex;
 #[cfg(loom)]
@@ -11,6 +13,12 @@ pub use crate::task::current::{
     current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable,
 };
 pub use crate::task::latch::LatchNode;
+
+/// The budget of a green thread's turn.
+#[cfg(not(loom))]
+pub mod budget {
+    pub use crate::task::budget::*;
+}
 
 /// Spare kernel threads for calls that block.
 pub mod lwp {

@@ -355,7 +355,8 @@ fn is_child() -> bool {
     std::env::var_os("MARCEL_TEST_CHILD").is_some()
 }
 
-/// A child, and what it has written to its standard error; killed when dropped.
+/// A child, and what it has written to its standard error; killed when dropped. What the test does not take stays in the
+/// pipe: a child that writes more than fits there waits for the test.
 struct Running {
     child: Child,
     lines: std::sync::mpsc::Receiver<String>,
@@ -365,7 +366,7 @@ impl Running {
     fn start(mut command: Command) -> Running {
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (tx, lines) = std::sync::mpsc::channel();
+        let (tx, lines) = std::sync::mpsc::sync_channel(0);
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| tx.send(line).map_err(drop))
         });
@@ -398,10 +399,31 @@ impl Running {
         assert_eq!(unsafe { libc::kill(self.child.id() as i32, libc::SIGQUIT) }, 0);
     }
 
+    /// Waits until the diagnosis thread sleeps: it has done with the dump whose end was taken.
+    fn until_answered(&self) {
+        let limit = Instant::now() + Duration::from_secs(60);
+        let sleeps = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.contains("(marcel-diag) S")
+        };
+        let tasks = format!("/proc/{}/task", self.child.id());
+        while !std::fs::read_dir(&tasks).unwrap().flatten().any(sleeps) {
+            assert!(Instant::now() < limit, "the diagnosis thread does not come to rest");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// The signal that ended it.
     fn signal(&mut self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
-        self.child.wait().unwrap().signal()
+        let limit = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.signal();
+            }
+            assert!(Instant::now() < limit, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -450,11 +472,39 @@ fn sigquit_dumps_under_load_and_twice_ends_the_process() {
         assert!(paragraph(&text, "gated").unwrap().contains("waits_for_the_condition"));
         assert!(paragraph(&text, "main").unwrap().contains("sleeps_until"), "{text}");
         assert!(!text.contains("quit::handler"), "not where the signal found it: {text}");
-        std::thread::sleep(Duration::from_millis(1100));
+        running.until_answered();
+        std::thread::sleep(Duration::from_millis(1100)); // the next one is no second signal
     }
     running.quit();
-    running.up_to("== marcel: 3"); // it has been taken
+    running.up_to("== marcel: 3"); // it has been taken, and the dump does not fit into the pipe
+    std::thread::sleep(Duration::from_secs(2));
     running.quit();
+    assert_eq!(running.signal(), Some(libc::SIGQUIT));
+}
+
+/// The diagnosis thread cannot begin the dump: it is stuck in a message of the watchdog's.
+#[test]
+fn a_second_sigquit_ends_a_process_that_cannot_answer_the_first() {
+    let name = "a_second_sigquit_ends_a_process_that_cannot_answer_the_first";
+    if is_child() {
+        let runtime = Runtime::builder().build().unwrap();
+        let writer = std::thread::spawn(|| {
+            loop {
+                eprintln!("noise");
+            }
+        });
+        let never = AtomicBool::new(false);
+        runtime.run(|| computes_until(&never));
+        writer.join().unwrap();
+    }
+    let mut running = Running::start(child(name, &[("MARCEL_STALL_MS", "20")]));
+    running.up_to("noise");
+    // No thread reads on: soon the pipe is full, and the watchdog waits for room. Should it take longer, the dump will wait.
+    std::thread::sleep(Duration::from_secs(1));
+    for _ in 0..2 {
+        running.quit();
+        std::thread::sleep(Duration::from_millis(1500)); // these are no two signals in a second
+    }
     assert_eq!(running.signal(), Some(libc::SIGQUIT));
 }
 

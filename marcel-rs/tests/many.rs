@@ -1,6 +1,6 @@
 //! Many threads, many runtimes, and too few resources for either.
 //!
-//! `MARCEL_MANY` (default 200 000): how many threads the soak creates; 10 000 000 is the long one.
+//! `MARCEL_TEST_MANY` (default 200 000): how many threads the soak creates; 10 000 000 is the long one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use common::in_a_child;
 const LIMIT: Duration = Duration::from_secs(100);
 
 fn many() -> usize {
-    match std::env::var("MARCEL_MANY") {
-        Ok(text) => text.parse().expect("MARCEL_MANY is a number"),
+    match std::env::var("MARCEL_TEST_MANY") {
+        Ok(text) => text.parse().expect("MARCEL_TEST_MANY is a number"),
         Err(_) => 200_000,
     }
 }

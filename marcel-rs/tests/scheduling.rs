@@ -375,17 +375,19 @@ fn threads_migrate_where_the_program_allows_it() {
     wait_for("threads that wait", || parked.load(SeqCst) == 8);
     std::thread::sleep(Duration::from_millis(5));
     // Whichever virtual processor it is on, those that live there can only end elsewhere.
-    let stop = Arc::new(AtomicBool::new(false));
+    let (computes, stop) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let busy = {
-        let stop = stop.clone();
+        let (computes, stop) = (computes.clone(), stop.clone());
         runtime.spawn(move || {
+            computes.store(true, SeqCst);
             while !stop.load(SeqCst) {
                 std::hint::spin_loop();
             }
             marcel::current_vp().map(|vp| vp.index())
         })
     };
-    wait_for("a busy virtual processor", || runtime.load().busy_compute_vps() >= 1);
+    wait_for("a busy virtual processor", || computes.load(SeqCst));
+    assert!(runtime.load().busy_compute_vps() >= 1);
     over.store(true, SeqCst);
     threads.iter().for_each(|thread| thread.thread().unpark());
     let ended: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
@@ -465,17 +467,24 @@ fn a_thread_that_could_migrate_is_yielded_to() {
     // SAFETY: as above.
     let runtime = unsafe { smp(1).migrate_started_threads(true) }.build().unwrap();
     let order = run(&runtime, || {
-        let log = Log::default();
+        let (log, started) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+        let go = Arc::new(AtomicBool::new(false));
         let threads: Vec<_> = (0..4)
             .map(|i| {
-                let log = log.clone();
+                let (log, started, go) = (log.clone(), started.clone(), go.clone());
                 marcel::spawn(move || {
-                    marcel::park();
+                    started.fetch_add(1, SeqCst);
+                    while !go.load(SeqCst) {
+                        marcel::park(); // once more if it found a token that was meant for an ended thread
+                    }
                     log.lock().unwrap().push(i.to_string());
                 })
             })
             .collect();
-        marcel::sleep(Duration::from_millis(1)); // all have started
+        while started.load(SeqCst) < 4 {
+            marcel::yield_now(); // on their virtual processor: it runs again when they have parked
+        }
+        go.store(true, SeqCst);
         threads.iter().for_each(|thread| thread.thread().unpark());
         marcel::yield_to(threads[1].thread());
         threads.into_iter().for_each(|thread| thread.join().unwrap());

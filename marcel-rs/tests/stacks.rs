@@ -188,3 +188,235 @@ fn a_runtime_that_ends_unmaps_its_stacks() {
     // 20 times 400 stacks of 256 KiB would be 2 GiB.
     assert!(more < 256 << 20, "{} MiB of address space for 20 runtimes", more >> 20);
 }
+
+/// Runs this test program's test `name` again, in which a thread gets no stack; what it wrote to its standard error.
+fn failing_child(name: &str) -> String {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env("MARCEL_TEST_CHILD", "1")
+        .env("RUST_BACKTRACE", "0") // takes memory
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{text}");
+    text
+}
+
+/// A runtime without stacks, which gets none.
+fn without_stacks() -> Runtime {
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    limit_address_space(16 << 20);
+    runtime
+}
+
+#[test]
+fn a_run_that_gets_no_stack_says_why_and_what_to_do() {
+    // AddressSanitizer reserves all of the address space.
+    if cfg!(feature = "asan") {
+        return;
+    }
+    if is_child() {
+        without_stacks().run(|| ());
+        return;
+    }
+    let text = failing_child("a_run_that_gets_no_stack_says_why_and_what_to_do");
+    assert!(text.contains("Runtime::run") && text.contains("ulimit -v"), "{text}");
+}
+
+#[test]
+fn a_thread_of_a_scope_that_gets_no_stack_tells_its_join_as_others_do() {
+    let runtime = Runtime::builder().vps(1).build().unwrap();
+    runtime.scope(|scope| {
+        let thread = marcel::Builder::new().stack_size(1 << 60).spawn_scoped(scope, || ());
+        let payload = thread.unwrap().join().unwrap_err();
+        let why = payload.downcast_ref::<marcel::NoStack>().expect("no stack").to_string();
+        assert!(why.contains("address space"), "{why}");
+    });
+}
+
+#[test]
+fn a_scope_whose_thread_got_no_stack_and_was_not_joined_panics_with_the_cause() {
+    let runtime = Runtime::builder().vps(1).build().unwrap();
+    let scope = || {
+        runtime.scope(|scope| {
+            let thread = marcel::Builder::new().stack_size(1 << 60).spawn_scoped(scope, || ());
+            drop(thread.unwrap());
+        });
+    };
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(scope)).unwrap_err();
+    let why = payload.downcast_ref::<String>().expect("a text");
+    assert!(why.contains("address space"), "{why}");
+}
+
+#[test]
+fn a_detached_thread_that_gets_no_stack_is_named_on_standard_error() {
+    if is_child() {
+        let runtime = Runtime::builder().vps(1).build().unwrap();
+        runtime.run(|| {
+            let lost = marcel::Builder::new().name("lost").stack_size(1 << 60);
+            lost.spawn_detached(|| ()).unwrap();
+            // The handle of an ended thread: its join would have told.
+            let ended = marcel::Builder::new().stack_size(1 << 60).spawn(|| ()).unwrap();
+            while !ended.is_finished() {
+                marcel::yield_now();
+            }
+        });
+        std::process::exit(1);
+    }
+    let text = failing_child("a_detached_thread_that_gets_no_stack_is_named_on_standard_error");
+    assert!(text.contains("'lost'") && text.contains("address space"), "{text}");
+}
+
+/// An I/O manager that does nothing but count virtual processors.
+#[derive(Default)]
+struct Counts {
+    started: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+// SAFETY: the tick does nothing.
+unsafe impl marcel::Hooks for Counts {
+    fn idle(&self, _: &marcel::Vp, _: std::time::Instant) -> marcel::Idle {
+        marcel::Idle::Sleep
+    }
+
+    fn switch(&self, _: &marcel::Vp) {}
+
+    fn tick(&self, _: &marcel::Vp) -> bool {
+        false
+    }
+
+    fn wants_ticks(&self) -> bool {
+        false
+    }
+
+    fn sleep(
+        &self,
+        _: &marcel::Vp,
+        _: &marcel::plumbing::Sleeper,
+        _: Option<std::time::Instant>,
+        _: &dyn Fn() -> bool,
+    ) -> bool {
+        false
+    }
+
+    fn busy(&self, _: &marcel::Vp) {}
+
+    fn started(&self, _: marcel::Load, vps: &[&'static marcel::Vp]) {
+        self.started.fetch_add(vps.len(), SeqCst);
+        // The stack of the fourth kernel thread or so is refused; what is left is enough for the heap.
+        limit_address_space(200 << 20);
+    }
+
+    fn ended(&self, _: &marcel::Vp) {
+        self.ended.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn where_a_kernel_thread_is_refused_every_virtual_processor_has_ended_for_the_hooks() {
+    let name = "where_a_kernel_thread_is_refused_every_virtual_processor_has_ended_for_the_hooks";
+    if cfg!(feature = "asan") {
+        return;
+    }
+    if !is_child() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture", "--test-threads=1"])
+            .env("MARCEL_TEST_CHILD", "1")
+            .env("MALLOC_ARENA_MAX", "1") // an arena for each thread takes address space, too
+            .env("RUST_MIN_STACK", (64 << 20).to_string())
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{text}");
+        return;
+    }
+    let counts = Arc::new(Counts::default());
+    let built = Runtime::builder().mode(Mode::Smp).vps(16).hooks(counts.clone()).build();
+    let error = built.map(drop).unwrap_err();
+    assert!(error.to_string().contains("virtual processor"), "{error}");
+    assert_eq!(counts.started.load(SeqCst), 18);
+    assert_eq!(counts.ended.load(SeqCst), 18);
+}
+
+/// Writes `skip` bytes below the stack pointer, as C does in a function with a large array: without probing what is
+/// between.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(never)]
+fn writes_without_probing(skip: usize) {
+    // SAFETY: none, on purpose: the write hits a guard, and the process ends.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!("mov {at}, rsp", "sub {at}, {skip}", "mov byte ptr [{at}], 1",
+            at = out(reg) _, skip = in(reg) skip);
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!("mov {at}, sp", "sub {at}, {at}, {skip}", "strb wzr, [{at}]",
+            at = out(reg) _, skip = in(reg) skip);
+    }
+}
+
+/// Uses `room` bytes of the stack below `top`, then writes `skip` bytes further down.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline(never)]
+fn dives(top: usize, room: usize, skip: usize) {
+    let own = std::hint::black_box([0u8; 256]);
+    if top - (own.as_ptr() as usize) < room {
+        dives(top, room, skip);
+    } else {
+        writes_without_probing(skip);
+    }
+    std::hint::black_box(&own);
+}
+
+/// A runtime with guards of `guard` bytes, or the usual ones, in which a thread skips `skip` bytes at the end of its
+/// stack, among neighbours.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+fn skips(guard: Option<usize>, skip: usize) {
+    const SIZE: usize = 128 * 1024;
+    let builder = Runtime::builder().mode(Mode::Mono);
+    let builder = guard.into_iter().fold(builder, marcel::RuntimeBuilder::stack_guard);
+    builder.build().unwrap().run(|| {
+        // A slab is filled from below, so there are stacks to write to.
+        let neighbours: Vec<_> = (0..16)
+            .map(|_| marcel::Builder::new().stack_size(SIZE).spawn(marcel::park).unwrap())
+            .collect();
+        (0..3).for_each(|_| marcel::yield_now());
+        let diver = marcel::Builder::new().name("diver").stack_size(SIZE);
+        let diver = diver.spawn(move || {
+            let top = std::hint::black_box([0u8; 16]);
+            dives(top.as_ptr() as usize, SIZE - 16 * 1024, skip);
+        });
+        diver.unwrap().join().unwrap();
+        neighbours.iter().for_each(|thread| thread.thread().unpark());
+    });
+    std::process::exit(0);
+}
+
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "asan")))]
+#[test]
+fn a_frame_of_c_that_skips_64_kb_hits_the_guard_and_not_the_neighbour() {
+    if is_child() {
+        skips(None, 64 << 10);
+    }
+    let text = failing_child("a_frame_of_c_that_skips_64_kb_hits_the_guard_and_not_the_neighbour");
+    assert!(text.contains("'diver' has overflowed its stack of 128 KiB"), "{text}");
+}
+
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(feature = "asan")))]
+#[test]
+fn a_wider_guard_catches_frames_that_skip_more() {
+    if is_child() {
+        skips(Some(1 << 20), 1 << 20);
+    }
+    let text = failing_child("a_wider_guard_catches_frames_that_skip_more");
+    assert!(text.contains("'diver' has overflowed its stack of 128 KiB"), "{text}");
+}
+
+#[test]
+fn a_guard_that_is_no_guard_is_refused() {
+    for bytes in [0, 1000, usize::MAX] {
+        let error = Runtime::builder().mode(Mode::Mono).stack_guard(bytes).build().map(drop);
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("stack_guard"), "{error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The events of the feature `tracing`: `cargo test -p marcel --features tracing --test tracing`.
+//! The events of the feature `tracing`: `cargo test -p mad-marcel --features tracing --test tracing`.
 #![cfg(feature = "tracing")]
 
 use std::collections::HashMap;

@@ -122,6 +122,8 @@ pub enum Error {
     NotStarted,
     /// The session is closed.
     Closed,
+    /// A strategy has used a session. It is asked while the engine is locked, so that it would wait for itself.
+    InStrategy,
     /// A group cannot be made, or used, like that.
     BadGroup(String),
     /// Memory that was given to a collective has not the length that goes with the other arguments.
@@ -170,6 +172,8 @@ pub enum Error {
     Marcel(marcel::Error),
     /// The I/O manager could not be built.
     Pioman(pioman::Error),
+    /// A remote call failed, for another reason than those of messages: this is the [`CallError`](crate::CallError).
+    Call(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for Error {
@@ -215,6 +219,10 @@ impl fmt::Display for Error {
                 f.write_str("the persistent request was not started: start it before each wait")
             }
             Error::Closed => f.write_str("the session is closed"),
+            Error::InStrategy => f.write_str(
+                "a strategy used a session while it was asked, with the engine locked: it only answers; have another thread \
+                 make the call",
+            ),
             Error::BadGroup(why) => write!(f, "not a group to work with: {why}"),
             Error::BadBuffer { what, expected, found } => {
                 write!(f, "a collective needs {expected} {what} here, and was given {found}")
@@ -245,6 +253,7 @@ impl fmt::Display for Error {
             Error::Io { doing, source } => write!(f, "{doing}: {source}"),
             Error::Marcel(error) => error.fmt(f),
             Error::Pioman(error) => error.fmt(f),
+            Error::Call(error) => error.fmt(f),
         }
     }
 }
@@ -257,6 +266,7 @@ impl std::error::Error for Error {
             Error::Knob(error) => Some(error),
             Error::Marcel(error) => Some(error),
             Error::Pioman(error) => Some(error),
+            Error::Call(error) => error.source(),
             _ => None,
         }
     }

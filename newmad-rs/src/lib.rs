@@ -160,3 +160,8 @@ pub struct Status {
     /// Its length in bytes.
     pub len: usize,
 }
+
+/// Makes the README's example a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,3 +1,9 @@
 //! What the project's own command uses beside the public interface. It may change in any version.
 
+/// The knobs of marcel, pioman and newmad, as one set of names.
+pub mod knobs {
+    pub use crate::knobs::coll::CHECK;
+    pub use crate::knobs::{unknown, warn_of_unknown};
+}
+
 pub use crate::net::shm::cma::cma_works;

@@ -2,14 +2,15 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use common::launch;
-use newmad::strategy::{Packet, Strategy, Waiting};
-use newmad::{ANY, Session, Tag};
+use newmad::strategy::{Lone, Packet, Strategy, Waiting};
+use newmad::{ANY, Error, Session, Tag};
 use pioman::Manager;
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -165,6 +166,117 @@ fn a_strategy_is_asked_what_it_is_without_the_engine() {
         let session = world(1).pop().unwrap();
         session.set_strategy(0, Arc::new(Curious(session.clone()))).unwrap();
     });
+}
+
+/// Asked about the first lone message, it makes a call.
+struct Caller<C>(Mutex<Option<C>>);
+
+impl<C: FnOnce() + Send> Strategy for Caller<C> {
+    fn name(&self) -> &str {
+        "caller"
+    }
+    fn fill(&self, _: &Waiting<'_>, _: &mut Packet<'_>) {}
+    fn may_hold(&self) -> bool {
+        true
+    }
+    fn hold(&self, _: &Lone) -> bool {
+        let call = self.0.lock().unwrap().take();
+        call.into_iter().for_each(|call| call());
+        false
+    }
+}
+
+/// Sends a message while the strategy makes this call, and receives it.
+fn send_with_caller(call: impl FnOnce(&Session) + Send + 'static) {
+    in_time(|| {
+        let sessions = world(2);
+        let own = sessions[0].clone();
+        let caller = Caller(Mutex::new(Some(move || call(&own))));
+        sessions[0].set_strategy(1, Arc::new(caller)).unwrap();
+        let sent = sessions[0].isend(1, 1, b"lone").unwrap();
+        let mut text = [0; 8];
+        assert_eq!(sessions[1].recv(0, 1, &mut text).unwrap().len, 4);
+        sent.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_strategy_that_uses_its_session_gets_an_error() {
+    let (tell, told) = channel();
+    send_with_caller(move |session| {
+        let errors = [
+            session.send(1, 2, b"short").unwrap_err(),
+            session.send(1, 2, &[0; 1_000_000]).unwrap_err(),
+            session.isend(1, 2, b"short").unwrap_err(),
+            session.recv(1, 2, &mut [0]).unwrap_err(),
+            session.iprobe(ANY, Tag::ANY).unwrap_err(),
+            session.barrier().unwrap_err(),
+            session.close().unwrap_err(),
+        ];
+        errors.into_iter().for_each(|error| tell.send(error).unwrap());
+    });
+    let errors: Vec<Error> = told.iter().collect();
+    assert_eq!(errors.len(), 7);
+    for error in errors {
+        assert!(matches!(error, Error::InStrategy), "{error}");
+        assert!(error.to_string().contains("a strategy used a session"));
+    }
+}
+
+#[test]
+fn a_strategy_whose_call_has_no_error_to_return_panics_and_the_default_takes_its_place() {
+    send_with_caller(|session| drop(session.connections()));
+}
+
+#[test]
+fn a_strategy_that_waits_for_a_request_panics_and_neither_hangs_nor_aborts() {
+    in_time(|| {
+        let sessions = world(2);
+        let receive = sessions[0].irecv(1, 5, vec![0; 8]).unwrap();
+        let caller = Caller(Mutex::new(Some(move || drop(receive.wait()))));
+        sessions[0].set_strategy(1, Arc::new(caller)).unwrap();
+        sessions[0].isend(1, 1, b"lone").unwrap().wait().unwrap();
+        sessions[1].recv(0, 1, &mut [0; 8]).unwrap();
+    });
+}
+
+/// Whether what `scenario` writes to standard error, in a process of its own, contains this.
+fn says(scenario: &str, expected: &str) -> bool {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "speaker", "--nocapture"])
+        .env("SPEAKER", scenario)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&child.stderr);
+    let says = child.status.success() && text.contains(expected);
+    if !says {
+        eprintln!("{text}");
+    }
+    says
+}
+
+/// Runs in the processes of [`says`]; does nothing otherwise.
+#[test]
+fn speaker() {
+    if std::env::var("SPEAKER").is_err() {
+        return;
+    }
+    let sessions = world(2);
+    let (tell, told) = channel::<()>();
+    sessions[0].irecv(1, 1, vec![0; 8]).unwrap().on_done(move |_| {
+        let _tell = tell;
+        panic!("the callback's own words")
+    });
+    sessions[1].send(0, 1, b"ball").unwrap();
+    assert!(told.recv_timeout(LIMIT).is_err());
+}
+
+#[test]
+fn a_panic_in_on_done_is_told_of_as_such() {
+    assert!(says(
+        "on_done",
+        "function \"on_done\" of a newmad request panicked: the callback's own words"
+    ));
 }
 
 #[test]

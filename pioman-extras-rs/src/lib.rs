@@ -19,3 +19,8 @@ pub mod channel;
 #[cfg_attr(loom, allow(unreachable_pub))]
 pub mod server;
 mod shim;
+
+/// Makes the README's example a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -552,7 +552,7 @@ fn waits_for_a_source_that_has_gone_end() {
     }
 }
 
-/// Callbacks and wakers that panic or take long are told of and counted, and the others are called all the same.
+/// Callbacks and wakers that panic are told of and counted, and the others are called all the same.
 #[test]
 fn a_callback_that_panics_is_counted_and_stops_nobody() {
     let (done, called) = (Completion::new(), Arc::new(AtomicUsize::new(0)));
@@ -562,10 +562,8 @@ fn a_callback_that_panics_is_counted_and_stops_nobody() {
             let called = called.clone();
             done.on_complete(move || {
                 called.fetch_add(1, SeqCst);
-                match i {
-                    0 => std::panic::resume_unwind(Box::new("one that panics")),
-                    1 => std::thread::sleep(Duration::from_millis(5)),
-                    _ => {}
+                if i < 2 {
+                    std::panic::resume_unwind(Box::new("one that panics"));
                 }
             })
         })

@@ -1,4 +1,5 @@
-//! Faults of other people's code, told on standard error: a callback that panicked, or ran for too long.
+//! Faults of other people's code, told on standard error: a callback that panicked; or that ran for too long, if the
+//! program's user asks for that (`PIOM_LONG_CALLBACK_USEC`).
 //!
 //! One line each, with what kind of thing it is, its name and what it did. Bursts are cut: more than [`BURST`] lines in
 //! a second are counted instead of written, and the next line says how many there were. Never in a signal handler,
@@ -11,12 +12,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::budget;
 use marcel::trace::Stamp;
 
 use crate::knobs;
 
 /// What a panic may have left behind.
 pub(crate) const SLEEPS_ON: &str = "; what waits for it may sleep on";
+/// What to do about a callback that takes too long.
+pub const TOO_LONG: &str = "nothing else progresses there meanwhile; let it do a part at a time, or leave the work to a \
+                            thread (marcel::spawn) or to a blocking alternative (TaskBuilder::blocking)";
 /// Lines in a second.
 const BURST: u64 = 20;
 
@@ -52,9 +57,11 @@ fn limit() -> Duration {
     })
 }
 
-/// Calls foreign code. A panic in it ends here, or where the caller resumes it.
+/// Calls foreign code that others wait behind. A panic in it ends here, or where the caller resumes it. The code does
+/// not yield on account of the calling thread's budget.
 #[inline]
 pub fn call<T>(call: impl FnOnce() -> T) -> Called<T> {
+    let _exempt = budget::exempt();
     let start = Stamp::now();
     let result = catch_unwind(AssertUnwindSafe(call));
     Called { result, start, end: Stamp::now() }
@@ -118,7 +125,7 @@ fn tell_time(kind: &str, name: &str, took: Duration) {
     report(
         kind,
         name,
-        format_args!("took {took:?}: nothing else progresses there meanwhile (limit {limit:?})"),
+        format_args!("took {took:?} (PIOM_LONG_CALLBACK_USEC: {limit:?}): {TOO_LONG}"),
     );
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A call on a [`Registered`] descriptor is tried first: when it succeeds it costs nothing more. When the kernel says
 //! "not now" the thread waits with its manager ([`crate::Manager::here`]), polling or asleep as the load has it, and
-//! tries again when there has been an event. Any number of threads may wait for one descriptor, green ones of several
+//! tries again when there has been an event. A call that succeeds at once spends one operation of the thread's
+//! [budget](marcel#what-lets-others-run), so that input that is always ready holds up no other thread. Any number of threads may wait for one descriptor, green ones of several
 //! runtimes and kernel threads among them.
 //!
 //! # What each call blocks
@@ -21,6 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Instant;
 
+use marcel::plumbing::budget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::io::fd::registrations::Registrations;
@@ -147,6 +149,7 @@ impl<T: AsFd> Registered<T> {
         deadline: impl FnOnce() -> Option<Instant>,
         mut call: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<Option<R>> {
+        budget::spend();
         let seen = self.registrations.seen(interest);
         if let Some(value) = self.try_io(&mut call)? {
             return Ok(Some(value));

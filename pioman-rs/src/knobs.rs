@@ -97,10 +97,10 @@ pub(crate) static STATS: Knob = Knob {
 pub(crate) static LONG_CALLBACK_USEC: Knob = Knob {
     name: "PIOM_LONG_CALLBACK_USEC",
     kind: Kind::Int(0, 1_000_000_000),
-    default: "1000",
+    default: "0",
     unit: "µs",
-    meaning: "callbacks (light tasks and the like) that take longer are named on standard error, since nothing \
-              else progresses meanwhile where they run; 0: none is",
+    meaning: "callbacks (light tasks and the like) that take longer are counted and named on standard error, since \
+              nothing else progresses meanwhile where they run: 1000 finds those that matter; 0: none is",
 };
 
 /// Which nodes of the topology have queues of light tasks.

@@ -105,3 +105,8 @@ pub use crate::{
     tasks::task::Task,
     tasks::tasklet::{Tasklet, TaskletBuilder, TaskletType},
 };
+
+/// Makes the README's example a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

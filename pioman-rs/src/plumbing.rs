@@ -8,7 +8,7 @@ mod core_handle;
 #[cfg(not(loom))]
 pub use crate::{
     completion::wakers::{Held as WakersHeld, hold as hold_wakers},
-    fault::{Called, call as call_foreign, report},
+    fault::{Called, TOO_LONG, call as call_foreign, report},
     fork::Birth,
     kernel_threads::library_thread,
     manager::own_sources::OwnSource,

@@ -551,7 +551,6 @@ fn faults_are_named() {
             };
             assert!(text.lines().any(told), "{name}: {text}");
         };
-        line("light task \"slow\"", " took ");
         line("light task \"boom\"", "the reason");
         line("tasklet \"tiny\"", "also this");
         line("\"called back\"", "in the callback");
@@ -562,7 +561,6 @@ fn faults_are_named() {
     let run = |name: &'static str, f: fn()| {
         TaskBuilder::new().name(name).submit_once(manager, f).unwrap().wait()
     };
-    assert!(run("slow", || std::thread::sleep(Duration::from_millis(20))).is_ok());
     assert!(run("boom", || panic!("the reason")).is_err());
     let back = TaskBuilder::new().name("called back").on_end(|_| panic!("in the callback"));
     assert!(back.submit_once(manager, || ()).unwrap().wait().is_ok());
@@ -789,4 +787,35 @@ fn a_task_that_panics_while_its_caller_is_unwound_has_failed() {
     drop(runtime);
     let end = end.lock().unwrap().take();
     assert!(matches!(end, Some(Err(TaskError::Panicked { .. }))), "{end:?}");
+}
+
+/// Runs in the processes of the next test; does nothing otherwise.
+#[test]
+fn slow_task() {
+    if std::env::var("SLOW_TASK").is_err() {
+        return;
+    }
+    let runtime = pioman::Runtime::new().unwrap();
+    runtime.run(|| {
+        let slow = || std::thread::sleep(Duration::from_millis(5));
+        let task = TaskBuilder::new().name("slow").submit_once(runtime.manager(), slow).unwrap();
+        assert_eq!(task.wait(), Ok(()));
+    });
+}
+
+#[test]
+fn a_task_that_takes_long_is_told_of_if_that_is_asked_for_with_what_to_do() {
+    for limit in [None, Some("1000")] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["slow_task", "--exact", "--nocapture"]).env("SLOW_TASK", "1");
+        match limit {
+            Some(limit) => child.env("PIOM_LONG_CALLBACK_USEC", limit),
+            None => child.env_remove("PIOM_LONG_CALLBACK_USEC"),
+        };
+        let child = child.output().unwrap();
+        let text = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{text}");
+        assert_eq!(text.contains("light task \"slow\" took"), limit.is_some(), "{text}");
+        assert_eq!(text.contains("a part at a time"), limit.is_some(), "{text}");
+    }
 }

@@ -52,7 +52,7 @@ pub(super) fn memfd() -> Finding {
         Err(why) => return Finding::lacking("memfd", why.to_string(), advice),
     };
     match ftruncate(fd, 1 << 20) {
-        Ok(()) => Finding::ok("memfd", "1 MiB of shared memory without a name"),
+        Ok(()) => Finding::ok("memfd", "1 MB of shared memory without a name"),
         Err(why) => {
             let advice = "the memory limit of this cgroup is too small";
             Finding::lacking("memfd", why.to_string(), advice)

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use mad_bench::quantity;
 use marcel::topology::{self, Source, Topology};
 use rustix::process::{Resource, Rlimit, getrlimit};
 
@@ -85,7 +86,7 @@ pub(super) fn clock() -> Finding {
         std::hint::black_box(mad_bench::clock::now_ns());
     }
     let each = (mad_bench::clock::now_ns() - start) / calls;
-    let found = format!("{source}, {each} ns a reading");
+    let found = format!("{source}, {} a reading", quantity::time(each as f64));
     let advice = "readings go through the kernel: choose clocksource=tsc if it is stable";
     Finding::enough(each <= 200, "clock", found, advice)
 }
@@ -95,10 +96,10 @@ pub(super) fn dev_shm() -> Finding {
     let advice = "this library does not use it, other MPI libraries do. In a container: \
                   --shm-size, or --ipc=host";
     let free = match rustix::fs::statvfs("/dev/shm") {
-        Ok(stat) => stat.f_bavail * stat.f_frsize / (1 << 20),
+        Ok(stat) => stat.f_bavail * stat.f_frsize,
         Err(why) => return Finding::lacking("dev_shm", why.to_string(), advice),
     };
-    Finding::enough(free >= 64, "dev_shm", format!("{free} MiB free"), advice)
+    Finding::enough(free >= 64 << 20, "dev_shm", format!("{} free", quantity::size(free)), advice)
 }
 
 /// Open files.
@@ -116,7 +117,7 @@ pub(super) fn processes() -> Finding {
 /// Memory that may be pinned. Neither shm nor tcp pins any, so no limit is too low.
 pub(super) fn locked_memory() -> Finding {
     let limit = getrlimit(Resource::Memlock).current;
-    let found = limit.map_or("unlimited".into(), |bytes| format!("{} KiB", bytes / 1024));
+    let found = limit.map_or("unlimited".into(), quantity::size);
     Finding::ok("locked_memory", format!("{found}; the library pins none"))
 }
 

@@ -1,5 +1,6 @@
 //! What one record tells of a message.
 
+use mad_bench::quantity;
 use marcel::trace::Kind;
 
 use super::read::Event;
@@ -50,7 +51,7 @@ impl Message {
 
     /// How long it is.
     pub(crate) fn size(&self) -> String {
-        self.about.map_or_else(|| "a message".into(), |(_, len)| bytes(len))
+        self.about.map_or_else(|| "a message".into(), |(_, len)| quantity::size(len))
     }
 
     /// It waits with its sender until it is asked for.
@@ -66,13 +67,5 @@ impl Message {
             Kind::MessageArrived | Kind::MessageReceived => Some((peer, own, self.number)),
             _ => None,
         }
-    }
-}
-
-pub(super) fn bytes(len: u64) -> String {
-    match len {
-        len if len >= 1 << 20 && len.is_multiple_of(1 << 20) => format!("{} MiB", len >> 20),
-        len if len >= 1 << 10 && len.is_multiple_of(1 << 10) => format!("{} KiB", len >> 10),
-        len => format!("{len} B"),
     }
 }

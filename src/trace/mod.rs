@@ -8,6 +8,7 @@ mod summary;
 mod svg;
 mod walk;
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -20,6 +21,7 @@ use mad_bench::out::{self, Exit, Outcome};
 #[command(after_help = "\
 Examples:
   mad run -n 2 --trace /tmp/t ./ring && mad trace /tmp/t -o ring.json
+  mad trace /tmp/t                                  the tables, on a terminal; into a pipe or a file, the picture
   mad trace --summary /tmp/t
   mad trace --svg --from 12 --to 20 /tmp/t -o ring.svg
   MARCEL_TRACE=one.trace ./program && mad trace one.trace > one.json
@@ -33,7 +35,7 @@ pub(crate) struct TraceArgs {
     /// Traces of one run, or directories that hold them
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Where the picture goes [default: standard output]
+    /// Where the picture goes [default: standard output, if that is no terminal]
     #[arg(short, long, value_name = "FILE", conflicts_with = "summary")]
     output: Option<PathBuf>,
     /// Tables instead: where the time went, what the sources had, how long woken threads waited for their turn
@@ -58,8 +60,16 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 /// Does what the command line says.
 pub(crate) fn run(args: &TraceArgs) -> Outcome {
     let traces = load(&args.files)?;
-    if args.summary {
-        return out::print(&summary::table(&traces));
+    // A picture is megabytes of JSON: a terminal gets the tables.
+    let reads = args.output.is_none() && !args.svg && std::io::stdout().is_terminal();
+    if args.summary || reads {
+        out::print(&summary::table(&traces))?;
+        return match args.summary {
+            true => Ok(()),
+            false => {
+                out::print("The picture, for https://ui.perfetto.dev: mad trace … -o FILE.json")
+            }
+        };
     }
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from >= to

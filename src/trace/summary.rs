@@ -7,7 +7,7 @@ use marcel::trace::Kind;
 use super::arrow;
 use super::read::{Trace, start};
 use super::walk::{self, Doing, Step, Track, What};
-use mad_bench::out;
+use mad_bench::{out, quantity};
 
 const PLACES: [(Doing, &str); 4] = [
     (Doing::Computing, "computing"),
@@ -88,12 +88,12 @@ fn messages(tracks: &[Vec<Track>]) -> String {
     if pairs.is_empty() {
         return String::new();
     }
-    let mut table = out::table(&["messages", "number", "µs, median", "99 %", "longest"]);
+    let mut table = out::table(&["messages", "number", "median", "99 %", "longest"]);
     for ((from, to), mut times) in pairs {
         times.sort_unstable();
         let us = |part: f64| {
             let time = times[((times.len() - 1) as f64 * part) as usize];
-            format!("{:.1}", time as f64 / 1000.0)
+            quantity::time(time as f64)
         };
         let name = format!("rank {from} to {to}");
         table.add_row([name, times.len().to_string(), us(0.5), us(0.99), us(1.0)]);
@@ -106,7 +106,7 @@ fn ms(ns: i64) -> String {
 }
 
 fn per_track(tracks: &[Track]) -> String {
-    let mut header = vec!["", "ms seen"];
+    let mut header = vec!["", "seen"];
     header.extend(PLACES.iter().map(|(_, name)| *name));
     header.extend(["threads resumed", "times asleep"]);
     header.extend(SIGNALS.iter().map(|(_, name)| *name));
@@ -115,7 +115,7 @@ fn per_track(tracks: &[Track]) -> String {
         let times = times(track);
         let all: i64 = times.ns.iter().sum();
         let share = |ns: i64| format!("{:.1} %", 100.0 * ns as f64 / all.max(1) as f64);
-        let mut row = vec![track.owner.label(), ms(all)];
+        let mut row = vec![track.owner.label(), quantity::time(all as f64)];
         row.extend(PLACES.iter().map(|(place, _)| share(times.ns[*place as usize])));
         row.extend([times.resumed.to_string(), times.slept.to_string()]);
         let count = |kind: Kind| {
@@ -172,7 +172,7 @@ fn wakes(trace: &Trace, tracks: &[Track], start: i64) -> String {
     }
     wakes.sort_by_key(|wake| wake.ran - wake.at);
     let at = |share: f64| &wakes[((wakes.len() - 1) as f64 * share) as usize];
-    let us = |wake: &walk::Wake| format!("{:.1} µs", (wake.ran - wake.at) as f64 / 1e3);
+    let us = |wake: &walk::Wake| quantity::time((wake.ran - wake.at) as f64);
     let mut text = format!(
         "from wake-up to run: {} of them; median {}, 99 % within {}, longest {}\n",
         wakes.len(),

@@ -10,6 +10,7 @@ use super::arrow::{self, Arrow};
 use super::message::Message;
 use super::read::{Trace, start};
 use super::walk::{self, Doing, Step, Track, What};
+use mad_bench::quantity;
 
 const WIDTH: f64 = 960.0;
 /// Where time begins: to the left of it are the names of the rows.
@@ -149,6 +150,7 @@ fn step_ns(span: i64) -> i64 {
     step
 }
 
+/// A moment on the axis: all of its labels have the unit of their step.
 fn time(ns: i64, step: i64) -> String {
     match step {
         1_000_000.. => format!("{} ms", ns as f64 / 1e6),
@@ -281,10 +283,10 @@ fn draw(out: &mut String, window: Window, y: f64, bar: &Bar) {
     let _ = writeln!(
         out,
         "<rect class=\"{class}\" x=\"{x:.2}\" y=\"{y:.1}\" width=\"{:.2}\" height=\"{height}\">\
-         <title>{}, {:.1} µs</title></rect>",
+         <title>{}, {}</title></rect>",
         (end - x).max(LEAST),
         escaped(&bar.name),
-        (bar.to - bar.from) as f64 / 1000.0
+        quantity::time((bar.to - bar.from) as f64)
     );
 }
 
@@ -309,16 +311,16 @@ fn draw_arrow(
         let (x2, y2) = (window.x(at), edge(row, from));
         let _ = writeln!(out, "<path class=\"m a\" d=\"M{x:.1} {y:.1}L{x2:.1} {y2:.1}\"/>");
     }
-    let took = (arrow.received.0 - arrow.left.0) as f64 / 1000.0;
+    let took = quantity::time((arrow.received.0 - arrow.left.0) as f64);
     let _ = writeln!(
         out,
         "<path class=\"m\" marker-end=\"url(#to)\" d=\"M{x:.1} {y:.1}L{end:.1} {bottom:.1}\">\
-         <title>{}, {took:.1} µs</title></path>",
+         <title>{}, {took}</title></path>",
         escaped(&message.text())
     );
     if named {
         let (x, y) = ((x + end) / 2.0 + 6.0, (y + bottom) / 2.0 + 4.0);
-        let text = format!("{}, {took:.0} µs", message.size());
+        let text = format!("{}, {took}", message.size());
         let _ = writeln!(out, "<text class=\"n\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>");
     }
 }
@@ -357,7 +359,7 @@ mod tests {
         ];
         assert_eq!(seen, expected);
         let svg = svg(&traces, window);
-        assert!(svg.contains("a &amp; b (5), 0.1 µs") && !svg.contains("a & b"), "{svg}");
+        assert!(svg.contains("a &amp; b (5), 50 ns") && !svg.contains("a & b"), "{svg}");
     }
 
     #[test]

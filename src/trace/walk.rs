@@ -6,8 +6,9 @@
 
 use marcel::trace::Kind;
 
-use super::message::{Message, bytes};
+use super::message::Message;
 use super::read::{Event, Owner, Trace};
+use mad_bench::quantity;
 
 /// What a slice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -249,7 +250,8 @@ impl<'a> Walker<'a> {
             Kind::Owner | Kind::OwnerName => {}
             Kind::Message => self.about.push((event.a, event.b)),
             Kind::MessageProtocol => {
-                let (peer, size) = (event.b as u32, self.about.pop().map(|(_, len)| bytes(len)));
+                let (peer, size) =
+                    (event.b as u32, self.about.pop().map(|(_, len)| quantity::size(len)));
                 let size = size.unwrap_or_else(|| "a message".into());
                 let name = format!("{size}, rank {peer}: {}", name(event.a));
                 self.track.steps.push(Step::Mark { at, event: *event, name });
@@ -408,7 +410,7 @@ mod tests {
         ];
         let picture = picture(&walked(&[(12, 1, records)])[0]);
         let expected =
-            "<received a message from rank 0> <sends 4 KiB to rank 2> <sends 5 B to rank 0>";
+            "<received a message from rank 0> <sends 4 KB to rank 2> <sends 5 B to rank 0>";
         assert_eq!(picture, expected);
     }
 

@@ -12,8 +12,15 @@ use std::time::{Duration, Instant};
 
 /// The `mad` command, without knobs of the caller's environment.
 pub fn mad(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_mad"));
-    command.args(args).stdin(Stdio::null());
+    let mut command = alone(env!("CARGO_BIN_EXE_mad"));
+    command.args(args);
+    command
+}
+
+/// A program that no launcher starts, without knobs of the caller's environment.
+pub fn alone(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null());
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if ["MARCEL_", "PIOM_", "NMAD_", "PMI_", "MAD_"].iter().any(|p| name_text.starts_with(p)) {
@@ -88,11 +95,20 @@ pub fn processes_with(mark: &str) -> Vec<u32> {
     found
 }
 
-/// Names of the files in /dev/shm.
-pub fn shared_memory_files() -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir("/dev/shm")
+/// Name of the job that this process belongs to.
+pub fn job_of(pid: u32) -> Option<String> {
+    let env = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = env.split(|&byte| byte == 0);
+    let name = variables.find_map(|variable| variable.strip_prefix(b"MAD_JOB="))?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// Names of the files in /dev/shm that carry the name of this job. Files of other programs come and go.
+pub fn shared_memory_files(job: &str) -> Vec<String> {
+    std::fs::read_dir("/dev/shm")
         .map(|dir| dir.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
-        .unwrap_or_default();
-    names.sort();
-    names
+        .unwrap_or_else(|_| Vec::new())
+        .into_iter()
+        .filter(|name: &String| name.contains(job))
+        .collect()
 }

@@ -10,7 +10,8 @@ pub(crate) struct Alias {
     pub(crate) bench: &'static str,
     /// Its options, unless the command line has other values for them.
     pub(crate) given: &'static [(&'static str, &'static str)],
-    about: &'static str,
+    /// What it measures.
+    pub(crate) about: &'static str,
     source: &'static str,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::across::{self, Hosts};
 use crate::campaign::ready;
 use crate::experiments::{BENCHES, find};
-use crate::harness::experiment::{Bench, Effort, Stage};
+use crate::harness::experiment::{Bench, Effort};
 use crate::harness::line::{Line, read};
 use crate::harness::{drive, key, mpi, present};
 use crate::out::{self, Exit, INTERRUPTED, Outcome};
@@ -24,23 +24,26 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 /// The same for an MPI library, beyond ten times what newmad took: one that hangs does not hold up the others for long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs a bench, or lists them.
+/// Runs a bench, or lists them, or shows one of them.
 pub fn run(args: &BenchArgs) -> Outcome {
-    match args.list {
-        true => out::print(&options::list()),
-        false => across::join(|hosts| run_in(args, hosts)),
+    match (args.list, &args.name) {
+        (false, _) => across::join(|hosts| run_in(args, hosts)),
+        (true, None) => out::print(&options::list()),
+        (true, Some(name)) => out::print(&options::details(name).ok_or_else(|| unknown(name))?),
     }
+}
+
+fn unknown(name: &str) -> Exit {
+    let benches = BENCHES.iter().map(|bench| bench.name);
+    let known: Vec<&str> = benches.chain(alias::ALIASES.iter().map(|one| one.name)).collect();
+    Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
 }
 
 /// Runs a bench, with others if a process manager has started several.
 fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     let name = args.name.as_deref().unwrap_or_default();
     let alias = alias::find(name);
-    let bench = find(alias.map_or(name, |alias| alias.bench)).ok_or_else(|| {
-        let benches = BENCHES.iter().map(|bench| bench.name);
-        let known: Vec<&str> = benches.chain(alias::ALIASES.iter().map(|one| one.name)).collect();
-        Exit::Usage(format!("there is no bench '{name}': there are {}", known.join(", ")))
-    })?;
+    let bench = find(alias.map_or(name, |alias| alias.bench)).ok_or_else(|| unknown(name))?;
     let mut given = args.given();
     if let Some(alias) = alias {
         let missing = |(option, _): &&(&str, &str)| !given.iter().any(|(name, _)| name == option);
@@ -58,7 +61,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     let points = (bench.points)(grid);
     if points.is_empty() {
         return Err(Exit::Usage(format!(
-            "bench {name}: none of these combinations can be measured (see `mad bench --list`)"
+            "bench {name}: none of these combinations can be measured (see `mad bench --list {name}`)"
         )));
     }
     let effort = Effort {
@@ -104,7 +107,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
 /// Says where the processes are; whether they are all here, since only that makes sense.
 fn shares(bench: &Bench, hosts: &Hosts) -> bool {
     let why = match (bench.ranks, &bench.staged) {
-        (_, Some(Stage::Machine(_))) => "sets up its own networks on one machine",
+        (_, Some(_)) => "sets up its own networks on one machine",
         (1, _) => "has one process",
         _ => {
             out::complain(&format!("mad bench: {}", hosts.words(bench.ranks)));

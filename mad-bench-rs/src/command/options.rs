@@ -6,16 +6,18 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::command::alias;
-use crate::experiments::BENCHES;
+use crate::experiments::{BENCHES, find};
+use crate::quantity;
 
 /// Options of `mad bench`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Every option that describes a configuration takes a comma-separated list; all combinations are measured,
-interleaved over several rounds. Which options a bench has, and what its metrics mean: `mad bench --list`.
+interleaved over several rounds. Which options a bench has, and what its metrics mean: `mad bench --list NAME`.
 
 Examples:
   mad bench --list
+  mad bench --list overlap
   mad bench apps --peers
   mad bench overlap --driver shm --size 64K,1M --compute-us 20000
   mad bench overlap --mode mono,smp --progression 0,1 --side receiver,sender
@@ -41,7 +43,7 @@ pub struct BenchArgs {
     /// Which experiment
     #[arg(value_name = "NAME", required_unless_present = "list")]
     pub(super) name: Option<String>,
-    /// Show every experiment with its options and metrics
+    /// Show every experiment in a line; with a NAME, its options, metrics and source
     #[arg(long)]
     pub(super) list: bool,
     #[command(flatten)]
@@ -141,31 +143,63 @@ impl FromArgMatches for Given {
     }
 }
 
-/// What `--list` shows.
+/// What `--list` shows: a line for each experiment.
 pub(super) fn list() -> String {
+    let benches = BENCHES.iter().map(|bench| (bench.name, bench.about));
+    let aliases = alias::ALIASES.iter().map(|alias| (alias.name, alias.about));
+    let all: Vec<(&str, &str)> = benches.chain(aliases).collect();
+    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for bench in BENCHES {
-        text.push_str(&format!("{}: {}\n  source: {}\n", bench.name, bench.about, bench.source));
-        for key in bench.keys {
-            text.push_str(&format!(
-                "  --{:<12} {} ({}; default {})\n",
-                key.option(),
-                key.help,
-                key.accepts(),
-                key.default
-            ));
-        }
+    for (name, about) in all {
+        text.push_str(&format!("{name:width$}  {about}\n"));
+    }
+    text + "\nThe options, metrics and source of one: mad bench --list NAME"
+}
+
+/// What `--list NAME` shows: all about one experiment. `None` if there is none of that name.
+pub(super) fn details(name: &str) -> Option<String> {
+    if let Some(alias) = alias::find(name) {
+        return Some(alias.to_string());
+    }
+    let bench = find(name)?;
+    let mut text = format!("{}: {}\n  source: {}\n", bench.name, bench.about, bench.source);
+    for key in bench.keys {
         text.push_str(&format!(
-            "  default: {} samples a round, {} rounds\n",
-            bench.iters, bench.rounds
+            "  --{:<12} {} ({}; default {})\n",
+            key.option(),
+            key.help,
+            key.accepts(),
+            key.default
         ));
-        for metric in bench.metrics {
-            text.push_str(&format!("  {:<14} [{}] {}\n", metric.name, metric.unit, metric.help));
+    }
+    text.push_str(&format!(
+        "  default: {} samples a round, {} rounds\n",
+        bench.iters, bench.rounds
+    ));
+    for metric in bench.metrics {
+        let unit = quantity::unit(metric.unit);
+        text.push_str(&format!("  {:<14} [{unit}] {}\n", metric.name, metric.help));
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_has_a_line_for_each_name_and_details_for_every_line() {
+        let list = list();
+        let names: Vec<&str> = list
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(|line| line.split_whitespace().next().unwrap())
+            .collect();
+        assert_eq!(names.len(), BENCHES.len() + alias::ALIASES.len());
+        for name in names {
+            assert!(details(name).unwrap().starts_with(&format!("{name}: ")), "{name}");
         }
-        text.push('\n');
+        assert!(list.lines().all(|line| line.chars().count() <= 120), "{list}");
+        assert!(details("nothing").is_none());
     }
-    for alias in &alias::ALIASES {
-        text.push_str(&format!("{alias}\n"));
-    }
-    text
 }

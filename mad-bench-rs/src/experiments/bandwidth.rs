@@ -3,7 +3,7 @@
 //! *pingpong*: one message at a time, size over half round trip, as [`crate::experiments::latency`] has it. *stream*:
 //! a window of sixteen messages one way ([`crate::experiments::stream`]). Buffers are used again and again, so both
 //! show what fits into the caches: a copy pipelined through a shared cache can then be faster than the memory. Larger
-//! messages are sent less often: `--iters` counts messages of 4 KiB.
+//! messages are sent less often: `--iters` counts messages of 4 KB.
 
 use newmad::Session;
 

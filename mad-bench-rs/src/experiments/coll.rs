@@ -35,7 +35,7 @@ pub(crate) static BENCH: Bench = Bench {
         OP,
         ALGORITHM,
         MEMBERS,
-        Key { default: "8,1024,65536,1048576", ..SIZE },
+        Key { default: "8,1K,64K,1M", ..SIZE },
         COMPUTE,
     ],
     metrics: &METRICS,

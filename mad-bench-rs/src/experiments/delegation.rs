@@ -11,7 +11,6 @@
 //!
 //! `added_time` is what a way adds to `caller`.
 
-use std::ffi::OsString;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ use pioman::{Progress, TaskBuilder};
 
 use crate::config::Config;
 use crate::experiments::latency::HALF_ROUND_TRIP;
-use crate::harness::experiment::{BASE, Bench, Stage, Work};
+use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{DRIVER, Key, MODE, POLICY, SIZE, Takes};
 use crate::harness::results::{ADDED_TIME, Metric};
 use crate::harness::turns;
@@ -44,7 +43,6 @@ pub(crate) static BENCH: Bench = Bench {
     iters: 5000,
     work: Work::Process(work),
     derive: Some(|results| results.added("half_round_trip", "method", "caller")),
-    staged: Some(Stage::Variables(without_warnings)),
     ..BASE
 };
 
@@ -57,15 +55,6 @@ const METHOD: Key = Key {
 const METRICS: [Metric; 2] = [HALF_ROUND_TRIP, ADDED_TIME];
 
 const DATA: u64 = 1;
-
-/// Light tasks that took long are named on standard error: on a busy machine all those that lost their core meanwhile.
-fn without_warnings() -> Vec<(OsString, OsString)> {
-    let knob = "PIOM_LONG_CALLBACK_USEC";
-    match std::env::var_os(knob) {
-        Some(_) => Vec::new(),
-        None => vec![(knob.into(), "0".into())],
-    }
-}
 
 fn work(spec: &Spec) -> WorkResult {
     let spec = spec.clone();

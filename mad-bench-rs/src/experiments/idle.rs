@@ -22,10 +22,10 @@ use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, NONE, POLICY, PROGRESSION, Takes};
 use crate::harness::line::Line;
 use crate::harness::mpi;
-use crate::harness::present::figure;
 use crate::harness::results::Metric;
 use crate::harness::turns;
 use crate::harness::worker::{Emit, Spec, WorkResult, with_session};
+use crate::quantity::figure;
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {

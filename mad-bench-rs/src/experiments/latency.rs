@@ -5,7 +5,7 @@
 //! `library` bare), in alternating blocks: what the library adds to the machine's part is `latency_ratio`.
 //!
 //! One reading of the clock per round trip (25 ns) is part of what is measured. Large messages are sent less
-//! often than `--iters` says: as many times as make the same number of bytes with 4 KiB each, at least 20.
+//! often than `--iters` says: as many times as make the same number of bytes with 4 KB each, at least 20.
 
 use newmad::Session;
 
@@ -30,7 +30,7 @@ pub(crate) static BENCH: Bench = Bench {
         PROGRESSION,
         LOCK,
         LIBRARY,
-        Key { default: "1,64,1024,16384,65536,1048576", ..SIZE },
+        Key { default: "1,64,1K,16K,64K,1M", ..SIZE },
     ],
     metrics: &METRICS,
     iters: 5000,
@@ -51,7 +51,7 @@ pub(super) const HALF_ROUND_TRIP: Metric =
     Metric::new("half_round_trip", "us", "half the time of a message there and back");
 const METRICS: [Metric; 4] = [
     HALF_ROUND_TRIP,
-    Metric::new("bandwidth", "MB/s", "size over half round trip, from 1 KiB up"),
+    Metric::new("bandwidth", "MB/s", "size over half round trip, from 1 KB up"),
     Metric::new("latency_ratio", "ratio", "newmad over bare: medians of a round"),
     mpi::PEER_RATIO,
 ];

@@ -24,9 +24,9 @@ use crate::experiments::spin::{Speed, compute};
 use crate::harness::experiment::{BASE, Bench, Work};
 use crate::harness::key::{Key, MODE, POLICY, Takes};
 use crate::harness::line::Line;
-use crate::harness::present::figure;
 use crate::harness::results::Metric;
 use crate::harness::worker::{Emit, Spec, WorkResult};
+use crate::quantity::figure;
 
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {

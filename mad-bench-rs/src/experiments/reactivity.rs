@@ -80,7 +80,7 @@ const METRICS: [Metric; 8] = [
         "us",
         "the same at a random moment: each weighs as much as it takes, per round",
     ),
-    Metric::new("compute_time", "us", "CPU time of a unit of work (50 us of CPU undisturbed)"),
+    Metric::new("compute_time", "us", "CPU time of a unit of work (50 µs of CPU undisturbed)"),
     Metric::new("total_time", "us", "wall time of a unit of work, both processes together"),
     Metric::new("cpu_time", "us", "CPU time of communication per message (side both)"),
     Metric::new("slowdown", "ratio", "compute_time over compute_time alone, per round"),

@@ -25,7 +25,7 @@ pub(crate) static BENCH: Bench = Bench {
     name: "rpc",
     about: "remote calls: their time, their rate, and the bandwidth of large arguments; idle and computing targets",
     source: "PM2's LRPC; MyThOS whitepaper 2016, 3.2",
-    keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,65536,1048576", ..SIZE }],
+    keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,64K,1M", ..SIZE }],
     metrics: &METRICS,
     iters: 2000,
     work: Work::Session(measure),
@@ -53,7 +53,7 @@ const THREADS: Key = Key {
 const METRICS: [Metric; 3] = [
     Metric::new("call_time", "us", "a call and its reply, window 1"),
     Metric::new("call_rate", "k/s", "thousands of calls in a second"),
-    Metric::new("bandwidth", "MB/s", "of the arguments, from 1 KiB up"),
+    Metric::new("bandwidth", "MB/s", "of the arguments, from 1 KB up"),
 ];
 
 const DONE: u64 = 1;

@@ -51,8 +51,9 @@ pub(crate) struct Bench {
     pub(crate) derive: Option<fn(&mut Results)>,
     /// `Some`: each of its points runs in a process of its own.
     pub(crate) apart: Option<&'static Apart>,
-    /// `Some`: what its processes run in. If that cannot be set up the bench fails before anything is measured.
-    pub(crate) staged: Option<Stage>,
+    /// `Some`: sets up what its processes run in, on this machine and only here. If it says why that cannot be, the bench
+    /// fails before anything is measured.
+    pub(crate) staged: Option<fn() -> Result<Setup, String>>,
     /// What is said below the table.
     pub(crate) summary: Option<fn(&[Line]) -> String>,
     /// How it is done with MPI libraries.
@@ -120,14 +121,6 @@ pub(crate) struct Apart {
     pub(crate) column: &'static str,
     /// Its figure for one of the lines.
     pub(crate) ratio: fn(&[Line], usize) -> Option<f64>,
-}
-
-/// What the processes of a bench run in.
-pub(crate) enum Stage {
-    /// Knobs, on any machine.
-    Variables(fn() -> Vec<(OsString, OsString)>),
-    /// What is set up on this machine, and only here; or the reason why it cannot be.
-    Machine(fn() -> Result<Setup, String>),
 }
 
 /// What is set up on this machine for the processes of a bench.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::config::{Config, distinct};
 use crate::harness::libraries;
+use crate::quantity;
 
 /// What a key accepts.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +94,7 @@ pub(crate) const LOCK: Key = Key {
 pub(crate) const SIZE: Key = Key {
     name: "size",
     takes: Takes::Bytes(1 << 30),
-    default: "4,65536,1048576,4194304",
+    default: "4,64K,1M,4M",
     help: "bytes of a message",
 };
 
@@ -116,7 +117,10 @@ impl Key {
                 format!("an integer from {low} to {high}, or Nx: N times the cores")
             }
             Takes::Bytes(most) => {
-                format!("a number of bytes up to {most} (K, M and G are understood)")
+                format!(
+                    "a number of bytes up to {} (K, M and G are understood)",
+                    quantity::size(most)
+                )
             }
         }
     }

@@ -78,19 +78,41 @@ impl Line {
     }
 }
 
+/// Where and how the lines of a file were measured: the first line of those that a report writes.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Conditions {
+    pub(crate) conditions: String,
+}
+
+impl Conditions {
+    fn of(line: &str) -> Option<Conditions> {
+        serde_json::from_str(line).ok()
+    }
+}
+
 /// Reads a file of such lines.
 ///
 /// # Errors
 /// It cannot be read, or a line is none of ours; which, in words.
 pub(crate) fn read(path: &Path) -> Result<Vec<Line>, String> {
+    Ok(read_all(path)?.0)
+}
+
+/// Reads a file of such lines, and where they were measured if the file says so.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_all(path: &Path) -> Result<(Vec<Line>, Option<String>), String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    parse(&text).map_err(|why| format!("{}: {why}", path.display()))
+    let lines = parse(&text).map_err(|why| format!("{}: {why}", path.display()))?;
+    let conditions = text.lines().find_map(Conditions::of).map(|found| found.conditions);
+    Ok((lines, conditions))
 }
 
 fn parse(text: &str) -> Result<Vec<Line>, String> {
     text.lines()
         .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty())
+        .filter(|(_, line)| !line.trim().is_empty() && Conditions::of(line).is_none())
         .map(|(number, line)| {
             let parsed: Line = serde_json::from_str(line)
                 .map_err(|e| format!("line {}: not a line of mad bench --json: {e}", number + 1))?;

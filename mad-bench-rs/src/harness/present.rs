@@ -1,9 +1,10 @@
 //! How results are shown to people.
 
-use crate::config::{Config, shown};
+use crate::config::{Config, for_people};
 use crate::harness::experiment::Bench;
 use crate::harness::line::Line;
 use crate::out;
+use crate::quantity::{self, figure};
 
 /// What the figures were taken on: they mean nothing without it.
 pub(crate) fn machine() -> String {
@@ -103,17 +104,6 @@ impl Noise {
     }
 }
 
-/// A figure with as many digits as mean something.
-pub(crate) fn figure(x: f64) -> String {
-    match x.abs() {
-        a if a >= 1000.0 => format!("{x:.0}"),
-        a if a >= 100.0 => format!("{x:.1}"),
-        a if a >= 10.0 => format!("{x:.2}"),
-        a if (1e-9..0.1).contains(&a) => format!("{x:.*}", (2.0 - a.log10().floor()) as usize),
-        _ => format!("{x:.3}"),
-    }
-}
-
 /// The table of a bench: one row per point and metric. Keys that are the same everywhere go above it.
 pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Line], noise: &Noise) -> String {
     let same = |key: &str| {
@@ -125,7 +115,7 @@ pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Line], noise: 
         point
             .iter()
             .filter(|(key, _)| same(key))
-            .map(|(key, value)| format!("{key} {}", shown(value)))
+            .map(|(key, value)| format!("{key} {}", for_people(key, value)))
             .collect()
     });
     let varying: Vec<&str> = points.first().map_or(Vec::new(), |point| {
@@ -140,12 +130,18 @@ pub(crate) fn table(bench: &Bench, points: &[Config], measured: &[Line], noise: 
     let mut before = String::new();
     let mut noisy = false;
     for (index, line) in measured.iter().enumerate() {
-        let keys: Vec<String> = varying.iter().map(|key| line.key(key)).collect();
+        let shown =
+            |key: &&str| line.config.get(key).map_or(String::new(), |value| for_people(key, value));
+        let keys: Vec<String> = varying.iter().map(shown).collect();
         let key = keys.join(" ");
         let keys_and_names = keys.len() + 2;
         let mut row = if key == before { vec![String::new(); keys.len()] } else { keys };
         before = key;
-        row.extend([line.metric.clone(), line.unit.clone(), line.n.to_string()]);
+        row.extend([
+            line.metric.clone(),
+            quantity::unit(&line.unit).to_owned(),
+            line.n.to_string(),
+        ]);
         let Line { min, median, p90, p99, max, mean, .. } = *line;
         row.extend([min, median, p90, p99, max, mean].map(figure));
         if line.is_wide() {
@@ -182,14 +178,5 @@ mod tests {
         let ticks = Ticks::parse("cpu  10 1 5 100 4 2 3 7 0 0\ncpu0 1 2\n").unwrap();
         assert_eq!((ticks.busy, ticks.stolen, ticks.all), (21.0, 7.0, 132.0));
         assert!(Ticks::parse("cpu 1 2").is_none() && Ticks::parse("").is_none());
-    }
-
-    #[test]
-    fn figures_keep_the_digits_that_mean_something() {
-        assert_eq!(
-            [0.12345, 12.345, 123.45, 12345.6].map(figure),
-            ["0.123", "12.35", "123.5", "12346"]
-        );
-        assert_eq!([0.012345, 0.00012345, 0.0].map(figure), ["0.0123", "0.000123", "0.000"]);
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn in_turn(
     Ok(())
 }
 
-/// How many messages of `size` bytes to measure: as many as make the same number of bytes with 4 KiB each, but at
+/// How many messages of `size` bytes to measure: as many as make the same number of bytes with 4 KB each, but at
 /// least 20.
 pub(crate) fn of_size(iters: u64, size: u64) -> u64 {
     (iters * 4096 / size.max(4096)).clamp(20.min(iters), iters)

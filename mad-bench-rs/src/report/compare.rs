@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::harness::line::{Line, read};
-use crate::harness::present::figure;
 use crate::out;
+use crate::quantity::figure;
 
 /// Compares a run with an earlier one.
 ///

@@ -5,28 +5,45 @@ use std::fmt::Write as _;
 
 use crate::config::distinct;
 use crate::harness::line::Line;
-use crate::harness::present::figure;
+use crate::quantity::measured;
+use crate::report::names;
 use crate::report::plot::Middle;
-use crate::report::saying::Verdict;
+use crate::report::saying::{Finding, times};
 use crate::report::sections::{Measurement, Picture};
 use crate::report::series::{groups, label};
+use crate::report::summary::{Part, RATIO, Summary, parts};
 
 /// The whole page; `conditions` says where and how the figures were measured.
-pub(super) fn page(done: &[Measurement], conditions: &str) -> String {
+pub(super) fn page(done: &[Measurement], conditions: &[String]) -> String {
+    let parts = parts(done);
     let mut out = format!(
         "# Performance\n\n`mad report -o FILE.md` makes this page; do not edit it. mad {}. {}\n\n\
          Tables show medians, or means where the title says so. `mad report -o FILE.html` also shows percentiles and intervals.\n",
         env!("CARGO_PKG_VERSION"),
-        escape(conditions)
+        escape(&conditions.join(" "))
     );
-    for part in done {
+    summary(&parts, &mut out);
+    for part in &parts {
         section(part, &mut out);
     }
     out
 }
 
-fn section(done: &Measurement, out: &mut String) {
-    let Measurement { section, lines, command, failed } = done;
+fn summary(parts: &[Part<'_>], out: &mut String) {
+    let found = Summary::of(parts);
+    let Summary { met, open, missed, .. } = found;
+    let asked = found.asked();
+    let _ = writeln!(out, "\n**{met} met, {open} open, {missed} missed**, {asked}. {RATIO}\n");
+    for (word, all) in [("Best", &found.best), ("Worst", &found.worst)] {
+        for one in all {
+            let words = format!("{}, {}", one.title(), one.words());
+            let _ = writeln!(out, "- {word}: **{}** {}.", times(one.ratio), escape(&words));
+        }
+    }
+}
+
+fn section(Part { done, findings }: &Part<'_>, out: &mut String) {
+    let Measurement { section, command, failed, .. } = done;
     let _ = write!(out, "\n## {}\n\n{}\n", escape(section.title), escape(section.asks));
     if let Some(command) = command {
         let _ = write!(out, "\n```\n{command}\n```\n");
@@ -35,27 +52,51 @@ fn section(done: &Measurement, out: &mut String) {
     if let Some(why) = failed {
         let _ = write!(out, "\n**Not measured**: {}\n", escape(why));
     }
-    let sayings = (section.says)(lines);
-    if !sayings.is_empty() {
-        out.push('\n');
-    }
-    for saying in sayings {
-        let mark = match saying.verdict {
-            Verdict::Good => "",
-            Verdict::Unsure => "**Open.** ",
-            Verdict::Missed => "**Missed.** ",
-        };
-        let _ = writeln!(out, "- {mark}{}", escape(&saying.text));
-    }
+    results(findings, out);
     for picture in section.pictures {
-        tables(picture, lines, out);
+        tables(picture, &done.lines, out);
+    }
+}
+
+/// The results of a section, a row for each.
+fn results(findings: &[Finding], out: &mut String) {
+    if findings.is_empty() {
+        return;
+    }
+    let names = findings.iter().flat_map(|finding| &finding.figures).map(|(name, _)| name.as_str());
+    let columns = distinct(names);
+    let head: Vec<String> = columns.iter().map(|column| escape(column)).collect();
+    let _ = writeln!(out, "\n| | {} | asked for | ratio | result |", head.join(" | "));
+    let _ = writeln!(out, "|---|{}---|---:|---|", "---:|".repeat(columns.len()));
+    for finding in findings {
+        let _ = write!(out, "| {} |", escape(&finding.place));
+        for column in &columns {
+            let found = finding.figures.iter().find(|(name, _)| name == column);
+            let _ = write!(out, " {} |", found.map_or(String::new(), |(_, text)| escape(text)));
+        }
+        match &finding.target {
+            None => out.push_str(" | | |\n"),
+            Some(target) => {
+                let doubt = match target.doubt.is_empty() {
+                    true => String::new(),
+                    false => format!(", median in {}", target.doubt),
+                };
+                let _ = writeln!(
+                    out,
+                    " {} | {} | **{}**{doubt} |",
+                    escape(&target.asked),
+                    target.ratio.map_or(String::new(), times),
+                    target.verdict.word()
+                );
+            }
+        }
     }
 }
 
 /// A table for each plot of a picture.
 fn tables(picture: &Picture, lines: &[Line], out: &mut String) {
     let (Picture::Curves { metric, apart, .. }
-    | Picture::Bars { metric, apart }
+    | Picture::Bars { metric, apart, .. }
     | Picture::Heat { metric, apart, .. }) = picture;
     for (name, group) in groups(lines, metric, apart) {
         let word = match picture {
@@ -63,22 +104,15 @@ fn tables(picture: &Picture, lines: &[Line], out: &mut String) {
             _ => "",
         };
         let colon = if name.is_empty() { "" } else { ": " };
-        let unit = match group[0].unit.as_str() {
-            "" | "1" => String::new(),
-            unit => format!(" ({unit})"),
-        };
-        let _ = write!(out, "\n**{metric}{word}{unit}{colon}{}**\n\n", escape(&name));
+        let title = names::metric(metric);
+        let _ = write!(out, "\n**{}{word}{colon}{}**\n\n", escape(title), escape(&name));
         match picture {
             Picture::Curves { x, middle, .. } => {
                 let without: Vec<&str> = apart.iter().copied().chain([*x]).collect();
-                let value = |line: &Line| match middle {
-                    Middle::Median => line.median,
-                    Middle::Mean => line.mean,
-                };
-                table(&group, x, |line| label(line, &group, &without), value, out);
+                table(&group, x, |line| label(line, &group, &without), |line| middle.of(line), out);
             }
             Picture::Heat { x, y, .. } => {
-                table(&group, x, |line| format!("{y} {}", line.key(y)), |line| line.median, out)
+                table(&group, x, |line| names::of(line, y), |line| line.median, out)
             }
             Picture::Bars { .. } => {
                 out.push_str("| | |\n|---|---:|\n");
@@ -87,7 +121,7 @@ fn tables(picture: &Picture, lines: &[Line], out: &mut String) {
                         out,
                         "| {} | {} |",
                         escape(&label(line, &group, apart)),
-                        figure(line.median)
+                        measured(line.median, &line.unit)
                     );
                 }
             }
@@ -105,13 +139,16 @@ fn table(
 ) {
     let mut columns = distinct(group.iter().map(|line| line.key(x)));
     columns.sort_by_key(|column| column.parse::<u64>().unwrap_or(u64::MAX));
-    let _ = writeln!(out, "| {x} | {} |", columns.join(" | "));
+    let tick = |column: &String| column.parse().map_or(column.clone(), |n| names::tick(x, n));
+    let head: Vec<String> = columns.iter().map(tick).collect();
+    let _ = writeln!(out, "| {} | {} |", names::axis(x), head.join(" | "));
     let _ = writeln!(out, "|---|{}", "---:|".repeat(columns.len()));
     for row in distinct(group.iter().map(|line| name(line))) {
         let _ = write!(out, "| {} |", escape(&row));
         for column in &columns {
             let found = group.iter().find(|line| line.key(x) == *column && name(line) == row);
-            let _ = write!(out, " {} |", found.map_or(String::new(), |line| figure(value(line))));
+            let shown = |line: &&Line| measured(value(line), &line.unit);
+            let _ = write!(out, " {} |", found.map_or(String::new(), shown));
         }
         out.push('\n');
     }
@@ -148,10 +185,10 @@ mod tests {
         assert_eq!(
             rows,
             [
-                "| size | 4 | 1024 |",
+                "| size of a message | 4 B | 1 KB |",
                 "|---|---:|---:|",
-                "| newmad | 1.000 | 2.000 |",
-                "| mpich | 3.000 |  |"
+                "| newmad | 1 µs | 2 µs |",
+                "| mpich | 3 µs |  |"
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! Plots as SVG. Colours come from the page's style sheet, so that one picture serves light and dark.
+//! Plots as SVG, all of one size. Colours come from the page's style sheet, so that one picture serves light and dark.
 //!
 //! A curve shows medians, or means ([`Middle`]); the whisker at a point goes from the tenth to the ninetieth
 //! percentile, and the small mark above it is the ninety-ninth.
@@ -6,19 +6,33 @@
 use std::fmt::Write;
 
 use crate::harness::line::Line;
-use crate::harness::present::figure;
-use crate::report::html::escape;
+use crate::quantity::measured;
+use crate::report::html::{COLOURS, escape};
+use crate::report::names;
 
-const WIDTH: f64 = 420.0;
-const HEIGHT: f64 = 280.0;
-const LEFT: f64 = 58.0;
-const RIGHT: f64 = 12.0;
-const TOP: f64 = 26.0;
-const BOTTOM: f64 = 44.0;
-/// Colours of the style sheet, `--c0` and so on.
-const COLOURS: usize = 8;
+const WIDTH: f64 = 320.0;
+const HEIGHT: f64 = 220.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 8.0;
+const TOP: f64 = 10.0;
+const BOTTOM: f64 = 42.0;
+/// Width of a letter, not too narrow: what is measured with it does not overlap.
+const LETTER: f64 = 7.4;
 /// What tells curves of one colour apart.
 const DASHES: [&str; 4] = ["none", "7 4", "2 4", "10 4 2 4"];
+/// Libraries with a colour of their own on the whole page; blue is the project's.
+const LIBRARIES: [(&str, usize); 8] = [
+    ("newmad", 0),
+    ("pioman", 0),
+    ("marcel", 0),
+    ("openmpi", 1),
+    ("mpich", 2),
+    ("madmpi", 3),
+    ("bare", 6),
+    ("kernel", 6),
+];
+/// The colours of the others.
+const OTHERS: [usize; 4] = [4, 5, 7, 1];
 
 /// Which figure of a line is drawn.
 #[derive(Clone, Copy)]
@@ -29,7 +43,7 @@ pub(crate) enum Middle {
 }
 
 impl Middle {
-    fn of(self, line: &Line) -> f64 {
+    pub(super) fn of(self, line: &Line) -> f64 {
         match self {
             Middle::Median => line.median,
             Middle::Mean => line.mean,
@@ -54,17 +68,28 @@ struct Axis {
 }
 
 impl Axis {
-    /// Logarithmic if all figures are positive and far apart.
-    fn of(figures: &[f64], from_zero: bool) -> Axis {
+    /// Logarithmic if all figures are positive and far apart; else it has zero.
+    fn of(figures: &[f64]) -> Axis {
         let low = figures.iter().copied().fold(f64::INFINITY, f64::min);
         let high = figures.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let log = low > 0.0 && high / low > 30.0;
-        let (low, high) = match (log, from_zero) {
-            (true, _) => (low / 1.3, high * 1.3),
-            (false, true) => (low.min(0.0), high.max(0.0) * 1.08),
-            (false, false) => (low, high),
+        let (low, high) = match log {
+            true => (low / 1.3, high * 1.3),
+            false => (low.min(0.0) * 1.08, high.max(0.0) * 1.08),
         };
         Axis { low, high: if high > low { high } else { low + 1.0 }, log }
+    }
+
+    /// From a power of ten to a power of ten if it is logarithmic: labels at powers are far apart.
+    fn snapped(self) -> Axis {
+        match self.log {
+            true => Axis {
+                low: 10f64.powi((self.low * 1.3).log10().floor() as i32),
+                high: 10f64.powi((self.high / 1.3).log10().ceil() as i32),
+                ..self
+            },
+            false => self,
+        }
     }
 
     /// Where a figure is, from 0 to 1.
@@ -76,14 +101,23 @@ impl Axis {
         part.clamp(0.0, 1.0)
     }
 
-    fn ticks(&self) -> Vec<f64> {
+    /// Where labels go: at least three on a logarithmic axis, about `most` at the most.
+    fn ticks(&self, most: usize) -> Vec<f64> {
         if self.log {
             let (from, to) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
-            let step = ((to - from) / 6).max(1);
-            let all = (from..=to).step_by(step as usize).map(|power| 10f64.powi(power));
-            return all.filter(|&tick| tick >= self.low && tick <= self.high).collect();
+            let inside = |tick: &f64| *tick >= self.low && *tick <= self.high;
+            let power = |power: i32| 10f64.powi(power);
+            let mut marks: Vec<f64> = (from..=to).map(power).filter(inside).collect();
+            if marks.len() < 3 {
+                // The axis spans a factor of 50 or more, so three of these are on it.
+                let thirds = (from..=to).flat_map(|n| [power(n), 3.0 * power(n)]);
+                marks = thirds.filter(inside).collect();
+            }
+            // Every n-th, with three left.
+            let step = marks.len().div_ceil(most).min((marks.len() - 1) / 2).max(1);
+            return marks.into_iter().step_by(step).collect();
         }
-        let raw = (self.high - self.low) / 5.0;
+        let raw = (self.high - self.low) / most.saturating_sub(1).max(1) as f64;
         let unit = 10f64.powf(raw.log10().floor());
         let step =
             [1.0, 2.0, 5.0, 10.0].map(|k| k * unit).into_iter().find(|&s| s >= raw).unwrap_or(raw);
@@ -91,31 +125,56 @@ impl Axis {
         let last = (self.high / step).floor() as i64;
         (first..=last).map(|k| k as f64 * step).collect()
     }
-}
 
-/// A number for an axis.
-fn short(x: f64) -> String {
-    let (scaled, unit) = match x.abs() {
-        a if a >= 1e9 => (x / 1e9, "G"),
-        a if a >= 1e6 => (x / 1e6, "M"),
-        a if a >= 1e4 => (x / 1e3, "k"),
-        _ => (x, ""),
-    };
-    let text = format!("{scaled:.3}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    format!("{text}{unit}")
-}
-
-/// A size in bytes for an axis.
-fn bytes(x: f64) -> String {
-    match x {
-        x if x >= 1048576.0 => format!("{}M", short(x / 1048576.0)),
-        x if x >= 1024.0 => format!("{}K", short(x / 1024.0)),
-        x => short(x),
+    /// Attributes of a picture that has this axis, for `ci/report.sh`.
+    fn scale(&self) -> &'static str {
+        if self.log { " data-scale='log'" } else { " data-scale='linear'" }
     }
 }
 
-/// A curve for each series. `x` names the axis; sizes are shown in powers of two.
+/// A figure with its unit at an axis or a bar; zero without.
+fn label(x: f64, unit: &str) -> String {
+    if x == 0.0 { "0".into() } else { measured(x, unit) }
+}
+
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+fn longest<'a>(texts: impl IntoIterator<Item = &'a str>) -> f64 {
+    texts.into_iter().map(width).fold(0.0, f64::max)
+}
+
+/// A text beside an axis.
+fn tick(out: &mut String, (x, y): (f64, f64), anchor: &str, text: &str) {
+    let _ = write!(
+        out,
+        "<text class='tick' x='{x:.1}' y='{y:.1}' text-anchor='{anchor}'>{}</text>",
+        escape(text)
+    );
+}
+
+/// The name of the axis below.
+fn name(out: &mut String, from: f64, text: &str) {
+    let _ = write!(
+        out,
+        "<text x='{:.1}' y='{:.1}' text-anchor='middle' class='dim'>{}</text>",
+        (from + WIDTH - RIGHT) / 2.0,
+        HEIGHT - 6.0,
+        escape(text)
+    );
+}
+
+/// A picture with its title above and, if there is one, its legend below.
+fn figure(title: &str, scale: &str, drawing: &str, legend: &str) -> String {
+    format!(
+        "<figure><figcaption>{0}</figcaption>\
+         <svg class='plot' viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{0}'{scale}>{drawing}</svg>{legend}</figure>",
+        escape(title)
+    )
+}
+
+/// A curve for each series over the key `x`.
 pub(crate) fn curves(
     title: &str,
     x: &str,
@@ -123,63 +182,54 @@ pub(crate) fn curves(
     middle: Middle,
     series: &[Series<'_>],
 ) -> String {
-    let places: Vec<f64> =
-        series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
     let figures: Vec<f64> = series
         .iter()
         .flat_map(|series| {
             series.points.iter().flat_map(|(_, line)| [middle.of(line), line.p10, line.p90])
         })
         .collect();
+    let mut places: Vec<f64> =
+        series.iter().flat_map(|series| series.points.iter().map(|point| point.0)).collect();
     if places.is_empty() {
         return String::new();
     }
-    let mut distinct = places.clone();
-    distinct.sort_by(f64::total_cmp);
-    distinct.dedup();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
     // Places by rank: every measured one can be read, whatever lies between them.
+    let room = (WIDTH - LEFT - RIGHT) / places.len() as f64;
     let slot = |place: f64| {
-        let rank = distinct.iter().position(|&other| other == place).unwrap_or(0) as f64;
-        LEFT + (rank + 0.5) / distinct.len() as f64 * (WIDTH - LEFT - RIGHT)
+        let rank = places.iter().position(|&other| other == place).unwrap_or(0) as f64;
+        LEFT + (rank + 0.5) * room
     };
-    let axis = Axis::of(&figures, true);
+    let axis = Axis::of(&figures);
     let height = |figure: f64| HEIGHT - BOTTOM - axis.place(figure) * (HEIGHT - TOP - BOTTOM);
-    let mut out = frame(title, unit, &axis, &height);
-    let skip = distinct.len().div_ceil(9);
-    for &place in distinct.iter().step_by(skip) {
-        let text = if x == "size" { bytes(place) } else { short(place) };
-        let _ = write!(
-            out,
-            "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{text}</text>",
-            slot(place),
-            HEIGHT - BOTTOM + 16.0
-        );
+    let mut out = String::new();
+    for mark in axis.ticks(6) {
+        let y = height(mark);
+        let _ = write!(out, "<path class='grid' d='M{LEFT} {y:.1}H{:.1}'/>", WIDTH - RIGHT);
+        tick(&mut out, (LEFT - 6.0, y + 4.0), "end", &label(mark, unit));
     }
-    let name = if x == "size" { "bytes of a message" } else { x };
-    let _ = write!(
-        out,
-        "<text x='{:.1}' y='{:.1}' text-anchor='middle' class='dim'>{}</text>",
-        (LEFT + WIDTH - RIGHT) / 2.0,
-        HEIGHT - BOTTOM + 32.0,
-        escape(name)
-    );
-    let styles = styles(series);
+    let texts: Vec<String> = places.iter().map(|&place| names::tick(x, place as u64)).collect();
+    let wide = longest(texts.iter().map(String::as_str)) + 6.0;
+    let skip = (wide / room).ceil().max(1.0) as usize;
+    for (place, text) in places.iter().zip(&texts).step_by(skip) {
+        tick(&mut out, (slot(*place), HEIGHT - BOTTOM + 17.0), "middle", text);
+    }
+    name(&mut out, LEFT, names::axis(x));
+    let styles = styles(series.iter().map(|series| series.library.as_str()));
     for (series, Style { colour, dash }) in series.iter().zip(&styles) {
         let mut path = String::new();
         for (number, (place, line)) in series.points.iter().enumerate() {
             let (x, y) = (slot(*place), height(middle.of(line)));
             let _ = write!(path, "{}{x:.1} {y:.1}", if number == 0 { "M" } else { "L" });
             let (low, high) = (height(line.p10), height(line.p90));
+            let [at, p10, p90, p99] = [middle.of(line), line.p10, line.p90, line.p99]
+                .map(|figure| escape(&measured(figure, unit)));
             let _ = write!(
                 out,
                 "<g class='s{colour}'><path class='whisker' d='M{x:.1} {low:.1}V{high:.1}'/>\
-                 <circle cx='{x:.1}' cy='{y:.1}' r='3'><title>{}: {} {} (p10 {}, p90 {}, p99 {})</title></circle>",
+                 <circle cx='{x:.1}' cy='{y:.1}' r='3'><title>{}: {at} (p10 {p10}, p90 {p90}, p99 {p99})</title></circle>",
                 escape(&series.name),
-                figure(middle.of(line)),
-                escape(unit),
-                figure(line.p10),
-                figure(line.p90),
-                figure(line.p99)
             );
             if line.p99 <= axis.high && line.p99 > line.p90 {
                 let top = height(line.p99);
@@ -189,8 +239,7 @@ pub(crate) fn curves(
         }
         let _ = write!(out, "<path class='curve s{colour}' stroke-dasharray='{dash}' d='{path}'/>");
     }
-    out.push_str("</svg>");
-    format!("<figure>{out}{}</figure>", legend(series, &styles))
+    figure(title, axis.scale(), &out, &legend(series, &styles))
 }
 
 /// How a curve is drawn.
@@ -199,24 +248,27 @@ struct Style {
     dash: &'static str,
 }
 
-fn styles(series: &[Series<'_>]) -> Vec<Style> {
-    // Each library, and how many of its curves have come.
-    let mut libraries: Vec<(&str, usize)> = Vec::new();
+/// A style for each series, by its library: one that the page knows has its colour everywhere.
+fn styles<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<Style> {
+    // Each library, its colour, and how many of its curves have come.
+    let mut known: Vec<(&str, usize, usize)> = Vec::new();
+    let mut others = OTHERS.into_iter().cycle();
     let mut styles = Vec::new();
-    for (index, Series { library, .. }) in series.iter().enumerate() {
-        let known = libraries.iter().position(|(name, _)| name == library);
-        let (colour, before) = match known {
-            _ if library.is_empty() => (index, index / COLOURS),
-            Some(known) => {
-                libraries[known].1 += 1;
-                (known, libraries[known].1)
+    for (index, library) in libraries.enumerate() {
+        let (colour, before) = match known.iter_mut().find(|(name, ..)| *name == library) {
+            _ if library.is_empty() => (index % COLOURS, index / COLOURS),
+            Some((_, colour, count)) => {
+                *count += 1;
+                (*colour, *count)
             }
             None => {
-                libraries.push((library, 0));
-                (libraries.len() - 1, 0)
+                let own = LIBRARIES.iter().find(|(name, _)| *name == library);
+                let colour = own.map(|(_, colour)| *colour).or_else(|| others.next()).unwrap_or(0);
+                known.push((library, colour, 0));
+                (colour, 0)
             }
         };
-        styles.push(Style { colour: colour % COLOURS, dash: DASHES[before % DASHES.len()] });
+        styles.push(Style { colour, dash: DASHES[before % DASHES.len()] });
     }
     styles
 }
@@ -226,143 +278,96 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, &Line)]) -> String 
     if bars.is_empty() {
         return String::new();
     }
-    let row = 24.0;
-    let height = TOP + row * bars.len() as f64 + 26.0;
-    let left = 150.0;
-    let figures: Vec<f64> = bars.iter().flat_map(|(_, line)| [line.median, line.p90]).collect();
-    let axis = Axis::of(&figures, true);
-    let place = |figure: f64| left + axis.place(figure) * (WIDTH - left - 60.0);
-    let mut out = head(title, height);
-    for tick in axis.ticks() {
-        let x = place(tick);
-        let _ = write!(
-            out,
-            "<path class='grid' d='M{x:.1} {TOP}V{:.1}'/><text class='dim' x='{x:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
-            height - 24.0,
-            height - 8.0,
-            short(tick)
-        );
+    let bottom = 26.0;
+    let row = (HEIGHT - TOP - bottom) / bars.len() as f64;
+    let figures: Vec<f64> =
+        bars.iter().flat_map(|(_, line)| [line.median, line.p10, line.p90]).collect();
+    let axis = Axis::of(&figures).snapped();
+    let values: Vec<String> = bars.iter().map(|(_, line)| label(line.median, unit)).collect();
+    let left = (longest(bars.iter().map(|(label, _)| label.as_str())) + 10.0).clamp(20.0, 175.0);
+    let right = longest(values.iter().map(String::as_str)) + 8.0;
+    let place = |figure: f64| left + axis.place(figure) * (WIDTH - left - right);
+    let fits = |marks: &[f64]| {
+        let ends = |mark: f64| {
+            let half = width(&label(mark, unit)) / 2.0;
+            (place(mark) - half, place(mark) + half)
+        };
+        let apart = marks.windows(2).all(|two| ends(two[0]).1 + 5.0 < ends(two[1]).0);
+        apart && marks.iter().all(|&mark| ends(mark).1 <= WIDTH)
+    };
+    // As many labels as there is room for.
+    let marks = (2..=6).rev().map(|most| axis.ticks(most)).find(|marks| fits(marks));
+    let mut out = String::new();
+    for mark in marks.unwrap_or_else(|| axis.ticks(2)) {
+        let x = place(mark);
+        let _ = write!(out, "<path class='grid' d='M{x:.1} {TOP}V{:.1}'/>", HEIGHT - bottom + 4.0);
+        tick(&mut out, (x, HEIGHT - 8.0), "middle", &label(mark, unit));
     }
     let zero = if axis.log { left } else { place(0.0) };
-    for (index, (label, line)) in bars.iter().enumerate() {
-        let y = TOP + row * index as f64;
+    let libraries: Vec<String> = bars.iter().map(|(_, line)| line.key("library")).collect();
+    let styles = styles(libraries.iter().map(|name| if name.is_empty() { "newmad" } else { name }));
+    for (index, ((name, line), value)) in bars.iter().zip(&values).enumerate() {
+        let (middle, colour) = (TOP + row * (index as f64 + 0.5), styles[index].colour);
         let end = place(line.median);
-        let (from, width) = (zero.min(end), (zero - end).abs().max(1.0));
+        let (from, wide) = (zero.min(end), (zero - end).abs().max(1.0));
         let (p10, p90) = (place(line.p10), place(line.p90));
+        let thick = (row * 0.6).min(22.0);
         let _ = write!(
             out,
             "<text x='{:.1}' y='{:.1}' text-anchor='end'>{}</text>\
-             <rect class='s0' x='{from:.1}' y='{:.1}' width='{width:.1}' height='14'><title>{} {}</title></rect>\
-             <path class='whisker over' d='M{p10:.1} {:.1}H{p90:.1}'/>\
+             <rect class='s{colour}' x='{from:.1}' y='{:.1}' width='{wide:.1}' height='{thick:.1}'><title>{}</title></rect>\
+             <path class='whisker over' d='M{p10:.1} {middle:.1}H{p90:.1}'/>\
              <text x='{:.1}' y='{:.1}'>{}</text>",
             left - 6.0,
-            y + 15.0,
-            escape(label),
-            y + 4.0,
-            figure(line.median),
-            escape(unit),
-            y + 11.0,
+            middle + 4.0,
+            escape(name),
+            middle - thick / 2.0,
+            escape(value),
             end.max(p90).max(zero) + 5.0,
-            y + 15.0,
-            short((line.median * 1000.0).round() / 1000.0)
+            middle + 4.0,
+            escape(value),
         );
     }
-    let _ = write!(
-        out,
-        "<text class='dim' x='4' y='{:.1}'>{}</text></svg>",
-        height - 8.0,
-        escape(unit)
-    );
-    format!("<figure>{out}</figure>")
+    figure(title, axis.scale(), &out, "")
 }
 
 /// A map of ratios: rows and columns by value, darker is closer to 1.
 pub(crate) fn heat(
     title: &str,
-    (x, columns): (&str, &[String]),
-    (y, rows): (&str, &[String]),
-    value: impl Fn(&str, &str) -> Option<f64>,
+    (x, columns): (&str, &[u64]),
+    (y, rows): (&str, &[u64]),
+    value: impl Fn(u64, u64) -> Option<f64>,
 ) -> String {
-    let (left, cell) = (84.0, 30.0);
-    let wide = (WIDTH - left - RIGHT) / columns.len().max(1) as f64;
-    let height = TOP + cell * rows.len() as f64 + 44.0;
-    let mut out = head(title, height);
-    let label = |key: &str, value: &str| match (key, value.parse::<f64>()) {
-        ("size", Ok(number)) => bytes(number),
-        (_, Ok(number)) => short(number),
-        _ => value.to_owned(),
-    };
-    for (row, row_value) in rows.iter().enumerate() {
-        let top = TOP + cell * row as f64;
-        let _ = write!(
-            out,
-            "<text x='{:.1}' y='{:.1}' text-anchor='end'>{}</text>",
-            left - 6.0,
-            top + 19.0,
-            escape(&label(y, row_value))
-        );
-        for (column, column_value) in columns.iter().enumerate() {
-            let at = left + wide * column as f64;
+    let top = TOP + 16.0;
+    let cell = (HEIGHT - top - BOTTOM) / rows.len().max(1) as f64;
+    let wide = (WIDTH - LEFT - RIGHT) / columns.len().max(1) as f64;
+    let mut out =
+        format!("<text class='dim' x='4' y='{:.1}'>{}</text>", TOP + 6.0, escape(names::axis(y)));
+    for (row, &row_value) in rows.iter().enumerate() {
+        let at_y = top + cell * row as f64;
+        tick(&mut out, (LEFT - 6.0, at_y + cell / 2.0 + 4.0), "end", &names::tick(y, row_value));
+        for (column, &column_value) in columns.iter().enumerate() {
+            let at = LEFT + wide * column as f64;
             let Some(ratio) = value(column_value, row_value) else { continue };
             let strength = ratio.clamp(0.0, 1.0);
             let class = if strength > 0.55 { "hot" } else { "cold" };
             let _ = write!(
                 out,
-                "<rect class='heat' style='fill-opacity:{strength:.2}' x='{at:.1}' y='{top:.1}' width='{:.1}' height='{:.1}'/>\
+                "<rect class='heat' style='fill-opacity:{strength:.2}' x='{at:.1}' y='{at_y:.1}' width='{:.1}' height='{:.1}'/>\
                  <text class='{class}' x='{:.1}' y='{:.1}' text-anchor='middle'>{ratio:.2}</text>",
                 wide - 2.0,
                 cell - 2.0,
                 at + wide / 2.0,
-                top + 19.0
+                at_y + cell / 2.0 + 4.0
             );
         }
     }
-    for (column, value) in columns.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<text x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text>",
-            left + wide * (column as f64 + 0.5),
-            height - 26.0,
-            escape(&label(x, value))
-        );
+    for (column, &value) in columns.iter().enumerate() {
+        let at = LEFT + wide * (column as f64 + 0.5);
+        tick(&mut out, (at, HEIGHT - BOTTOM + 17.0), "middle", &names::tick(x, value));
     }
-    let _ = write!(
-        out,
-        "<text class='dim' x='{:.1}' y='{:.1}' text-anchor='middle'>{}</text><text class='dim' x='4' y='{:.1}'>{}</text></svg>",
-        (left + WIDTH) / 2.0,
-        height - 8.0,
-        escape(if x == "size" { "bytes of a message" } else { x }),
-        TOP - 8.0,
-        escape(y)
-    );
-    format!("<figure>{out}</figure>")
-}
-
-fn head(title: &str, height: f64) -> String {
-    format!(
-        "<svg viewBox='0 0 {WIDTH} {height:.0}' role='img' aria-label='{0}'>\
-         <text class='title' x='{1:.1}' y='15' text-anchor='middle'>{0}</text>",
-        escape(title),
-        WIDTH / 2.0
-    )
-}
-
-/// Title, axis and grid of a plot.
-fn frame(title: &str, unit: &str, axis: &Axis, height: &impl Fn(f64) -> f64) -> String {
-    let mut out = head(title, HEIGHT);
-    for tick in axis.ticks() {
-        let y = height(tick);
-        let _ = write!(
-            out,
-            "<path class='grid' d='M{LEFT} {y:.1}H{:.1}'/><text x='{:.1}' y='{:.1}' text-anchor='end'>{}</text>",
-            WIDTH - RIGHT,
-            LEFT - 5.0,
-            y + 4.0,
-            short(tick)
-        );
-    }
-    let _ = write!(out, "<text class='dim' x='4' y='{:.1}'>{}</text>", TOP - 8.0, escape(unit));
-    out
+    name(&mut out, LEFT, names::axis(x));
+    figure(title, "", &out, "")
 }
 
 fn legend(series: &[Series<'_>], styles: &[Style]) -> String {
@@ -388,29 +393,44 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_on_axes_are_short() {
-        assert_eq!([0.115, 20_000.0, 3e9, 2.5].map(short), ["0.115", "20k", "3G", "2.5"]);
-        assert_eq!([4.0, 65_536.0, 1048576.0].map(bytes), ["4", "64K", "1M"]);
+    fn no_two_curves_look_the_same() {
+        let looks = |libraries: &[&str]| {
+            let styles = styles(libraries.iter().copied());
+            styles.iter().map(|style| (style.colour, style.dash)).collect::<Vec<_>>()
+        };
+        assert_eq!(looks(&["newmad", "mpich", "newmad"]), [(0, "none"), (2, "none"), (0, "7 4")]);
+        for libraries in [vec![""; 20], vec!["mpich", "impi", "newmad", "madmpi", "bare", "mpich5"]]
+        {
+            let mut all = looks(&libraries);
+            let drawn = all.len();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), drawn);
+        }
     }
 
     #[test]
-    fn no_two_curves_look_the_same() {
-        let named = |library: &str| Series {
-            name: String::new(),
-            library: library.into(),
-            points: Vec::new(),
-        };
-        let looks = |series: &[Series<'_>]| {
-            let styles = styles(series);
-            styles.iter().map(|style| (style.colour, style.dash)).collect::<Vec<_>>()
-        };
-        let with = [named("newmad"), named("mpich"), named("newmad")];
-        assert_eq!(looks(&with), [(0, "none"), (1, "none"), (0, "7 4")]);
-        let without: Vec<Series<'_>> = (0..20).map(|_| named("")).collect();
-        let mut all = looks(&without);
-        all.sort_unstable();
-        all.dedup();
-        assert_eq!(all.len(), 20);
+    fn a_library_has_its_colour_whatever_else_is_drawn() {
+        let of = |libraries: &[&'static str]| styles(libraries.iter().copied())[0].colour;
+        assert_eq!(of(&["mpich"]), of(&["mpich", "newmad", "openmpi"]));
+        assert_eq!(of(&["newmad"]), 0);
+    }
+
+    #[test]
+    fn every_picture_has_the_same_size() {
+        let one = line("op_time", &[("size", "4")], 1.0);
+        let bar = |n: usize| bars("t", "us", &vec![("a".to_owned(), &one); n]);
+        let series =
+            [Series { name: "x".into(), library: String::new(), points: vec![(4.0, &one)] }];
+        let pictures = [
+            bar(1),
+            bar(12),
+            curves("t", "size", "us", Middle::Median, &series),
+            heat("t", ("size", &[1, 2]), ("compute_us", &[1, 2, 3, 4]), |_, _| Some(0.5)),
+        ];
+        for picture in pictures {
+            assert!(picture.contains(&format!("viewBox='0 0 {WIDTH} {HEIGHT}'")), "{picture}");
+        }
     }
 
     proptest! {
@@ -421,14 +441,24 @@ mod tests {
         ) {
             let figures: Vec<f64> =
                 figures.iter().map(|x| if positive { x.abs() + 1e-6 } else { *x }).collect();
-            let axis = Axis::of(&figures, true);
+            let axis = Axis::of(&figures);
             for figure in &figures {
                 let place = axis.place(*figure);
                 prop_assert!((0.0..=1.0).contains(&place), "{figure}: {place}");
             }
-            let ticks = axis.ticks();
+            let ticks = axis.ticks(6);
             prop_assert!(ticks.len() < 20);
             prop_assert!(ticks.iter().all(|tick| tick.is_finite()));
+        }
+
+        #[test]
+        fn a_logarithmic_axis_has_three_labels(low in 1e-6f64..1e6, decades in 1.48f64..14.0, most in 3usize..8) {
+            let axis = Axis::of(&[low, low * 10f64.powf(decades)]);
+            prop_assert!(axis.log);
+            for axis in [Axis { ..axis }, axis.snapped()] {
+                let ticks = axis.ticks(most);
+                prop_assert!((3..=12).contains(&ticks.len()), "{ticks:?}");
+            }
         }
 
         #[test]

@@ -1,38 +1,84 @@
-//! A sentence on what figures show, and whether what is asked for was reached.
+//! What the figures show at one place, and how that compares with what is asked for.
 
 use crate::harness::line::Line;
-use crate::harness::present::figure;
+use crate::quantity::{brief, figure};
 
-/// What a sentence says of what is asked for.
+/// How a result compares with what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is there, or nothing is asked for.
-    Good,
+    Met,
     /// The median says one thing, an end of its interval the other: another run may well find otherwise.
-    Unsure,
-    /// It was not reached.
+    Open,
     Missed,
 }
 
-/// A sentence.
-pub(crate) struct Sentence {
-    pub(crate) text: String,
-    pub(crate) verdict: Verdict,
-}
-
-/// Nothing is asked for.
-pub(super) fn good(text: String) -> Sentence {
-    Sentence { text, verdict: Verdict::Good }
-}
-
-/// Something is asked for, of a figure that has no interval.
-pub(super) fn judged(text: String, reached: bool) -> Sentence {
-    match reached {
-        true => good(text),
-        false => {
-            Sentence { text: format!("{text} That is not reached."), verdict: Verdict::Missed }
+impl Verdict {
+    /// The word in tables, which is the name of its class in the style sheet too.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Open => "open",
+            Verdict::Missed => "missed",
         }
     }
+}
+
+/// What is asked for, and how the result compares with that.
+pub(crate) struct Target {
+    /// What is asked for, in words.
+    pub(crate) asked: String,
+    /// How many times as good as asked for; 1 is just enough. `None` where no figure says so.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) verdict: Verdict,
+    /// Where the medians lie that leave the verdict open; empty if none does.
+    pub(crate) doubt: String,
+}
+
+/// A result: a row of a section's table.
+pub(crate) struct Finding {
+    /// Where it was measured, in words.
+    pub(crate) place: String,
+    /// Figures in words, each with the name of its column.
+    pub(crate) figures: Vec<(String, String)>,
+    /// Absent where nothing is asked for.
+    pub(crate) target: Option<Target>,
+}
+
+impl Finding {
+    /// A result of which nothing is asked.
+    pub(super) fn shown(place: impl Into<String>, figures: Vec<(String, String)>) -> Finding {
+        Finding { place: place.into(), figures, target: None }
+    }
+
+    /// Something is asked for, of a figure that has no interval.
+    pub(super) fn judged(
+        self,
+        asked: impl Into<String>,
+        ratio: Option<f64>,
+        is_met: bool,
+    ) -> Finding {
+        let verdict = if is_met { Verdict::Met } else { Verdict::Missed };
+        let target = Target { asked: asked.into(), ratio, verdict, doubt: String::new() };
+        Finding { target: Some(target), ..self }
+    }
+
+    /// Something is asked for of these figures, all of them.
+    pub(super) fn weighed(
+        self,
+        asked: impl Into<String>,
+        lines: &[&Line],
+        bound: Bound,
+    ) -> Finding {
+        let (verdict, doubt) = weigh(lines, bound);
+        let ratio = bound.worst(lines).and_then(|line| bound.ratio(line.median));
+        let target = Target { asked: asked.into(), ratio, verdict, doubt };
+        Finding { target: Some(target), ..self }
+    }
+}
+
+/// A ratio in words.
+pub(super) fn times(ratio: f64) -> String {
+    format!("{} ×", brief(ratio))
 }
 
 /// What is asked for of a figure. Between two figures that reach a bound every figure reaches it, so the ends of an
@@ -51,8 +97,16 @@ impl Bound {
         }
     }
 
+    /// How many times as good as asked for a figure is.
+    pub(super) fn ratio(self, figure: f64) -> Option<f64> {
+        match self {
+            Bound::AtLeast(bound) => (bound > 0.0).then(|| figure / bound),
+            Bound::AtMost(bound) => (figure > 0.0).then(|| bound / figure),
+        }
+    }
+
     /// The one of these lines that is farthest from what is asked for.
-    fn worst<'a>(self, lines: &[&'a Line]) -> Option<&'a Line> {
+    pub(super) fn worst<'a>(self, lines: &[&'a Line]) -> Option<&'a Line> {
         let order = |a: &&&Line, b: &&&Line| match self {
             Bound::AtLeast(_) => b.median.total_cmp(&a.median),
             Bound::AtMost(_) => a.median.total_cmp(&b.median),
@@ -61,51 +115,30 @@ impl Bound {
     }
 }
 
-/// A sentence on the worst of these figures, of all of which something is asked for. `None` without figures.
-pub(super) fn bounded<'a>(
-    figures: impl IntoIterator<Item = &'a Line>,
-    bound: Bound,
-    text: impl FnOnce(&Line) -> String,
-) -> Option<Sentence> {
-    let figures: Vec<&Line> = figures.into_iter().collect();
-    let worst = bound.worst(&figures)?;
-    Some(weighed(text(worst), &figures, bound))
-}
-
-/// Something is asked for of these figures, all of them.
-pub(super) fn weighed(text: String, figures: &[&Line], bound: Bound) -> Sentence {
+/// The verdict on these figures, all of them, and the intervals that leave it open.
+fn weigh(lines: &[&Line], bound: Bound) -> (Verdict, String) {
     let asked = |figure| bound.is_reached(figure);
     let ends = |line: &Line| {
         let (low, high) = line.interval();
         [low, high]
     };
-    let missed = |line: &&&Line| !asked(line.median);
     let surely_missed = |line: &&Line| !asked(line.median) && !ends(line).into_iter().any(asked);
     let unsure =
-        |line: &&Line| ends(line).into_iter().any(asked) && !ends(line).into_iter().all(asked);
-    if figures.iter().any(surely_missed) {
-        return judged(text, false);
+        |line: &&&Line| ends(line).into_iter().any(asked) && !ends(line).into_iter().all(asked);
+    if lines.iter().any(surely_missed) {
+        return (Verdict::Missed, String::new());
     }
-    let mut doubtful = figures.iter().filter(|line| unsure(line)).peekable();
-    if doubtful.peek().is_none() {
-        return good(text);
-    }
-    let intervals: Vec<String> = doubtful
+    let intervals: Vec<String> = lines
+        .iter()
+        .filter(unsure)
         .map(|line| {
             let [low, high] = ends(line);
             format!("{} to {}", figure(low), figure(high))
         })
         .collect();
-    let reached = match figures.iter().any(|line| missed(&line)) {
-        true => "That is not reached, but not for certain",
-        false => "That is reached, but not for certain",
-    };
-    Sentence {
-        text: format!(
-            "{text} {reached}: where the median lies is known to {}.",
-            intervals.join(", ")
-        ),
-        verdict: Verdict::Unsure,
+    match intervals.is_empty() {
+        true => (Verdict::Met, String::new()),
+        false => (Verdict::Open, intervals.join(", ")),
     }
 }
 
@@ -115,30 +148,29 @@ mod tests {
     use super::*;
     use crate::harness::line::tests::line;
 
-    fn verdict(medians: &[f64], bound: Bound) -> (Verdict, String) {
+    fn target(medians: &[f64], bound: Bound) -> Target {
         // Their intervals are two percent to both sides.
         let lines: Vec<Line> = medians.iter().map(|&median| line("x", &[], median)).collect();
-        let said = weighed("Text.".into(), &lines.iter().collect::<Vec<_>>(), bound);
-        (said.verdict, said.text)
+        let lines: Vec<&Line> = lines.iter().collect();
+        Finding::shown("here", Vec::new()).weighed("enough", &lines, bound).target.unwrap()
     }
 
     #[test]
     fn what_an_interval_leaves_open_is_not_judged() {
-        assert_eq!(verdict(&[1.0, 2.0], AtLeast(0.9)).0, Verdict::Good);
-        assert_eq!(verdict(&[1.0, 0.5], AtLeast(0.9)).0, Verdict::Missed);
-        let (unsure, text) = verdict(&[1.0, 5.0], AtLeast(0.99));
-        assert!(unsure == Verdict::Unsure && text.contains("is reached"), "{text}");
-        let (unsure, text) = verdict(&[1.0, 5.0], AtLeast(1.01));
-        assert!(unsure == Verdict::Unsure && text.contains("0.980 to 1.020"), "{text}");
-        assert!(text.contains("not reached, but not for certain"), "{text}");
-        assert_eq!(verdict(&[1.0], AtMost(0.5)).0, Verdict::Missed);
+        assert_eq!(target(&[1.0, 2.0], AtLeast(0.9)).verdict, Verdict::Met);
+        assert_eq!(target(&[1.0, 0.5], AtLeast(0.9)).verdict, Verdict::Missed);
+        assert_eq!(target(&[1.0, 5.0], AtLeast(0.99)).verdict, Verdict::Open);
+        let open = target(&[1.0, 5.0], AtLeast(1.01));
+        assert_eq!((open.verdict, &*open.doubt), (Verdict::Open, "0.980 to 1.020"));
+        assert_eq!(target(&[1.0], AtMost(0.5)).verdict, Verdict::Missed);
     }
 
     #[test]
-    fn a_sentence_is_about_the_worst_figure() {
-        let lines = [2.0, 1.0, 3.0].map(|median| line("x", &[], median));
-        let said = |bound| bounded(&lines, bound, |worst| worst.median.to_string()).unwrap().text;
-        assert!(said(AtLeast(0.5)).starts_with('1') && said(AtMost(4.0)).starts_with('3'));
-        assert!(bounded([], AtLeast(0.0), |_| "nothing".into()).is_none());
+    fn the_ratio_is_of_the_worst_figure_and_above_one_is_better() {
+        assert_eq!(target(&[2.0, 1.0, 3.0], AtLeast(0.5)).ratio, Some(2.0));
+        assert_eq!(target(&[2.0, 1.0, 3.0], AtMost(6.0)).ratio, Some(2.0));
+        assert_eq!(target(&[-1.0], AtLeast(0.5)).ratio, Some(-2.0));
+        // What takes less than no time has no ratio.
+        assert_eq!(target(&[-1.0], AtMost(0.5)).ratio, None);
     }
 }

@@ -3,15 +3,15 @@
 use crate::harness::line::Line;
 use crate::report::peers;
 use crate::report::plot::Middle;
-use crate::report::saying::Sentence;
+use crate::report::saying::Finding;
 use crate::report::words;
 
 /// A picture of a section.
 pub(crate) enum Picture {
     /// Curves of a metric over a key; one plot for each combination of `apart`, one curve for each of the other keys.
     Curves { metric: &'static str, x: &'static str, apart: &'static [&'static str], middle: Middle },
-    /// A bar for each point that has the metric; one plot for each combination of `apart`.
-    Bars { metric: &'static str, apart: &'static [&'static str] },
+    /// A bar for each point that has the metric; one plot for each combination of `apart`. Labels leave out `untold`.
+    Bars { metric: &'static str, apart: &'static [&'static str], untold: &'static [&'static str] },
     /// A map of ratios over two keys; one for each combination of `apart`.
     Heat { metric: &'static str, x: &'static str, y: &'static str, apart: &'static [&'static str] },
 }
@@ -26,10 +26,10 @@ pub(crate) struct Section {
     pub(crate) given: &'static [(&'static str, &'static str)],
     pub(crate) iters: u64,
     pub(crate) pictures: &'static [Picture],
-    /// What the source found, on its machines.
+    /// What the source found, on its machines; it begins with the source's key.
     pub(crate) found: &'static str,
     /// What the figures say.
-    pub(crate) says: fn(&[Line]) -> Vec<Sentence>,
+    pub(crate) says: fn(&[Line]) -> Vec<Finding>,
 }
 
 use Picture::{Bars, Curves, Heat};
@@ -37,6 +37,11 @@ use Picture::{Bars, Curves, Heat};
 /// Curves of medians.
 const fn medians(metric: &'static str, x: &'static str, apart: &'static [&'static str]) -> Picture {
     Curves { metric, x, apart, middle: Middle::Median }
+}
+
+/// Bars with all that tells them apart.
+const fn bars(metric: &'static str, apart: &'static [&'static str]) -> Picture {
+    Bars { metric, apart, untold: &[] }
 }
 
 const LIBRARIES: &str = "newmad,madmpi,openmpi,mpich";
@@ -61,7 +66,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[
             ("driver", "shm,tcp"),
             ("side", "receiver,sender"),
-            ("size", "32768,262144,1048576"),
+            ("size", "32K,256K,1M"),
             ("compute-us", "200,2000,20000"),
         ],
         iters: 5,
@@ -84,11 +89,11 @@ pub(crate) static SECTIONS: &[Section] = &[
             ("driver", "shm,tcp"),
             ("progression", "0,1"),
             ("library", LIBRARIES),
-            ("size", "4,65536,1048576"),
+            ("size", "4,64K,1M"),
             ("compute-us", "20000"),
         ],
         iters: 5,
-        pictures: &[medians("send_time", "size", &["driver"])],
+        pictures: &[medians("send_time", "size", &["driver", "compute_us"])],
         found: "[Trahay07] figure 3 (computation of 50 ms): without PIOMan the sender waited for the whole \
                 computation from the rendezvous threshold on; with it on one virtual processor, for a tick of 10 ms at \
                 the most; with several, not at all.",
@@ -97,7 +102,7 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section {
         bench: "submit",
         title: "Off-loaded submission",
-        asks: "isend, compute 20 us, wait: is the time the longer of the two (an idle core submits), or their sum? Beside \
+        asks: "isend, compute 20 µs, wait: is the time the longer of the two (an idle core submits), or their sum? Beside \
                MPI libraries at their defaults.",
         given: &[("driver", "shm,tcp"), ("offload", "auto,never"), ("library", LIBRARIES)],
         iters: 60,
@@ -109,7 +114,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         bench: "reactivity",
         title: "Reactivity when oversubscribed",
         asks: "Each process has N threads that compute and never yield: green ones of newmad's, the kernel's of the MPI \
-               libraries. How long does a 4-byte message take: one that is under way at a random moment (weighted_trip), and the \
+               libraries. How long does a 4-byte message take: one that is under way at a random moment, and the \
                mean of all? Most messages of a library that polls are fast, those that come while it has no time slice take \
                milliseconds.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("threads", "2,32")],
@@ -135,7 +140,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[
             ("driver", "shm,tcp"),
             ("library", "newmad,bare,madmpi,openmpi,mpich"),
-            ("size", "1,1024,16384"),
+            ("size", "1,1K,16K"),
         ],
         iters: 3000,
         pictures: &[medians("half_round_trip", "size", &["driver"])],
@@ -149,11 +154,8 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "What does the engine's lock add to a 4-byte ping-pong, without contention?",
         given: &[("driver", "shm,tcp")],
         iters: 2000,
-        pictures: &[
-            Bars { metric: "half_round_trip", apart: &["driver"] },
-            Bars { metric: "added_time", apart: &["driver"] },
-        ],
-        found: "[Trahay09] 7.2.1.1, figure 7.3, over InfiniBand: 2.05 us without a lock, 2.19 with one coarse lock (taken \
+        pictures: &[bars("half_round_trip", &["driver"]), bars("added_time", &["driver"])],
+        found: "[Trahay09] 7.2.1.1, figure 7.3, over InfiniBand: 2.05 µs without a lock, 2.19 with one coarse lock (taken \
                 twice), 2.30 with fine ones (three). Fine here: one for a short send over shared memory.",
         says: |lines| words::added(lines, "lock", "none"),
     },
@@ -164,11 +166,8 @@ pub(crate) static SECTIONS: &[Section] = &[
                in its wait, on an idle core, by a light task?",
         given: &[("driver", "shm,tcp")],
         iters: 2000,
-        pictures: &[
-            Bars { metric: "half_round_trip", apart: &["driver"] },
-            Bars { metric: "added_time", apart: &["driver"] },
-        ],
-        found: "[Trahay09] 7.2.1.2, figures 7.5 and 7.7: 2.30 us when the library polls by itself and 2.47 when PIOMan does, \
+        pictures: &[bars("half_round_trip", &["driver"]), bars("added_time", &["driver"])],
+        found: "[Trahay09] 7.2.1.2, figures 7.5 and 7.7: 2.30 µs when the library polls by itself and 2.47 when PIOMan does, \
                 over InfiniBand; 3.10 and 3.31 over Myrinet.",
         says: |lines| words::added(lines, "method", "caller"),
     },
@@ -179,8 +178,8 @@ pub(crate) static SECTIONS: &[Section] = &[
                between two threads and between two processes, each on a core of its own?",
         given: &[],
         iters: 2000,
-        pictures: &[Bars { metric: "event_time", apart: &["between"] }],
-        found: "Goedefroit 2023, figures 4 and 15 (Sapphire Rapids at 2 GHz, medians): between threads 3054 ns by signal, 642 by \
+        pictures: &[bars("event_time", &["between"])],
+        found: "[Goedefroit23] 4.1, figures 4 and 15 (Sapphire Rapids at 2 GHz, medians): between threads 3054 ns by signal, 642 by \
                 user interrupt; between processes 2658 and 649.",
         says: words::events,
     },
@@ -188,7 +187,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         bench: "bandwidth",
         title: "Bandwidth",
         asks: "One message there and back, and windows of 16 one way.",
-        given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "65536,1048576,4194304")],
+        given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("size", "64K,1M,4M")],
         iters: 2000,
         pictures: &[medians("bandwidth", "size", &["driver", "workload"])],
         found: "Not an experiment of the sources; the two forms are those of the OSU benchmarks.",
@@ -200,7 +199,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Eight-byte messages, 64 under way at once: how many in a second? Over TCP, messages that wait leave together.",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES)],
         iters: 1000,
-        pictures: &[Bars { metric: "message_rate", apart: &["driver"] }],
+        pictures: &[bars("message_rate", &["driver"])],
         found: "Not an experiment of the sources (osu_mbw_mr).",
         says: words::rate,
     },
@@ -211,7 +210,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         given: &[("driver", "shm"), ("library", LIBRARIES), ("threads", "1,8,32")],
         iters: 20_000,
         pictures: &[medians("half_round_trip", "threads", &["workload"])],
-        found: "[Trahay09] 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 us per thread, \
+        found: "[Trahay09] 7.2.2: constant with PIOMan even when oversubscribed; MVAPICH2 grew by 7 µs per thread, \
                 MPICH2 by 15 to 20.",
         says: words::threads,
     },
@@ -219,7 +218,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         bench: "multirail",
         title: "Two rails",
         asks: "Two shaped networks of 1000 and 400 Mbit/s: is a message that uses both as fast as their sum?",
-        given: &[("workload", "pingpong"), ("size", "1024,65536,262144,1048576,4194304")],
+        given: &[("workload", "pingpong"), ("size", "1K,64K,256K,1M,4M")],
         iters: 1,
         pictures: &[medians("bandwidth", "size", &[])],
         found: "[Trahay09] 7.2.4.2: splitting won from 12 KB on, up to 15 %, over Myrinet and InfiniBand.",
@@ -231,7 +230,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "A process waits a second for a message. How much CPU time does it burn?",
         given: &[("driver", "shm,tcp"), ("library", LIBRARIES), ("seconds", "1")],
         iters: 1,
-        pictures: &[Bars { metric: "cpu_time", apart: &[] }],
+        pictures: &[bars("cpu_time", &["driver"])],
         found: "[Trahay09] 5.3.2: the mixed wait polls for a while, then blocks; MPI libraries burn a core.",
         says: peers::idle,
     },
@@ -241,9 +240,9 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "What do an empty poll, an empty light task and an empty blocking call cost?",
         given: &[],
         iters: 1000,
-        pictures: &[Bars { metric: "op_time", apart: &["method"] }],
+        pictures: &[bars("op_time", &["method"])],
         found: "[Trahay07] table 2 (1.8 GHz Opteron): a poll 38 ns without threads, 85 on one virtual \
-                processor, 142 on several; a blocking call 1.68 us.",
+                processor, 142 on several; a blocking call 1.68 µs.",
         says: words::overhead,
     },
     Section {
@@ -267,17 +266,18 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "Under each policy: what does an event cost, by latency, computation lost and CPU burnt?",
         given: &[],
         iters: 1,
-        pictures: &[Bars { metric: "score", apart: &["workload"] }],
-        found: "[Trahay09] chapter 8, leaves the adaptive choice open.",
+        pictures: &[bars("score", &["workload"])],
+        found: "[Trahay09] chapter 8 leaves the adaptive choice open.",
         says: words::policies,
     },
     Section {
         bench: "threads",
         title: "Green threads",
-        asks: "What do threads, switches and locks cost, beside other libraries that are installed here?",
+        asks: "What do threads, switches and locks cost, beside other libraries that are installed here? (fib makes fewer threads \
+               where they are the kernel's.)",
         given: &[("op", "createjoin,batch,yield,handoff,mutex,mutex4,fib")],
         iters: 3,
-        pictures: &[Bars { metric: "op_time", apart: &["op", "workers"] }],
+        pictures: &[Bars { metric: "op_time", apart: &["op", "workers"], untold: &["threads"] }],
         found: "Not an experiment of the sources: the operations by which Argobots, MassiveThreads and PM2's Marcel are compared.",
         says: words::green_threads,
     },
@@ -285,7 +285,7 @@ pub(crate) static SECTIONS: &[Section] = &[
         bench: "coll",
         title: "Collectives",
         asks: "Collectives of two and four members.",
-        given: &[("size", "8,65536")],
+        given: &[("size", "8,64K")],
         iters: 60,
         pictures: &[medians("op_time", "members", &["op"])],
         found: "[Didelot14] 4.4: collaborative polling lets any waiting task carry on another's messages.",
@@ -297,8 +297,8 @@ pub(crate) static SECTIONS: &[Section] = &[
         asks: "A call and its reply, to an idle target and to one whose cores all compute.",
         given: &[("size", "1"), ("window", "1,64")],
         iters: 1000,
-        pictures: &[Bars { metric: "call_time", apart: &["driver"] }],
-        found: "MyThOS 2016, 3.2: remote invocation as the one way between address spaces; PM2's LRPC.",
+        pictures: &[bars("call_time", &["driver", "threads"])],
+        found: "[Mythos16] 3.2: remote invocation as the one way between address spaces; PM2's LRPC.",
         says: words::nothing,
     },
 ];

@@ -2,6 +2,7 @@
 
 use crate::harness::line::Line;
 use crate::harness::mpi::is_newmads;
+use crate::report::names;
 
 /// Lines with the metric, in groups that agree in the keys.
 pub(super) fn groups<'a>(
@@ -12,7 +13,7 @@ pub(super) fn groups<'a>(
     let mut groups: Vec<(String, Vec<&Line>)> = Vec::new();
     for line in lines.iter().filter(|line| line.metric == metric) {
         let words: Vec<String> =
-            apart.iter().map(|key| line.key(key)).filter(|word| !word.is_empty()).collect();
+            apart.iter().map(|key| names::of(line, key)).filter(|word| !word.is_empty()).collect();
         let name = words.join(", ");
         match groups.iter_mut().find(|(other, _)| *other == name) {
             Some((_, members)) => members.push(line),
@@ -22,7 +23,7 @@ pub(super) fn groups<'a>(
     groups
 }
 
-/// What tells a line from the others of its group.
+/// What tells a line from the others of its group, in words.
 pub(super) fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
     let words: Vec<String> = line
         .config
@@ -34,10 +35,7 @@ pub(super) fn label(line: &Line, group: &[&Line], without: &[&str]) -> String {
             let differs = |other: &&Line| !theirs(other) && other.key(key) != line.key(key);
             !theirs(line) && group.iter().any(differs)
         })
-        .map(|(key, value)| match value.is_number() {
-            true => format!("{key} {value}"),
-            false => crate::config::shown(value),
-        })
+        .map(|(key, value)| names::value(key, value))
         .collect();
     words.join(", ")
 }
@@ -60,10 +58,10 @@ mod tests {
         ];
         let group: Vec<&Line> = lines.iter().collect();
         let names: Vec<String> = lines.iter().map(|line| label(line, &group, &["size"])).collect();
-        assert_eq!(names, ["newmad, auto", "newmad, never", "mpich"]);
+        assert_eq!(names, ["newmad, idle cores submit", "newmad, the caller submits", "mpich"]);
         let locks = ["none", "coarse"].map(|lock| line("half_round_trip", &[("lock", lock)], 1.0));
         let group: Vec<&Line> = locks.iter().collect();
-        assert_eq!(label(group[0], &group, &[]), "none");
+        assert_eq!(label(group[0], &group, &[]), "no lock");
         assert_eq!(label(group[1], &group, &[]), "coarse");
     }
 }

@@ -1,17 +1,18 @@
-//! Sentences on what the figures show, made from the figures: also when we lose.
+//! What the figures show, section by section, made from the figures: also when we lose.
 
 use crate::harness::line::{Line, find, values};
-use crate::harness::present::figure;
-use crate::report::peers::against_best;
+use crate::quantity::{brief, measured};
+use crate::report::names;
+use crate::report::peers::{against_best, amount};
 use crate::report::saying::Bound::{AtLeast, AtMost};
-use crate::report::saying::{Sentence, bounded, good, judged, weighed};
+use crate::report::saying::Finding;
 
-/// Where the tables say it all.
-pub(crate) fn nothing(_: &[Line]) -> Vec<Sentence> {
+/// Where the plots say it all.
+pub(crate) fn nothing(_: &[Line]) -> Vec<Finding> {
     Vec::new()
 }
 
-pub(crate) fn overlap(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn overlap(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for side in ["receiver", "sender"] {
@@ -21,12 +22,14 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Sentence> {
                 find(lines, "overlap_ratio", &keys)
             };
             if let (Some(small), Some(large)) = (ratio("32768"), ratio("1048576")) {
-                all.push(weighed(
-                    format!(
-                        "Over {driver}, while the {side} computes 20 ms: {:.2} of the transfer is hidden at 32 KB, \
-                         {:.2} at 1 MB; asked for is 0.95.",
-                        small.median, large.median
-                    ),
+                let place = format!("{}, the {side} computes 20 ms", names::driver(&driver));
+                let part = |line: &Line| format!("{:.2}", line.median);
+                let figures = vec![
+                    ("hidden at 32 KB".to_owned(), part(small)),
+                    ("hidden at 1 MB".to_owned(), part(large)),
+                ];
+                all.push(Finding::shown(place, figures).weighed(
+                    "0.95 or more of the transfer",
                     &[small, large],
                     AtLeast(0.95),
                 ));
@@ -36,7 +39,7 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Sentence> {
     all
 }
 
-pub(crate) fn progress(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn progress(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         let time = |library: &str, progression: &str| {
@@ -48,43 +51,53 @@ pub(crate) fn progress(lines: &[Line]) -> Vec<Sentence> {
                 ("compute_us", "20000"),
                 ("progression", progression),
             ];
-            find(lines, "send_time", &keys).map(|line| line.median)
+            find(lines, "send_time", &keys)
         };
         let Some(ours) = time("newmad", "1") else { continue };
-        let mut text = format!(
-            "Over {driver}, 1 MB to a receiver that computes 20 ms: newmad's sender waits {} us",
-            figure(ours)
-        );
+        let mut figures = vec![("newmad".to_owned(), amount(ours))];
         if let Some(without) = time("newmad", "0") {
-            text.push_str(&format!(", {} without progress outside calls", figure(without)));
+            figures.push(("newmad, progress in calls only".to_owned(), amount(without)));
         }
-        let peers: Vec<String> = values(lines, "library")
-            .iter()
-            .filter(|name| *name != "newmad")
-            .filter_map(|name| {
-                Some(format!("{name} {}", figure(time(name, "1").or_else(|| time(name, "0"))?)))
-            })
-            .collect();
-        if !peers.is_empty() {
-            text.push_str(&format!("; {} us", peers.join(", ")));
+        for library in values(lines, "library").into_iter().filter(|name| name != "newmad") {
+            let theirs =
+                ["1", "0", "none"].iter().find_map(|progression| time(&library, progression));
+            if let Some(theirs) = theirs {
+                figures.push((library, amount(theirs)));
+            }
         }
-        all.push(judged(text + ".", ours < 10_000.0));
+        let place = format!("{}, 1 MB: length of the sender's call", names::driver(&driver));
+        let bound = 10_000.0;
+        all.push(Finding::shown(place, figures).judged(
+            "less than 10 ms, half of the computation",
+            AtMost(bound).ratio(ours.median),
+            ours.median < bound,
+        ));
     }
     all
 }
 
-pub(crate) fn latency(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn latency(lines: &[Line]) -> Vec<Finding> {
     let one = |driver| {
-        against_best(lines, "half_round_trip", &[("driver", driver), ("size", "1")], false, 1.0)
+        let place = format!("{}, 1 B", names::driver(driver));
+        against_best(
+            lines,
+            "half_round_trip",
+            place,
+            &[("driver", driver), ("size", "1")],
+            false,
+            1.0,
+        )
     };
-    let mut all: Vec<Sentence> = ["shm", "tcp"].into_iter().filter_map(one).collect();
+    let mut all: Vec<Finding> = ["shm", "tcp"].into_iter().filter_map(one).collect();
     let of = |library| {
         find(lines, "half_round_trip", &[("driver", "shm"), ("size", "1"), ("library", library)])
     };
     if let (Some(ours), Some(mpi)) = (of("newmad"), of("madmpi")) {
         let added = (mpi.median - ours.median) * 1000.0;
-        all.push(judged(
-            format!("madmpi adds {added:.0} ns to newmad's 1-byte message over shm; asked for is 30 at the most."),
+        let figures = vec![("madmpi".to_owned(), measured(added, "ns"))];
+        all.push(Finding::shown("shared memory, 1 B: added to newmad's", figures).judged(
+            "30 ns at the most",
+            AtMost(30.0).ratio(added),
             added <= 30.0,
         ));
     }
@@ -92,85 +105,81 @@ pub(crate) fn latency(lines: &[Line]) -> Vec<Sentence> {
 }
 
 /// What is added by each value of a key to another one of its values.
-pub(crate) fn added(lines: &[Line], key: &str, first: &str) -> Vec<Sentence> {
+pub(crate) fn added(lines: &[Line], key: &str, first: &str) -> Vec<Finding> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {
         for mode in values(lines, "mode") {
             let place = [("driver", &*driver), ("mode", &*mode)];
             let at = |metric: &str, value: &str| {
-                find(lines, metric, &[&place[..], &[(key, value)]].concat()).map(|line| line.median)
+                find(lines, metric, &[&place[..], &[(key, value)]].concat())
             };
             let Some(base) = at("half_round_trip", first) else { continue };
-            let others: Vec<String> = values(lines, key)
-                .iter()
-                .filter_map(|value| {
-                    let ns = at("added_time", value)?;
-                    let (word, ns) = if ns < 0.0 { ("takes away", -ns) } else { ("adds", ns) };
-                    Some(format!("{value} {word} {ns:.0} ns"))
-                })
-                .collect();
-            if !others.is_empty() {
-                all.push(good(format!(
-                    "Over {driver}, mode {mode}: {} us with {key} {first}; {}.",
-                    figure(base),
-                    others.join(", ")
-                )));
+            let word = |value: &str| names::value(key, &value.into());
+            let mut figures = vec![(word(first), amount(base))];
+            for value in values(lines, key) {
+                if let Some(line) = at("added_time", &value) {
+                    let plus = if line.median > 0.0 { "+" } else { "" };
+                    figures.push((
+                        format!("{} adds", word(&value)),
+                        format!("{plus}{}", amount(line)),
+                    ));
+                }
+            }
+            if figures.len() > 1 {
+                let mode = names::value("mode", &mode.into());
+                all.push(Finding::shown(format!("{}, {mode}", names::driver(&driver)), figures));
             }
         }
     }
     all
 }
 
-pub(crate) fn events(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn events(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for between in values(lines, "between") {
         let mut at: Vec<&Line> =
             lines.iter().filter(|line| line.is("event_time", &[("between", &between)])).collect();
         at.sort_by(|a, b| a.median.total_cmp(&b.median));
-        let words: Vec<String> = at
-            .iter()
-            .map(|line| {
-                let median = figure(line.median);
-                format!("{} {median} (p99 {})", line.key("method"), figure(line.p99))
-            })
-            .collect();
-        if words.is_empty() {
+        let mut figures: Vec<(String, String)> =
+            at.iter().map(|line| (names::of(line, "method"), amount(line))).collect();
+        if figures.is_empty() {
             continue;
         }
-        let uintr = match at.iter().any(|line| line.key("method") == "uintr") {
-            true => "",
-            false => " User interrupts were not to be had, and are not emulated.",
-        };
-        let text = format!("Between {between}, medians in ns: {}.{uintr}", words.join(", "));
-        all.push(good(text));
+        if !at.iter().any(|line| line.key("method") == "uintr") {
+            figures.push(("user interrupts".to_owned(), "not on this processor".to_owned()));
+        }
+        all.push(Finding::shown(names::value("between", &between.into()), figures));
     }
     all
 }
 
-pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn bandwidth(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for driver in ["shm", "tcp"] {
         for workload in ["pingpong", "stream"] {
             let keys = [("driver", driver), ("workload", workload), ("size", "1048576")];
-            all.extend(against_best(lines, "bandwidth", &keys, true, 1.0));
+            let way = names::value("workload", &workload.into());
+            let place = format!("{}, 1 MB, {way}", names::driver(driver));
+            all.extend(against_best(lines, "bandwidth", place, &keys, true, 1.0));
         }
     }
     all
 }
 
-pub(crate) fn rate(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn rate(lines: &[Line]) -> Vec<Finding> {
     [("shm", 1.0), ("tcp", 2.0)]
         .into_iter()
         .filter_map(|(driver, times)| {
-            against_best(lines, "message_rate", &[("driver", driver)], true, times)
+            let keys = [("driver", driver)];
+            against_best(lines, "message_rate", names::driver(driver), &keys, true, times)
         })
         .collect()
 }
 
-pub(crate) fn threads(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn threads(lines: &[Line]) -> Vec<Finding> {
     let at = |library: &str, threads: &str| {
         let keys = [("library", library), ("threads", threads), ("workload", "turns")];
-        find(lines, "half_round_trip", &keys).map(|line| line.median)
+        find(lines, "half_round_trip", &keys)
     };
     let mut all = Vec::new();
     let most = lines.iter().filter_map(|line| line.config.number_of("threads")).max().unwrap_or(0);
@@ -179,74 +188,89 @@ pub(crate) fn threads(lines: &[Line]) -> Vec<Sentence> {
         let (Some(one), Some(many)) = (at(&library, "1"), at(&library, &most)) else {
             continue;
         };
-        let text = format!(
-            "{library}: {} us with one thread, {} with {most} ({:.1} times).",
-            figure(one),
-            figure(many),
-            many / one
-        );
-        all.push(match library.as_str() {
-            "newmad" => {
-                let keys = [("threads", &*most), ("library", &library), ("workload", "turns")];
-                let growth = find(lines, "thread_growth", &keys);
-                let text = format!("{text} Asked for is 1.2 times.");
-                weighed(text, growth.as_slice(), AtMost(1.2))
+        let figures = vec![
+            ("1 thread".to_owned(), amount(one)),
+            (format!("{most} threads"), amount(many)),
+            ("growth".to_owned(), format!("{} times", brief(many.median / one.median))),
+        ];
+        let keys = [("threads", &*most), ("library", &library), ("workload", "turns")];
+        let growth = find(lines, "thread_growth", &keys);
+        let found = Finding::shown(format!("{library}, threads take turns"), figures);
+        all.push(match (library.as_str(), growth) {
+            ("newmad", Some(growth)) => {
+                found.weighed("1.2 times at the most", &[growth], AtMost(1.2))
             }
-            _ => good(text),
+            _ => found,
         });
     }
     all
 }
 
-pub(crate) fn multirail(lines: &[Line]) -> Vec<Sentence> {
-    let of = |metric| lines.iter().filter(move |line: &&Line| line.metric == metric);
-    let large = |line: &&Line| line.config.number_of("size") >= Some(262_144);
-    let sum = bounded(of("of_the_sum").filter(large), AtLeast(0.93), |worst| {
-        let sum = worst.median;
-        format!("From 256 KB on both rails give {sum:.2} of their sum or more; asked for is 0.93.")
-    });
-    let best = bounded(of("of_the_best"), AtLeast(0.98), |worst| {
-        let best = worst.median;
-        format!(
-            "At the worst size both are {best:.2} of the better rail alone; asked for is never slower (0.98)."
-        )
-    });
+pub(crate) fn multirail(lines: &[Line]) -> Vec<Finding> {
+    let of = |metric: &str, least: u64| -> Vec<&Line> {
+        let large = |line: &&Line| line.config.number_of("size") >= Some(least);
+        lines.iter().filter(|line| line.metric == metric).filter(large).collect()
+    };
+    let row = |place: &str, metric: &str, least: u64, asked: &str, bound: f64| {
+        let figures = of(metric, least);
+        let bound = AtLeast(bound);
+        let worst = bound.worst(&figures)?;
+        let shown = vec![
+            ("both rails".to_owned(), format!("{} times", brief(worst.median))),
+            ("at the worst size".to_owned(), names::of(worst, "size")),
+        ];
+        Some(Finding::shown(place, shown).weighed(asked, &figures, bound))
+    };
+    let large = 262_144;
+    let sum = row("over the sum of both, from 256 KB", "of_the_sum", large, "0.93 or more", 0.93);
+    let best = row(
+        "over the better rail alone, any size",
+        "of_the_best",
+        0,
+        "never slower: 0.98 or more",
+        0.98,
+    );
     sum.into_iter().chain(best).collect()
 }
 
-pub(crate) fn overhead(lines: &[Line]) -> Vec<Sentence> {
-    let at =
-        |mode: &str, method: &str| find(lines, "op_time", &[("mode", mode), ("method", method)]);
-    let (Some(one), Some(several)) = (at("no-thread", "poll"), at("smp", "poll")) else {
-        return Vec::new();
-    };
-    let mut text = format!(
-        "An empty poll costs {} ns without threads and {} on several virtual processors",
-        figure(one.median),
-        figure(several.median)
-    );
-    if let Some(block) = at("smp", "block") {
-        text.push_str(&format!(", an empty blocking call {} us", figure(block.median / 1000.0)));
+pub(crate) fn overhead(lines: &[Line]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for method in values(lines, "method") {
+        let at: Vec<&Line> =
+            lines.iter().filter(|line| line.is("op_time", &[("method", &method)])).collect();
+        if at.is_empty() {
+            continue;
+        }
+        let place = match &*method {
+            "poll" => "an empty poll",
+            "task" => "an empty light task",
+            "block" => "an empty blocking call",
+            other => other,
+        };
+        let figures = at.iter().map(|line| (names::of(line, "mode"), amount(line)));
+        all.push(Finding::shown(place, figures.collect()));
     }
-    vec![good(text + ".")]
+    all
 }
 
-pub(crate) fn detect(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn detect(lines: &[Line]) -> Vec<Finding> {
     let computing =
         |line: &&Line| line.metric == "detect_ratio" && line.config.number_of("threads") > Some(0);
-    let said = bounded(lines.iter().filter(computing), AtMost(1.5), |worst| {
-        format!(
-            "Where all cores compute an event takes, at the worst point ({}, {} computing threads), {:.1} times as long as in \
-             a kernel thread that blocks; asked for is 1.5.",
-            worst.key("source"),
-            worst.key("threads"),
-            worst.median
-        )
-    });
-    said.into_iter().collect()
+    let figures: Vec<&Line> = lines.iter().filter(computing).collect();
+    let bound = AtMost(1.5);
+    let Some(worst) = bound.worst(&figures) else { return Vec::new() };
+    let shown = vec![
+        ("at the worst point".to_owned(), format!("{} times", brief(worst.median))),
+        (
+            "which is".to_owned(),
+            format!("{}, {} computing threads", names::of(worst, "source"), worst.key("threads")),
+        ),
+    ];
+    let place = "all cores compute: time over that of a kernel thread that blocks";
+    vec![Finding::shown(place, shown).weighed("1.5 times at the most", &figures, bound)]
 }
 
-pub(crate) fn policies(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn policies(lines: &[Line]) -> Vec<Finding> {
     let ratio =
         |policy: &str| find(lines, "score_ratio", &[("policy", policy), ("workload", "all")]);
     let mut all: Vec<(String, f64)> = values(lines, "policy")
@@ -257,15 +281,13 @@ pub(crate) fn policies(lines: &[Line]) -> Vec<Sentence> {
     if all.is_empty() {
         return Vec::new();
     }
-    let words: Vec<String> =
-        all.iter().map(|(policy, ratio)| format!("{policy} {ratio:.2}")).collect();
-    vec![good(format!(
-        "Cost of an event over that of the best fixed policy of each workload, geometric mean: {}.",
-        words.join(", ")
-    ))]
+    let figures =
+        all.into_iter().map(|(policy, ratio)| (policy, format!("{} times", brief(ratio))));
+    let place = "cost of an event over that of each workload's best fixed policy, geometric mean";
+    vec![Finding::shown(place, figures.collect())]
 }
 
-pub(crate) fn green_threads(lines: &[Line]) -> Vec<Sentence> {
+pub(crate) fn green_threads(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for op in values(lines, "op") {
         let mut at: Vec<&Line> = lines
@@ -276,18 +298,16 @@ pub(crate) fn green_threads(lines: &[Line]) -> Vec<Sentence> {
         let Some(place) = at.iter().position(|line| line.key("library") == "marcel") else {
             continue;
         };
-        let (ours, first) = (at[place], at[0]);
-        all.push(good(match place {
-            0 => format!("{op}: marcel is the fastest here, {} ns.", figure(ours.median)),
-            _ => format!(
-                "{op}: marcel {} ns, number {} of {}; the fastest here is {} with {}.",
-                figure(ours.median),
-                place + 1,
-                at.len(),
-                first.key("library"),
-                figure(first.median)
+        let first = at[0];
+        let figures = vec![
+            ("marcel".to_owned(), amount(at[place])),
+            ("place".to_owned(), format!("{} of {}", place + 1, at.len())),
+            (
+                "fastest here".to_owned(),
+                format!("{}, {}", names::of(first, "library"), amount(first)),
             ),
-        }));
+        ];
+        all.push(Finding::shown(format!("{op}, 1 worker"), figures));
     }
     all
 }
@@ -313,38 +333,36 @@ mod tests {
 
     #[test]
     fn a_loss_is_said() {
-        let won = latency(&latencies(0.2));
-        assert!(
-            won[0].verdict == Verdict::Good && won[0].text.contains("mpich"),
-            "{}",
-            won[0].text
-        );
-        let lost = latency(&latencies(0.5));
-        assert!(
-            lost[0].verdict == Verdict::Missed && lost[0].text.contains("not reached"),
-            "{}",
-            lost[0].text
-        );
+        let target = |ours| latency(&latencies(ours)).remove(0).target.unwrap();
+        let (won, lost) = (target(0.2), target(0.5));
+        assert_eq!((won.verdict, won.ratio), (Verdict::Met, Some(0.3 / 0.2)));
+        assert_eq!((lost.verdict, lost.ratio), (Verdict::Missed, Some(0.3 / 0.5)));
+        assert!(won.asked.contains("best"), "{}", won.asked);
     }
 
     #[test]
     fn what_a_choice_adds_is_said() {
-        let at = |metric, lock, value| {
-            line(metric, &[("driver", "shm"), ("mode", "mono"), ("lock", lock)], value)
+        let at = |metric: &str, lock, value| {
+            let mut line =
+                line(metric, &[("driver", "shm"), ("mode", "mono"), ("lock", lock)], value);
+            line.unit = if metric == "added_time" { "ns" } else { "us" }.into();
+            line
         };
         let lines = [at("half_round_trip", "none", 0.2), at("added_time", "coarse", 31.0)];
         let said = added(&lines, "lock", "none");
         assert_eq!(said.len(), 1);
-        assert!(said[0].text.contains("mono") && said[0].text.contains("coarse adds 31 ns"));
+        assert_eq!(said[0].place, "shared memory, one VP");
+        let figures = [("no lock", "200 ns"), ("coarse adds", "+31 ns")];
+        assert_eq!(said[0].figures, figures.map(|(name, text)| (name.to_owned(), text.to_owned())));
     }
 
     #[test]
     fn mechanisms_are_named_fastest_first() {
         let at = |method, ns| line("event_time", &[("between", "threads"), ("method", method)], ns);
         let said = events(&[at("signal", 3000.0), at("poll", 150.0)]);
-        let text = &said[0].text;
-        assert!(text.find("poll").unwrap() < text.find("signal").unwrap(), "{text}");
-        assert!(text.contains("User interrupts were not to be had"), "{text}");
+        let names: Vec<&str> = said[0].figures.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["polling", "signal", "user interrupts"]);
+        assert_eq!(said[0].figures[2].1, "not on this processor");
     }
 
     #[test]

@@ -38,13 +38,12 @@ fn allocate(size: MPI_Aint, info: MPI_Info) -> Result<*mut c_void, Fault> {
 }
 
 mpi! {
-    anytime fn MPI_Init(_argc: Out<c_int>, _argv: *mut c_void) { process::init() }
+    anytime fn MPI_Init(_argc: Out<c_int>, _argv: *mut c_void) { process::init(MPI_THREAD_SINGLE) }
 
     anytime fn MPI_Init_thread(
         _argc: Out<c_int>, _argv: *mut c_void, required: c_int, provided: Out<c_int>,
     ) {
-        let _ = required;
-        process::init()?;
+        process::init(required)?;
         out(provided, "provided", MPI_THREAD_MULTIPLE)
     }
 

@@ -10,7 +10,7 @@ use crate::error::Fault;
 use crate::group::{self, Group};
 use crate::info::{self, Entries};
 use crate::session::{self, SETS, Session};
-use crate::{comm, errhandler, process};
+use crate::{comm, errhandler, job, process};
 
 /// The members of a set.
 fn set(name: Text) -> Result<Arc<Group>, Fault> {
@@ -28,12 +28,25 @@ fn set(name: Text) -> Result<Arc<Group>, Fault> {
     }
 }
 
+/// Whether the info of a new session asks for `MPI_THREAD_MULTIPLE`.
+fn wants_concurrent_calls(info: MPI_Info) -> Result<bool, Fault> {
+    if info == MPI_INFO_NULL {
+        return Ok(false);
+    }
+    let info = info::get(info)?;
+    Ok(info.entries().get(b"thread_level").is_some_and(|level| *level == *b"MPI_THREAD_MULTIPLE"))
+}
+
 mpi! {
     anytime fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
         out(session, "session", MPI_SESSION_NULL)?;
         info::check(info)?;
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Session)?;
+        let concurrent = wants_concurrent_calls(info)?;
         process::open_session()?;
+        if concurrent {
+            job::calls_may_be_concurrent();
+        }
         let new = match Session::new(errhandler) {
             Ok(new) => new,
             Err(fault) => {

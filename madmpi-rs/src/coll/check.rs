@@ -70,7 +70,8 @@ impl Call {
 
 fn is_on() -> bool {
     static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("NMAD_CHECK").is_some_and(|value| value == "1"))
+    // The session has refused a value that the knob does not accept.
+    *ON.get_or_init(|| newmad::plumbing::knobs::CHECK.bool().unwrap_or(false))
 }
 
 /// An exchange of signatures.

@@ -12,6 +12,10 @@
 //! before a reduction and unpacked after it. So only data travel, gaps in a result stay as they were, and bounds of any
 //! kind (negative ones, interleaved elements) need no further thought. A user function gets elements laid out as its
 //! datatype says, in aligned memory.
+//!
+//! A user function is called inside MPI calls of the program only, one call at a time, unless the program has asked for
+//! `MPI_THREAD_MULTIPLE`: a program with one thread need not lock what its operators touch. While a call waits, the
+//! function may be called by a thread of the library, whose stack is as large as a thread's of the program.
 
 mod element;
 mod kernel;
@@ -29,6 +33,7 @@ use crate::abi::*;
 use crate::datatype::Datatype;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
+use crate::job;
 use predefined::Predefined;
 use user::User;
 
@@ -71,7 +76,8 @@ pub(crate) fn packed_operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Opera
             let (user, of) = (user.clone(), datatype.share());
             let commutative = user.commutative;
             let apply = move |left: &[u8], into: &mut [u8]| user.packed(&of, left, into);
-            Ok(Operator::new(datatype.size, commutative, apply))
+            let operator = Operator::new(datatype.size, commutative, apply);
+            Ok(if job::calls_are_concurrent() { operator } else { operator.in_calls() })
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Deref;
 
+use marcel::plumbing::budget;
+
 use super::outcome::Outcome;
 use super::state::Work;
 use super::table::get;
@@ -89,6 +91,7 @@ fn take_any(requests: &mut [MPI_Request]) -> Result<Any, Fault> {
 
 /// Takes the outcomes of all requests that are over; `None`: none is active.
 fn take_some(requests: &mut [MPI_Request]) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
+    budget::spend();
     let (mut all, mut active) = (Vec::new(), false);
     for (index, request) in requests.iter_mut().enumerate() {
         match take(request)? {
@@ -150,6 +153,7 @@ fn poll_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
 /// # Errors
 /// As [`check`].
 pub(crate) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
+    budget::spend();
     if poll_for_all(requests)? {
         return Ok(());
     }
@@ -170,6 +174,7 @@ pub(crate) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
 
 /// Waits for one request and takes its outcome. Never [`Any::Pending`].
 pub(crate) fn wait_any(requests: &mut [MPI_Request]) -> Result<Any, Fault> {
+    budget::spend();
     loop {
         match take_any(requests)? {
             Any::Pending => wait_for_one(requests)?,

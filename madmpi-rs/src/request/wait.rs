@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use marcel::plumbing::budget;
 use newmad::raw::{Awaited, RawRequest};
 
 use super::operation::Operation;
@@ -94,6 +95,7 @@ impl Waiter {
 /// The handle stands for no request. A fault of the request is in the outcome.
 #[inline]
 pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
+    budget::spend();
     loop {
         match take(request)? {
             Taken::Inactive => return Ok(Outcome::EMPTY),

@@ -38,7 +38,7 @@ use crate::os::alt_stack::AltStack;
 use crate::sched::load::Load;
 use crate::sched::vp::{Kind, Vp};
 use crate::sched::worker::{self, Here, Worker};
-use crate::task::park;
+use crate::task::{budget, park};
 use crate::topology;
 
 /// A call in progress.
@@ -150,6 +150,7 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Vp, JoinHandle<
 /// # Panics
 /// When the closure panics.
 pub fn standby<T>(f: impl FnOnce() -> T) -> T {
+    budget::spend();
     let worker = worker::current().filter(|w| w.original.is_none() && !park::is_stopping());
     match worker.and_then(|worker| Some((worker, standby_of(worker.worker())?))) {
         Some((worker, standby)) => {

@@ -63,8 +63,9 @@ impl Backtracer {
 
 /// The program's own frames, with the function of this crate that they called.
 fn essence<'a, 'b>(all: &'b [&'a Symbol]) -> &'b [&'a Symbol] {
-    let inner = all.iter().take_while(|s| is_ours(s) || s.function == "syscall").count();
-    let start = inner.saturating_sub(1);
+    let inner = |s: &&&Symbol| is_ours(s) || is_foundation(s) || s.function == "syscall";
+    let inner = all.iter().take_while(inner).count();
+    let start = all[..inner].iter().rposition(|s| is_ours(s)).unwrap_or(0);
     let outer = all.iter().rev().take_while(|s| is_ours(s) || is_foundation(s)).count();
     let shown = all.get(start..all.len() - outer).unwrap_or_default();
     if shown.is_empty() { all } else { shown }
@@ -102,6 +103,10 @@ mod tests {
     fn the_machinery_above_and_below_is_left_out() {
         let ours = |file: &str| file!().replace("diagnosis/backtrace.rs", file);
         let all = [
+            symbol(
+                "core::sync::atomic::AtomicBool::store",
+                "/rustc/5980/library/core/src/atomic.rs",
+            ),
             symbol("switch", &ours("tcb/block.rs")),
             symbol("marcel::sync::mutex::Mutex<T>::lock", &ours("sync/mutex.rs")),
             symbol("app::waits", "/home/me/app/src/main.rs"),

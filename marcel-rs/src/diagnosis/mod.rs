@@ -5,9 +5,10 @@
 //! the stack, and its backtrace.
 //!
 //! * [`dump`] writes all of that; [`threads`] returns it as data, without backtraces.
-//! * `SIGQUIT` (Ctrl-\\) writes a dump to standard error, while the program goes on. A second `SIGQUIT` within a second
-//!   ends the process. The signal is left alone with `MARCEL_SIGQUIT=0`, and in a program that handles or ignores it
+//! * `SIGQUIT` (Ctrl-\\) writes a dump to standard error, while the program goes on. A second `SIGQUIT` within a second,
+//!   or before the dump is written, ends the process. The signal is left alone with `MARCEL_SIGQUIT=0`, and in a program that handles or ignores it
 //!   when its runtime starts.
+//! * A runtime whose end lasts for a second names the threads that hold it up, and again after growing pauses.
 //! * `MARCEL_STALL_MS=N` names each thread that has not given its virtual processor back for N ms.
 //! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal,
 //!   and sleep and wake of virtual processors.
@@ -25,7 +26,7 @@
 //! So each thread is shown at one moment, and different threads at slightly different moments.
 //!
 //! Layers, from the bottom: `frames`, `thread`, `peek`, `runtimes` and `bell`; `sample` and `unwind`; `snapshot` and
-//! `backtrace`; `report`, `watchdog`, `fatal` and `quit`; `service`.
+//! `backtrace`; `report`, `hold_up`, `watchdog`, `fatal` and `quit`; `service`.
 //!
 //! # Rejected
 //! * Stopping all threads for a consistent picture: a dump of a hung program must not depend on the threads' help.
@@ -41,9 +42,18 @@
 )]
 mod backtrace;
 mod bell;
+// Without an unwinder there is nothing to check by.
+#[cfg_attr(
+    not(all(feature = "backtraces", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "unchecked.rs"
+)]
+pub(crate) mod check;
 mod fatal;
 mod frames;
+pub(crate) mod hold_up;
+pub(crate) mod overdue;
 pub(crate) mod overflow;
+pub(crate) mod panic_hook;
 mod peek;
 mod quit;
 mod report;

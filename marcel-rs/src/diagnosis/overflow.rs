@@ -9,7 +9,6 @@ use super::fatal;
 use crate::os::signal::{self, Action};
 use crate::sched::here;
 use crate::sched::vp::Kind;
-use crate::stack::memory::GUARD;
 
 static PREVIOUS: OnceLock<Action> = OnceLock::new();
 
@@ -30,7 +29,9 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     let address = unsafe { (*info).si_addr() } as usize;
     if let Some(tcb) = here::tcb() {
         let stack = tcb.info.stack();
-        if (stack.start.wrapping_sub(GUARD)..stack.start).contains(&address) {
+        // SAFETY: the context of the thread that runs here stays where it is. The handler has interrupted the thread.
+        let own = unsafe { (*tcb.own.context.get()).as_ref() };
+        if own.is_some_and(|own| own.stack().guard().contains(&address)) {
             say("\nmarcel: thread '");
             say(tcb.name().unwrap_or("<unnamed>"));
             say("' has overflowed its stack of ");

@@ -1,14 +1,25 @@
 //! `SIGQUIT`: the handler that asks for a dump, and the second signal that ends the process.
+//!
+//! ```text
+//!   IDLE ──a signal──▶ ASKED ──the diagnosis thread begins──▶ ANSWERING ──the dump is written──▶ IDLE
+//! ```
+//!
+//! A signal ends the process unless it finds IDLE, and the last signal was a second ago or more. So the second
+//! signal works however late it comes, if the diagnosis thread cannot begin the dump or cannot end it (standard error is
+//! a pipe that is full, say).
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::*};
 use std::time::{Duration, Instant};
 
 use super::bell;
 use crate::os::clock;
 use crate::os::signal::{self, Action, KeepErrno};
 
-static ASKED: AtomicBool = AtomicBool::new(false);
-static ANSWERING: AtomicBool = AtomicBool::new(false);
+const IDLE: u32 = 0;
+const ASKED: u32 = 1;
+const ANSWERING: u32 = 2;
+
+static STATE: AtomicU32 = AtomicU32::new(IDLE);
 /// Time of the last signal, in nanoseconds of the monotonic clock.
 static LAST: AtomicU64 = AtomicU64::new(0);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -35,19 +46,18 @@ pub(super) fn give_back() {
 }
 
 pub(super) fn is_asked() -> bool {
-    ASKED.load(Acquire)
+    STATE.load(Acquire) == ASKED
 }
 
 pub(super) fn answer(dump: impl FnOnce()) {
-    if ASKED.swap(false, AcqRel) {
-        ANSWERING.store(true, Relaxed);
+    if STATE.compare_exchange(ASKED, ANSWERING, AcqRel, Acquire).is_ok() {
         // The dump is to show the interrupted thread where it was, not in the handler. The handler may wait for a core.
         let limit = Instant::now() + Duration::from_millis(200);
         while HANDLERS.load(Acquire) > 0 && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(1));
         }
         dump();
-        ANSWERING.store(false, Relaxed);
+        STATE.store(IDLE, Release);
     }
 }
 
@@ -62,14 +72,14 @@ extern "C" fn handler(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
     HANDLERS.fetch_add(1, Relaxed);
     let now = clock::monotonic();
     let last = LAST.swap(now, Relaxed);
-    let again = is_soon_after(last, now) || ANSWERING.load(Relaxed);
+    let unanswered = STATE.compare_exchange(IDLE, ASKED, AcqRel, Acquire).is_err();
+    let again = unanswered || is_soon_after(last, now);
     // A forked child has no diagnosis thread.
     if again || std::process::id() != PROCESS.load(Relaxed) {
         signal::restore_default(libc::SIGQUIT);
         // SAFETY: valid arguments. The signal is blocked in its handler, so it is delivered when the handler returns.
         unsafe { libc::raise(libc::SIGQUIT) };
     } else {
-        ASKED.store(true, Release);
         bell::ring();
     }
     HANDLERS.fetch_sub(1, Release);

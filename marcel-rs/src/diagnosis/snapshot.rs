@@ -34,6 +34,15 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
+    /// What a thread that does not run waits for, or has last waited for.
+    pub(super) fn last_wait(&self) -> Option<&'static str> {
+        if self.seen.runs() {
+            return None;
+        }
+        // SAFETY: it does not run, and a snapshot's fields are of one moment.
+        Some(unsafe { reason(&self.seen) }).filter(|reason| !reason.is_empty())
+    }
+
     /// Whether only a signal to the kernel thread gets the stack: a running thread, or a kernel thread that waits.
     pub(super) fn needs_sampling(&self) -> bool {
         self.frames.is_none()

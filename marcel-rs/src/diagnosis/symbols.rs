@@ -23,7 +23,8 @@ impl Symbols {
     }
 }
 
-fn resolve(address: usize) -> Vec<Symbol> {
+/// As [`Symbols::at`], of a single address.
+pub(super) fn resolve(address: usize) -> Vec<Symbol> {
     let mut symbols = Vec::new();
     backtrace::resolve(address as *mut std::ffi::c_void, |symbol| {
         let function = match symbol.name() {

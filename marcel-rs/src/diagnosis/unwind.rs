@@ -38,14 +38,23 @@ impl Unwinder {
 
     /// The code addresses of the frames, the innermost first, as `backtrace::resolve` takes them.
     pub(super) fn walk(&mut self, frames: &Frames) -> Vec<usize> {
-        let pc = frames.registers.pc;
-        let mut read = |at: u64| {
-            let from = (at as usize).checked_sub(frames.from).ok_or(())?;
-            let word = frames.stack.get(from..).and_then(|rest| rest.first_chunk()).ok_or(())?;
-            Ok(u64::from_ne_bytes(*word))
-        };
-        let registers = native(&frames.registers);
-        let mut walk = self.unwinder.iter_frames(pc as u64, registers, &mut self.cache, &mut read);
+        self.walk_by(&frames.registers, |at| {
+            let from = at.checked_sub(frames.from)?;
+            let word = frames.stack.get(from..)?.first_chunk()?;
+            Some(usize::from_ne_bytes(*word))
+        })
+    }
+
+    /// As [`Unwinder::walk`], of a stack whose words `read` gives; `None` ends the walk.
+    pub(super) fn walk_by(
+        &mut self,
+        registers: &Registers,
+        mut read: impl FnMut(usize) -> Option<usize>,
+    ) -> Vec<usize> {
+        let pc = registers.pc as u64;
+        let mut read = |at: u64| read(at as usize).map(|word| word as u64).ok_or(());
+        let registers = native(registers);
+        let mut walk = self.unwinder.iter_frames(pc, registers, &mut self.cache, &mut read);
         let mut addresses = Vec::new();
         // An error ends the walk: the copy ends, or a module has no tables.
         while addresses.len() < MOST
@@ -69,6 +78,23 @@ fn native(at: &Registers) -> UnwindRegsNative {
 #[cfg(target_arch = "aarch64")]
 fn native(at: &Registers) -> UnwindRegsNative {
     UnwindRegsNative::new(at.lr as u64, at.sp as u64, at.fp as u64)
+}
+
+/// How many modules have been loaded and unloaded so far, as far as the loader counts them.
+pub(super) fn loads() -> u64 {
+    unsafe extern "C" fn count(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        data: *mut libc::c_void,
+    ) -> libc::c_int {
+        // SAFETY: `loads` passes its number; the loader a valid description.
+        unsafe { *data.cast::<u64>() = (*info).dlpi_adds.wrapping_add((*info).dlpi_subs) };
+        1 // the first module tells
+    }
+    let mut loads = 0u64;
+    // SAFETY: the callback gets the number, which nothing else uses meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(count), (&raw mut loads).cast()) };
+    loads
 }
 
 fn modules() -> Vec<Module<Vec<u8>>> {

@@ -75,7 +75,7 @@ impl Rounds {
     /// # Errors
     /// No memory for a stack.
     pub fn new(deep: bool) -> io::Result<Rounds> {
-        let pool = ContextPool::new(0, if deep { body::<true> } else { body::<false> });
+        let pool = ContextPool::new(0, 0, if deep { body::<true> } else { body::<false> });
         let mut cache = ContextCache::default();
         let context = cache.take(&pool, 0)?;
         let job = Box::new(Job { context, count: Cell::new(0), over: Cell::new(false) });
@@ -125,7 +125,7 @@ impl Starts {
     /// With an empty pool.
     #[allow(clippy::new_without_default, reason = "there is nothing to choose, and no other user")]
     pub fn new() -> Starts {
-        Starts { pool: ContextPool::new(0, ends), cache: ContextCache::default() }
+        Starts { pool: ContextPool::new(0, 0, ends), cache: ContextCache::default() }
     }
 
     /// Takes a context, runs a body to its end, gives the context back. How many have ended on this kernel thread.

@@ -13,7 +13,9 @@ use crate::list::{Chained, Inbox};
 #[cfg(not(loom))]
 use crate::lwp::spare;
 #[cfg(not(loom))]
-pub use crate::lwp::spare::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
+pub use crate::lwp::spare::{
+    SHORT_SLICE, prefer_current_thread, program_stack, slice_of_current_thread,
+};
 use crate::os::sleeper::Sleeper;
 use crate::os::{
     AtomicBool, AtomicPtr, AtomicUsize, JoinHandle, Mutex, const_unless_modelled, fence,
@@ -196,7 +198,7 @@ impl Pool {
 
 #[cfg(not(loom))]
 fn start(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
-    spare::start(name, Some(256 * 1024), f)
+    spare::start(name, Some(spare::program_stack()), f)
 }
 
 #[cfg(loom)]

@@ -1,10 +1,30 @@
 //! Spare kernel threads: how they are started, and what they ask of the kernel's scheduler.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use crate::os::alt_stack::AltStack;
+
+/// The least stack of a kernel thread that may run code of the program: what the standard library gives its threads.
+const LEAST_STACK: usize = 2 << 20;
+
+/// How large the stack of a kernel thread is that may run code of the program: as large as that of a thread which the
+/// program starts in C, for code that may be called by any thread reckons with no less. The limit `ulimit -s` says how
+/// large, mostly 8 MiB; the kernel gives the pages that are used.
+pub fn program_stack() -> usize {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    let mut bytes = 0;
+    // SAFETY: the attributes are initialised before they are read, and destroyed after that.
+    unsafe {
+        if libc::pthread_attr_init(attributes.as_mut_ptr()) == 0 {
+            libc::pthread_attr_getstacksize(attributes.as_ptr(), &raw mut bytes);
+            libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        }
+    }
+    bytes.max(LEAST_STACK)
+}
 
 /// Starts a kernel thread that runs `f` with a stack for signal handlers and a short time slice.
 pub(crate) fn start(

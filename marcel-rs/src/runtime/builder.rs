@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::diagnosis::overflow;
-use crate::diagnosis::service;
+use crate::diagnosis::{check, overflow, panic_hook, service};
 use crate::error::Error;
 use crate::lwp::blocking::{Blocking, Mechanism, Settings};
 use crate::lwp::spare;
+use crate::os::KernelMutex;
 use crate::os::alt_stack::AltStack;
 use crate::runtime::Runtime;
 use crate::sched::ending::Ending;
@@ -19,11 +19,14 @@ use crate::sched::policy::{Bubbles, Policy};
 use crate::sched::shared::{Group, Meeting, PolicyOf, Shared};
 use crate::sched::vp::{Kind, Place};
 use crate::sched::worker::Worker;
+use crate::stack::memory::MIN_GUARD;
 use crate::stack::pool::ContextPool;
 use crate::task::spawn;
 use crate::topology::Topology;
 use crate::{knobs, topology};
 
+/// Largest guard of a stack, in bytes.
+const MAX_GUARD: usize = 1 << 30;
 /// Turns of a bubble with `MARCEL_POLICY=bubbles`.
 const BUBBLE_TURNS: u32 = 32;
 
@@ -38,6 +41,7 @@ pub struct Builder {
     hooks: Option<Arc<dyn Hooks>>,
     blocking: Settings,
     policy: Option<Arc<PolicyOf>>,
+    stack_guard: Option<usize>,
     migrate: bool,
 }
 
@@ -117,6 +121,15 @@ impl Builder {
         self
     }
 
+    /// Bytes below each stack that cannot be touched (`MARCEL_STACK_GUARD`), rounded up to whole pages; at least 4096.
+    ///
+    /// Rust probes large frames page by page. C does not, unless it is compiled with `-fstack-clash-protection`: a frame
+    /// that is larger than the guard may reach the neighbour's stack. A guard is address space, not memory.
+    pub fn stack_guard(mut self, bytes: usize) -> Self {
+        self.stack_guard = Some(bytes);
+        self
+    }
+
     /// Lets virtual processors with nothing to do take threads that have run elsewhere, when they are next
     /// ready. Better balance; one more lock a thread. What a thread wakes on its own virtual processor waits there
     /// until that one next switches.
@@ -138,6 +151,7 @@ impl Builder {
     /// # Errors
     /// A knob or a number out of range; the kernel refuses a thread.
     pub fn build(self) -> Result<Runtime, Error> {
+        crate::knob::warn_of_unknown(&["MARCEL_"], &[knobs::KNOBS], &[]);
         let mode = self.mode.map_or_else(Mode::from_env, Ok)?;
         let from_knob = |knob: &crate::knob::Knob| -> Result<Option<usize>, Error> {
             Ok(knob.int()?.map(|n| n as usize))
@@ -191,13 +205,24 @@ impl Builder {
         };
         let spin = Duration::from_micros(knobs::IDLE_SPIN.int()?.unwrap_or(0) as u64);
         let stack = knobs::STACK_SIZE.int()?.unwrap_or(256) as usize * 1024;
+        let guard = match self.stack_guard {
+            Some(bytes) if (MIN_GUARD..=MAX_GUARD).contains(&bytes) => bytes,
+            Some(bytes) => {
+                return Err(Error::Config {
+                    what: "stack_guard",
+                    why: format!("{bytes} bytes; it takes {MIN_GUARD} to {MAX_GUARD}"),
+                });
+            }
+            None => knobs::STACK_GUARD.int()?.unwrap_or(64) as usize * 1024,
+        };
         let shared = Arc::new(Shared {
-            contexts: ContextPool::new(stack, spawn::body),
+            contexts: ContextPool::new(stack, guard, spawn::body),
             period,
             compute_nice,
             meeting,
             stopping: AtomicBool::new(false),
             policy,
+            check: check::from_env()?,
             ending: Ending::default(),
             bound: topology.nodes().iter().map(|_| OnceLock::new()).collect(),
             special: AtomicBool::new(false),
@@ -229,14 +254,23 @@ impl Builder {
             hooks.started(Load(shared.clone()), &vps);
         }
         overflow::install();
-        let mut runtime =
-            Runtime { shared, hooks: self.hooks, workers, kernel_threads: Vec::new(), watched };
+        panic_hook::install();
+        let mut runtime = Runtime {
+            shared,
+            hooks: self.hooks,
+            workers,
+            kernel_threads: Vec::new(),
+            ended: KernelMutex::new(None),
+            watched,
+        };
         if mode != Mode::NoThread {
             runtime.shared.blocking.start().map_err(|source| Error::Os {
                 doing: "starting a thread for blocking calls",
                 source,
             })?;
         }
+        let (alive, ended) = std::sync::mpsc::channel();
+        runtime.ended = KernelMutex::new(Some(ended));
         for &worker in &runtime.workers {
             let name = match worker.kind() {
                 Kind::Compute => format!("marcel-vp{}", worker.index()),
@@ -244,7 +278,13 @@ impl Builder {
             };
             let thread = std::thread::Builder::new()
                 .name(name)
-                .spawn(move || carry(worker))
+                .spawn({
+                    let alive = alive.clone();
+                    move || {
+                        carry(worker);
+                        drop(alive);
+                    }
+                })
                 .map_err(|source| Error::Os { doing: "starting a virtual processor", source })?;
             runtime.kernel_threads.push(thread);
         }

@@ -5,14 +5,18 @@ pub(crate) mod builder;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Instant;
 
-use crate::diagnosis::service;
+use crate::diagnosis::{hold_up, overdue::Overdue, service};
+use crate::os::KernelMutex;
+use crate::os::stderr::to_stderr;
 use crate::sched::hooks::Hooks;
 use crate::sched::load::Load;
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
 use crate::sched::worker::{self, Worker};
-use crate::task::join::JoinHandle;
+use crate::task::join::{JoinHandle, NoStack};
 use crate::task::scope::{Scope, scope_in};
 use crate::task::spawn;
 
@@ -22,6 +26,12 @@ use crate::task::spawn;
 /// then the stacks of the remaining threads are unwound, so that their destructors run, and their join
 /// handles report a panic with a [`crate::Stopped`] payload. Destructors may wait for what other threads hold, and
 /// for other threads' ends; for what will not come any more they look at [`crate::is_stopping`].
+///
+/// A thread may hold the end up: it swallows the unwinding, waits in a destructor for what does not come, or never yields.
+/// After a second such threads are named on standard error, with what they wait for, and again after growing pauses.
+///
+/// A program that is built with `panic = "abort"` cannot unwind: the threads that are left stay where they wait, their
+/// destructors do not run, their stacks are not freed, and a message on standard error says so once.
 ///
 /// # Blocking
 /// The kernel thread, until all threads have ended; also when a green thread of another runtime drops it. One of its
@@ -33,6 +43,8 @@ pub struct Runtime {
     /// Workers have it, too; in no-thread mode there are none.
     #[expect(dead_code, reason = "held")]
     hooks: Option<Arc<dyn Hooks>>,
+    /// Disconnected when all kernel threads have ended.
+    ended: KernelMutex<Option<Receiver<()>>>,
     /// Dumps and the watchdog look at it until it is gone.
     #[expect(dead_code, reason = "held")]
     watched: service::Watched,
@@ -48,7 +60,8 @@ impl Runtime {
     /// Blocks that kernel thread. In [`Mode::NoThread`] `f` runs on it.
     ///
     /// # Panics
-    /// When `f` panics, with its payload; when called from a green thread.
+    /// When `f` panics, with its payload; when called from a green thread; when there is no memory for a stack, with a
+    /// message on standard error and the payload [`NoStack`].
     pub fn run<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         assert!(
             worker::current().is_none(),
@@ -65,7 +78,14 @@ impl Runtime {
         let spawned = spawned.unwrap_or_else(|error| panic!("Runtime::run: {error}"));
         match spawned.join() {
             Ok(value) => value,
-            Err(payload) => std::panic::resume_unwind(payload),
+            Err(payload) => {
+                // The panic hook has not told of it. Nor is it called now: where no memory is left, std's backtrace
+                // may hang.
+                if let Some(why) = payload.downcast_ref::<NoStack>() {
+                    to_stderr(|out| writeln!(out, "marcel: Runtime::run: {why}"));
+                }
+                std::panic::resume_unwind(payload)
+            }
         }
     }
 
@@ -89,6 +109,9 @@ impl Runtime {
     }
 
     /// Starts a compute thread from outside the runtime.
+    ///
+    /// # Thread-locals
+    /// Its contract is that of [`crate::spawn`].
     ///
     /// # Panics
     /// In [`Mode::NoThread`], which has no green threads; when there is no memory.
@@ -126,6 +149,21 @@ impl fmt::Debug for Runtime {
     }
 }
 
+/// Waits until the kernel threads of a stopping runtime have ended, and tells which threads hold them up.
+fn wait_for(ended: &Receiver<()>, shared: &Shared) {
+    let mut overdue = Overdue::new();
+    loop {
+        let left = overdue.at().saturating_duration_since(Instant::now());
+        match ended.recv_timeout(left) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if let Some(lasts) = overdue.due() {
+            hold_up::tell(shared, lasts);
+        }
+    }
+}
+
 impl Drop for Runtime {
     fn drop(&mut self) {
         let standbys = self.shared.blocking.close();
@@ -137,9 +175,21 @@ impl Drop for Runtime {
         let shared = self.shared.clone();
         let workers = std::mem::take(&mut self.workers);
         let threads = std::mem::take(&mut self.kernel_threads);
+        let ended = self.ended.lock().take();
         let finish = move || {
+            let started = threads.len();
+            if let Some(ended) = ended {
+                wait_for(&ended, &shared);
+            }
             for thread in threads {
                 let _ = thread.join();
+            }
+            // Those that got no kernel thread have not told the I/O manager that they are over.
+            for worker in &workers[started..] {
+                if let Some(hooks) = worker.shared.hooks() {
+                    hooks.ended(&worker.vp);
+                }
+                worker.sleeper.retire();
             }
             let retire = shared.blocking.join();
             shared.contexts.clear();

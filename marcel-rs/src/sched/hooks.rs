@@ -61,7 +61,8 @@ pub unsafe trait Hooks: Any + Send + Sync {
     fn started(&self, load: crate::Load, vps: &[&'static Vp]);
 
     /// The virtual processor runs no thread any more, and will not sleep: its sleeper's eventfd becomes another's,
-    /// and must leave the sets that it is in. Called once, on its kernel thread; the last call for it.
+    /// and must leave the sets that it is in. Called once, on its kernel thread; the last call for it. If the kernel has
+    /// refused it a kernel thread, the thread that builds the runtime makes the call.
     fn ended(&self, vp: &Vp) {
         let _ = vp;
     }

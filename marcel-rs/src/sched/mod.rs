@@ -36,7 +36,7 @@ mod tick_handler;
 #[cfg(not(loom))]
 pub(crate) mod timer;
 #[cfg(not(loom))]
-mod unwinding;
+pub(crate) mod unwinding;
 #[cfg(not(loom))]
 pub(crate) mod vp;
 #[cfg(not(loom))]

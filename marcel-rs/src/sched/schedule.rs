@@ -132,6 +132,7 @@ impl Here {
         here::set_tcb(Some(tcb));
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
+        tcb.own.budget.refill();
         // SAFETY: as above; it is there by now, and the thread does not replace it.
         let resume =
             || unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume()) };
@@ -146,6 +147,9 @@ impl Here {
         here::set_tcb(None);
         if how != Some(Switch::Ended) {
             tcb.info.suspended();
+            if let Some(check) = self.shared.check {
+                check(tcb);
+            }
         }
         let mut core = self.own_core();
         if how != Some(Switch::Ended)
@@ -212,6 +216,12 @@ impl Here {
         if let Some(context) = context {
             core.contexts.put(&self.shared.contexts, context);
         }
+        self.forget_living(core, tcb);
+        self.end(core, tcb);
+    }
+
+    /// The thread is none of those that are to be unwound any more.
+    pub(super) fn forget_living(self, core: &mut Core, tcb: &'static Tcb) {
         self.shared.with_living(&mut core.live, |live| {
             let place = tcb.own.place.get();
             live.swap_remove(place);
@@ -219,11 +229,10 @@ impl Here {
                 moved.own.place.set(place);
             }
         });
-        self.end(core, tcb);
     }
 
     /// The owner of the handle may have the block now.
-    fn end(self, core: &mut Core, tcb: &'static Tcb) {
+    pub(super) fn end(self, core: &mut Core, tcb: &'static Tcb) {
         event!("end", thread = tcb.info.number());
         tcb.info.leave();
         match tcb.join.end() {

@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) compute_nice: i32,
     /// Makes policies; the usual one if there is none.
     pub(crate) policy: Option<Arc<PolicyOf>>,
+    /// Looks at each green thread that has just waited or yielded: suspended, and the caller's.
+    pub(crate) check: Option<fn(&'static Tcb)>,
     pub(crate) stopping: AtomicBool,
     pub(crate) ending: Ending,
     pub(crate) blocking: Blocking,

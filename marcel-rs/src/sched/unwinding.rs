@@ -18,11 +18,22 @@
 //! that run meanwhile cannot be told apart for sure. They are unwound when the last panic is over, or when
 //! nothing else has moved for long.
 //!
-//! Rejected: unwinding thread after thread, each to its end, in the scheduler (a destructor that waits for the
-//! next one waits for ever); leaving when one's own threads have ended (a thread started for us never would).
+//! # Without unwinding
+//! In a build with `panic = "abort"` the panic that unwinds a thread would end the process. There a thread that has
+//! started is left where it waits: its handle reports that the runtime stopped, its destructors do not run, and its
+//! stack and its control block stay for ever, since lists of waiters may hold nodes on that stack. It is not parked, so
+//! that no late wake-up puts it in a queue. A thread that never ran drops its closure as ever.
+//!
+//! # Rejected
+//! Refusing a build with `panic = "abort"` when the runtime starts (most programs end when their threads have);
+//! unwinding thread after thread, each to its end, in the scheduler (a destructor that waits for the next one waits for
+//! ever); leaving when one's own threads have ended (a thread started for us never would).
 
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::os::stderr::to_stderr;
 use crate::sched::ending::Outlook;
 use crate::sched::worker::{self, Core, Here};
 use crate::tcb::block::Tcb;
@@ -34,10 +45,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a virtual processor sleeps when all that its threads do is wait.
 const NAP: Duration = Duration::from_micros(200);
 
+std::thread_local! {
+    /// A thread of this virtual processor has waited in a panic.
+    static PANICS_MAY_MEET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a thread of the calling kernel thread's virtual processor has been suspended in a panic. It may still be.
+pub(crate) fn panics_may_meet() -> bool {
+    PANICS_MAY_MEET.get()
+}
+
 impl Core {
     /// `tcb` has switched out, and this virtual processor has a thread in a panic, or had: that one or another.
     #[cold]
     pub(super) fn note_panics(&mut self, tcb: &Tcb) {
+        PANICS_MAY_MEET.set(true);
         if tcb.own.unwinding.get() {
             return; // it has been decided already, see `unwind`
         }
@@ -60,6 +82,11 @@ impl Core {
             self.panicking -= 1;
         }
     }
+}
+
+/// Whether the thread has run, and is not one that only drops its closure.
+fn is_begun(tcb: &Tcb) -> bool {
+    tcb.has_context() && !tcb.own.unwinding.get()
 }
 
 impl Here {
@@ -107,6 +134,7 @@ impl Here {
             let before = living();
             let next = self.next(&mut self.own_core());
             match next {
+                Some(tcb) if cfg!(panic = "abort") && is_begun(tcb) => self.leave_behind(tcb),
                 Some(tcb) => {
                     let first = !tcb.own.unwinding.get();
                     Self::unwind(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
@@ -123,6 +151,25 @@ impl Here {
                 self.sleeper.sleep(Some(Instant::now() + NAP), || false);
             }
         }
+    }
+
+    /// The thread, which was taken from a queue, never runs again.
+    #[cold]
+    fn leave_behind(self, tcb: &'static Tcb) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Relaxed) {
+            to_stderr(|out| {
+                writeln!(
+                    out,
+                    "marcel: a runtime ends while threads wait in it. This program is built with panic = \"abort\", so \
+                     they cannot be unwound: their destructors do not run, what they hold stays held, and their stacks \
+                     are not freed. Join them first, or build with panic = \"unwind\" (said once)"
+                )
+            });
+        }
+        let mut core = self.own_core();
+        self.forget_living(&mut core, tcb);
+        self.end(&mut core, tcb);
     }
 
     /// Waits until all virtual processors have come here; false when there is work again.

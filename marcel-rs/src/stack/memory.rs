@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-/// Bytes below each stack that cannot be touched.
-pub(crate) const GUARD: usize = PAGE;
-pub(super) const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
+/// Fewest bytes below a stack that cannot be touched.
+pub(crate) const MIN_GUARD: usize = PAGE;
 /// Smallest stack that a thread can be given.
 pub(crate) const MIN_SIZE: usize = 16 * 1024;
 const COLOURS: usize = 16;
@@ -19,6 +19,8 @@ const LINE: usize = 64;
 pub(crate) struct Stack {
     /// Where the guard begins.
     pub(super) bottom: usize,
+    /// Bytes of the guard.
+    pub(super) guard: usize,
     /// Bytes above the guard.
     pub(super) size: usize,
     /// Its slab, and its number there.
@@ -34,22 +36,22 @@ impl Stack {
 
     /// Addresses of the guard.
     pub(crate) fn guard(&self) -> Range<usize> {
-        self.bottom..self.bottom + GUARD
+        self.bottom..self.bottom + self.guard
     }
 
     /// Addresses of all of it, but for the guard.
     pub(crate) fn usable(&self) -> Range<usize> {
-        self.bottom + GUARD..self.bottom + GUARD + self.size
+        self.guard().end..self.guard().end + self.size
     }
 
     /// Where it starts, coloured.
     pub(super) fn top(&self) -> usize {
-        self.bottom + GUARD + self.size - self.index as usize % COLOURS * LINE
+        self.usable().end - self.index as usize % COLOURS * LINE
     }
 
     /// All of it, guard included.
     pub(super) fn whole(&self) -> Range<usize> {
-        self.bottom..self.bottom + GUARD + self.size
+        self.bottom..self.usable().end
     }
 
     /// Bytes, in whole pages, from the top down to the lowest page that is in memory: see [`touched`].

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::Context;
-use super::memory::{MIN_SIZE, PAGE};
+use super::memory::{MIN_GUARD, MIN_SIZE, PAGE};
 use super::slab::{Guards, Slabs};
 use crate::os::KernelMutex;
 
@@ -24,6 +24,7 @@ const WARM_BYTES: usize = 256 << 20;
 /// The contexts of a runtime.
 pub(crate) struct ContextPool {
     size: usize,
+    guard: usize,
     body: fn(),
     classes: KernelMutex<BTreeMap<usize, Class>>,
 }
@@ -52,11 +53,12 @@ impl Class {
 }
 
 impl ContextPool {
-    /// A pool of contexts that run `body`, with stacks of `size` bytes unless another size is asked for. `body`
-    /// must not unwind.
-    pub(crate) fn new(size: usize, body: fn()) -> ContextPool {
+    /// A pool of contexts that run `body`, with stacks of `size` bytes unless another size is asked for, above guards of
+    /// `guard` bytes. `body` must not unwind.
+    pub(crate) fn new(size: usize, guard: usize, body: fn()) -> ContextPool {
         let size = size.max(MIN_SIZE).next_multiple_of(PAGE);
-        ContextPool { size, body, classes: KernelMutex::new(BTreeMap::new()) }
+        let guard = guard.max(MIN_GUARD).next_multiple_of(PAGE);
+        ContextPool { size, guard, body, classes: KernelMutex::new(BTreeMap::new()) }
     }
 
     /// Gives every idle context's memory, and slabs without users, back to the kernel.
@@ -85,10 +87,11 @@ impl ContextPool {
     }
 }
 
-fn of_size(classes: &mut BTreeMap<usize, Class>, size: usize) -> &mut Class {
-    classes
-        .entry(size)
-        .or_insert_with(|| Class { warm: Vec::new(), slabs: Slabs::new(size, Guards::Markers) })
+fn of_size(classes: &mut BTreeMap<usize, Class>, size: usize, guard: usize) -> &mut Class {
+    classes.entry(size).or_insert_with(|| Class {
+        warm: Vec::new(),
+        slabs: Slabs::new(size, guard, Guards::Markers),
+    })
 }
 
 /// The part of the pool that one virtual processor keeps for itself; empty when dropped.
@@ -131,7 +134,7 @@ impl ContextCache {
     /// Gives all of them back.
     pub(crate) fn empty(&mut self, pool: &ContextPool) {
         while !self.idle.is_empty() {
-            self.spill(&mut of_size(&mut pool.classes.lock(), pool.size).warm);
+            self.spill(&mut of_size(&mut pool.classes.lock(), pool.size, pool.guard).warm);
         }
     }
 
@@ -145,7 +148,7 @@ impl ContextCache {
     fn take_slowly(&mut self, pool: &ContextPool, size: usize) -> io::Result<Context> {
         let size = pool.class(size)?;
         let mut classes = pool.classes.lock();
-        let class = of_size(&mut classes, size);
+        let class = of_size(&mut classes, size, pool.guard);
         if size == pool.size {
             if let Some(context) = self.idle.pop() {
                 return Ok(context);
@@ -163,7 +166,7 @@ impl ContextCache {
     fn put_slowly(&mut self, pool: &ContextPool, context: Context) {
         let size = context.stack().size();
         let mut classes = pool.classes.lock();
-        let class = of_size(&mut classes, size);
+        let class = of_size(&mut classes, size, pool.guard);
         if size == pool.size {
             self.spill(&mut class.warm);
             self.idle.push(context);
@@ -192,7 +195,7 @@ mod tests {
     }
 
     fn pool(size: usize) -> ContextPool {
-        ContextPool::new(size, || {})
+        ContextPool::new(size, MIN_GUARD, || {})
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A stack of its own mapping costs the kernel two areas (the stack, its guard), and a process may have 65 530
 //! of them (`vm.max_map_count`). Stacks of a slab share one, and so do slabs that happen to be neighbours: the
 //! guards are markers in the page tables (`MADV_GUARD_INSTALL`, Linux 6.13), which split nothing. Where the
-//! kernel has none, or refuses (`mlockall`), a guard is a page without access, which does split: then the number
+//! kernel has none, or refuses (`mlockall`), a guard is a range without access, which does split: then the number
 //! of stacks is bounded by that limit, and [`Slabs::take`] says so before it is reached, since the heap needs
 //! areas as well, and has no other answer than abort.
 //!
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use corosensei::stack::valgrind::ValgrindStackRegistration;
 
-use super::memory::{GUARD, Stack};
+use super::memory::Stack;
 use crate::os::memory;
 
 /// Most stacks in a slab, and most bytes: but one stack, however large, is always there.
@@ -77,6 +77,8 @@ fn mask(n: u32) -> u64 {
 /// All stacks of one size.
 pub(super) struct Slabs {
     size: usize,
+    /// Bytes of each stack's guard.
+    guard: usize,
     guards: Guards,
     /// By number; a number without a slab is used again.
     slabs: Vec<Option<Slab>>,
@@ -85,13 +87,13 @@ pub(super) struct Slabs {
 }
 
 impl Slabs {
-    /// For stacks of `size` bytes, a multiple of the page's.
-    pub(super) fn new(size: usize, guards: Guards) -> Slabs {
-        Slabs { size, guards, slabs: Vec::new(), room: BTreeSet::new() }
+    /// For stacks of `size` bytes above guards of `guard` bytes, multiples of the page's.
+    pub(super) fn new(size: usize, guard: usize, guards: Guards) -> Slabs {
+        Slabs { size, guard, guards, slabs: Vec::new(), room: BTreeSet::new() }
     }
 
     fn stride(&self) -> usize {
-        GUARD + self.size
+        self.guard + self.size
     }
 
     /// A free stack; its memory is as the last user left it, or the kernel's.
@@ -108,15 +110,16 @@ impl Slabs {
                 number
             }
         };
-        let (size, stride, guards) = (self.size, self.stride(), self.guards);
+        let (size, guard, guards) = (self.size, self.guard, self.guards);
+        let stride = self.stride();
         let slot = &mut self.slabs[number as usize];
         let slab = match slot {
             Some(slab) => slab,
-            None => slot.insert(Slab::map(size)?),
+            None => slot.insert(Slab::map(size, guard)?),
         };
         let index = slab.free.trailing_zeros();
         let bottom = slab.base + index as usize * stride;
-        let stack = Stack { bottom, size, slab: number, index };
+        let stack = Stack { bottom, guard, size, slab: number, index };
         if slab.guarded & 1 << index == 0 {
             slab.guard(&stack, guards)?;
         }
@@ -140,7 +143,7 @@ impl Slabs {
                 slab.free |= 1 << stack.index;
             }
             if slab.free == mask(slab.stacks) {
-                slab.unmap(self.size);
+                slab.unmap(self.size + self.guard);
                 *slot = None;
                 continue;
             }
@@ -159,8 +162,8 @@ impl Slabs {
 
 impl Slab {
     /// Maps a slab for stacks of `size` bytes, with fewer of them when there is not enough address space.
-    fn map(size: usize) -> io::Result<Slab> {
-        let stride = size + GUARD;
+    fn map(size: usize, guard: usize) -> io::Result<Slab> {
+        let stride = size.checked_add(guard).ok_or(io::ErrorKind::OutOfMemory)?;
         let mut stacks = (BYTES / stride).clamp(1, STACKS);
         loop {
             match map(stacks * stride) {
@@ -183,14 +186,14 @@ impl Slab {
 
     fn guard(&mut self, stack: &Stack, guards: Guards) -> io::Result<()> {
         let at = stack.bottom as *mut libc::c_void;
-        // SAFETY: one page of our mapping, which is free.
-        if guards == Guards::Pages || !unsafe { mark(at) } {
+        // SAFETY: pages of our mapping, which are free.
+        if guards == Guards::Pages || !unsafe { mark(at, stack.guard) } {
             if GUARD_PAGES.fetch_add(1, Relaxed) >= guard_pages_max() {
                 GUARD_PAGES.fetch_sub(1, Relaxed);
                 return Err(too_many_guards(None));
             }
             // SAFETY: as above.
-            if unsafe { libc::mprotect(at, GUARD, libc::PROT_NONE) } != 0 {
+            if unsafe { libc::mprotect(at, stack.guard, libc::PROT_NONE) } != 0 {
                 GUARD_PAGES.fetch_sub(1, Relaxed);
                 return Err(too_many_guards(Some(io::Error::last_os_error())));
             }
@@ -202,22 +205,20 @@ impl Slab {
         Ok(())
     }
 
-    fn unmap(&mut self, size: usize) {
+    fn unmap(&mut self, stride: usize) {
         self.known.clear();
         // SAFETY: our mapping, of which no stack is in use.
-        unsafe {
-            libc::munmap(self.base as *mut libc::c_void, self.stacks as usize * (size + GUARD))
-        };
+        unsafe { libc::munmap(self.base as *mut libc::c_void, self.stacks as usize * stride) };
         GUARD_PAGES.fetch_sub(self.guard_pages, Relaxed);
     }
 }
 
-/// Puts a guard of markers on the page at `at`, if the kernel has them. Emulators are known to take any advice for
+/// Puts a guard of markers on the `len` bytes at `at`, if the kernel has them. Emulators are known to take any advice for
 /// done: the first one is tried.
 ///
 /// # Safety
-/// A page of ours that is free.
-unsafe fn mark(at: *mut libc::c_void) -> bool {
+/// Pages of ours that are free.
+unsafe fn mark(at: *mut libc::c_void, len: usize) -> bool {
     static WORK: OnceLock<bool> = OnceLock::new();
     // SAFETY: the caller's promise. The kernel tries to write to the page, and says that it cannot.
     let guarded = || unsafe {
@@ -225,7 +226,7 @@ unsafe fn mark(at: *mut libc::c_void) -> bool {
             && io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT)
     };
     // SAFETY: the caller's promise.
-    let said_done = unsafe { libc::madvise(at, GUARD, GUARD_INSTALL) } == 0;
+    let said_done = unsafe { libc::madvise(at, len, GUARD_INSTALL) } == 0;
     said_done && *WORK.get_or_init(guarded)
 }
 
@@ -279,7 +280,7 @@ fn too_many_guards(why: Option<io::Error>) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::memory::MIN_SIZE;
+    use crate::stack::memory::{MIN_GUARD, MIN_SIZE, PAGE};
 
     fn write(address: usize) -> bool {
         let mut pipe = [0; 2];
@@ -299,20 +300,21 @@ mod tests {
     }
 
     /// Every stack can be used from end to end, and not below; memory goes back, guards stay.
-    fn stacks_and_guards(guards: Guards) {
-        let mut slabs = Slabs::new(MIN_SIZE, guards);
+    fn stacks_and_guards(guards: Guards, guard: usize) {
+        let mut slabs = Slabs::new(MIN_SIZE, guard, guards);
         let stacks: Vec<_> = (0..STACKS + 3).map(|_| slabs.take().unwrap()).collect();
         for stack in &stacks {
             assert_eq!(stack.touched(), 0);
             fill(stack, 7);
             assert_eq!(stack.touched(), MIN_SIZE);
         }
-        let unusable = |stack: &Stack| !write(stack.guard().start) && !write(stack.guard().end - 1);
+        let pages = |stack: &Stack| stack.guard().step_by(PAGE);
+        let unusable = |stack: &Stack| pages(stack).all(|at| !write(at) && !write(at + PAGE - 1));
         assert!(stacks.iter().all(unusable));
         // All but some of the first slab.
         let (kept, given) = stacks.split_at(2);
         slabs.give_back(given.to_vec());
-        assert_eq!(slabs.mapped(), STACKS * (MIN_SIZE + GUARD));
+        assert_eq!(slabs.mapped(), STACKS * (MIN_SIZE + guard));
         assert!(given[..STACKS - 2].iter().all(|stack| stack.touched() == 0));
         assert!(kept.iter().all(|stack| stack.touched() == MIN_SIZE));
         assert!(given[..STACKS - 2].iter().chain(kept).all(unusable));
@@ -324,13 +326,15 @@ mod tests {
 
     #[test]
     fn guards_of_markers_and_of_pages_stay_while_memory_goes() {
-        stacks_and_guards(Guards::Markers);
-        stacks_and_guards(Guards::Pages);
+        for guard in [MIN_GUARD, 16 * PAGE] {
+            stacks_and_guards(Guards::Markers, guard);
+            stacks_and_guards(Guards::Pages, guard);
+        }
     }
 
     #[test]
     fn the_high_water_mark_is_the_deepest_page() {
-        let mut slabs = Slabs::new(8 << 20, Guards::Markers);
+        let mut slabs = Slabs::new(8 << 20, MIN_GUARD, Guards::Markers);
         let stack = slabs.take().unwrap();
         for depth in [1, 5000, 3 << 20, 8 << 20] {
             // SAFETY: a byte of a stack that only this test has.
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn near_the_limit_of_mappings_the_error_says_what_to_do() {
-        let mut slabs = Slabs::new(MIN_SIZE, Guards::Pages);
+        let mut slabs = Slabs::new(MIN_SIZE, MIN_GUARD, Guards::Pages);
         let mut stacks = Vec::new();
         let error = loop {
             match slabs.take() {
@@ -363,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_mapped_is_an_error() {
-        let error = Slabs::new(1 << 60, Guards::Markers).take().unwrap_err();
+        let error = Slabs::new(1 << 60, MIN_GUARD, Guards::Markers).take().unwrap_err();
         assert!(error.to_string().contains("ulimit -v"), "{error}");
     }
 }

@@ -23,7 +23,7 @@ fn suspend(how: Switch) {
 
 /// A pool, and a context of it that runs `job` when resumed.
 fn with(job: impl FnOnce() + 'static, test: impl FnOnce(&Context)) {
-    let (pool, mut cache) = (ContextPool::new(0, body), ContextCache::default());
+    let (pool, mut cache) = (ContextPool::new(0, 0, body), ContextCache::default());
     let context = cache.take(&pool, 128 * 1024).unwrap();
     give(&context, job);
     test(&context);

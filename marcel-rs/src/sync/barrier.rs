@@ -6,6 +6,7 @@ use super::Interrupted;
 use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::const_unless_modelled;
+use crate::task::budget;
 
 /// A reusable barrier for `n` threads, green or kernel.
 ///
@@ -113,6 +114,7 @@ impl Barrier {
     }
 
     fn meet(&self, limits: &Limits) -> Result<BarrierWaitResult, Interrupted> {
+        budget::spend();
         let mut all = None;
         let come = |inner: &mut Inner<Meeting, ()>| {
             let meeting = &mut inner.state;

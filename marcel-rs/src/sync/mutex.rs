@@ -56,7 +56,19 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Locks the mutex, and waits for it if necessary.
     ///
-    /// A thread that already holds the mutex waits for ever.
+    /// A thread that already holds the mutex waits for ever. There is no poisoning and so no `unwrap`: after a holder's
+    /// panic the next one gets the value as it was left.
+    ///
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    /// let sum = marcel::sync::Mutex::new(0);
+    /// let _ = catch_unwind(AssertUnwindSafe(|| {
+    ///     let mut held = sum.lock();
+    ///     *held += 2;
+    ///     resume_unwind(Box::new("half-way"));
+    /// }));
+    /// assert_eq!(*sum.lock(), 2);
+    /// ```
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.

@@ -19,6 +19,7 @@ use std::sync::atomic::Ordering::*;
 use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::{AtomicU32, const_unless_modelled};
+use crate::task::budget;
 
 const WRITER: u32 = 1 << 31;
 const WAITERS: u32 = 1 << 30;
@@ -93,6 +94,7 @@ impl RawRwLock {
 
     #[cold]
     fn lock_contended(&self, wish: Wish, limits: &Limits) -> Outcome {
+        budget::spend();
         let reason = match wish {
             Wish::Read => "rwlock, to read",
             Wish::Write => "rwlock, to write",

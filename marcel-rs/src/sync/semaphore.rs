@@ -7,6 +7,7 @@ use super::Interrupted;
 use super::signal::{Limits, Outcome, Wake};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::const_unless_modelled;
+use crate::task::budget;
 
 /// A counting semaphore, for green and kernel threads in any mixture.
 ///
@@ -175,6 +176,7 @@ impl Semaphore {
 
     #[inline]
     fn acquire_within(&self, n: usize, limits: &Limits) -> Outcome {
+        budget::spend();
         match self.permits.with(|inner| take(inner, n)) {
             true => Outcome::Woken,
             false => self.acquire_in_turn(n, limits),

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::list::{Leave, Listed};
 use crate::os::AtomicU32;
-use crate::task::park;
+use crate::task::{budget, park};
 use crate::tcb::block::Tcb;
 
 const WAITING: u32 = 0;
@@ -92,6 +92,14 @@ impl Signal {
     #[inline]
     pub(super) fn new() -> Signal {
         Signal { tcb: park::current(), word: AtomicU32::new(WAITING) }
+    }
+
+    /// As [`Signal::new`], for an operation that spends one of its turn: see `task::budget`.
+    #[inline]
+    pub(super) fn spending() -> Signal {
+        let signal = Signal::new();
+        budget::spend_of(signal.tcb);
+        signal
     }
 
     /// The choice that has been served, if one has.

@@ -10,6 +10,7 @@ use crate::sched::hooks::Hooks;
 use crate::sched::vp::Vp;
 use crate::sched::worker::{self, Here};
 use crate::stack::Switch;
+use crate::task::budget;
 use crate::task::park::{self, is_stopping, unpark};
 use crate::tcb::block::{Tcb, ThreadId};
 
@@ -212,6 +213,7 @@ pub fn sleep_until(deadline: Instant) {
 
 /// Without an end when there is none.
 fn sleep_until_some(end: Option<Instant>) {
+    budget::spend();
     while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
         park::park_until("sleep", end);
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::sched::worker;
 use crate::task::current::Thread;
-use crate::task::{interrupt, park};
+use crate::task::{budget, interrupt, park};
 use crate::tcb::block::Tcb;
 
 /// Payload of the panic that a join handle reports for a thread that its runtime did not run to its end,
@@ -82,6 +82,8 @@ impl<T> JoinHandle<T> {
             while !tcb.join.is_done() {
                 park::park_as(me, "join", None);
             }
+        } else {
+            budget::spend_of(me);
         }
         self.collect(me)
     }

@@ -10,6 +10,7 @@ use crate::sched::here;
 use crate::sched::worker;
 pub(crate) use crate::sched::worker::unpark;
 use crate::stack::Switch;
+use crate::task::budget;
 use crate::tcb::block::Tcb;
 
 /// The calling thread's block; a kernel thread gets one at its first call.
@@ -62,7 +63,7 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
 /// As [`park_until`], by the thread that `tcb` is.
 pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
     if tcb.park.take_token() {
-        return;
+        return budget::spend_of(tcb);
     }
     event!("park", thread = tcb.info.number(), reason = reason);
     // SAFETY: `tcb` is the calling thread.

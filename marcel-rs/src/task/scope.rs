@@ -19,14 +19,15 @@ use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use std::sync::{Arc, OnceLock};
 
+use crate::sched::here;
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
 use crate::sched::worker;
 use crate::task::current::Thread;
-use crate::task::join::Stopped;
+use crate::task::join::{NoStack, Stopped};
 use crate::task::latch::Latch;
 use crate::task::local_key;
 use crate::task::park;
@@ -39,6 +40,8 @@ struct Count {
     running: AtomicUsize,
     /// A thread panicked and was not joined.
     panicked: AtomicBool,
+    /// A thread got no stack and was not joined.
+    no_stack: OnceLock<NoStack>,
     owner: &'static Tcb,
 }
 
@@ -88,16 +91,26 @@ unsafe impl<T: Send> Send for Packet<T> {}
 
 impl<T> Drop for Packet<T> {
     fn drop(&mut self) {
-        let mut panicked = matches!(self.result.get_mut(), Some(Err(_)));
-        let result = self.result.get_mut().take();
+        // SAFETY: packets are dropped by the thread before it counts itself out, or by a join handle, which does not
+        // outlive the scope.
+        let count = unsafe { &*self.count };
+        let mut result = self.result.get_mut().take();
+        if let Some(Err(payload)) = result {
+            result = match payload.downcast::<NoStack>() {
+                Ok(why) => {
+                    let _ = count.no_stack.set(*why); // the first one tells
+                    None
+                }
+                Err(payload) => Some(Err(payload)),
+            };
+        }
+        let mut panicked = matches!(result, Some(Err(_)));
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
             std::mem::forget(payload);
             panicked = true;
         }
         if panicked {
-            // SAFETY: packets are dropped by the thread before it counts itself out, or by a join handle, which
-            // does not outlive the scope.
-            unsafe { &*self.count }.panicked.store(true, Relaxed);
+            count.panicked.store(true, Relaxed);
         }
     }
 }
@@ -111,7 +124,13 @@ impl<T> Drop for Part<T> {
             let count = packet.count;
             // SAFETY: only this end writes, before the latch is set.
             let result = unsafe { &mut *packet.result.get() };
-            result.get_or_insert_with(|| Err(Box::new(Stopped)));
+            result.get_or_insert_with(|| {
+                // The running thread is the one whose part this is; what got no stack says why.
+                match here::tcb().and_then(|tcb| tcb.own.no_stack.take()) {
+                    Some(error) => Err(Box::new(NoStack(error))),
+                    None => Err(Box::new(Stopped)),
+                }
+            });
             packet.ended.set();
             drop(packet);
             // SAFETY: counted in when the packet was made.
@@ -187,7 +206,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 /// Outside a runtime. With the payload of `f`'s panic, after all threads have ended. If a thread that was not joined
-/// has panicked.
+/// has panicked, or got no stack.
 #[track_caller]
 pub fn scope<'env, F, T>(f: F) -> T
 where
@@ -209,6 +228,7 @@ where
         count: Count {
             running: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
+            no_stack: OnceLock::new(),
             owner: park::current(),
         },
         scope: PhantomData,
@@ -221,7 +241,10 @@ where
     match result {
         Err(payload) => resume_unwind(payload),
         Ok(_) if scope.count.panicked.load(Relaxed) => panic!("a scoped thread panicked"),
-        Ok(value) => value,
+        Ok(value) => match scope.count.no_stack.get() {
+            Some(why) => panic!("a scoped thread was not joined: {why}"),
+            None => value,
+        },
     }
 }
 
@@ -310,7 +333,7 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// The calling green thread; outside a runtime, the kernel thread.
     ///
     /// # Errors
-    /// The thread panicked, or did not run to its end ([`Stopped`]).
+    /// The thread panicked, or did not run to its end ([`Stopped`], [`NoStack`]).
     pub fn join(self) -> std::thread::Result<T> {
         self.packet.ended.wait("join");
         // SAFETY: the latch is set: the thread has written its result and does not look at it any more.

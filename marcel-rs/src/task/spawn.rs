@@ -85,6 +85,9 @@ impl Builder {
     /// # Context
     /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
     ///
+    /// # Thread-locals
+    /// The contract of [`spawn`] holds for every green thread, however it is started.
+    ///
     /// # Errors
     /// The name holds a NUL; the stack is smaller than 16 KiB; there is no memory; the place does not exist, is
     /// outside the allowed cores, or has no virtual processor; the caller is not a green thread.
@@ -212,6 +215,23 @@ unsafe fn load<T: Send>(
 ///
 /// # Context
 /// A green thread. # Wakes: a virtual processor that sleeps, if there is one.
+///
+/// # Thread-locals
+/// Threads of one virtual processor share the thread-locals of its kernel thread: those of `std` and of C. This is the
+/// one place where safe code can break memory safety, so a thread, and what it calls, must keep to a contract. A thread
+/// must not wait or yield while it is inside
+///
+/// * the initialiser of a lazy `std::thread_local!`: a second thread makes the value and borrows it, then the first one
+///   replaces it and drops what is borrowed;
+/// * a function that sets a thread-local to a reference, runs a closure and restores what was there, such as
+///   `scoped_tls::ScopedKey::set`: scopes of two threads end out of turn, and a reference outlives its frame;
+/// * a closure of `std::thread::LocalKey::with`, if unsafe code gives it a reference that another call of `with`, made
+///   before the closure ends, could invalidate.
+///
+/// Fine are waits inside `with` of a value that safe code alone uses (a `RefCell` may be found borrowed, and panics),
+/// values that are not `Send`, a `const { … }` initialiser, and all of [`crate::thread_local!`], which has a value for
+/// each green thread. `MARCEL_CHECK=1`, the default in builds with debug assertions, ends the process with a message at
+/// the first wait of the first two kinds.
 ///
 /// # Panics
 /// Outside a runtime: use [`crate::Runtime::spawn`] there. When there is no memory.

@@ -11,14 +11,16 @@
 use std::cell::{Cell, UnsafeCell};
 use std::io;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 
 use crate::list::Chained;
 use crate::os::KernelMutex;
 use crate::os::sleeper::Sleeper;
+use crate::os::stderr::to_stderr;
 use crate::os::{AtomicPtr, AtomicU64};
 use crate::recorder;
 use crate::stack::{Context, Switch};
+use crate::tcb::budget::Budget;
 use crate::tcb::debug_info::DebugInfo;
 use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
@@ -70,6 +72,8 @@ pub(crate) struct Own {
     pub(crate) panics: Cell<Panics>,
     /// The virtual processor whose policy, one of the program's own, has it. Only `sched::policy` stores and loads it.
     pub(crate) kept: AtomicPtr<()>,
+    /// What is left of its turn.
+    pub(crate) budget: Budget,
     /// Green-thread-local values.
     pub(crate) locals: Locals,
     /// Index in the virtual processor's list of living threads.
@@ -174,10 +178,15 @@ impl Tcb {
     #[inline]
     pub(crate) fn recycle(&'static self, cache: Option<&mut TcbCache>) {
         debug_assert!(self.own.payload.is_empty());
+        if cfg!(panic = "abort") && self.has_context() {
+            return; // left behind: see `sched::unwinding`
+        }
         self.home.store(null_mut(), Relaxed);
         self.interrupt.next_generation();
         self.join.reset();
-        self.own.no_stack.set(None);
+        if let Some(why) = self.own.no_stack.take() {
+            self.was_lost(&why);
+        }
         self.own.stack_size.set(0);
         self.own.traits.set(Traits::default());
         self.set_name(None);
@@ -185,6 +194,21 @@ impl Tcb {
         match cache {
             Some(cache) => cache.put(self),
             None => POOL.lock().free.push(self),
+        }
+    }
+
+    /// The thread got no stack, and no join has asked: says so, of the first such thread of the process.
+    #[cold]
+    fn was_lost(&self, why: &io::Error) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Relaxed) {
+            to_stderr(|out| {
+                let name = self.name().map_or("<unnamed>".into(), |name| format!("'{name}'"));
+                writeln!(
+                    out,
+                    "marcel: thread {name}, which is not joined, did not run: {why} (said once)"
+                )
+            });
         }
     }
 
@@ -232,7 +256,8 @@ impl Tcb {
         }
     }
 
-    /// Whether it can switch out: one that got no stack drops its closure in the scheduler. By the thread itself.
+    /// Whether it can switch out: one that got no stack drops its closure in the scheduler. By the thread itself, or its
+    /// owner.
     pub(crate) fn has_context(&self) -> bool {
         // SAFETY: the calling thread's own.
         unsafe { (*self.own.context.get()).is_some() }

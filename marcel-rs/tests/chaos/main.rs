@@ -1,6 +1,6 @@
 //! Chaos: threads that do random things to each other, for a time, and what must hold all the same.
 //!
-//! `MARCEL_CHAOS_SECONDS` (default 3): for how long, in all. `MARCEL_CHAOS_SEED`: what a failure has printed; the same
+//! `MARCEL_TEST_CHAOS_SECONDS` (default 3): for how long, in all. `MARCEL_TEST_CHAOS_SEED`: what a failure has printed; the same
 //! seed gives each thread the same acts, as far as the order in which threads run does not matter.
 
 mod acts;
@@ -34,7 +34,7 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
 /// A seed, which is printed if the test fails.
 fn seed() -> u64 {
     let now = std::time::UNIX_EPOCH.elapsed().unwrap();
-    setting("MARCEL_CHAOS_SEED", now.as_nanos() as u64)
+    setting("MARCEL_TEST_CHAOS_SEED", now.as_nanos() as u64)
 }
 
 fn expect_panics() {
@@ -110,7 +110,9 @@ fn settle(world: &World, seed: u64) {
         if Instant::now() > limit {
             let _ = marcel::diagnosis::dump(&mut std::io::stderr());
             let (threads, values) = (world.alive(), world.values());
-            panic!("{threads} threads, {values} values have not ended; MARCEL_CHAOS_SEED={seed}");
+            panic!(
+                "{threads} threads, {values} values have not ended; MARCEL_TEST_CHAOS_SEED={seed}"
+            );
         }
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -119,11 +121,13 @@ fn settle(world: &World, seed: u64) {
 fn check(world: &World, whole: bool, seed: u64) {
     let broken = BROKEN.load(SeqCst)
         || std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.audit(whole))).is_err();
-    assert!(!broken, "MARCEL_CHAOS_SEED={seed}");
+    assert!(!broken, "MARCEL_TEST_CHAOS_SEED={seed}");
 }
 
 fn time() -> Duration {
-    Duration::from_secs_f64(setting("MARCEL_CHAOS_SECONDS", 3.0) / 2.0 / runtimes().len() as f64)
+    Duration::from_secs_f64(
+        setting("MARCEL_TEST_CHAOS_SECONDS", 3.0) / 2.0 / runtimes().len() as f64,
+    )
 }
 
 #[test]
@@ -169,7 +173,7 @@ fn a_runtime_that_stops_amid_random_things_leaves_everything_in_order() {
             while !ended.load(SeqCst) {
                 if Instant::now() > limit {
                     let _ = marcel::diagnosis::dump(&mut std::io::stderr());
-                    panic!("the runtime does not end; MARCEL_CHAOS_SEED={seed}");
+                    panic!("the runtime does not end; MARCEL_TEST_CHAOS_SEED={seed}");
                 }
                 std::thread::sleep(Duration::from_micros(100));
             }

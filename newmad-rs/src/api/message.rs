@@ -171,14 +171,16 @@ impl Session {
         take: bool,
     ) -> Result<Option<(u32, Status)>, Error> {
         let (from, tag) = self.check_source(from, tag)?;
-        self.inner().engine.with_memory(|core| {
+        let found = self.inner().engine.with_memory(|core| {
             let found = core.look_for(from, tag, take);
             if !matches!(found, Ok(None)) {
                 return found;
             }
             core.progress();
             core.look_for(from, tag, take)
-        })
+        });
+        self.inner().looked(!matches!(found, Ok(None)));
+        found
     }
 }
 

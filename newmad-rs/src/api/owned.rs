@@ -6,11 +6,14 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use pioman::plumbing::{call_foreign, report};
+
 use crate::Status;
 use crate::callback::CallbackRequest;
 use crate::error::Error;
 use crate::request::Request as EngineRequest;
 use crate::session::Inner;
+use crate::strategy::selection::is_asked;
 
 /// What a request without a handle calls at its end.
 type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
@@ -169,15 +172,27 @@ impl Owned {
         // SAFETY: moved out once: neither `ended` nor `Owned::drop`, which does not run, touches it.
         let session = unsafe { core::ptr::read(&raw const (*this.0.as_ptr()).session) };
         let session = ManuallyDrop::into_inner(session);
-        // SAFETY: boxed in `submit`; there is no handle any more; `ended` frees it.
+        // SAFETY: boxed in `submit`; there is no handle any more; `ended` frees it, here or from `ended_later`.
         unsafe {
             this.boxed().end.set(Some(end));
             // What the waker of a future waited for is not asked for any more.
             CallbackRequest::forget_waker(this.0.cast());
-            if CallbackRequest::watch(this.0.cast(), &session.manager, ended) {
+            if CallbackRequest::watch(this.0.cast(), &session.manager, ended_later) {
                 ended(this.0.cast());
             }
         }
+    }
+}
+
+/// A detached request is over, which its owner did not see: a panic of what is called is told of, and ends here.
+///
+/// # Safety
+/// As [`ended`].
+unsafe fn ended_later(callback: NonNull<CallbackRequest>) {
+    // SAFETY: the caller's promise.
+    let called = call_foreign(|| unsafe { ended(callback) });
+    if let Some(message) = called.message() {
+        report("function", "on_done", format_args!("of a newmad request panicked: {message}"));
     }
 }
 
@@ -198,10 +213,14 @@ unsafe fn ended(callback: NonNull<CallbackRequest>) {
 impl Drop for Owned {
     fn drop(&mut self) {
         if !self.is_finished() {
+            if is_asked() {
+                // The caller holds the lock by which the request would end: it is leaked.
+                return;
+            }
             // SAFETY: we are its owner.
             unsafe {
                 self.session().engine.cancel(self.pointer());
-                self.session().engine.wait(self.pointer(), &self.session().manager);
+                self.session().engine.wait_out(self.pointer(), &self.session().manager);
             }
         }
         // SAFETY: boxed in `submit`, finished, and owned by nothing else.

@@ -22,6 +22,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use marcel::plumbing::budget;
+
 use crate::Status;
 use crate::api::buffer::{Buffer, BufferMut, Memory, Trusted};
 use crate::api::options::{RecvOptions, SendOptions};
@@ -363,7 +365,10 @@ impl<B, K: Keeper> Request<B, K> {
     pub fn wait_idle(&mut self) -> Result<Status, Error> {
         let result = match self.state {
             State::Idle => return Err(Error::NotStarted),
-            State::AtOnce(status) => Ok(status),
+            State::AtOnce(status) => {
+                budget::spend();
+                Ok(status)
+            }
             State::Submitted => {
                 let owned = self.keeper.get().ok_or(Error::NotStarted)?;
                 let result = owned.wait();
@@ -505,8 +510,8 @@ impl Request<Trusted> {
 
 impl<B: Send + 'static> Request<B> {
     /// Has `function` called when it is over, with what [`Request::wait`] would return: at once, if it is over
-    /// already; or else by the thread that finds its end, or by a kernel thread of the library's. It must not block:
-    /// others wait behind it. It may use the session. Without a handle the request does not keep the session open: if
+    /// already; or else by the thread that finds its end. It must not block: others wait behind it. It may use the
+    /// session. Without a handle the request does not keep the session open: if
     /// that closes first, the function is told [`Error::Closed`].
     ///
     /// ```
@@ -520,6 +525,10 @@ impl<B: Send + 'static> Request<B> {
     /// })??;
     /// # Ok::<(), newmad::Error>(())
     /// ```
+    ///
+    /// # Context
+    /// The thread that finds the end, and its stack, are those of [`Op::new`](crate::coll::Op::new): a thread inside a
+    /// call, an idle virtual processor, or a kernel thread of the library; never a signal handler.
     ///
     /// # Panics
     /// When `function` does, if it is called at once; later panics are reported and end there.

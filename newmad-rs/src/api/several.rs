@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::budget;
 use pioman::{Completion, Hint, Waitable};
 
 use crate::api::owned::Owned;
 use crate::session::Inner;
+use crate::strategy::selection::assert_caller;
 
 /// Keeps other crates from saying what a request is.
 #[derive(Debug)]
@@ -160,6 +162,7 @@ fn is_over(request: &impl Waited) -> bool {
 /// # Blocking
 /// The calling thread.
 pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
+    budget::spend();
     let begun = Instant::now();
     let mut patient = true;
     loop {
@@ -168,6 +171,7 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
         }
         let mut pending: Vec<What<'_>> = requests.iter().map(what).collect();
         pending.retain(|what| what.session().is_some());
+        assert_caller();
         let manager = &pending.first()?.session()?.manager;
         let mut patience = None;
         for what in &pending {
@@ -187,7 +191,9 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
             }
         };
         let deadline = patience.map(|patience| begun + patience);
+        let open = pending.first()?.session()?.engine.calls.open(manager);
         let woken = manager.wait_any_prepared(&waitables, deadline, &before_sleep);
+        drop(open);
         match woken {
             Some(woken) => pending.get(woken).iter().for_each(|what| what.woken()),
             None => patient = false,
@@ -232,7 +238,10 @@ pub(crate) fn wait(what: What<'_>) {
         // Whatever it is, its own wait will say it again.
         What::Request(owned) => drop(owned.wait()),
         What::Collective(run, end) => run.wait(end),
-        What::Other(session, end) => session.manager.wait(end, Hint::Short),
+        What::Other(session, end) => {
+            let _open = session.engine.calls.open(&session.manager);
+            session.manager.wait(end, Hint::Short);
+        }
     }
 }
 

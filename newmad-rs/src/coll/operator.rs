@@ -106,6 +106,7 @@ pub struct Operator {
     pub(super) apply: Arc<Apply>,
     pub(super) element: usize,
     pub(super) commutative: bool,
+    pub(super) in_calls: bool,
 }
 
 impl Operator {
@@ -122,13 +123,22 @@ impl Operator {
     }
 
     /// `apply(left, into)` does `into[i] = left[i] op into[i]` for elements of `element` bytes; it gets any number of
-    /// them. It has to be associative, and is called by any thread.
+    /// them. It has to be associative, and is called as that of [`Op::new`] is.
     pub fn new(
         element: usize,
         commutative: bool,
         apply: impl Fn(&[u8], &mut [u8]) + Send + Sync + 'static,
     ) -> Operator {
-        Operator { apply: Arc::new(apply), element: element.max(1), commutative }
+        Operator { apply: Arc::new(apply), element: element.max(1), commutative, in_calls: false }
+    }
+
+    /// Has it called inside calls of the program only, one call of such operators of the session at a time: for
+    /// programs that promise no more than one thread at a time in the library. A call that waits for communication has
+    /// it called by the thread that finds the data, its own or one of the library's; a call that looks for events calls
+    /// it itself; between calls it is not called.
+    #[must_use]
+    pub fn in_calls(self) -> Operator {
+        Operator { in_calls: true, ..self }
     }
 }
 
@@ -162,8 +172,18 @@ impl<T> Clone for Op<T> {
 }
 
 impl<T: Element> Op<T> {
-    /// Any function that is associative and commutative. It is called by any thread that makes progress, and must not
-    /// wait for communication.
+    /// Any function that is associative and commutative. It must not wait for communication.
+    ///
+    /// # Context
+    /// The thread that finds the data calls it, several at once for several collectives, never a signal handler:
+    ///
+    /// | thread | stack |
+    /// |---|---|
+    /// | one inside a call of newmad or of the I/O manager | its own; a green thread's is `MARCEL_STACK_SIZE` |
+    /// | an idle virtual processor | its kernel thread's: 2 MiB, as the standard library's threads have |
+    /// | a kernel thread of the library (`pioman-…`, `newmad-connect`) | as a thread's in C: `ulimit -s`, mostly 8 MiB |
+    ///
+    /// [`Operator::in_calls`] is for programs in other languages that cannot promise `Sync`.
     pub fn new(combine: impl Fn(T, T) -> T + Send + Sync + 'static) -> Op<T> {
         Op::of(combine, true)
     }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context as Waking, Poll};
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::budget;
 use pioman::{Completion, Hint};
 
 use crate::api::several::{Awaited, Collective, Seal, Waited, What};
@@ -24,6 +25,7 @@ use crate::coll::straight::{self, Walk};
 use crate::coll::task::Task;
 use crate::error::Error;
 use crate::session::Inner;
+use crate::strategy::selection::check_caller;
 
 impl Group {
     /// Records the plan and begins.
@@ -54,6 +56,7 @@ impl Group {
         in_place: bool,
     ) -> Result<Arc<Plan>, Error> {
         let context = &self.context;
+        check_caller()?;
         if let Some(failure) = context.failure.get() {
             return Err(failure.error());
         }
@@ -111,6 +114,7 @@ impl Group {
         memory: Memory,
         in_place: bool,
     ) -> Result<(), Error> {
+        budget::spend();
         let plan = self.plan(task, operator, &memory, in_place)?;
         let next = self.context.next();
         let (mut scratch, mut done) = ([0; _], 0);

@@ -131,6 +131,11 @@ impl Progress {
         self.ready.pop_front()
     }
 
+    /// Steps that were taken and cannot be started yet.
+    pub(crate) fn put_back(&mut self, steps: Vec<u32>) {
+        self.ready.extend(steps);
+    }
+
     /// As [`Progress::take`], in any order: for tests.
     #[cfg(test)]
     pub(crate) fn take_any(&mut self, choice: usize) -> Option<u32> {

@@ -25,7 +25,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
 
-use marcel::plumbing::{Chained, KernelMutex, RawInbox};
+use marcel::plumbing::{Chained, KernelMutex, RawInbox, budget};
 use pioman::plumbing::{Delegated, DelegationLock};
 use pioman::{Completion, Hint, Looking, Task, TaskBuilder};
 
@@ -35,8 +35,10 @@ use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
+use crate::engine::call_gate::Deferred;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
+use crate::strategy::selection::assert_caller;
 
 /// Go on.
 const GO: u64 = 1;
@@ -160,6 +162,12 @@ fn carry_on(run: Arc<Run>) {
     }
 }
 
+impl Deferred for Run {
+    fn resume(self: Arc<Self>) {
+        carry_on(self);
+    }
+}
+
 impl Member for Run {
     fn fail(&self) {
         self.work.delegate(FAIL);
@@ -212,6 +220,9 @@ impl Run {
         let slots = NonNull::from(Box::leak(slots.into_boxed_slice()));
         let places = Places::new(&memory, &mut scratch);
         let progress = Progress::after(&plan, done);
+        if combines_in_calls(operator.as_ref()) {
+            context.session.engine.calls.add_user();
+        }
         Arc::new_cyclic(|run| Run {
             told: Completion::new(),
             over: Completion::new(),
@@ -256,7 +267,12 @@ impl Run {
 
     /// Waits for one of its two ends. The caller is `looking`, or not.
     pub(crate) fn wait(&self, end: &Completion, looking: Option<Looking<'_>>) {
+        assert_caller();
+        if looking.is_none() {
+            budget::spend();
+        }
         let manager = &self.context.session.manager;
+        let _open = self.context.session.engine.calls.open(manager);
         let deadline = Instant::now() + PATIENCE;
         let ended = match looking {
             Some(looking) => looking.wait_until(end, Hint::Short, Some(deadline)),
@@ -302,7 +318,7 @@ impl Delegated for Work {
         if bits & LISTEN != 0 {
             self.listen(&run);
         }
-        let mut spent = 0;
+        let (mut spent, mut deferred) = (0, Vec::new());
         loop {
             for slot in run.finished.take() {
                 self.ended(&run, slot);
@@ -314,13 +330,31 @@ impl Delegated for Work {
                 break;
             }
             let Some(step) = self.progress.take() else { break };
+            let turn = match self.is_combined_in_calls(step) {
+                false => None,
+                true => match run.session().engine.calls.begin(&run) {
+                    None => {
+                        deferred.push(step);
+                        continue;
+                    }
+                    turn => turn,
+                },
+            };
             spent += self.start(&run, step);
+            drop(turn);
         }
+        self.progress.put_back(deferred);
         self.settle(&run);
     }
 }
 
 impl Work {
+    /// Whether a step calls an operator that is called inside the program's calls only.
+    fn is_combined_in_calls(&self, step: u32) -> bool {
+        combines_in_calls(self.operator.as_ref())
+            && matches!(self.plan.action(step), Action::Combine { .. })
+    }
+
     /// Starts a step; the bytes that were combined or copied.
     fn start(&mut self, run: &Arc<Run>, step: u32) -> usize {
         let members = &run.context.members;
@@ -483,8 +517,16 @@ impl Work {
         if self.is_under_way(listener) {
             self.cancel(run, listener);
         }
+        if combines_in_calls(self.operator.as_ref()) {
+            run.session().engine.calls.remove_user();
+        }
         run.over.complete();
     }
+}
+
+/// Whether the program wants the operator, if there is one, to be called inside its calls only.
+fn combines_in_calls(operator: Option<&Operator>) -> bool {
+    operator.is_some_and(|operator| operator.in_calls)
 }
 
 /// Submits; true if it is over already.

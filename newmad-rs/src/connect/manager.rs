@@ -43,7 +43,7 @@ impl ConnectionManager {
         let thread = Thread::new(boot, timeouts, rails, card, engine.clone(), order.clone(), told)?;
         let thread = std::thread::Builder::new()
             .name("newmad-connect".into())
-            .stack_size(256 * 1024)
+            .stack_size(marcel::plumbing::lwp::program_stack())
             .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
             .map_err(|_| os("starting the connection manager"))?;
         let mut manager = ConnectionManager { engine: engine.clone(), order, thread: Some(thread) };

@@ -15,9 +15,11 @@
 //! | `locking` | the modes of the lock, and sending beside it |
 //! | `progress` | what the lock holder does: begin requests, poll, arm |
 //! | `wait`, `spin` | how owners wait for their requests |
+//! | `call_gate` | code that is called inside the program's calls only |
 //! | `cover`, `offload` | whether a pending request is watched; whether an idle core sends |
 //! | `source`, `doorbells` | the engine as the I/O manager sees it, and how its sleepers are woken |
 
+pub(crate) mod call_gate;
 pub(crate) mod cover;
 mod doorbells;
 mod locking;
@@ -34,11 +36,13 @@ pub use locking::Locking;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use pioman::plumbing::{BiasedGuard, BiasedLock, Delegated, WakersHeld, hold_wakers};
 use pioman::{Looking, Manager, Source, SourceId};
 
 use crate::collect::lease::Lease;
+use crate::engine::call_gate::CallGate;
 use crate::engine::cover::Covered;
 use crate::engine::doorbells::Doorbells;
 use crate::engine::offload::Offload;
@@ -51,6 +55,7 @@ use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
 use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
+use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
 
 /// Requests are on the submission list.
@@ -67,6 +72,10 @@ pub(crate) const FAVOURS: u32 = 2;
 const SETTLE: usize = 100;
 /// The same, by a caller that has more to do.
 const FEW: usize = 4;
+/// So often a thread that needs the engine tries before it takes its holder for one without a core: some 100 µs.
+const SHORT_WAIT: u32 = 64 * 64;
+/// How long it sleeps then, from time to time.
+const ENGINE_TAKEN: Duration = Duration::from_micros(100);
 /// So often the receiver of a short message polls for it at once, before the I/O manager says how to wait: about the
 /// time of a round trip over shared memory.
 const SPINS: u32 = 64;
@@ -101,6 +110,7 @@ pub(crate) struct Engine {
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
     pub(crate) offload: Offload,
+    pub(crate) calls: CallGate,
     covered: Covered,
     /// What the I/O manager calls it.
     source: OnceLock<SourceId>,
@@ -114,7 +124,8 @@ impl Engine {
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
-        Ok(Engine { lock, signals, leases, doorbells, watching, offload, covered, source })
+        let calls = CallGate::default();
+        Ok(Engine { lock, signals, leases, doorbells, watching, offload, calls, covered, source })
     }
 
     /// The engine is registered with the I/O manager, under this name.
@@ -362,21 +373,30 @@ impl Engine {
     /// Runs `f` with the engine, waiting for it if need be. Callers' context only.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&mut Core<AnyDriver>) -> T) -> T {
         let _held = hold_wakers();
-        let mut tries = 0u32;
-        let mut core = loop {
-            if let Some(core) = self.try_lock() {
-                break core;
-            }
-            tries += 1;
-            if tries.is_multiple_of(64) {
-                // The holder may be another kernel thread that lost its core.
-                std::thread::yield_now();
-            } else {
-                std::hint::spin_loop();
-            }
-        };
+        let mut core = self.try_lock().unwrap_or_else(|| self.wait_for_lock());
         core.drain();
         f(&mut core)
+    }
+
+    /// Who has the engine leaves it after a few microseconds, unless the kernel has taken its core. Then it may take
+    /// milliseconds until it has one again, which is not sooner for a caller that spins meanwhile: so that one sleeps.
+    #[cold]
+    fn wait_for_lock(&self) -> Locked<'_> {
+        let mut tries = 0u32;
+        loop {
+            tries = tries.wrapping_add(1);
+            assert_caller();
+            if !tries.is_multiple_of(64) {
+                std::hint::spin_loop();
+            } else if tries < SHORT_WAIT {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(ENGINE_TAKEN);
+            }
+            if let Some(core) = self.try_lock() {
+                return core;
+            }
+        }
     }
 
     /// The caller begins requests and then waits for them, by what this returns: meanwhile no other thread is asked to

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use marcel::Mode;
 use pioman::{Manager, Source};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Session;
 use crate::engine::Engine;
@@ -230,5 +231,29 @@ fn no_thread_is_woken_for_a_short_message_whose_receiver_computes() {
     b.send_with(0, 3, &[4; 1000], crate::SendOptions::new().sync()).unwrap();
     assert!(rung() > before, "for an announcement");
     assert_eq!(receive.wait().unwrap().0, [4; 1000]);
+    close(a, b);
+}
+
+/// The holder may be a thread that the kernel has taken from its core, for milliseconds.
+#[test]
+fn who_waits_for_the_engine_does_not_burn_a_core() {
+    const HELD: Duration = Duration::from_millis(300);
+    let (a, b, _manager) = pair();
+    let (inside, is_inside) = mpsc::channel();
+    let used = std::thread::scope(|scope| {
+        let engine = &a.inner().engine;
+        scope.spawn(move || {
+            engine.with(|_| {
+                inside.send(()).unwrap();
+                std::thread::sleep(HELD);
+            });
+        });
+        is_inside.recv().unwrap();
+        let cpu = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
+        let before = cpu();
+        engine.with(|_| ());
+        cpu() - before
+    });
+    assert!(used < HELD / 4, "{used:?}");
     close(a, b);
 }

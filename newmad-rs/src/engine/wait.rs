@@ -4,12 +4,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use marcel::plumbing::{Overdue, budget};
 use pioman::plumbing::hold_wakers;
 use pioman::{Hint, Manager, Source};
 
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
-use crate::request::Request;
+use crate::request::{Op, Request};
+use crate::strategy::selection::assert_caller;
 
 /// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep
 /// costs.
@@ -30,12 +32,31 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn wait(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the owner keeps it alive.
-        if unsafe { request.as_ref() }.is_finished() {
-            return;
+        if !unsafe { request.as_ref() }.is_finished() {
+            assert_caller();
+            let unfinished = Unfinished { engine: self, request, manager };
+            unfinished.wait(None);
+            std::mem::forget(unfinished);
         }
-        let unfinished = Unfinished { engine: self, request, manager };
-        unfinished.wait();
-        std::mem::forget(unfinished);
+        // The thread may not have switched, since the request was over, or polls have found its end. It is over by now:
+        // nothing is left to protect, should the thread be unwound here.
+        budget::spend();
+    }
+
+    /// As [`Engine::wait`], for a request whose handle is dropped. A thread that panics meanwhile, or is unwound, would
+    /// wait in silence: it tells after a second what for.
+    ///
+    /// # Safety
+    /// As [`Engine::wait`].
+    pub(crate) unsafe fn wait_out(&self, request: NonNull<Request>, manager: &Manager) {
+        if !std::thread::panicking() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.wait(request, manager) };
+        }
+        // SAFETY: the owner keeps it alive. A thread that panics is not unwound once more.
+        if !unsafe { request.as_ref() }.is_finished() {
+            drop(Unfinished { engine: self, request, manager });
+        }
     }
 
     /// Polls as long as there are events, and a little longer: while both sides of a large message poll, both copy,
@@ -103,7 +124,8 @@ struct Unfinished<'a> {
 }
 
 impl Unfinished<'_> {
-    fn wait(&self) {
+    /// `overdue`: its thread is unwound, and the wait is told of when it lasts.
+    fn wait(&self, mut overdue: Option<Overdue>) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let request = unsafe { self.request.as_ref() };
         request.set_waiting();
@@ -124,13 +146,43 @@ impl Unfinished<'_> {
             }
             let engine = self.engine;
             let before_sleep = || engine.unattend(request);
-            self.manager.wait_prepared(&request.done, hint, None, &before_sleep);
+            let open = engine.calls.open(self.manager);
+            let deadline = overdue.as_ref().map(Overdue::at);
+            self.manager.wait_prepared(&request.done, hint, deadline, &before_sleep);
+            drop(open);
             if request.is_finished() {
                 return;
+            }
+            if let Some(lasts) = overdue.as_mut().and_then(Overdue::due) {
+                tell_of(request, lasts);
             }
             self.engine.nudged(self.request);
         }
     }
+}
+
+/// Tells of a thread that is unwound and waits for a request, whose memory it may not leave.
+#[cold]
+fn tell_of(request: &Request, lasts: Duration) {
+    let thread = marcel::current_name()
+        .or_else(|| std::thread::current().name().map(str::to_owned))
+        .unwrap_or_else(|| "<unnamed>".to_owned());
+    let (len, peer, tag) = (request.capacity, request.peer, request.tag);
+    let what = match request.op {
+        Op::Send => format!(
+            "its send of {len} bytes to rank {peer}, tag {tag:#x}: no receive has taken it, and a send cannot be taken back"
+        ),
+        Op::Recv => {
+            format!("a receive, tag {tag:#x}, whose message has begun to come and has not ended")
+        }
+        Op::Probe { .. } => format!("a probe, tag {tag:#x}"),
+        Op::Close => "the end of its session".to_owned(),
+    };
+    let seconds = lasts.as_secs_f64();
+    // One write, and no panic: the thread may be in one already.
+    let text =
+        format!("newmad: thread '{thread}' is unwound and has waited {seconds:.0} s for {what}\n");
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }
 
 /// A thread that waits for a large message, for this process and for its peers to know.
@@ -155,6 +207,6 @@ impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let _cancelled = unsafe { self.engine.cancel(self.request) };
-        self.wait();
+        self.wait(Some(Overdue::new()));
     }
 }

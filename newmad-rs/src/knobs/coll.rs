@@ -65,6 +65,16 @@ pub(crate) static REDUCE_SCATTER: Knob = Knob {
     meaning: "algorithm of reduce-scatter; auto: by size and number of processes; the same in every process",
 };
 
+/// `NMAD_CHECK`: whether the members of a communicator compare what they call.
+pub static CHECK: Knob = Knob {
+    name: "NMAD_CHECK",
+    kind: Kind::Bool,
+    default: "0",
+    unit: "",
+    meaning: "madmpi: before each collective the members of a communicator tell each other what they call, and a difference is an \
+              error; the same in every process",
+};
+
 /// `NMAD_COLL_SEGMENT`: pieces of a pipelined bcast.
 pub(crate) static SEGMENT: Knob = Knob {
     name: "NMAD_COLL_SEGMENT",

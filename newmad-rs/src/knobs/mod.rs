@@ -1,6 +1,6 @@
 //! The declarations of this crate's knobs, and the table of them.
 
-use marcel::plumbing::knob::{Kind, Knob};
+use marcel::plumbing::knob::{self, Kind, Knob};
 
 pub(crate) mod coll;
 
@@ -234,7 +234,33 @@ pub static KNOBS: &[Knob] = &[
     coll::ALLTOALL,
     coll::REDUCE_SCATTER,
     coll::SEGMENT,
+    coll::CHECK,
 ];
+
+/// Variables with the prefix `MAD_` by which the command `mad` and launchers tell the processes that they start
+/// something. No user sets them.
+const PASSED: &[&str] = &[
+    "MAD_JOB",
+    "MAD_LOCAL_RANK",
+    "MAD_LOCAL_SIZE",
+    "MAD_PROXY",
+    "MAD_BENCH_NAMESPACES",
+    "MAD_BENCH_ADDRESSES",
+];
+
+/// Variables of the environment that look like knobs of marcel, pioman or newmad and are none.
+pub fn unknown() -> Vec<knob::Unknown> {
+    knob::unknown(&PREFIXES, &TABLES, PASSED)
+}
+
+/// Warns once of what [`unknown`] finds; the names.
+pub fn warn_of_unknown() -> Vec<String> {
+    knob::warn_of_unknown(&PREFIXES, &TABLES, PASSED)
+}
+
+const PREFIXES: [&str; 4] = ["MARCEL_", "PIOM_", "NMAD_", "MAD_"];
+
+static TABLES: [&[Knob]; 3] = [marcel::KNOBS, pioman::KNOBS, KNOBS];
 
 #[cfg(test)]
 mod tests {

@@ -128,6 +128,33 @@ impl std::error::Error for CallError {
 
 impl From<Error> for CallError {
     fn from(error: Error) -> CallError {
-        CallError::Session(error)
+        match error {
+            Error::Call(call) => match call.downcast() {
+                Ok(call) => *call,
+                Err(other) => CallError::Session(Error::Call(other)),
+            },
+            error => CallError::Session(error),
+        }
+    }
+}
+
+/// A function that sends and calls returns either error.
+///
+/// ```
+/// fn sum(session: &newmad::Session) -> Result<u64, newmad::Error> {
+///     let rpc = session.rpc()?;
+///     rpc.service("twice").bytes(|_, text| Ok::<_, String>(text.repeat(2)))?;
+///     session.barrier()?;
+///     Ok(rpc.call_bytes(session.rank(), "twice", b"abc")?.wait()?.len() as u64)
+/// }
+/// assert_eq!(newmad::run(sum)??, 6);
+/// # Ok::<(), newmad::Error>(())
+/// ```
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Error {
+        match error {
+            CallError::Session(error) => error,
+            error => Error::Call(Box::new(error)),
+        }
     }
 }

@@ -9,9 +9,9 @@
 //!     let reply = rpc.call_bytes(next, "shout", b"hello")?;
 //!     assert_eq!(reply.wait()?, b"HELLO");
 //!     session.barrier()?;
-//!     Ok::<(), newmad::CallError>(())
+//!     Ok::<(), newmad::Error>(())
 //! })??;
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), newmad::Error>(())
 //! ```
 //!
 //! With the feature `typed` (on by default) arguments and results are any types that serde knows: [`Client::call`],

@@ -1,5 +1,6 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
+mod crowd;
 mod extensions;
 mod open;
 mod sample;
@@ -10,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use marcel::plumbing::KernelMutex;
+use marcel::plumbing::{KernelMutex, budget};
 use pioman::{Manager, Point, SourceHandle};
 
 pub use open::{Builder, Driver};
@@ -24,8 +25,10 @@ use crate::engine::{Engine, Locking};
 use crate::error::Error;
 use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
+use crate::session::crowd::Offers;
 use crate::strategy::Strategy;
-use crate::strategy::selection::Selection;
+use crate::strategy::selection::{Selection, check_caller};
+use crate::sys;
 
 /// The sender that a receive takes messages of: a rank, or [`ANY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,7 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// Numbers remote calls and packed messages.
     numbers: AtomicU64,
+    offers: Offers,
     pub(crate) extensions: Extensions,
 }
 
@@ -154,6 +158,7 @@ impl Session {
 
     #[inline]
     pub(crate) fn check(&self, rank: Option<u32>, tag: u64) -> Result<(), Error> {
+        check_caller()?;
         match rank {
             Some(rank) if rank >= self.inner.size => {
                 Err(Error::BadRank { rank, size: self.inner.size })
@@ -173,6 +178,7 @@ impl Session {
     #[inline]
     pub(crate) fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
         if self.inner.engine.send_now(to, tag, data) {
+            budget::spend();
             return Ok(());
         }
         // SAFETY: `data` is borrowed until `complete` returns, when the request is over.
@@ -263,6 +269,7 @@ impl Session {
     /// # Errors
     /// [`Error::PeerDied`], [`Error::Closed`].
     pub fn barrier(&self) -> Result<(), Error> {
+        check_caller()?;
         let (rank, size) = (self.inner.rank, self.inner.size);
         let mut distance = 1;
         let mut round = 0;
@@ -285,6 +292,7 @@ impl Session {
     /// # Errors
     /// The process manager is gone.
     pub fn close(&self) -> Result<(), Error> {
+        check_caller()?;
         self.inner.close()
     }
 }
@@ -307,7 +315,17 @@ impl Inner {
     #[inline]
     pub(crate) fn look(&self) -> bool {
         let any = self.manager.poll(Point::Library);
-        self.engine.feed_if_starved() || any
+        let resumed = self.engine.calls.look();
+        let found = self.engine.feed_if_starved() || any || resumed;
+        self.looked(found);
+        found
+    }
+
+    /// A look for events has ended. One of many in vain lets another thread have the core, which may be the one that has
+    /// the message.
+    #[inline]
+    pub(crate) fn looked(&self, found: bool) {
+        self.offers.looked(found, sys::offer_core);
     }
 
     fn close(&self) -> Result<(), Error> {
@@ -321,6 +339,7 @@ impl Inner {
             self.engine.submit(pointer);
             self.engine.wait(pointer, &self.manager);
         }
+        self.engine.calls.clear();
         let source = self.source.lock().take();
         drop(source);
         match &mut *self.ending.lock() {
@@ -343,6 +362,7 @@ impl Inner {
             rails: std::mem::take(&mut self.rails),
             closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
             numbers: std::mem::take(&mut self.numbers),
+            offers: std::mem::take(&mut self.offers),
             extensions: std::mem::take(&mut self.extensions),
         }
     }

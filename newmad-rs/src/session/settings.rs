@@ -6,8 +6,9 @@ use marcel::plumbing::knob::{Knob, KnobError};
 
 use crate::engine::Locking;
 use crate::knobs::{
-    BOOTSTRAP, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CREDIT, DRIVER, KNOBS, LOCK, RDV_THRESHOLD,
-    REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS, STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX,
+    self, BOOTSTRAP, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CREDIT, DRIVER, KNOBS, LOCK,
+    RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS, STRATEGY, TCP_ADDRESS,
+    UNEXPECTED_MAX,
 };
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
@@ -37,6 +38,7 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads and checks all of them, so that a wrong value is found when the session opens.
     pub(crate) fn read() -> Result<Settings, KnobError> {
+        knobs::warn_of_unknown();
         let size = |knob: &Knob| Ok::<_, KnobError>(knob.int()?.map(|value| value as usize));
         let must = |knob: &Knob| size(knob).map(|value| value.unwrap_or_default());
         let shm_slots = must(&SHM_SLOTS)?;
@@ -54,7 +56,7 @@ impl Settings {
         let address = TCP_ADDRESS.text()?;
         // Layers above the session read theirs when they need them.
         for knob in KNOBS {
-            knob.raw()?;
+            knob.text()?;
         }
         Ok(Settings {
             driver: DRIVER.raw()?,

@@ -31,8 +31,10 @@ use crate::strategy::packet::{Packet, Waiting};
 /// # Context
 /// All methods are called on the progress path: by threads that send or wait, by the scheduler and by kernel threads
 /// of the I/O manager, one call at a time for each session. They should take some ten nanoseconds for each message
-/// shown, and must neither block, nor allocate, nor wait for a message. They are never called from a signal handler:
-/// there `default` answers. One that panics is reported, and `default` answers from then on.
+/// shown, and must neither block, nor allocate, nor wait for a message. The caller holds the engine: calls of a session
+/// are refused with [`Error::InStrategy`](crate::Error::InStrategy), and those that return no error panic. They are
+/// never called from a signal handler: there `default` answers. One that panics is reported, and `default` answers from
+/// then on.
 pub trait Strategy: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;

@@ -1,15 +1,74 @@
 //! The strategy that a gate has, how it is asked, and what is known of the gate's track.
 
+use std::cell::Cell;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::error::Error;
 use crate::strategy::contract::Strategy;
 use crate::strategy::contract::seal::Seal;
 use crate::strategy::default;
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
 const PACKET_NS: (u64, u64) = (2_000, 20_000);
+
+std::thread_local! {
+    /// This kernel thread asks a strategy of the program's, with the engine's lock held.
+    static ASKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Kernel threads that ask one. While there are none, a call of a session need not look at its thread's mark.
+static ASKING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the caller is a strategy of the program's. It holds the engine's lock: what it waits for would never come.
+#[inline]
+pub(crate) fn is_asked() -> bool {
+    ASKING.load(Relaxed) > 0 && is_marked()
+}
+
+/// Not inlined: the compiler would look for the thread-local, a call in a shared library, before it knows that it has to.
+#[cold]
+#[inline(never)]
+fn is_marked() -> bool {
+    ASKED.get()
+}
+
+/// The caller may use a session.
+///
+/// # Errors
+/// It is a strategy: [`is_asked`].
+#[inline]
+pub(crate) fn check_caller() -> Result<(), Error> {
+    if is_asked() { Err(Error::InStrategy) } else { Ok(()) }
+}
+
+/// As [`check_caller`], where there is no error to return. The panic ends where the strategy was asked.
+///
+/// # Panics
+/// The caller is a strategy.
+#[inline]
+pub(crate) fn assert_caller() {
+    assert!(!is_asked(), "newmad: {}", Error::InStrategy);
+}
+
+/// The mark of a thread that asks; dropping it restores what was there.
+struct Asked(bool);
+
+impl Asked {
+    fn new() -> Asked {
+        ASKING.fetch_add(1, Relaxed);
+        Asked(ASKED.replace(true))
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        ASKED.set(self.0);
+        ASKING.fetch_sub(1, Relaxed);
+    }
+}
 
 /// The strategy of a gate, and what is known of its track.
 pub(crate) struct Selection {
@@ -54,7 +113,10 @@ impl Selection {
         if marcel::in_tick() {
             return None;
         }
-        match catch_unwind(AssertUnwindSafe(|| f(&*self.strategy))) {
+        let asked = Asked::new();
+        let answer = catch_unwind(AssertUnwindSafe(|| f(&*self.strategy)));
+        drop(asked);
+        match answer {
             Ok(answer) => Some(answer),
             Err(payload) => {
                 // Dropping it would run the program's code again.

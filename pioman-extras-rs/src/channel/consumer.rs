@@ -107,6 +107,7 @@ impl<T: Send> Consumer<T> {
     /// All producers are gone, and everything is received.
     #[cfg(not(loom))]
     pub fn read(&mut self, manager: &pioman::Manager) -> Result<Message<'_, T>, RecvError> {
+        marcel::plumbing::budget::spend();
         self.read_with(|done| manager.wait(done, pioman::Hint::Short))
     }
 
@@ -132,6 +133,7 @@ impl<T: Send> Consumer<T> {
         manager: &pioman::Manager,
         deadline: Instant,
     ) -> Result<T, RecvTimeoutError> {
+        marcel::plumbing::budget::spend();
         loop {
             match self.try_recv() {
                 Ok(value) => return Ok(value),

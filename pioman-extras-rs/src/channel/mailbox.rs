@@ -116,6 +116,7 @@ impl<T: Send> Mailbox<T> {
     /// # Errors
     /// All senders are gone, and everything is received.
     pub fn recv(&mut self, manager: &pioman::Manager) -> Result<(Urgency, T), RecvError> {
+        marcel::plumbing::budget::spend();
         loop {
             match self.try_recv() {
                 Ok(message) => return Ok(message),

@@ -44,6 +44,7 @@ impl<T: Send> Producer<T> {
     /// The consumer is gone; the value comes back.
     #[cfg(not(loom))]
     pub fn send(&self, manager: &pioman::Manager, value: T) -> Result<(), SendError<T>> {
+        marcel::plumbing::budget::spend();
         self.acquire_send().send(manager, value)
     }
 

@@ -148,8 +148,7 @@ impl Whose<'_> {
             Ok(()) => {
                 if short && let Some(took) = called.too_long() {
                     self.common.too_long.fetch_add(1, Relaxed);
-                    let text = "nothing else progresses there meanwhile";
-                    tell(format_args!("{what}: ran for {took:?}: {text}"));
+                    tell(format_args!("{what}: ran for {took:?}: {}", plumbing::TOO_LONG));
                 }
                 true
             }

@@ -10,6 +10,7 @@ use super::pending::Pending;
 use super::request::Request;
 use super::server_source::Served;
 use super::shared::{NotTaken, Refused, Shared};
+use marcel::plumbing::budget;
 use pioman::Hint;
 use pioman::Manager;
 
@@ -106,6 +107,7 @@ impl<R: Send + Sync + 'static> Server<R> {
     /// # Errors
     /// The server is stopped, and all that have ended were given.
     pub fn wait_any(&self, timeout: Option<Duration>) -> Result<Option<Pending<R>>, Refused> {
+        budget::spend();
         let Owner { shared, manager } = &*self.0;
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let look = || {

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use marcel::plumbing::budget;
 use pioman::Manager;
 
 use super::pending::{Pending, Settles};
@@ -61,6 +62,7 @@ impl<R: Send + Sync + 'static> Request<R> {
     }
 
     fn wait_for(&self, deadline: Option<Instant>) -> Option<Outcome> {
+        budget::spend();
         if let Some(outcome) = self.pending.outcome() {
             return Some(outcome);
         }

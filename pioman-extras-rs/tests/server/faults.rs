@@ -92,8 +92,10 @@ fn a_blocking_callback_may_panic_on_its_spare_kernel_thread() {
     assert_eq!(outcomes, [Outcome::Completed(0), Outcome::Failed, Outcome::Completed(0)]);
 }
 
+/// Runs in the processes of the next test; does nothing otherwise.
 #[test]
-fn a_callback_that_runs_too_long_is_counted() {
+fn slow_callback() {
+    let Ok(expected) = std::env::var("SLOW_CALLBACKS") else { return };
     let runtime = runtime(Mode::NoThread);
     let server = Server::builder(runtime.manager(), "slow")
         .poll_one(|request: &Pending<()>| {
@@ -103,7 +105,29 @@ fn a_callback_that_runs_too_long_is_counted() {
         .start()
         .unwrap();
     assert_eq!(server.submit(()).unwrap().wait(), Outcome::Completed(0));
-    assert!(server.counters().too_long >= 1);
+    assert_eq!(server.counters().too_long, expected.parse::<u64>().unwrap());
+}
+
+#[test]
+fn a_callback_that_runs_too_long_is_counted_and_told_of_if_that_is_asked_for() {
+    for (knob, expected) in [(None, "0"), (Some("1000"), "1")] {
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child
+            .args(["faults::slow_callback", "--exact", "--nocapture"])
+            .env("SLOW_CALLBACKS", expected);
+        match knob {
+            Some(limit) => child.env("PIOM_LONG_CALLBACK_USEC", limit),
+            None => child.env_remove("PIOM_LONG_CALLBACK_USEC"),
+        };
+        let child = child.output().unwrap();
+        let text = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{text}");
+        assert_eq!(
+            text.contains("ran for") && text.contains("a part at a time"),
+            knob.is_some(),
+            "{text}"
+        );
+    }
 }
 
 /// More requests to block on than there may be spare kernel threads (4): the others are polled meanwhile.

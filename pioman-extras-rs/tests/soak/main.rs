@@ -3,8 +3,8 @@
 //! time-outs, while policies change and cores begin and cease to compute. At the end every wait has got its outcome,
 //! and what was submitted = completed + cancelled + failed, for each part by itself.
 //!
-//! `PIOM_SOAK=seconds` has it last longer than it does by default. `MARCEL_MODE`, `PIOM_POLICY` and `MARCEL_NVP`, if
-//! they are set, fix what else goes round; `PIOM_SOAK_SEED` is the seed of the dice.
+//! `PIOM_TEST_SOAK=seconds` has it last longer than it does by default. `MARCEL_MODE`, `PIOM_POLICY` and `MARCEL_NVP`, if
+//! they are set, fix what else goes round; `PIOM_TEST_SOAK_SEED` is the seed of the dice.
 
 #[path = "../server/device.rs"]
 mod device;
@@ -182,9 +182,6 @@ fn descriptors() -> usize {
 
 #[test]
 fn everything_at_once_balances() {
-    // On a full machine everything takes too long now and then.
-    // SAFETY: the only test; the harness waits for it, and there are no other threads yet.
-    unsafe { std::env::set_var("PIOM_LONG_CALLBACK_USEC", "1000000") };
     let modes = match std::env::var_os("MARCEL_MODE") {
         Some(_) => vec![Mode::from_env().unwrap()],
         None => vec![Mode::NoThread, Mode::Mono, Mode::Smp],
@@ -192,8 +189,8 @@ fn everything_at_once_balances() {
     let policy = std::env::var("PIOM_POLICY").ok();
     let policies = policy.as_deref().map_or(NAMES.to_vec(), |name| vec![name]);
     let vps = number("MARCEL_NVP").map_or(vec![2, 1, 8], |n| vec![n as usize]);
-    let mut seed = number("PIOM_SOAK_SEED").unwrap_or(1);
-    let time = Duration::from_secs(number("PIOM_SOAK").unwrap_or(10));
+    let mut seed = number("PIOM_TEST_SOAK_SEED").unwrap_or(1);
+    let time = Duration::from_secs(number("PIOM_TEST_SOAK").unwrap_or(10));
     let rounds = (modes.len() * policies.len()) as u32;
     // Long ones have longer rounds, but other things go wrong at the ends of rounds.
     let each = (time / rounds).min(Duration::from_secs(3));

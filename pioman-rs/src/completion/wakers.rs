@@ -205,12 +205,17 @@ std::thread_local! {
 ///
 /// # Context
 /// Anywhere. The thread does not wait meanwhile.
+//
+// Not inlined: where it is called on a condition, the compiler would look for the thread-local, a call in a shared
+// library, before it knows whether it has to.
 #[cfg(not(loom))]
 #[must_use]
-#[inline]
+#[inline(never)]
 pub fn hold() -> Held {
-    HELD.set(HELD.get() + 1);
-    Held(std::marker::PhantomData)
+    HELD.with(|held| {
+        held.set(held.get() + 1);
+        Held(held)
+    })
 }
 
 /// Whether the calling thread is calling a waker or a callback. Not in a signal handler.
@@ -222,13 +227,16 @@ pub(crate) fn is_calling() -> bool {
 /// See [`hold`].
 #[cfg(not(loom))]
 #[derive(Debug)]
-pub struct Held(std::marker::PhantomData<*const ()>);
+pub struct Held(*const std::cell::Cell<usize>);
 
 #[cfg(not(loom))]
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        HELD.set(HELD.get() - 1);
+        // SAFETY: the kernel thread's own count, without a destructor. It is still the same thread: this is not `Send`,
+        // and a program whose green threads migrate has promised that they hold nothing of their kernel thread meanwhile.
+        let held = unsafe { &*self.0 };
+        held.set(held.get() - 1);
         settle();
     }
 }
@@ -267,7 +275,8 @@ pub(crate) fn start_helper() {
                 marcel::park_until("a waker to call", None);
             }
         };
-        let started = std::thread::Builder::new().name("pioman-wakers".into()).spawn(helper);
+        let thread = std::thread::Builder::new().name("pioman-wakers".into());
+        let started = thread.stack_size(marcel::plumbing::lwp::program_stack()).spawn(helper);
         match started.and_then(|_| rx.recv().map_err(std::io::Error::other)) {
             Ok(thread) => thread,
             Err(error) => panic!("no kernel thread for what handlers have to wake: {error}"),

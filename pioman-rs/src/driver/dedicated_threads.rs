@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
+use marcel::plumbing::lwp::program_stack;
 
 use crate::driver::core::Driver;
 use crate::driver::dedicated::share;
@@ -69,7 +70,7 @@ impl DedicatedThreads {
             let place = self.cores.get(index % self.cores.len().max(1)).copied();
             let thread = std::thread::Builder::new()
                 .name(format!("pioman-poll{index}"))
-                .stack_size(256 * 1024)
+                .stack_size(program_stack())
                 .spawn(move || {
                     if let Some(cpu) = place {
                         let _ = marcel::topology::bind_current_thread(cpu);

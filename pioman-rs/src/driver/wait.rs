@@ -247,7 +247,7 @@ impl Wait<'_> {
             // The runtime stops: no virtual processor polls for us any more.
             self.driver.poll(Point::Wait);
             self.driver.tasks.in_wait(true);
-            std::thread::yield_now();
+            marcel::park_until("I/O", until); // gives way to those that are unwound
         } else if !latch.is_set() {
             marcel::park_until("I/O", until);
         }

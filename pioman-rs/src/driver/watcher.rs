@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
-use marcel::plumbing::lwp::{LwpPool, prefer_current_thread};
+use marcel::plumbing::lwp::{LwpPool, prefer_current_thread, program_stack};
 
 use crate::driver::core::Driver;
 use crate::driver::polling_mode::PollingMode;
@@ -96,7 +96,7 @@ impl SpareThreads {
             let shared = self.shared.clone();
             let thread = std::thread::Builder::new()
                 .name("pioman-watch".into())
-                .stack_size(256 * 1024)
+                .stack_size(program_stack())
                 .spawn(move || library_thread(|| shared.watch()))?;
             *watcher = Some(thread);
             self.shared.driver.machine.has_started_watcher(self.shared.sleeper);

@@ -93,6 +93,11 @@ impl Builder {
     /// # Errors
     /// A knob holds something unacceptable; the kernel gives no descriptors.
     pub fn build(self) -> Result<Arc<Manager>, Error> {
+        marcel::plumbing::knob::warn_of_unknown(
+            &["MARCEL_", "PIOM_"],
+            &[marcel::KNOBS, knobs::KNOBS],
+            &[],
+        );
         let os = |doing| move |source: io::Error| Error::Os { doing, source };
         let mode = match self.mode {
             Some(mode) => mode,

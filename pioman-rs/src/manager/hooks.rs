@@ -56,7 +56,10 @@ unsafe impl Hooks for Manager {
         self.driver.tasks.tree.lose();
         idle::stop(&self.driver, vp);
         let reactive = u32::from(vp.kind() == Kind::Reactive) << 31;
-        self.driver.registry.counts().ended(vp.index() as u32 | reactive);
+        // Else the kernel has refused it a kernel thread, and the caller polls on under its own name.
+        if marcel::current_vp().is_some_and(|own| std::ptr::eq(own, vp)) {
+            self.driver.registry.counts().ended(vp.index() as u32 | reactive);
+        }
         self.driver.remove_vp(vp);
     }
 }

@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use marcel::Mode;
+use marcel::plumbing::budget;
 
 use crate::completion::one_shot::Completion;
 use crate::driver::core::Driver;
@@ -159,7 +160,7 @@ impl Manager {
     /// # Blocking
     /// Blocks the green thread, or the kernel thread.
     pub fn wait(&self, completion: &Completion, hints: impl Into<Hints>) {
-        wait::wait(&self.driver, completion, hints.into(), None, &|| ());
+        self.wait_prepared(completion, hints, None, &|| ());
     }
 
     /// As [`Manager::wait`], until `deadline` at the latest; true if `completion` is complete.
@@ -172,7 +173,7 @@ impl Manager {
         hints: impl Into<Hints>,
         deadline: Instant,
     ) -> bool {
-        wait::wait(&self.driver, completion, hints.into(), Some(deadline), &|| ())
+        self.wait_prepared(completion, hints, Some(deadline), &|| ())
     }
 
     /// As [`Manager::wait`], or until `deadline`; `before_sleep` is called each time before the wait sleeps. There a
@@ -188,6 +189,7 @@ impl Manager {
         deadline: Option<Instant>,
         before_sleep: &dyn Fn(),
     ) -> bool {
+        budget::spend();
         wait::wait(&self.driver, completion, hints.into(), deadline, before_sleep)
     }
 

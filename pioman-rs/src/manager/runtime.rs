@@ -51,6 +51,24 @@ impl Runtime {
         &self.threads
     }
 
+    /// As [`marcel::Runtime::spawn`]: starts a compute thread, from anywhere.
+    ///
+    /// ```
+    /// let runtime = pioman::Runtime::new()?;
+    /// let thread = runtime.spawn(|| 6 * 7);
+    /// assert_eq!(thread.join().unwrap(), 42);
+    /// # Ok::<(), pioman::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// In [`marcel::Mode::NoThread`], which has no green threads; when there is no memory.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        f: impl FnOnce() -> T + Send + 'static,
+    ) -> marcel::JoinHandle<T> {
+        self.threads.spawn(f)
+    }
+
     /// As [`marcel::Runtime::run`].
     ///
     /// # Blocking

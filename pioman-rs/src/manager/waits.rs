@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use marcel::plumbing::budget;
+
 use crate::completion::cond::Cond;
 use crate::completion::one_shot::Completion;
 use crate::completion::semaphore::Semaphore;
@@ -21,10 +23,13 @@ impl Waitable<'_> {
     pub fn wait(&self, manager: &Manager) {
         match self {
             Waitable::Done(completion) => manager.wait(completion, Hint::Short),
-            _ => drop(self.wait_with(|done| {
-                manager.wait(done, Hint::Short);
-                true
-            })),
+            _ => {
+                budget::spend();
+                self.wait_with(|done| {
+                    manager.wait(done, Hint::Short);
+                    true
+                });
+            }
         }
     }
 
@@ -33,7 +38,10 @@ impl Waitable<'_> {
         let wait = |done: &Completion| manager.wait_until(done, Hint::Short, deadline);
         match self {
             Waitable::Done(completion) => wait(completion),
-            _ => self.wait_with(wait),
+            _ => {
+                budget::spend();
+                self.wait_with(wait)
+            }
         }
     }
 }
@@ -111,6 +119,7 @@ impl Manager {
     /// With nothing to wait for.
     pub fn wait_any(&self, what: &[Waitable<'_>]) -> usize {
         assert!(!what.is_empty(), "wait_any without anything to wait for");
+        budget::spend();
         set::wait_any(what, |done| {
             self.wait(done, Hint::Short);
             true
@@ -123,6 +132,7 @@ impl Manager {
     /// # Context, Blocking
     /// As [`Manager::wait_any`].
     pub fn wait_any_until(&self, what: &[Waitable<'_>], deadline: Instant) -> Option<usize> {
+        budget::spend();
         set::wait_any(what, |done| self.wait_until(done, Hint::Short, deadline))
     }
 
@@ -136,6 +146,7 @@ impl Manager {
         deadline: Option<Instant>,
         before_sleep: &dyn Fn(),
     ) -> Option<usize> {
+        budget::spend();
         set::wait_any(what, |done| self.wait_prepared(done, Hint::Short, deadline, before_sleep))
     }
 
@@ -145,6 +156,7 @@ impl Manager {
     /// # Context, Blocking
     /// As [`Manager::wait_any`].
     pub fn wait_all(&self, what: &[Waitable<'_>]) {
+        budget::spend();
         set::wait_all(what, |done| {
             self.wait(done, Hint::Short);
             true
@@ -157,6 +169,7 @@ impl Manager {
     /// # Context, Blocking
     /// As [`Manager::wait_any`].
     pub fn wait_all_until(&self, what: &[Waitable<'_>], deadline: Instant) -> bool {
+        budget::spend();
         set::wait_all(what, |done| self.wait_until(done, Hint::Short, deadline))
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
+use marcel::plumbing::budget;
+
 use crate::ltask::block::Ltask;
 use crate::ltask::inside::{deny_waiting, inside};
 use crate::ltask::report::TaskError;
@@ -50,6 +52,7 @@ impl Task {
     /// # Panics
     /// Inside a light task, which it names.
     pub fn wait(&self) -> Result<(), TaskError> {
+        budget::spend();
         if let Some(result) = self.look() {
             return result;
         }
@@ -66,6 +69,7 @@ impl Task {
     /// # Context, Blocking, Panics
     /// As [`Task::wait`].
     pub fn wait_until(&self, deadline: Instant) -> Option<Result<(), TaskError>> {
+        budget::spend();
         if let Some(result) = self.look() {
             return Some(result);
         }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::harness::line::Line;
-use crate::harness::present::figure;
+use crate::quantity::figure;
 
 /// An event reaches its thread within this many bare wake-ups, every core computing.
 const RATIO: f64 = 1.5;

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::experiments::latency::{DATA, trip};
 use crate::experiments::multirail::bare::{Bare, MEGABITS};
 use crate::experiments::stream::Stream;
-use crate::harness::experiment::{BASE, Bench, Setup, Stage, Work};
+use crate::harness::experiment::{BASE, Bench, Setup, Work};
 use crate::harness::key::{Key, MODE, SIZE, Takes};
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
@@ -34,7 +34,7 @@ pub(crate) static BENCH: Bench = Bench {
     iters: 1,
     work: Work::Process(work),
     derive: Some(derive),
-    staged: Some(Stage::Machine(stage)),
+    staged: Some(stage),
     ..BASE
 };
 

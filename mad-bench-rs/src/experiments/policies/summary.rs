@@ -2,8 +2,8 @@
 
 use crate::experiments::policies::score::{BURNT, FIXED, LOST, WAITING};
 use crate::harness::line::{Line, find, values};
-use crate::harness::present::figure;
 use crate::out;
+use crate::quantity::figure;
 
 /// The geometric mean of the others.
 pub(super) const ALL: &str = "all";

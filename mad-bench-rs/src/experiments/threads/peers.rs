@@ -18,9 +18,12 @@ use crate::experiments::threads::ops::Measurement;
 use crate::harness::program::{self, Source, set};
 use crate::harness::worker::WorkResult;
 
-/// A file of a program: its path in the repository, and what is in it.
+/// A file of a program: its path below the program's place, and what is in it. The path is that of the repository too,
+/// unless another one follows.
 macro_rules! sources {
-    ($($path:literal),*) => { &[$(($path, include_str!(concat!("../../../", $path)))),*] };
+    (@ $path:literal) => { sources!(@ $path = $path) };
+    (@ $path:literal = $file:literal) => { ($path, include_str!(concat!("../../../", $file))) };
+    ($($path:literal $(= $file:literal)?),*) => { &[$(sources!(@ $path $(= $file)?)),*] };
 }
 
 /// What builds a program.
@@ -102,8 +105,9 @@ static PEERS: [Peer; 7] = [
 const RUST: Peer = Peer {
     library: "",
     tool: Tool::Cargo,
+    // Cargo leaves folders with a `Cargo.toml` out of the package around them, so the repository has another name.
     sources: sources![
-        "peers/threads/rust/Cargo.toml",
+        "peers/threads/rust/Cargo.toml" = "peers/threads/rust/manifest.toml",
         "peers/threads/rust/Cargo.lock",
         "peers/threads/rust/src/bin/may.rs",
         "peers/threads/rust/src/bin/tokio.rs",

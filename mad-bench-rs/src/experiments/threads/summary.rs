@@ -5,8 +5,8 @@ use comfy_table::CellAlignment;
 use crate::config::distinct;
 use crate::experiments::threads::peers;
 use crate::harness::line::{Line, values};
-use crate::harness::present::figure;
 use crate::out;
+use crate::quantity::figure;
 
 pub(super) const OURS: &str = "marcel";
 

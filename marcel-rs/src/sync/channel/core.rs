@@ -151,7 +151,8 @@ impl<T> Channel<T> {
     /// Sends, waiting for room. The outcome says why not, [`Outcome::Woken`] that there is no receiver.
     #[inline]
     pub(super) fn send(&self, message: T, limits: &Limits) -> Result<(), (T, Outcome)> {
-        let signal = Signal::new();
+        // A send that never waits never yields.
+        let signal = if self.capacity.is_some() { Signal::spending() } else { Signal::new() };
         let node = Node::new(&signal, Slot::new(None));
         let sent = self.core.with(|core| match core.try_send(message) {
             Ok(wake) => Ok(wake),
@@ -185,7 +186,7 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn recv(&self, limits: &Limits) -> Result<T, Outcome> {
         loop {
-            let signal = Signal::new();
+            let signal = Signal::spending();
             let node = Node::new(&signal, Slot::new(None));
             let received = self.core.with(|core| {
                 let received = core.try_recv();

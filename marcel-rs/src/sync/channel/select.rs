@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use super::arms::{Arm, Chosen, Done};
 use crate::sync::Interrupted;
 use crate::sync::signal::{Limits, Outcome, Signal, Wake};
+use crate::task::budget;
 
 /// Waits until one of the sends and receives is possible, does it, and returns its index.
 ///
@@ -102,6 +103,9 @@ pub fn select_interruptible(arms: &mut [&mut dyn Arm]) -> Result<usize, Interrup
 
 /// Without limits it does not wait.
 fn choose(arms: &mut [&mut dyn Arm], limits: Option<&Limits>) -> Result<usize, Outcome> {
+    if limits.is_some() {
+        budget::spend();
+    }
     arms.iter_mut().enumerate().for_each(|(at, arm)| arm.set_index(at));
     arms.sort_unstable_by_key(|arm| arm.address());
     let chosen = loop {

@@ -7,6 +7,8 @@
 use std::io;
 use std::sync::Arc;
 
+use marcel::plumbing::budget;
+
 use super::Uring;
 use super::call::Call;
 use super::slot::Slot;
@@ -22,6 +24,7 @@ use crate::progress::source::Source;
 /// # Safety
 /// What `call` refers to stays in place, and untouched by other code, until this returns or unwinds.
 pub(crate) unsafe fn make(call: Call, hint: Hint) -> io::Result<usize> {
+    budget::spend();
     loop {
         // SAFETY: the caller's promise.
         let result = unsafe { attempt(call, hint) };

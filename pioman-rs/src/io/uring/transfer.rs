@@ -10,6 +10,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use marcel::plumbing::budget;
+
 use super::Uring;
 use super::call::Call;
 use super::slot::Slot;
@@ -147,6 +149,7 @@ impl Transfer {
     /// # Errors
     /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops.
     pub fn wait(mut self) -> (io::Result<usize>, Vec<u8>) {
+        budget::spend();
         loop {
             self.until(None);
             let result = self.inner.slot.result();

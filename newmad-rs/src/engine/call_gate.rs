@@ -1,0 +1,289 @@
+//! The gate of code that is called inside the program's own calls only, one at a time: operators of a program in C that
+//! has not asked for concurrent calls ([`Operator::in_calls`](crate::coll::Operator::in_calls)).
+//!
+//! ```text
+//!          begin ─▶ running ─▶ drop of the Turn: the next deferred work, or the thread that leaves
+//!            │ no call waits, or other code runs
+//!            ▼
+//!        deferred ─▶ resumed by: the next call that waits (`open`) or looks (`look`); the end of a Turn
+//! ```
+//!
+//! - While a call of the program *waits*, the gate is open: any thread that finds work may run it, since the program's
+//!   thread does nothing else. The call that leaves last waits for the code that runs.
+//! - A call that *looks* resumes deferred work itself, and opens the gate for no other thread: the call may hold locks
+//!   that the code takes again in the same thread.
+//!
+//! Invariant: no code runs while no call is inside, and at most one runs. Sections under `state` hand the memory from
+//! one thread to the next.
+//!
+//! Rejected: to wake the thread that waits and to have it run the code. Each kind of wait would need a second reason to
+//! wake. To count every call as inside: a call that waits for nothing would wait for the code, with its locks held.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use marcel::plumbing::KernelMutex;
+use pioman::{Completion, Hint, Manager};
+
+/// Work that came to code that may not run yet.
+pub(crate) trait Deferred: Send + Sync {
+    /// Goes on with it, or defers it again.
+    fn resume(self: Arc<Self>);
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct CallGate {
+    /// Users under way: while there are none, calls do nothing here. A program's thread that starts a user sees it.
+    users: AtomicUsize,
+    state: KernelMutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Calls that wait.
+    open: usize,
+    running: bool,
+    deferred: Vec<Arc<dyn Deferred>>,
+    /// The call that leaves last, while it waits for the code that runs.
+    leaving: Vec<Arc<Completion>>,
+}
+
+std::thread_local! {
+    /// This thread is inside a call that looks.
+    static LOOKS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl State {
+    /// What a thread that may run code goes on with.
+    fn resumable(&mut self) -> Vec<Arc<dyn Deferred>> {
+        match self.open > 0 || LOOKS.get() {
+            true => std::mem::take(&mut self.deferred),
+            false => Vec::new(),
+        }
+    }
+}
+
+fn resume(deferred: Vec<Arc<dyn Deferred>>) {
+    deferred.into_iter().for_each(Deferred::resume);
+}
+
+impl CallGate {
+    /// A user begins: calls count from now on.
+    pub(crate) fn add_user(&self) {
+        self.users.fetch_add(1, Relaxed);
+    }
+
+    /// A user is over.
+    pub(crate) fn remove_user(&self) {
+        self.users.fetch_sub(1, Relaxed);
+    }
+
+    /// A call waits while this is there. `None`: nothing uses the gate.
+    #[inline]
+    pub(crate) fn open<'a>(&'a self, manager: &'a Manager) -> Option<OpenGate<'a>> {
+        (self.users.load(Relaxed) > 0).then(|| self.open_for(manager))
+    }
+
+    #[cold]
+    fn open_for<'a>(&'a self, manager: &'a Manager) -> OpenGate<'a> {
+        let deferred = {
+            let mut state = self.state.lock();
+            state.open += 1;
+            state.resumable()
+        };
+        let open = OpenGate { gate: self, manager };
+        resume(deferred);
+        open
+    }
+
+    /// A call looks, without waiting: it resumes what was deferred. Whether there was something.
+    #[inline]
+    pub(crate) fn look(&self) -> bool {
+        self.users.load(Relaxed) > 0 && self.look_now()
+    }
+
+    #[cold]
+    fn look_now(&self) -> bool {
+        let _looks = Looks(LOOKS.replace(true));
+        let deferred = self.state.lock().resumable();
+        let any = !deferred.is_empty();
+        resume(deferred);
+        any
+    }
+
+    /// The caller may run its code now, until the turn is dropped. `None`: `work` is resumed when it may.
+    pub(crate) fn begin<W: Deferred + 'static>(&self, work: &Arc<W>) -> Option<Turn<'_>> {
+        let mut state = self.state.lock();
+        if !state.running && (state.open > 0 || LOOKS.get()) {
+            state.running = true;
+            return Some(Turn(self));
+        }
+        let known = Arc::as_ptr(work).cast::<()>();
+        if !state.deferred.iter().any(|other| Arc::as_ptr(other).cast::<()>() == known) {
+            state.deferred.push(work.clone());
+        }
+        None
+    }
+
+    /// Forgets what is deferred: the session has closed.
+    pub(crate) fn clear(&self) {
+        let deferred = std::mem::take(&mut self.state.lock().deferred);
+        drop(deferred); // without the lock
+    }
+}
+
+/// Restores the mark of a thread that looks.
+struct Looks(bool);
+
+impl Drop for Looks {
+    fn drop(&mut self) {
+        LOOKS.set(self.0);
+    }
+}
+
+/// A call that waits; see [`CallGate::open`].
+pub(crate) struct OpenGate<'a> {
+    gate: &'a CallGate,
+    manager: &'a Manager,
+}
+
+impl Drop for OpenGate<'_> {
+    fn drop(&mut self) {
+        let ended = {
+            let mut state = self.gate.state.lock();
+            state.open -= 1;
+            // Code that makes a call, in a call that looks, does not wait for itself.
+            (state.open == 0 && state.running && !LOOKS.get()).then(|| {
+                let ended = Arc::new(Completion::new());
+                state.leaving.push(ended.clone());
+                ended
+            })
+        };
+        if let Some(ended) = ended {
+            self.manager.wait(&ended, Hint::Short);
+        }
+    }
+}
+
+/// Code runs; see [`CallGate::begin`].
+pub(crate) struct Turn<'a>(&'a CallGate);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let (leaving, deferred) = {
+            let mut state = self.0.state.lock();
+            state.running = false;
+            (std::mem::take(&mut state.leaving), state.resumable())
+        };
+        leaving.iter().for_each(|ended| ended.complete());
+        resume(deferred);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    /// Work whose code counts without atomics what it must not do twice at a time.
+    struct Work {
+        gate: Arc<CallGate>,
+        inside: AtomicBool,
+        done: AtomicUsize,
+    }
+
+    impl Deferred for Work {
+        fn resume(self: Arc<Self>) {
+            let Some(_turn) = self.gate.begin(&self) else { return };
+            assert!(!self.inside.swap(true, Relaxed));
+            self.done.store(self.done.load(Relaxed) + 1, Relaxed);
+            self.inside.store(false, Relaxed);
+        }
+    }
+
+    fn work(gate: &Arc<CallGate>) -> Arc<Work> {
+        let (inside, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Arc::new(Work { gate: gate.clone(), inside, done })
+    }
+
+    #[test]
+    fn code_runs_while_a_call_waits_and_is_deferred_to_the_next_call_otherwise() {
+        let manager = Manager::builder().build().unwrap();
+        let gate = Arc::new(CallGate::default());
+        gate.add_user();
+        let work = work(&gate);
+        let done = |work: &Work| work.done.load(Relaxed);
+        work.clone().resume();
+        work.clone().resume();
+        assert_eq!(done(&work), 0);
+        let open = gate.open(&manager);
+        assert_eq!(done(&work), 1);
+        work.clone().resume();
+        assert_eq!(done(&work), 2);
+        drop(open);
+        work.clone().resume();
+        assert_eq!(done(&work), 2);
+        assert!(gate.look() && !gate.look());
+        assert_eq!(done(&work), 3);
+        gate.remove_user();
+        assert!(gate.open(&manager).is_none());
+    }
+
+    #[test]
+    fn a_call_leaves_after_the_code_that_runs_and_its_end_resumes_what_came_meanwhile() {
+        let manager = Manager::builder().build().unwrap();
+        let gate = Arc::new(CallGate::default());
+        gate.add_user();
+        let (runs, other) = (work(&gate), work(&gate));
+        let open = gate.open(&manager);
+        let turn = gate.begin(&runs).unwrap();
+        other.clone().resume();
+        let left = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (left, gate) = (&left, &gate);
+            scope.spawn(move || {
+                drop(open);
+                left.store(true, Relaxed);
+            });
+            while gate.state.lock().leaving.is_empty() {
+                std::thread::yield_now();
+            }
+            assert!(!left.load(Relaxed));
+            drop(turn);
+        });
+        assert!(left.load(Relaxed));
+        assert_eq!(other.done.load(Relaxed), 0);
+        assert!(gate.look());
+        assert_eq!(other.done.load(Relaxed), 1);
+    }
+
+    #[test]
+    fn code_of_many_threads_runs_one_at_a_time_and_none_is_lost() {
+        let manager = Manager::builder().build().unwrap();
+        let gate = Arc::new(CallGate::default());
+        gate.add_user();
+        let works: Vec<_> = (0..4).map(|_| work(&gate)).collect();
+        let running = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            let (gate, running, manager) = (&gate, &running, &manager);
+            let spawn = |work: &Arc<Work>| {
+                let work = work.clone();
+                scope.spawn(move || (0..1000).for_each(|_| work.clone().resume()))
+            };
+            let workers: Vec<_> = works.iter().map(spawn).collect();
+            scope.spawn(move || {
+                while running.load(Relaxed) {
+                    drop(gate.open(manager));
+                }
+            });
+            workers.into_iter().for_each(|worker| worker.join().unwrap());
+            running.store(false, Relaxed);
+        });
+        gate.look();
+        assert!(gate.state.lock().deferred.is_empty());
+        assert!(works.iter().all(|work| work.done.load(Relaxed) > 0));
+    }
+}

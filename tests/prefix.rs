@@ -1,0 +1,281 @@
+//! An installed madmpi works where programs look for an MPI: compiler wrappers, launchers, CMake, pkg-config, rsmpi. mpi4py from
+//! source is ci/mpi4py.sh.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::madmpi::prefix;
+use common::{default_signals, err, out};
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+const SAID: &str = "the ranks of 2 make 1";
+
+/// A command that sees the prefix first in PATH, and of MPI nothing else: no knobs, no compilers by name.
+fn with_path(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["300"]).arg(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if ["MARCEL_", "PIOM_", "NMAD_", "PMI_", "MAD_", "MPI", "CMAKE_"]
+            .iter()
+            .any(|prefix| text.starts_with(prefix))
+            || ["CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "LD_LIBRARY_PATH"].contains(&&*text)
+        {
+            command.env_remove(&name);
+        }
+    }
+    let mut path = prefix().join("bin").into_os_string();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    command.env("PATH", path);
+    default_signals(&mut command);
+    command
+}
+
+/// It has to succeed; what it says.
+fn said(command: &mut Command) -> String {
+    let output = command.output().expect("timeout is there");
+    assert!(output.status.success(), "{command:?}: {}{}", out(&output), err(&output));
+    out(&output).trim_end().to_owned()
+}
+
+fn wrapper(name: &str, args: &[&str]) -> String {
+    said(with_path(prefix().join("bin").join(name)).args(args))
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// An empty folder of this name.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("prefix").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+fn program_in_c() -> PathBuf {
+    Path::new(FIXTURES).join("cmake/ranks.c")
+}
+
+#[test]
+fn wrappers_say_what_they_compile_and_link_with() {
+    let place = prefix().display();
+    let include = format!("-I{place}/include");
+    let link = format!("-L{place}/lib -Wl,-rpath,{place}/lib -lmpi_abi");
+    for (name, compiler) in
+        [("mpicc", "cc"), ("mpicxx", "c++"), ("mpic++", "c++"), ("mpiCC", "c++")]
+    {
+        let all = format!("{compiler} {include} {link}");
+        for option in ["-show", "--show", "-showme", "--showme", "-link_info", "-link-info"] {
+            assert_eq!(wrapper(name, &[option]), all, "{name} {option}");
+        }
+        let compile = format!("{compiler} {include}");
+        for option in ["-compile_info", "-compile-info"] {
+            assert_eq!(wrapper(name, &[option]), compile, "{name} {option}");
+        }
+        let whole = wrapper(name, &["-show", "-O2", "a.c", "-o", "a"]);
+        assert_eq!(whole, format!("{compiler} {include} -O2 a.c -o a {link}"));
+        assert_eq!(
+            wrapper(name, &["-show", "-c", "a b.c"]),
+            format!("{compiler} {include} -c \"a b.c\"")
+        );
+        for (option, answer) in [
+            ("command", compiler.to_owned()),
+            ("compile", include.clone()),
+            ("link", link.clone()),
+            ("incdirs", format!("{place}/include")),
+            ("libdirs", format!("{place}/lib")),
+            ("libs", "mpi_abi".to_owned()),
+        ] {
+            assert_eq!(wrapper(name, &[&format!("-showme:{option}")]), answer, "{name} {option}");
+            assert_eq!(wrapper(name, &[&format!("--showme:{option}")]), answer, "{name} {option}");
+        }
+        let version = wrapper(name, &["-showme:version"]);
+        assert_eq!(
+            version,
+            format!("{name}: madmpi {} (MPI 5.0, standard ABI)", env!("CARGO_PKG_VERSION"))
+        );
+        let unknown =
+            with_path(prefix().join("bin").join(name)).arg("-showme:flags").output().unwrap();
+        assert_eq!(unknown.status.code(), Some(2), "{name}");
+        assert!(err(&unknown).contains("incdirs"), "what there is: {}", err(&unknown));
+    }
+    // Queries of the compiler itself, which links nothing.
+    assert_eq!(wrapper("mpicc", &["-dumpmachine"]), said(with_path("cc").arg("-dumpmachine")));
+    assert!(with_path("mpicc").arg("-v").output().unwrap().status.success());
+}
+
+#[test]
+fn wrappers_compile_c_and_cxx() {
+    let place = folder("wrappers");
+    for (compiler, source, name) in [("mpicc", "ranks.c", "c"), ("mpicxx", "ranks.cpp", "cxx")] {
+        if compiler == "mpicxx" && !has("c++") {
+            eprintln!("SKIPPED: there is no C++ compiler (apt-get install g++)");
+            continue;
+        }
+        let binary = place.join(name);
+        let source = Path::new(FIXTURES).join("cmake").join(source);
+        said(with_path(compiler).args(["-Wall", "-Werror", "-o"]).arg(&binary).arg(source));
+        assert_eq!(said(with_path("mpiexec").args(["-n", "2"]).arg(&binary)), SAID);
+    }
+}
+
+fn launch(launcher: &str, args: &[&str]) -> Output {
+    with_path(launcher).args(args).output().expect("timeout is there")
+}
+
+#[test]
+fn mpiexec_and_mpirun_start_as_many_processes_as_they_are_told() {
+    let print = ["sh", "-c", "echo $PMI_SIZE $@", "sh", "-np", "7", "--help"];
+    for launcher in ["mpiexec", "mpirun"] {
+        for (options, lines) in [
+            (&["-n", "3"][..], "3 -np 7 --help\n".repeat(3)),
+            (&["-np", "2"], "2 -np 7 --help\n".repeat(2)),
+            (&["--np", "2", "--timeout", "60"], "2 -np 7 --help\n".repeat(2)),
+            (&["--timeout=60", "--n", "2", "--driver", "tcp", "--"], "2 -np 7 --help\n".repeat(2)),
+            (&[], "1 -np 7 --help\n".to_owned()),
+        ] {
+            let output = launch(launcher, &[options, &print].concat());
+            assert_eq!(
+                (out(&output), err(&output)),
+                (lines, String::new()),
+                "{launcher} {options:?}"
+            );
+            assert!(output.status.success());
+        }
+        let failed = launch(launcher, &["-n", "2", "sh", "-c", "exit 3"]);
+        assert_eq!(failed.status.code(), Some(3));
+        for option in ["-h", "--help"] {
+            let help = launch(launcher, &[option]);
+            assert!(help.status.success() && out(&help).contains("-np"), "{}", out(&help));
+        }
+        let version = launch(launcher, &["--version"]);
+        assert!(out(&version).contains(env!("CARGO_PKG_VERSION")), "{}", out(&version));
+    }
+}
+
+#[test]
+fn mpiexec_names_the_option_that_it_does_not_know_and_those_that_it_does() {
+    for (words, named) in [
+        (&["-n", "2", "-host", "a,b", "true"][..], "-host"),
+        (&["-hostfile", "f", "-n", "2", "true"], "-hostfile"),
+        (&["-wdir", "/", "true"], "-wdir"),
+        (&["--oversubscribe", "-n", "2", "true"], "--oversubscribe"),
+        (&["-n2", "true"], "-n2"),
+        (&["-n", "1", "true", ":", "-n", "1", "true"], ":"),
+    ] {
+        let output = launch("mpiexec", words);
+        let text = err(&output);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {text}");
+        assert!(text.starts_with(&format!("mpiexec: {named} ")), "{words:?}: {text}");
+        assert!(text.contains("-n N") && text.contains("--timeout"), "what it knows: {text}");
+    }
+    for words in [&["-n"][..], &["-n", "2"], &["-n", "two", "true"], &["-n", "0", "true"], &[]] {
+        let output = launch("mpiexec", words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", err(&output));
+        assert!(!err(&output).is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_does_not_know_where_its_mpi_is_finds_that_of_the_launcher() {
+    let binary = folder("lost").join("lost");
+    let library = prefix().join("lib/libmpi_abi.so");
+    let include = prefix().join("include");
+    said(
+        with_path("cc")
+            .arg("-o")
+            .arg(&binary)
+            .arg(program_in_c())
+            .arg(&library)
+            .arg("-I")
+            .arg(include),
+    );
+    let alone = with_path(&binary).output().expect("timeout is there");
+    assert!(err(&alone).contains("libmpi_abi.so.1"), "it does not know: {}", err(&alone));
+    assert_eq!(said(with_path("mpiexec").args(["-n", "2"]).arg(&binary)), SAID);
+    let mut named = with_path("mpiexec");
+    named.args(["sh", "-c", "echo $LD_LIBRARY_PATH"]).env("LD_LIBRARY_PATH", "/first");
+    assert_eq!(said(&mut named), format!("/first:{}/lib", prefix().display()));
+}
+
+#[test]
+fn pkg_config_knows_this_mpi() {
+    if !has("pkg-config") {
+        return eprintln!("SKIPPED: there is no pkg-config (apt-get install pkg-config)");
+    }
+    let place = folder("pkg-config");
+    for name in ["mpi", "madmpi"] {
+        let ask = |option: &str| {
+            said(
+                with_path("pkg-config")
+                    .args([option, name])
+                    .env("PKG_CONFIG_PATH", prefix().join("lib/pkgconfig")),
+            )
+        };
+        assert_eq!(ask("--modversion"), env!("CARGO_PKG_VERSION"));
+        let binary = place.join(name);
+        let (compile, link) = (ask("--cflags"), ask("--libs"));
+        said(
+            with_path("cc")
+                .args(compile.split_whitespace())
+                .arg("-o")
+                .arg(&binary)
+                .arg(program_in_c())
+                .args(link.split_whitespace()),
+        );
+        assert_eq!(said(with_path("mpiexec").args(["-n", "2"]).arg(&binary)), SAID);
+    }
+}
+
+#[test]
+fn cmake_finds_this_mpi_by_path_alone() {
+    for (tool, package) in [("cmake", "cmake"), ("c++", "g++"), ("make", "make")] {
+        if !has(tool) {
+            return eprintln!("SKIPPED: there is no {tool} (apt-get install {package})");
+        }
+    }
+    let place = folder("cmake");
+    let source = Path::new(FIXTURES).join("cmake");
+    said(with_path("cmake").arg("-S").arg(source).arg("-B").arg(&place));
+    let found = std::fs::read_to_string(place.join("found")).expect("the project writes it");
+    let ours = prefix().display();
+    let library = format!("{ours}/lib/libmpi_abi.so");
+    assert_eq!(found, format!("5.0\n{ours}/include\n{library}\n{library}\n{ours}/bin/mpiexec\n"));
+    said(with_path("cmake").arg("--build").arg(&place));
+    let tested = said(with_path("ctest").arg("-V").current_dir(&place));
+    assert_eq!(tested.matches(SAID).count(), 2, "{tested}");
+}
+
+#[test]
+fn rsmpi_builds_against_this_mpi_and_runs() {
+    let place = folder("rsmpi");
+    let fixture = Path::new(FIXTURES).join("rsmpi");
+    std::fs::create_dir(place.join("src")).expect("a folder for the test");
+    for file in ["Cargo.toml", "Cargo.lock", "src/main.rs"] {
+        std::fs::copy(fixture.join(file), place.join(file)).expect("a file of the fixture");
+    }
+    let cargo = |verb: &str| {
+        let mut command = with_path(env!("CARGO"));
+        // What is built stays from one run to the next.
+        command.args([verb, "--quiet", "--locked"]).current_dir(&place);
+        command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("rsmpi"));
+        // Those of the test's own build.
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command
+    };
+    if !cargo("fetch").output().expect("timeout is there").status.success() {
+        return eprintln!("SKIPPED: the crate mpi is not to be had from crates.io");
+    }
+    let built = cargo("build").output().expect("timeout is there");
+    if !built.status.success() && err(&built).contains("Unable to find libclang") {
+        return eprintln!("SKIPPED: there is no libclang (apt-get install libclang-dev)");
+    }
+    assert!(built.status.success(), "{}: {}", built.status, err(&built));
+    let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rsmpi/debug/ranks");
+    assert_eq!(said(with_path("mpiexec").args(["-n", "2"]).arg(binary)), SAID);
+}
