@@ -8,7 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::harness::line::Line;
+use crate::harness::line::{Conditions, Line};
+use crate::harness::present::{Noise, machine};
 use crate::report::sections::{Measurement, SECTIONS, Section};
 
 use crate::campaign::{Ready, ready_for_report};
@@ -28,6 +29,27 @@ pub(super) struct Plan {
     pub(super) peers_dir: Option<PathBuf>,
     /// Where the lines go.
     pub(super) lines: PathBuf,
+    /// What else the machine does meanwhile.
+    pub(super) noise: Noise,
+    pub(super) begun: Instant,
+}
+
+impl Plan {
+    /// Where and how it was measured until now.
+    fn conditions(&self) -> String {
+        format!(
+            "{}; {}. Measured in {}, {}.",
+            machine(),
+            self.noise.words(),
+            count(self.begun.elapsed().as_secs_f64() / 60.0, "minute"),
+            count(self.rounds as f64, "round"),
+        )
+    }
+}
+
+fn count(n: f64, what: &str) -> String {
+    let n = n.ceil();
+    format!("{n:.0} {what}{}", if n == 1.0 { "" } else { "s" })
 }
 
 /// A section under way.
@@ -79,6 +101,14 @@ impl Part {
     }
 }
 
+/// What a report consists of.
+pub(super) struct Measured {
+    pub(super) done: Vec<Measurement>,
+    /// As they stand beside the lines in the file.
+    pub(super) conditions: String,
+    pub(super) interrupted: bool,
+}
+
 /// Measures the sections that are wanted. After each round what was measured until then is in the file beside the page.
 ///
 /// # Blocking
@@ -89,9 +119,10 @@ impl Part {
 pub(super) fn measure(
     plan: &Plan,
     wanted: impl Fn(&&Section) -> bool,
-) -> Result<(Vec<Measurement>, bool), Exit> {
+) -> Result<Measured, Exit> {
     let path = &plan.lines;
-    write(path, &[])?;
+    let mut conditions = plan.conditions();
+    write(path, &conditions, &[])?;
     let part = |section| Part::new(section, plan);
     let mut parts: Vec<Part> =
         SECTIONS.iter().filter(wanted).map(part).collect::<Result<_, Exit>>()?;
@@ -99,11 +130,10 @@ pub(super) fn measure(
     let bar = drive::bar(steps.sum());
     // Between two jobs, too, a signal ends the measuring and not this process.
     let signals = drive::catch()?;
-    let begun = Instant::now();
     let mut interrupted = false;
     for round in 0..plan.rounds as usize {
         if bar.is_hidden() {
-            let minutes = begun.elapsed().as_secs_f64() / 60.0;
+            let minutes = plan.begun.elapsed().as_secs_f64() / 60.0;
             complain(&format!(
                 "mad report: round {} of {}, {minutes:.1} min",
                 round + 1,
@@ -120,13 +150,15 @@ pub(super) fn measure(
             }
         }
         let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(plan.rounds).lines).collect();
-        write(path, &lines)?;
+        conditions = plan.conditions();
+        write(path, &conditions, &lines)?;
         if interrupted {
             break;
         }
     }
     bar.finish_and_clear();
-    Ok((parts.iter().map(|part| part.done(plan.rounds)).collect(), interrupted))
+    let done = parts.iter().map(|part| part.done(plan.rounds)).collect();
+    Ok(Measured { done, conditions, interrupted })
 }
 
 /// The lines of what was measured until now, and why that is not all.
@@ -136,11 +168,13 @@ fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
 }
 
 /// Writes the lines, so that a reader never sees half of them.
-fn write(path: &Path, lines: &[Line]) -> Result<(), Exit> {
+fn write(path: &Path, conditions: &str, lines: &[Line]) -> Result<(), Exit> {
     let said = |e: std::io::Error| Exit::Failed(format!("report: {}: {e}", path.display()));
-    let mut text = String::new();
+    let failed = |e: serde_json::Error| Exit::Failed(format!("report: {e}"));
+    let conditions = Conditions { conditions: conditions.to_owned() };
+    let mut text = serde_json::to_string(&conditions).map_err(failed)? + "\n";
     for line in lines {
-        text += &serde_json::to_string(line).map_err(|e| Exit::Failed(format!("report: {e}")))?;
+        text += &serde_json::to_string(line).map_err(failed)?;
         text.push('\n');
     }
     let part = path.with_extension("jsonl.part");

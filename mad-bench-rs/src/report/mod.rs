@@ -1,20 +1,24 @@
 //! `mad report`: all experiments in one self-contained page.
 //!
-//! `sections`: the experiments; `measure`: measuring them; `data`: what was measured; `plot`: pictures; `words`,
-//! `peers` and `saying`: what the figures say; `page` and `html`: the page; `markdown`: the page as text; `compare`:
-//! two runs. The lines are written beside the page after every round, so that what was measured is there whatever
-//! happens, and a page can be made again from them.
+//! `sections`: the experiments; `measure`: measuring them; `plot`: pictures; `names`: metrics and keys in words; `words`,
+//! `peers` and `saying`: what the figures show, and what is asked for; `summary`: what matters of that; `page` and
+//! `html`: the page; `markdown`: the page as text; `sources`: the works that it cites; `compare`: two runs.
+//! The lines are written beside the page after every round, so that what was measured is there whatever happens, and a
+//! page can be made again from them.
 
 mod compare;
 mod html;
 mod markdown;
 mod measure;
+mod names;
 mod page;
 mod peers;
 mod plot;
 mod saying;
 mod sections;
 mod series;
+mod sources;
+mod summary;
 mod words;
 
 use std::path::PathBuf;
@@ -25,10 +29,11 @@ use clap::Args;
 pub(crate) use compare::compare;
 
 use crate::across;
-use crate::config::Config;
+use crate::config::{Config, distinct};
 use crate::experiments::find;
-use crate::harness::line::{Line, read};
-use crate::harness::present::{Noise, machine};
+use crate::harness::key::Takes;
+use crate::harness::line::{Line, read, read_all};
+use crate::harness::present::Noise;
 use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
 use measure::Plan;
 use sections::{Measurement, SECTIONS, Section};
@@ -81,32 +86,27 @@ pub fn run(args: &ReportArgs) -> Outcome {
     };
     // Known to be there and understood before anything is measured.
     args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
-    let begun = Instant::now();
     let mut interrupted = false;
     let (done, conditions) = if args.from.is_empty() {
         across::refuse("mad report")?;
-        let noise = Noise::start("");
         let plan = Plan {
             rounds: args.rounds,
             peers_dir: args.peers_dir.clone(),
             lines: args.output.with_extension("jsonl"),
+            noise: Noise::start(""),
+            begun: Instant::now(),
         };
-        let (done, ended_early) = measure::measure(&plan, wanted)?;
-        interrupted = ended_early;
-        let words = format!(
-            "{}; {}. Measured in {:.0} minutes.",
-            machine(),
-            noise.words(),
-            begun.elapsed().as_secs_f64() / 60.0
-        );
-        (done, words)
+        let measured = measure::measure(&plan, wanted)?;
+        interrupted = measured.interrupted;
+        (measured.done, vec![measured.conditions])
     } else {
-        let mut lines = Vec::new();
+        let (mut lines, mut conditions) = (Vec::new(), Vec::new());
         for path in &args.from {
-            lines.extend(read(path).map_err(Exit::Usage)?);
+            let (these, where_measured) = read_all(path).map_err(Exit::Usage)?;
+            lines.extend(these);
+            conditions.extend(where_measured);
         }
-        let names: Vec<String> = args.from.iter().map(|path| path.display().to_string()).collect();
-        (from_lines(lines, wanted), format!("Made from {}.", names.join(", ")))
+        (from_lines(lines, wanted), distinct(conditions))
     };
     let text = match args.output.extension().is_some_and(|ending| ending == "md") {
         true => markdown::page(&done, &conditions),
@@ -129,14 +129,30 @@ pub fn run(args: &ReportArgs) -> Outcome {
     }
 }
 
-/// Gives lines to the sections that they are of: the first whose pictures or words they fit.
+/// Gives lines to the sections that they are of. A report writes its lines section by section, so of lines of one point
+/// that several sections measure, the first is the first section's.
 fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Measurement> {
+    let homes: Vec<Vec<usize>> = lines.iter().map(sections_of).collect();
+    let is_of = |at: usize, section: usize| {
+        let Some(rank) = homes[at].iter().position(|&home| home == section) else { return false };
+        let line = &lines[at];
+        let same = |other: &&Line| {
+            other.bench == line.bench && other.metric == line.metric && other.config == line.config
+        };
+        let before = lines[..at].iter().filter(same).count();
+        let all = before + lines[at..].iter().filter(same).count();
+        match all < homes[at].len() {
+            true => before == rank.min(all - 1),
+            false => before % homes[at].len() == rank,
+        }
+    };
     SECTIONS
         .iter()
-        .filter(wanted)
-        .filter_map(|section| {
-            let fits = |line: &&Line| line.bench == section.bench && has(section, &line.config);
-            let lines: Vec<Line> = lines.iter().filter(fits).cloned().collect();
+        .enumerate()
+        .filter(|(_, section)| wanted(section))
+        .filter_map(|(index, section)| {
+            let these = (0..lines.len()).filter(|&at| is_of(at, index));
+            let lines: Vec<Line> = these.map(|at| lines[at].clone()).collect();
             (!lines.is_empty()).then_some(Measurement {
                 section,
                 lines,
@@ -147,15 +163,37 @@ fn from_lines(lines: Vec<Line>, wanted: impl Fn(&&Section) -> bool) -> Vec<Measu
         .collect()
 }
 
-/// Whether a point is one of the section's: its values are among those that are asked for. References (no
-/// computation, no rank computes) belong to all.
-fn has(section: &Section, config: &Config) -> bool {
-    section.given.iter().all(|(key, values)| {
-        let Some(value) = config.get(&key.replace('-', "_")) else { return true };
-        let value = crate::config::shown(value);
-        values.contains('x')
-            || values.split(',').any(|one| one == value)
-            || ["0", "none"].contains(&&*value)
+/// The sections that a line can be of, by number: those that measure its point, else those whose pictures it fits, else
+/// the first of its experiment.
+fn sections_of(line: &Line) -> Vec<usize> {
+    let those = |exact: bool| -> Vec<usize> {
+        let fits =
+            |section: &Section| section.bench == line.bench && has(section, &line.config, exact);
+        (0..SECTIONS.len()).filter(|&index| fits(&SECTIONS[index])).collect()
+    };
+    let any = || SECTIONS.iter().position(|section| section.bench == line.bench);
+    [those(true), those(false)]
+        .into_iter()
+        .find(|fit| !fit.is_empty())
+        .unwrap_or_else(|| any().into_iter().collect())
+}
+
+/// Whether a point is one of the section's: its values are among those that are asked for; if `exact`, those of other
+/// keys among the keys' defaults. References (no computation, no rank computes) belong to all, and so does what depends
+/// on the machine's number of cores.
+fn has(section: &Section, config: &Config, exact: bool) -> bool {
+    let keys = find(section.bench).map_or(&[][..], |bench| bench.keys);
+    keys.iter().all(|key| {
+        let given = section.given.iter().find(|(option, _)| *option == key.option());
+        let list = match given {
+            Some((_, list)) => list,
+            None if exact => key.default,
+            None => return true,
+        };
+        let Some(value) = config.get(key.name) else { return true };
+        matches!(key.takes, Takes::Cores(..))
+            || (key.name != "progression" && ["0", "none"].contains(&&*crate::config::shown(value)))
+            || key.parse(list).is_ok_and(|asked| asked.contains(value))
     })
 }
 
@@ -185,6 +223,35 @@ mod tests {
     }
 
     #[test]
+    fn a_point_that_two_sections_measure_keeps_its_section() {
+        let of = |side, progression, median| {
+            let keys = [
+                ("driver", "shm"),
+                ("library", "newmad"),
+                ("progression", progression),
+                ("size", "1048576"),
+                ("compute_us", "20000"),
+                ("side", side),
+            ];
+            Line { bench: "overlap".into(), ..line("send_time", &keys, median) }
+        };
+        let twice =
+            vec![of("receiver", "1", 1.0), of("sender", "1", 2.0), of("receiver", "1", 3.0)];
+        let medians = |lines: Vec<Line>| -> Vec<Vec<f64>> {
+            let done = from_lines(lines, |_| true);
+            done.iter().map(|part| part.lines.iter().map(|line| line.median).collect()).collect()
+        };
+        assert_eq!(medians(twice), [vec![1.0, 2.0], vec![3.0]]);
+        let without = vec![of("receiver", "1", 1.0), of("receiver", "0", 9.0)];
+        assert_eq!(medians(without), [vec![1.0], vec![1.0, 9.0]]);
+        // What was measured once is shown in both; what no section measures, where it fits.
+        assert_eq!(medians(vec![of("receiver", "1", 1.0)]), [vec![1.0], vec![1.0]]);
+        assert_eq!(medians(vec![of("both", "0", 4.0)]), [vec![4.0]]);
+        let barrier = line("op_time", &[("op", "barrier"), ("size", "1")], 5.0);
+        assert_eq!(medians(vec![Line { bench: "coll".into(), ..barrier }]), [vec![5.0]]);
+    }
+
+    #[test]
     fn a_page_is_made_of_lines() {
         let lines: Vec<Line> = ["1", "1024"]
             .iter()
@@ -200,7 +267,7 @@ mod tests {
             .collect();
         let done = from_lines(lines, |section| section.bench == "latency");
         assert_eq!(done.len(), 1);
-        let page = page::page(&done, "a test's <machine>");
+        let page = page::page(&done, &["a test's <machine>".into()]);
         assert!(page.contains("<svg") && page.contains("a test&#39;s &lt;machine&gt;"));
         assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
     }
