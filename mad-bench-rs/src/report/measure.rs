@@ -116,10 +116,7 @@ pub(super) struct Measured {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(super) fn measure(
-    plan: &Plan,
-    wanted: impl Fn(&&Section) -> bool,
-) -> Result<Measured, Exit> {
+pub(super) fn measure(plan: &Plan, wanted: impl Fn(&&Section) -> bool) -> Result<Measured, Exit> {
     let path = &plan.lines;
     let mut conditions = plan.conditions();
     write(path, &conditions, &[])?;
