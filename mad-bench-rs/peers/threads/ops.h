@@ -441,7 +441,7 @@ static void measure(char **argv)
         long least;
         struct run (*run)(long);
     } programs[] = {
-        {"createjoin", 100, create_join}, {"batch", BATCH, batch},        {"yield", 10000, yields},
+        {"createjoin", 100, create_join}, {"batch", BATCH, batch},        {"yield", 100, yields},
         {"handoff", 1000, hand_over},     {"mutex", 100000, lock_alone}, {"mutex4", 100000, lock_by_four},
         {"channel", 1000, to_and_fro},    {"fib", 1, fork_join},
     };

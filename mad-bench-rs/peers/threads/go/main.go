@@ -278,7 +278,7 @@ func main() {
 	}{
 		"createjoin": {100, createJoin},
 		"batch":      {batch, batches},
-		"yield":      {10000, yields},
+		"yield":      {100, yields},
 		"handoff":    {1000, handOver},
 		"mutex":      {100000, func(n int) (time.Duration, int) { return locks(1, 1, n) }},
 		"mutex4":     {100000, func(n int) (time.Duration, int) { return locks(workers, 4, n) }},

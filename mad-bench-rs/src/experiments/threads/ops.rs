@@ -91,7 +91,7 @@ pub(crate) fn measure<L: Library>(
     match measurement.op {
         "createjoin" => sample(measurement, report, 100, create_join::<L>),
         "batch" => sample(measurement, report, BATCH, batch::<L>),
-        "yield" => sample(measurement, report, 10_000, |n| yields::<L>(workers, n)),
+        "yield" => sample(measurement, report, 100, |n| yields::<L>(workers, n)),
         "handoff" => sample(measurement, report, 1000, hand_over::<L>),
         "mutex" => sample(measurement, report, 100_000, |n| locks::<L>(1, 1, n)),
         "mutex4" => sample(measurement, report, 100_000, |n| locks::<L>(workers, 4, n)),

@@ -245,7 +245,7 @@ async fn measure(op: String, workers: u64, samples: u64, threads: u64) {
     let least = match op.as_str() {
         "createjoin" => 100,
         "batch" | "handoff" | "channel" => 1000,
-        "yield" => 10_000,
+        "yield" => 100,
         "mutex" | "mutex4" => 100_000,
         _ => 1,
     };
