@@ -36,7 +36,7 @@ for file in "$packages"/*.crate; do
     tar -C "$place" -m -xf "$file"
     folder="$(basename "$file" .crate)"
     for wanted in LICENSE-MIT LICENSE-APACHE; do
-        [ -s "$place/$folder/$wanted" ] || fail "$folder has no $wanted"
+        cmp -s "$place/$folder/$wanted" "$wanted" || fail "$folder has another $wanted than the workspace"
     done
     for field in description readme documentation keywords categories license; do
         grep -q "^$field = " "$place/$folder/Cargo.toml" || fail "$folder has no $field"
