@@ -237,7 +237,28 @@ fn a_strategy_that_waits_for_a_request_panics_and_neither_hangs_nor_aborts() {
         sessions[0].set_strategy(1, Arc::new(caller)).unwrap();
         sessions[0].isend(1, 1, b"lone").unwrap().wait().unwrap();
         sessions[1].recv(0, 1, &mut [0; 8]).unwrap();
+        // The receive has nobody left, and gets its message: its buffer is still there.
+        sessions[1].send(0, 5, b"too late").unwrap();
+        sessions[1].send(0, 6, b"after it").unwrap();
+        sessions[0].recv(1, 6, &mut [0; 8]).unwrap();
     });
+}
+
+#[test]
+fn a_strategy_that_receives_a_message_that_was_probed_for_gets_an_error() {
+    let (tell, told) = channel();
+    in_time(|| {
+        let sessions = world(2);
+        sessions[1].send(0, 3, b"probed").unwrap();
+        let message = sessions[0].mprobe(1, 3).unwrap();
+        let caller = Caller(Mutex::new(Some(move || {
+            tell.send(message.recv(&mut [0; 8]).unwrap_err()).unwrap();
+        })));
+        sessions[0].set_strategy(1, Arc::new(caller)).unwrap();
+        sessions[0].isend(1, 1, b"lone").unwrap().wait().unwrap();
+        sessions[1].recv(0, 1, &mut [0; 8]).unwrap();
+    });
+    assert!(matches!(told.recv().unwrap(), Error::InStrategy));
 }
 
 /// Whether what `scenario` writes to standard error, in a process of its own, contains this.

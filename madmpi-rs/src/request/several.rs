@@ -91,7 +91,6 @@ fn take_any(requests: &mut [MPI_Request]) -> Result<Any, Fault> {
 
 /// Takes the outcomes of all requests that are over; `None`: none is active.
 fn take_some(requests: &mut [MPI_Request]) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
-    budget::spend();
     let (mut all, mut active) = (Vec::new(), false);
     for (index, request) in requests.iter_mut().enumerate() {
         match take(request)? {

@@ -171,14 +171,21 @@ impl Session {
         take: bool,
     ) -> Result<Option<(u32, Status)>, Error> {
         let (from, tag) = self.check_source(from, tag)?;
-        let found = self.inner().engine.with_memory(|core| {
-            let found = core.look_for(from, tag, take);
-            if !matches!(found, Ok(None)) {
-                return found;
-            }
-            core.progress();
-            core.look_for(from, tag, take)
-        });
+        let engine = &self.inner().engine;
+        let look = || {
+            engine.with_memory(|core| {
+                let found = core.look_for(from, tag, take);
+                if !matches!(found, Ok(None)) {
+                    return found;
+                }
+                core.progress();
+                core.look_for(from, tag, take)
+            })
+        };
+        let mut found = look();
+        if matches!(found, Ok(None)) && engine.calls.look() {
+            found = look();
+        }
         self.inner().looked(!matches!(found, Ok(None)));
         found
     }

@@ -13,7 +13,7 @@ use crate::callback::CallbackRequest;
 use crate::error::Error;
 use crate::request::Request as EngineRequest;
 use crate::session::Inner;
-use crate::strategy::selection::is_asked;
+use crate::strategy::selection::{assert_caller, is_asked};
 
 /// What a request without a handle calls at its end.
 type End = Box<dyn FnOnce(Result<Status, Error>) + Send>;
@@ -126,7 +126,11 @@ impl Owned {
     }
 
     /// Waits for its end. One thread does so at a time.
+    ///
+    /// # Panics
+    /// The caller is a strategy.
     pub(crate) fn wait(&self) -> Result<Status, Error> {
+        assert_caller();
         // SAFETY: we are its owner, and it lives until `drop`.
         unsafe { self.session().engine.wait(self.pointer(), &self.session().manager) };
         self.request().result()
@@ -184,7 +188,7 @@ impl Owned {
     }
 }
 
-/// A detached request is over, which its owner did not see: a panic of what is called is told of, and ends here.
+/// Calls what is called at the end of a detached request. A panic in it is reported, and goes no further.
 ///
 /// # Safety
 /// As [`ended`].
@@ -212,17 +216,27 @@ unsafe fn ended(callback: NonNull<CallbackRequest>) {
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        if !self.is_finished() && is_asked() {
+            // The caller holds the lock by which the request would end: it is leaked.
+            return;
+        }
+        let finished = Finished(self.0);
         if !self.is_finished() {
-            if is_asked() {
-                // The caller holds the lock by which the request would end: it is leaked.
-                return;
-            }
             // SAFETY: we are its owner.
             unsafe {
                 self.session().engine.cancel(self.pointer());
                 self.session().engine.wait_out(self.pointer(), &self.session().manager);
             }
         }
+        drop(finished);
+    }
+}
+
+/// A request that is over when this is dropped, by return or by unwinding, and is freed then.
+struct Finished(NonNull<Boxed>);
+
+impl Drop for Finished {
+    fn drop(&mut self) {
         // SAFETY: boxed in `submit`, finished, and owned by nothing else.
         let mut boxed = unsafe { Box::from_raw(self.0.as_ptr()) };
         // SAFETY: moved out once; the box goes first, and its field does nothing then.

@@ -33,6 +33,7 @@ use crate::error::Error;
 use crate::memory::layout::Strided;
 use crate::request::Request as EngineRequest;
 use crate::session::{Inner, Session};
+use crate::strategy::selection::is_asked;
 
 /// Keeps the engine's part of a request.
 pub(crate) trait Keep {
@@ -101,7 +102,10 @@ impl<B> Lent<B> {
 
 impl<B> Drop for Lent<B> {
     fn drop(&mut self) {
-        drop(self.take());
+        // A strategy cannot wait for the request that has it, which is leaked: the engine may go on to use the buffer.
+        if !is_asked() {
+            drop(self.take());
+        }
     }
 }
 

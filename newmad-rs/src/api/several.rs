@@ -7,7 +7,6 @@ use pioman::{Completion, Hint, Waitable};
 
 use crate::api::owned::Owned;
 use crate::session::Inner;
-use crate::strategy::selection::assert_caller;
 
 /// Keeps other crates from saying what a request is.
 #[derive(Debug)]
@@ -171,7 +170,6 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
         }
         let mut pending: Vec<What<'_>> = requests.iter().map(what).collect();
         pending.retain(|what| what.session().is_some());
-        assert_caller();
         let manager = &pending.first()?.session()?.manager;
         let mut patience = None;
         for what in &pending {
@@ -191,7 +189,7 @@ pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
             }
         };
         let deadline = patience.map(|patience| begun + patience);
-        let open = pending.first()?.session()?.engine.calls.open(manager);
+        let open: Vec<_> = pending.iter().filter_map(|what| what.session()?.waits()).collect();
         let woken = manager.wait_any_prepared(&waitables, deadline, &before_sleep);
         drop(open);
         match woken {
@@ -239,7 +237,7 @@ pub(crate) fn wait(what: What<'_>) {
         What::Request(owned) => drop(owned.wait()),
         What::Collective(run, end) => run.wait(end),
         What::Other(session, end) => {
-            let _open = session.engine.calls.open(&session.manager);
+            let _open = session.waits();
             session.manager.wait(end, Hint::Short);
         }
     }

@@ -38,7 +38,6 @@ use crate::coll::plan::{Action, Plan, Progress};
 use crate::engine::call_gate::Deferred;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
-use crate::strategy::selection::assert_caller;
 
 /// Go on.
 const GO: u64 = 1;
@@ -267,12 +266,11 @@ impl Run {
 
     /// Waits for one of its two ends. The caller is `looking`, or not.
     pub(crate) fn wait(&self, end: &Completion, looking: Option<Looking<'_>>) {
-        assert_caller();
+        let _open = self.context.session.waits();
         if looking.is_none() {
             budget::spend();
         }
         let manager = &self.context.session.manager;
-        let _open = self.context.session.engine.calls.open(manager);
         let deadline = Instant::now() + PATIENCE;
         let ended = match looking {
             Some(looking) => looking.wait_until(end, Hint::Short, Some(deadline)),
@@ -518,7 +516,7 @@ impl Work {
             self.cancel(run, listener);
         }
         if combines_in_calls(self.operator.as_ref()) {
-            run.session().engine.calls.remove_user();
+            run.session().engine.calls.remove_user(run);
         }
         run.over.complete();
     }

@@ -65,6 +65,10 @@ impl State {
     }
 }
 
+fn is_same<W>(one: &Arc<dyn Deferred>, other: &Arc<W>) -> bool {
+    Arc::as_ptr(one).cast::<()>() == Arc::as_ptr(other).cast()
+}
+
 fn resume(deferred: Vec<Arc<dyn Deferred>>) {
     deferred.into_iter().for_each(Deferred::resume);
 }
@@ -75,9 +79,11 @@ impl CallGate {
         self.users.fetch_add(1, Relaxed);
     }
 
-    /// A user is over.
-    pub(crate) fn remove_user(&self) {
+    /// A user is over: nothing of it stays deferred.
+    pub(crate) fn remove_user<W: Deferred + 'static>(&self, work: &Arc<W>) {
         self.users.fetch_sub(1, Relaxed);
+        let mut state = self.state.lock();
+        state.deferred.retain(|other| !is_same(other, work));
     }
 
     /// A call waits while this is there. `None`: nothing uses the gate.
@@ -120,8 +126,7 @@ impl CallGate {
             state.running = true;
             return Some(Turn(self));
         }
-        let known = Arc::as_ptr(work).cast::<()>();
-        if !state.deferred.iter().any(|other| Arc::as_ptr(other).cast::<()>() == known) {
+        if !state.deferred.iter().any(|other| is_same(other, work)) {
             state.deferred.push(work.clone());
         }
         None
@@ -191,7 +196,8 @@ mod tests {
     /// Work whose code counts without atomics what it must not do twice at a time.
     struct Work {
         gate: Arc<CallGate>,
-        inside: AtomicBool,
+        /// Code of any work of the gate runs.
+        inside: Arc<AtomicBool>,
         done: AtomicUsize,
     }
 
@@ -204,9 +210,12 @@ mod tests {
         }
     }
 
-    fn work(gate: &Arc<CallGate>) -> Arc<Work> {
-        let (inside, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Arc::new(Work { gate: gate.clone(), inside, done })
+    fn works<const N: usize>(gate: &Arc<CallGate>) -> [Arc<Work>; N] {
+        let inside = Arc::new(AtomicBool::new(false));
+        std::array::from_fn(|_| {
+            let done = AtomicUsize::new(0);
+            Arc::new(Work { gate: gate.clone(), inside: inside.clone(), done })
+        })
     }
 
     #[test]
@@ -214,7 +223,7 @@ mod tests {
         let manager = Manager::builder().build().unwrap();
         let gate = Arc::new(CallGate::default());
         gate.add_user();
-        let work = work(&gate);
+        let [work] = works(&gate);
         let done = |work: &Work| work.done.load(Relaxed);
         work.clone().resume();
         work.clone().resume();
@@ -228,8 +237,10 @@ mod tests {
         assert_eq!(done(&work), 2);
         assert!(gate.look() && !gate.look());
         assert_eq!(done(&work), 3);
-        gate.remove_user();
+        work.clone().resume();
+        gate.remove_user(&work);
         assert!(gate.open(&manager).is_none());
+        assert_eq!(Arc::strong_count(&work), 1, "it is still deferred");
     }
 
     #[test]
@@ -237,7 +248,7 @@ mod tests {
         let manager = Manager::builder().build().unwrap();
         let gate = Arc::new(CallGate::default());
         gate.add_user();
-        let (runs, other) = (work(&gate), work(&gate));
+        let [runs, other] = works(&gate);
         let open = gate.open(&manager);
         let turn = gate.begin(&runs).unwrap();
         other.clone().resume();
@@ -265,7 +276,7 @@ mod tests {
         let manager = Manager::builder().build().unwrap();
         let gate = Arc::new(CallGate::default());
         gate.add_user();
-        let works: Vec<_> = (0..4).map(|_| work(&gate)).collect();
+        let works: [_; 4] = works(&gate);
         let running = AtomicBool::new(true);
         std::thread::scope(|scope| {
             let (gate, running, manager) = (&gate, &running, &manager);

@@ -11,7 +11,6 @@ use pioman::{Hint, Manager, Source};
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::request::{Op, Request};
-use crate::strategy::selection::assert_caller;
 
 /// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep
 /// costs.
@@ -25,33 +24,42 @@ const LONG: usize = 512 * 1024;
 
 impl Engine {
     /// Waits until the request is over. Even if the wait unwinds (a runtime that stops unwinds its threads)
-    /// the request is over afterwards.
+    /// the request is over afterwards. The caller is no strategy, and has asked that before it submitted the request.
     ///
     /// # Safety
     /// As [`Engine::submit`], of which this is the counterpart: called by the request's owner.
     #[inline]
     pub(crate) unsafe fn wait(&self, request: NonNull<Request>, manager: &Manager) {
-        // SAFETY: the owner keeps it alive.
-        if !unsafe { request.as_ref() }.is_finished() {
-            assert_caller();
-            let unfinished = Unfinished { engine: self, request, manager };
-            unfinished.wait(None);
-            std::mem::forget(unfinished);
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for(request, manager) };
         // The thread may not have switched, since the request was over, or polls have found its end. It is over by now:
         // nothing is left to protect, should the thread be unwound here.
         budget::spend();
     }
 
-    /// As [`Engine::wait`], for a request whose handle is dropped. A thread that panics meanwhile, or is unwound, would
-    /// wait in silence: it tells after a second what for.
+    /// As [`Engine::wait`]; the thread does not yield if the request is over.
+    ///
+    /// # Safety
+    /// As [`Engine::wait`].
+    #[inline]
+    unsafe fn wait_for(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: the owner keeps it alive.
+        if !unsafe { request.as_ref() }.is_finished() {
+            let unfinished = Unfinished { engine: self, request, manager };
+            unfinished.wait(None);
+            std::mem::forget(unfinished);
+        }
+    }
+
+    /// As [`Engine::wait`], for a request whose handle is dropped. A thread that panics meanwhile, or is unwound, reports
+    /// after a second which request it waits for.
     ///
     /// # Safety
     /// As [`Engine::wait`].
     pub(crate) unsafe fn wait_out(&self, request: NonNull<Request>, manager: &Manager) {
         if !std::thread::panicking() {
             // SAFETY: the caller's promise.
-            return unsafe { self.wait(request, manager) };
+            return unsafe { self.wait_for(request, manager) };
         }
         // SAFETY: the owner keeps it alive. A thread that panics is not unwound once more.
         if !unsafe { request.as_ref() }.is_finished() {
@@ -132,6 +140,7 @@ impl Unfinished<'_> {
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();
         let _shown = shown.then(|| Waiter::new(self.engine));
+        let _open = self.engine.calls.open(self.manager);
         let sockets = self.engine.doorbells.are_absent() && request.capacity >= LONG;
         let stays = shown || (sockets && !self.manager.is_loaded());
         if stays && self.engine.stay(self.manager, || request.is_finished()) {
@@ -146,10 +155,8 @@ impl Unfinished<'_> {
             }
             let engine = self.engine;
             let before_sleep = || engine.unattend(request);
-            let open = engine.calls.open(self.manager);
             let deadline = overdue.as_ref().map(Overdue::at);
             self.manager.wait_prepared(&request.done, hint, deadline, &before_sleep);
-            drop(open);
             if request.is_finished() {
                 return;
             }

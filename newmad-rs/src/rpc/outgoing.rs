@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
-use pioman::{Completion, Hint, Point};
+use pioman::{Completion, Hint};
 
 use super::error::CallError;
 use super::wire::{ANSWER, Content, Service, Status, answer_tag, decode_answer, result_tag};
@@ -172,6 +172,7 @@ impl Reply {
     /// As [`Reply::wait`].
     pub fn wait_timeout(&self, time: Duration) -> bool {
         let (manager, done) = (self.session.manager(), &self.call.done);
+        let _open = self.session.inner().waits();
         match Instant::now().checked_add(time) {
             Some(deadline) => manager.wait_until(done, Hint::Short, deadline),
             None => {
@@ -183,8 +184,7 @@ impl Reply {
 
     /// Whether it is over. Looks for events if it is not.
     pub fn test(&self) -> bool {
-        self.call.done.is_done()
-            || (self.session.manager().poll(Point::Library) && self.call.done.is_done())
+        self.call.done.is_done() || (self.session.inner().look() && self.call.done.is_done())
     }
 
     /// Its end, to wait for together with others ([`pioman::Manager::wait_any`]).
@@ -210,6 +210,7 @@ impl Reply {
 
     /// As [`Reply::wait`]; the reply stays for the message of an error.
     pub(super) fn wait_and_keep(&self) -> Result<Vec<u8>, CallError> {
+        let _open = self.session.inner().waits();
         self.session.manager().wait(&self.call.done, Hint::Short);
         self.take()
     }

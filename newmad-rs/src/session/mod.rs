@@ -21,13 +21,14 @@ use self::extensions::Extensions;
 use crate::Status;
 use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
+use crate::engine::call_gate::OpenGate;
 use crate::engine::{Engine, Locking};
 use crate::error::Error;
 use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::crowd::Offers;
 use crate::strategy::Strategy;
-use crate::strategy::selection::{Selection, check_caller};
+use crate::strategy::selection::{Selection, assert_caller, check_caller, is_asked};
 use crate::sys;
 
 /// The sender that a receive takes messages of: a rank, or [`ANY`].
@@ -199,8 +200,12 @@ impl Session {
     }
 
     /// Submits a request that lives on this stack, and waits for it.
+    ///
+    /// # Errors
+    /// The caller is a strategy, which may not wait: nothing is submitted. Else the request's.
     #[inline]
     pub(crate) fn complete(&self, request: &mut Request) -> Result<Status, Error> {
+        check_caller()?;
         let pointer = NonNull::from(request);
         // SAFETY: the request stays on this stack until `wait` is over, by return or by unwinding, and then it
         // is finished.
@@ -328,6 +333,16 @@ impl Inner {
         self.offers.looked(found, sys::offer_core);
     }
 
+    /// A call of the program waits, until the result is dropped: meanwhile any thread may run the program's operators.
+    ///
+    /// # Panics
+    /// The caller is a strategy: what it waits for would never come.
+    #[inline]
+    pub(crate) fn waits(&self) -> Option<OpenGate<'_>> {
+        assert_caller();
+        self.engine.calls.open(&self.manager)
+    }
+
     fn close(&self) -> Result<(), Error> {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
@@ -374,8 +389,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if !self.closed.load(Ordering::SeqCst) && pioman::plumbing::must_not_wait() {
-            // The last owner is a callback's, or a forgotten collective's. Without a thread to be had the
+        let must_not_wait = || pioman::plumbing::must_not_wait() || is_asked();
+        if !self.closed.load(Ordering::SeqCst) && must_not_wait() {
+            // The last owner is a callback's, a strategy's, or a forgotten collective's. Without a thread to be had the
             // session ends with the process.
             let last = ManuallyDrop::new(self.move_out());
             let close = move || drop(ManuallyDrop::into_inner(last));
