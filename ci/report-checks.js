@@ -16,7 +16,7 @@ else {
   if (lines.length < 3 || lines.length > 10) say(summary, `${lines.length} lines`);
   if (!summary.textContent.includes("Machine:")) say(summary, "no machine");
   for (const word of ["met", "open", "missed"])
-    if (!all(`.chip.${word}`, summary).some((chip) => /^\d+ /.test(chip.textContent))) say(summary, `no count of ${word}`);
+    if (!all(`.chip.${word}`, summary).some((chip) => new RegExp(`^\\d+ ${word}$`).test(chip.textContent))) say(summary, `no count of ${word}`);
   if (!document.querySelector("#colours")) say(summary, "no legend of the colours");
 }
 

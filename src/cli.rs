@@ -76,7 +76,8 @@ enum Command {
     Supervisor,
 }
 
-/// The words of the command line. Under MPI's names for a launcher: those of `mad run`, or the end of the process.
+/// The words of the command line. Under MPI's names for a launcher they become those of `mad run`; `--help` and an option
+/// that is not known end the process here.
 fn words() -> Vec<OsString> {
     let mut words = std::env::args_os();
     let called = words.next().unwrap_or_default();

@@ -70,7 +70,7 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Most jobs that a judgement is made of: in one of a second, a few wake-ups more or less are chance.
 const JOBS: u32 = 3;
-/// So long is enough, be it one job beside load.
+/// After so many seconds no further job is begun: beside load, one job lasts longer than three do on a quiet machine.
 const ENOUGH: f64 = 10.0;
 
 /// Runs jobs of two processes, and holds them together to the bounds.
@@ -93,8 +93,8 @@ fn is_cheap(mut command: Command, what: &str) {
     let bound = 2.0 * told.found as f64 + 10.0 * seconds * 2.0;
     assert!(told.sleeps as f64 <= bound, "{what}: watchers woke too often: {told:?}");
     assert!(told.total_ms > 1000.0, "{what}: the program has computed: {told:?}");
-    // The bound is for ranks that have a core each. Beside load they have not: then it is of the cores that they should
-    // have had, since some of what the library does is by the clock.
+    // The bound is for ranks that have a core each. Ranks that got less than half of one are judged by wall time: the
+    // library's timers run by the clock.
     let cores_ms = 2.0 * 1000.0 * seconds;
     let time_ms = if told.total_ms < cores_ms / 2.0 { cores_ms } else { told.total_ms };
     let share = told.library_ms / time_ms;

@@ -14,6 +14,16 @@ const SH_PMI: &str =
     r#"pmi() { printf '%s\n' "$*" >&$PMI_FD; IFS= read -r answer <&$PMI_FD; echo "$answer"; };"#;
 
 #[test]
+fn files_of_the_job_in_shared_memory_go_with_it() {
+    let script = r#"file=/dev/shm/$MAD_JOB-left; : >"$file"; ls "$file""#;
+    let output = run(&["run", "-n", "1", "sh", "-c", script]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let (text, file) = (out(&output), "/dev/shm/");
+    assert!(text.starts_with(file) && text.trim().len() > file.len() + "-left".len(), "{text}");
+    assert!(!std::path::Path::new(text.trim()).exists(), "{text}");
+}
+
+#[test]
 fn ranks_know_who_they_are() {
     let script = "echo rank $PMI_RANK of $PMI_SIZE local $MAD_LOCAL_RANK of $MAD_LOCAL_SIZE driver $NMAD_DRIVER mode $MARCEL_MODE";
     let output = run(&[

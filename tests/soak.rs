@@ -211,7 +211,7 @@ impl Drop for Load {
 }
 
 #[test]
-#[ignore = "an hour; see the command above"]
+#[ignore = "an hour: cargo test --release --test soak -- --ignored --nocapture"]
 fn an_hour_beside_load_loses_nothing_and_does_not_grow() {
     const ROLE: &str = "MAD_TEST_SOAK_RANK";
     if std::env::var_os(ROLE).is_some() {

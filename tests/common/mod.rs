@@ -70,7 +70,7 @@ pub fn example(name: &str) -> PathBuf {
     path
 }
 
-/// Waits until `done`, for at most 10 s; true if it came.
+/// Waits until `done`, for at most 30 s; true if it came.
 pub fn eventually(mut done: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + Duration::from_secs(30);
     while !done() {
@@ -93,22 +93,4 @@ pub fn processes_with(mark: &str) -> Vec<u32> {
         }
     }
     found
-}
-
-/// Name of the job that this process belongs to.
-pub fn job_of(pid: u32) -> Option<String> {
-    let env = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let mut variables = env.split(|&byte| byte == 0);
-    let name = variables.find_map(|variable| variable.strip_prefix(b"MAD_JOB="))?;
-    Some(String::from_utf8_lossy(name).into_owned())
-}
-
-/// Names of the files in /dev/shm that carry the name of this job. Files of other programs come and go.
-pub fn shared_memory_files(job: &str) -> Vec<String> {
-    std::fs::read_dir("/dev/shm")
-        .map(|dir| dir.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
-        .unwrap_or_else(|_| Vec::new())
-        .into_iter()
-        .filter(|name: &String| name.contains(job))
-        .collect()
 }

@@ -35,14 +35,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Where and how it was measured until now.
-    fn conditions(&self) -> String {
+    /// Where and how so many rounds were measured until now.
+    fn conditions(&self, rounds: u64) -> String {
         format!(
             "{}; {}. Measured in {}, {}.",
             machine(),
             self.noise.words(),
             count(self.begun.elapsed().as_secs_f64() / 60.0, "minute"),
-            count(self.rounds as f64, "round"),
+            count(rounds as f64, "round"),
         )
     }
 }
@@ -118,7 +118,7 @@ pub(super) struct Measured {
 /// When the file cannot be written.
 pub(super) fn measure(plan: &Plan, wanted: impl Fn(&&Section) -> bool) -> Result<Measured, Exit> {
     let path = &plan.lines;
-    let mut conditions = plan.conditions();
+    let mut conditions = plan.conditions(0);
     write(path, &conditions, &[])?;
     let part = |section| Part::new(section, plan);
     let mut parts: Vec<Part> =
@@ -147,7 +147,7 @@ pub(super) fn measure(plan: &Plan, wanted: impl Fn(&&Section) -> bool) -> Result
             }
         }
         let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(plan.rounds).lines).collect();
-        conditions = plan.conditions();
+        conditions = plan.conditions(round as u64 + u64::from(!interrupted));
         write(path, &conditions, &lines)?;
         if interrupted {
             break;

@@ -146,7 +146,7 @@ pub(crate) fn events(lines: &[Line]) -> Vec<Finding> {
             continue;
         }
         if !at.iter().any(|line| line.key("method") == "uintr") {
-            figures.push(("user interrupts".to_owned(), "not on this processor".to_owned()));
+            figures.push(("user interrupts".to_owned(), "not to be had there".to_owned()));
         }
         all.push(Finding::shown(names::value("between", &between.into()), figures));
     }
@@ -362,7 +362,7 @@ mod tests {
         let said = events(&[at("signal", 3000.0), at("poll", 150.0)]);
         let names: Vec<&str> = said[0].figures.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["polling", "signal", "user interrupts"]);
-        assert_eq!(said[0].figures[2].1, "not on this processor");
+        assert_eq!(said[0].figures[2].1, "not to be had there");
     }
 
     #[test]
