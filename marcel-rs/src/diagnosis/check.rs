@@ -51,7 +51,7 @@ struct Function {
 impl Function {
     fn is(&self, symbol: &Symbol) -> bool {
         let path = path_of(&symbol.function);
-        path == self.path || last(&path) == last(self.path) && symbol.file.contains(self.file)
+        path == self.path || path == last(self.path) && symbol.file.contains(self.file)
     }
 }
 
@@ -353,5 +353,8 @@ mod tests {
         let std = symbol("/rustc/5980/library/std/src/sys/thread_local/native/lazy.rs");
         assert!(INITIALISERS[0].is(&std));
         assert!(!INITIALISERS[0].is(&symbol("/home/me/app/src/lazy.rs")));
+        // A path that is known is not doubted for its file.
+        let other = Symbol { function: "app::Cache::get_or_init_slow".into(), ..std };
+        assert!(!INITIALISERS[0].is(&other));
     }
 }

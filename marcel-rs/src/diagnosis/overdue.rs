@@ -27,7 +27,10 @@ impl Overdue {
 
     /// For how long it lasts, if it is to be told of now; each time once.
     pub fn due(&mut self) -> Option<Duration> {
-        let lasts = self.begun.elapsed();
+        self.due_after(self.begun.elapsed())
+    }
+
+    fn due_after(&mut self, lasts: Duration) -> Option<Duration> {
         if lasts < self.next {
             return None;
         }
@@ -44,14 +47,10 @@ mod tests {
 
     #[test]
     fn pauses_grow_up_to_a_minute() {
-        let begun = Instant::now().checked_sub(Duration::from_millis(1500)).unwrap();
-        let mut overdue = Overdue { begun, next: FIRST };
-        assert!(overdue.due().is_some_and(|lasts| lasts >= Duration::from_millis(1500)));
-        assert_eq!(overdue.at(), begun + 2 * FIRST);
-        assert!(overdue.next < Duration::from_secs(3));
-        let begun = Instant::now().checked_sub(Duration::from_secs(200)).unwrap();
-        let mut overdue = Overdue { begun, next: FIRST };
-        assert!(overdue.due().is_some() && overdue.due().is_none());
-        assert_eq!(overdue.next, Duration::from_secs(256 - 64 + 64));
+        let mut overdue = Overdue::new();
+        let mut due =
+            |ms| overdue.due_after(Duration::from_millis(ms)).map(|_| overdue.next.as_secs());
+        assert_eq!([due(999), due(1500), due(1999), due(2000)], [None, Some(2), None, Some(4)]);
+        assert_eq!([due(200_000), due(200_000)], [Some(256), None]);
     }
 }

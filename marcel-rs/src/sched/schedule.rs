@@ -220,7 +220,7 @@ impl Here {
         self.end(core, tcb);
     }
 
-    /// The thread is none of those that are to be unwound any more.
+    /// Takes the thread out of the list of living threads.
     pub(super) fn forget_living(self, core: &mut Core, tcb: &'static Tcb) {
         self.shared.with_living(&mut core.live, |live| {
             let place = tcb.own.place.get();

@@ -37,6 +37,7 @@ use crate::os::stderr::to_stderr;
 use crate::sched::ending::Outlook;
 use crate::sched::worker::{self, Core, Here};
 use crate::tcb::block::Tcb;
+use crate::tcb::join_word::End;
 use crate::tcb::traits::Panics;
 
 /// How long nothing may move before a thread that may be in a panic is unwound all the same.
@@ -169,7 +170,11 @@ impl Here {
         }
         let mut core = self.own_core();
         self.forget_living(&mut core, tcb);
-        self.end(&mut core, tcb);
+        tcb.info.leave();
+        // Its block is not used again, though it may hold a result already, if it waits in a thread-local's destructor.
+        if let End::Awaited(waiter) = tcb.join.end() {
+            self.worker().unpark(&mut core, waiter);
+        }
     }
 
     /// Waits until all virtual processors have come here; false when there is work again.

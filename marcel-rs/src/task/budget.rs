@@ -62,12 +62,13 @@ fn used_up(tcb: &'static Tcb) {
     // Whatever the answer is, it is not asked again for a turn.
     tcb.own.budget.refill();
     let Some(vp) = here::vp() else { return };
-    let may_switch = tcb.has_context()
+    let may_switch = here::tcb().is_some_and(|own| std::ptr::eq(own, tcb))
+        && tcb.has_context()
         && !tcb.own.budget.is_exempt()
         && !vp.fenced.load(Relaxed)
         && !this_thread::in_tick();
     if may_switch {
-        // SAFETY: the calling thread's own block, on its own stack.
+        // SAFETY: the calling thread's own block, as was just seen, on its own stack.
         unsafe { tcb.switch(Switch::Yield) }
     }
 }
@@ -83,10 +84,11 @@ pub struct Exempt {
 /// behind: a waker, a callback, a light task.
 ///
 /// # Context
-/// Anywhere; it does nothing where [`spend`] does nothing.
+/// Anywhere; it does nothing on kernel threads. A signal handler ends before its thread goes on, so that counts which it
+/// changes are what they were.
 #[inline]
 pub fn exempt() -> Exempt {
-    let tcb = here::tcb().filter(|_| !this_thread::in_tick());
+    let tcb = here::tcb();
     if let Some(tcb) = tcb {
         tcb.own.budget.exempt();
     }

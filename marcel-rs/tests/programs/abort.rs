@@ -1,5 +1,6 @@
 //! Built with `panic = "abort"` by `tests/abort.rs`: a runtime ends while threads wait.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -10,6 +11,22 @@ static LOCK: Mutex<u32> = Mutex::new(0);
 
 marcel::thread_local! {
     static OWN: String = "a value of the thread's own".into();
+}
+
+/// Waits in its destructor.
+struct Parks(Cell<Option<Arc<AtomicUsize>>>);
+
+impl Drop for Parks {
+    fn drop(&mut self) {
+        if let Some(count) = self.0.take() {
+            count.fetch_add(1, SeqCst);
+        }
+        marcel::park();
+    }
+}
+
+marcel::thread_local! {
+    static PARKS: Parks = Parks(Cell::new(None));
 }
 
 /// Counts its drops.
@@ -59,7 +76,13 @@ fn main() {
             count.fetch_add(1, SeqCst);
         })
     }));
-    while waiting.load(SeqCst) < 4 {
+    let (count, _) = here();
+    drop(runtime.spawn(move || {
+        // Its result is there when the destructor waits.
+        PARKS.with(|parks| parks.0.set(Some(count)));
+        [0u64; 8]
+    }));
+    while waiting.load(SeqCst) < 5 {
         std::thread::yield_now();
     }
     drops.store(0, SeqCst);
