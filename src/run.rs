@@ -43,7 +43,7 @@ pub(crate) struct RunArgs {
     /// How green threads are run (sets MARCEL_MODE)
     #[arg(long, value_name = "MODE", value_parser = mad_bench::knobs::values_of("MARCEL_MODE"))]
     mode: Option<String>,
-    /// More processes than cores: waits sleep instead of polling, one virtual processor per process
+    /// More processes than cores: one compute virtual processor per process
     #[arg(long)]
     oversubscribed: bool,
     /// End the job after this many seconds

@@ -73,12 +73,11 @@ fn tagged_lines_are_never_mixed() {
 }
 
 #[test]
-fn the_oversubscribed_switch_sets_several_knobs_but_not_the_users() {
-    let script = "echo $PIOM_BUSY_WAIT_USEC $MARCEL_NVP";
-    let args = ["run", "--oversubscribed", "sh", "-c", script];
-    assert_eq!(out(&run(&args)), "0 1\n");
+fn the_oversubscribed_switch_sets_a_knob_but_not_the_users() {
+    let args = ["run", "--oversubscribed", "sh", "-c", "echo $MARCEL_NVP"];
+    assert_eq!(out(&run(&args)), "1\n");
     let output = mad(&args).env("MARCEL_NVP", "3").output().unwrap();
-    assert_eq!(out(&output), "0 3\n");
+    assert_eq!(out(&output), "3\n");
 }
 
 #[test]

@@ -44,22 +44,6 @@ pub(crate) fn rewatch(epoll: &OwnedFd, fd: RawFd, events: libc::c_int, data: u64
     unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) == 0 }
 }
 
-/// Lets other kernel threads have the core; whether one has run. (A thread that yields is still runnable, so the kernel
-/// counts the switch as one that the thread did not want.)
-pub(crate) fn offer_core() -> bool {
-    let switches = || {
-        let mut usage = mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: valid memory for the result; zeroes are a valid value, should it not be written.
-        unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init().ru_nivcsw
-        }
-    };
-    let before = switches();
-    std::thread::yield_now();
-    switches() != before
-}
-
 /// Takes `fd` out of an epoll descriptor.
 pub(crate) fn unwatch(epoll: &OwnedFd, fd: RawFd) {
     // SAFETY: a null event is allowed for this operation.
@@ -119,45 +103,4 @@ pub(crate) fn peer_of(fd: RawFd) -> Option<(i32, u32)> {
     let done =
         unsafe { libc::getsockopt(fd, level, option, (&raw mut credentials).cast(), &mut len) };
     (done == 0).then_some((credentials.pid, credentials.uid))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-    use std::time::{Duration, Instant};
-
-    use super::*;
-
-    /// Binds the calling kernel thread to the core on which it is, and those that it starts.
-    fn stay_here() {
-        // SAFETY: no arguments; then a set of the size that is told.
-        unsafe {
-            let mut here: libc::cpu_set_t = mem::zeroed();
-            libc::CPU_SET(libc::sched_getcpu() as usize, &mut here);
-            assert_eq!(libc::sched_setaffinity(0, size_of_val(&here), &here), 0);
-        }
-    }
-
-    #[test]
-    fn an_offer_is_taken_by_a_thread_that_wants_the_core() {
-        let over = AtomicBool::new(false);
-        let offers = || {
-            stay_here();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !over.load(Relaxed) {
-                        std::hint::spin_loop();
-                    }
-                });
-                let limit = Instant::now() + Duration::from_secs(60);
-                let taken = std::iter::repeat_with(offer_core)
-                    .take_while(|_| Instant::now() < limit)
-                    .any(|taken| taken);
-                over.store(true, Relaxed);
-                taken
-            })
-        };
-        let taken = std::thread::scope(|scope| scope.spawn(offers).join().unwrap());
-        assert!(taken);
-    }
 }

@@ -41,7 +41,7 @@ pub(super) fn cores() -> Finding {
         Finding::limited(
             "cores",
             found,
-            "one core: processes take turns; `mad run --oversubscribed` makes waits sleep instead of polling",
+            "one core: processes take turns, and a wait that polls gives the core to those that want it",
         )
     } else {
         Finding::ok("cores", found)

@@ -186,7 +186,7 @@ impl Session {
         if matches!(found, Ok(None)) && engine.calls.look() {
             found = look();
         }
-        self.inner().looked(!matches!(found, Ok(None)));
+        self.inner().manager.looked(!matches!(found, Ok(None)));
         found
     }
 }

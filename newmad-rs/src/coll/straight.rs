@@ -19,11 +19,11 @@ use crate::coll::failure::Failure;
 use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan};
-use crate::engine::Engine;
 use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
 
-/// How long the caller looks for one message: a few times what it takes to come from a peer that is here already.
+/// How long the caller looks for one message: a few times what it takes to come from a peer that is here already. When
+/// its core goes around among others that look, that counts not.
 const BUDGET: Duration = Duration::from_micros(20);
 /// Longest message: longer ones are worth being on their way while others are combined.
 const LONGEST: usize = 1024;
@@ -89,7 +89,7 @@ pub(super) unsafe fn walk(
             Action::Recv { from, into } => {
                 // SAFETY: inside its buffer, which is the collective's alone.
                 let buffer = unsafe { std::slice::from_raw_parts_mut(places.at(into), into.len) };
-                match receive(engine, context.members[from as usize], tag, buffer) {
+                match receive(context, context.members[from as usize], tag, buffer) {
                     Some(len) if len == into.len => {}
                     Some(found) => {
                         let from = context.members[from as usize];
@@ -115,7 +115,8 @@ pub(super) unsafe fn walk(
 }
 
 /// Receives a message that comes soon; its length. `None`: it does not, or it takes a request to receive it.
-fn receive(engine: &Engine, from: u32, tag: u64, buffer: &mut [u8]) -> Option<usize> {
+fn receive(context: &Context, from: u32, tag: u64, buffer: &mut [u8]) -> Option<usize> {
+    let (engine, manager) = (&context.session.engine, &context.session.manager);
     let mut begun = None;
     loop {
         match engine.recv_soon(from, (tag, EXACT), buffer) {
@@ -127,8 +128,10 @@ fn receive(engine: &Engine, from: u32, tag: u64, buffer: &mut [u8]) -> Option<us
             return None;
         }
         let now = Instant::now();
-        if now - *begun.get_or_insert(now) > BUDGET {
+        let begun = begun.get_or_insert(now);
+        if now - *begun > BUDGET {
             return None;
         }
+        *begun += manager.looked(false);
     }
 }

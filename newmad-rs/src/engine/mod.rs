@@ -192,7 +192,7 @@ impl Engine {
             if hits == 0
                 || core.pending.count() > 0
                 || marcel::plumbing::others_runnable()
-                || manager.is_loaded()
+                || manager.is_crowded()
             {
                 return (found, false);
             }
@@ -322,7 +322,7 @@ impl Engine {
             if !short
                 || core.pending.count() <= before
                 || marcel::plumbing::others_runnable()
-                || manager.is_loaded()
+                || manager.is_crowded()
             {
                 return false;
             }

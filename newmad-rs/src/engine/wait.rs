@@ -108,7 +108,7 @@ impl Engine {
             request.set_waiting();
             all_short &= request.is_short();
         }
-        if manager.is_loaded() {
+        if manager.is_crowded() {
             return;
         }
         let shown = !all_short && !self.doorbells.are_absent();
@@ -142,7 +142,7 @@ impl Unfinished<'_> {
         let _shown = shown.then(|| Waiter::new(self.engine));
         let _open = self.engine.calls.open(self.manager);
         let sockets = self.engine.doorbells.are_absent() && request.capacity >= LONG;
-        let stays = shown || (sockets && !self.manager.is_loaded());
+        let stays = shown || (sockets && !self.manager.is_crowded());
         if stays && self.engine.stay(self.manager, || request.is_finished()) {
             return;
         }

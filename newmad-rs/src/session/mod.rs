@@ -1,6 +1,5 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
-mod crowd;
 mod extensions;
 mod open;
 mod sample;
@@ -26,10 +25,8 @@ use crate::engine::{Engine, Locking};
 use crate::error::Error;
 use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
-use crate::session::crowd::Offers;
 use crate::strategy::Strategy;
 use crate::strategy::selection::{Selection, assert_caller, check_caller, is_asked};
-use crate::sys;
 
 /// The sender that a receive takes messages of: a rank, or [`ANY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +73,6 @@ pub(crate) struct Inner {
     closed: AtomicBool,
     /// Numbers remote calls and packed messages.
     numbers: AtomicU64,
-    offers: Offers,
     pub(crate) extensions: Extensions,
 }
 
@@ -322,15 +318,8 @@ impl Inner {
         let any = self.manager.poll(Point::Library);
         let resumed = self.engine.calls.look();
         let found = self.engine.feed_if_starved() || any || resumed;
-        self.looked(found);
+        self.manager.looked(found);
         found
-    }
-
-    /// A look for events has ended. One of many in vain lets another thread have the core, which may be the one that has
-    /// the message.
-    #[inline]
-    pub(crate) fn looked(&self, found: bool) {
-        self.offers.looked(found, sys::offer_core);
     }
 
     /// A call of the program waits, until the result is dropped: meanwhile any thread may run the program's operators.
@@ -377,7 +366,6 @@ impl Inner {
             rails: std::mem::take(&mut self.rails),
             closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
             numbers: std::mem::take(&mut self.numbers),
-            offers: std::mem::take(&mut self.offers),
             extensions: std::mem::take(&mut self.extensions),
         }
     }

@@ -344,7 +344,6 @@ impl Session {
             rails: names,
             closed: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
-            offers: Default::default(),
             extensions: Default::default(),
         };
         Ok((Session { inner: Arc::new(inner) }, engine))

@@ -15,6 +15,7 @@ use crate::driver::helper::Helper;
 use crate::driver::idle_poller::IdlePoller;
 use crate::driver::leadership::Leadership;
 use crate::driver::methods::{Methods, Plan};
+use crate::driver::offers::Offers;
 use crate::ltask::scheduler::Tasks;
 use crate::observe::ledger::{Ledger, Tells};
 use crate::observe::{Counters, SourceCounters};
@@ -41,6 +42,7 @@ pub(crate) struct Driver {
     pub(super) methods: Methods,
     pub(super) idle: IdlePoller,
     pub(super) helper: Helper,
+    pub(super) offers: Offers,
     /// Threads inside a wait; counted only while progress outside calls is off.
     pub(super) waiting: AtomicUsize,
     /// Kernel threads that sleep in a wait ask for short time slices.
@@ -71,6 +73,7 @@ impl Driver {
             methods: Methods::default(),
             idle: IdlePoller::default(),
             helper: Helper::new(),
+            offers: Offers::default(),
             waiting: AtomicUsize::new(0),
             prefers_waiters,
         })
@@ -92,6 +95,18 @@ impl Driver {
             found = true;
         }
         found
+    }
+
+    /// A look for events of a thread that will look again has ended ([`Offers::looked`]).
+    #[inline]
+    pub(crate) fn looked(&self, found: bool) -> Duration {
+        self.offers.looked(found, &self.machine.wake_up)
+    }
+
+    /// Whether the core of a thread that polls is wanted by others: every compute virtual processor is busy, or other
+    /// processes took the core of late when it was offered.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.offers.are_taken() || self.machine.is_loaded()
     }
 
     /// Whether a thread other than a caller may look for events now: always, or only on behalf of a wait.

@@ -62,8 +62,11 @@ pub(crate) fn poll(driver: &Driver, vp: &Vp, since: Instant) -> Idle {
         return Idle::Again;
     }
     if !sources.poll_these(Point::Idle, polls) {
+        drop(sources);
+        driver.looked(false);
         return Idle::Again;
     }
+    driver.looked(true);
     if helps {
         driver.helper.is_useful();
     }

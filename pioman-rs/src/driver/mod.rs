@@ -38,6 +38,7 @@
 //! | `dedicated`, `dedicated_threads` | dedicated threads: how they are called, what they do |
 //! | `idle_poller`, `helper` | the one idle virtual processor that polls; whether it stays awake for offers |
 //! | `idle`, `tick`, `wait` | what the idle loop, a tick and a wait do |
+//! | `offers` | when a thread that looks in vain gives its core to others |
 //!
 //! Rejected: handing the watch over by waking the next sleeper (a wake-up for each message of a ping-pong);
 //! one `epoll` set that several threads sleep in (the kernel would wake the wrong one half of the time).
@@ -66,6 +67,8 @@ mod idle_poller;
 mod leadership;
 #[cfg(not(loom))]
 mod methods;
+#[cfg(not(loom))]
+mod offers;
 #[cfg(not(loom))]
 mod polling_mode;
 #[cfg(not(loom))]

@@ -42,7 +42,7 @@ struct Wait<'a> {
     deadline: Option<Instant>,
     /// Called before each sleep.
     before_sleep: &'a dyn Fn(),
-    /// When it began; a wait that ends before the first look at the clock has none.
+    /// When it began, and later by the time that its core was others'; a wait that ends before the first look at the clock has none.
     start: Option<Instant>,
     /// A leader that left has chosen this thread to lead.
     appointed: bool,
@@ -184,6 +184,7 @@ impl Wait<'_> {
         let mut until = choice.again.and_then(|time| self.question.waited.checked_add(time));
         let part = loop {
             if self.poll_some(self.completion, &sources, polls) {
+                self.driver.looked(true);
                 self.driver.advisor.tell(&sources, &self.question, &load);
                 self.driver.advisor.history(&sources, &self.question).polled(true);
                 break Part::Done;
@@ -209,6 +210,8 @@ impl Wait<'_> {
             // The remover of a source waits for pins; a source that is new is polled, too.
             drop(sources);
             self.driver.tasks.in_wait(false);
+            let away = self.driver.looked(false);
+            self.start = self.start.map(|start| start + away);
             sources = self.driver.registry.pin();
             let now = sources.of(self.polled_for(self.question.slot));
             if now != polls {
@@ -225,7 +228,8 @@ impl Wait<'_> {
     /// True if the completion is complete.
     #[inline]
     fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
-        for _ in 0..POLLS_PER_LOOK {
+        let polls_per_look = if self.driver.offers.are_taken() { 1 } else { POLLS_PER_LOOK };
+        for _ in 0..polls_per_look {
             let found = sources.poll_these(Point::Wait, polls);
             if completion.is_done() {
                 return true;

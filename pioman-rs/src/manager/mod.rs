@@ -17,6 +17,7 @@ mod waits;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use std::time::Instant;
 
 use marcel::Mode;
@@ -253,5 +254,28 @@ impl Manager {
     /// Whether every compute virtual processor is busy, the caller's own not counted.
     pub fn is_loaded(&self) -> bool {
         self.driver.machine.is_loaded()
+    }
+
+    /// Whether others want the core of a thread that polls: every compute virtual processor is busy, or other
+    /// processes took the core of late when it was offered ([`Manager::looked`]).
+    pub fn is_crowded(&self) -> bool {
+        self.driver.is_crowded()
+    }
+
+    /// The caller has looked for events, `found` some or not, and will look again. One of many looks in vain lets other
+    /// kernel threads have the core: one of them may be the sender. For how long they had it, as far as that is no part
+    /// of the caller's looking: a thread that computes had it for longer.
+    ///
+    /// # Context
+    /// Not a signal handler.
+    ///
+    /// # Blocking
+    /// The calling kernel thread, while others have its core.
+    ///
+    /// # Wakes
+    /// No thread.
+    #[inline]
+    pub fn looked(&self, found: bool) -> Duration {
+        self.driver.looked(found)
     }
 }
