@@ -102,6 +102,10 @@ mod cover;
 mod loan;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
+#[path = "net/segment/notice.rs"]
+mod notice;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[path = "net/ready.rs"]
 mod ready;
 #[cfg(loom)]

@@ -56,7 +56,8 @@ pub struct Collective<'a, B> {
 }
 
 impl<B: Buffers> Collective<'_, B> {
-    /// Does it, and returns the buffer with the result when this member's part is done and its memory is free.
+    /// Does it, and returns the buffer with the result when this member's part is done and its memory is free. What one
+    /// member waits for with this, all do; others [start](Collective::start) what one starts.
     ///
     /// # Context
     /// Green threads and kernel threads.

@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use crate::coll::algo::choose::{Algorithm, Choices};
 use crate::coll::algo::record;
+use crate::coll::board::{Places, Shared};
 use crate::coll::failure::Failure;
 use crate::coll::plan::Plan;
 use crate::coll::recorder::Recorder;
@@ -21,6 +22,8 @@ pub(super) const GIVEN: u64 = 1 << (ID_BITS - 1);
 const NUMBER_BITS: u32 = 16;
 /// The last number: that of notices that the group is over. Its bits are those of numbers.
 pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
+/// The one before: that of messages that wake members (`coll::shared`).
+pub(super) const WAKE: u64 = LAST - 1;
 /// Most plans that a group keeps.
 const PLANS: usize = 8;
 /// Most collectives of a group that are outstanding.
@@ -31,6 +34,8 @@ const MOST: usize = 1 << (NUMBER_BITS - 1);
 pub(crate) struct Groups {
     known: KernelMutex<Known>,
     choices: OnceLock<Choices>,
+    /// Those on this process's board.
+    pub(super) places: Places,
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +89,7 @@ pub(crate) struct Context {
     pub(super) failure: OnceLock<Failure>,
     runs: KernelMutex<Vec<Weak<dyn Member>>>,
     choices: KernelMutex<Choices>,
+    pub(super) shared: Shared,
     /// Short plans that were made last, the latest first.
     plans: KernelMutex<VecDeque<(Key, Arc<Plan>)>>,
 }
@@ -116,6 +122,7 @@ impl Context {
             children: AtomicU32::new(0),
             failure: OnceLock::new(),
             runs: KernelMutex::new(Vec::new()),
+            shared: Shared::new(members.len() as u32, choices.shared),
             choices: KernelMutex::new(choices),
             plans: KernelMutex::default(),
         }
@@ -134,10 +141,15 @@ impl Context {
         self.tag(LAST)
     }
 
+    /// The tag of messages that wake members.
+    pub(super) fn wake_tag(&self) -> u64 {
+        self.tag(WAKE)
+    }
+
     /// The tag of the next collective, and whether it listens for notices from its start.
     pub(super) fn next(&self) -> (u64, bool) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        (self.tag(number % LAST), (number + 1).is_multiple_of(64))
+        (self.tag(number % WAKE), (number + 1).is_multiple_of(64))
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Weak<dyn Member>>> {
@@ -190,7 +202,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        if self.failure.get().is_some() {
+        let failed = self.failure.get().is_some();
+        self.shared.leave(&Groups::of(&self.session).places, failed);
+        if failed {
             return; // the janitor goes on: no other group may have the id
         }
         Groups::of(&self.session).known().ids.remove(&self.id);

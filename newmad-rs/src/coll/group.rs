@@ -3,7 +3,7 @@
 //! # Contexts
 //! The messages of a group have tags of their own: `1 << 63 | 1 << 56 | id (40 bits) << 16 | number (16 bits)`. The
 //! number counts the collectives of the group, so several may be outstanding; members start them in the same order.
-//! (After 65 535 collectives numbers come again. By then the older one is over at the receiver, since no more than half
+//! (After 65 534 collectives numbers come again. By then the older one is over at the receiver, since no more than half
 //! of that may be outstanding; and messages of one tag do not overtake each other.)
 //!
 //! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made

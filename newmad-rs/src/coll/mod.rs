@@ -13,6 +13,7 @@
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
 //! | `run` | carrying it out; `pending`: the handle; `straight`: short ones, by the caller that waits |
+//! | `shared/` | short ones among ranks that share memory, without messages; `board/`: what a group knows of the memory |
 //! | `failure` | what happens when a member dies or gives up |
 //! | `simulator` | all plans in one thread, against an oracle |
 //!
@@ -20,6 +21,7 @@
 //! Those of [`Group`] without `i`, and [`Pending::wait`]: the calling thread, green or kernel. The others nothing.
 
 mod algo;
+mod board;
 mod buffers;
 mod check;
 mod collective;
@@ -33,6 +35,7 @@ mod plan;
 mod recorder;
 mod revoke;
 mod run;
+mod shared;
 #[cfg(test)]
 mod simulator;
 mod straight;

@@ -13,7 +13,8 @@ use marcel::plumbing::budget;
 use pioman::{Completion, Hint};
 
 use crate::api::several::{Awaited, Collective, Seal, Waited, What};
-use crate::coll::algo::choose::choose;
+use crate::coll::algo::choose::{Algorithm, choose};
+use crate::coll::board::Stage;
 use crate::coll::context::{Key, Member as _};
 use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::group::Group;
@@ -21,6 +22,7 @@ use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
 use crate::coll::plan::Plan;
 use crate::coll::run::Run;
+use crate::coll::shared;
 use crate::coll::straight::{self, Walk};
 use crate::coll::task::Task;
 use crate::error::Error;
@@ -41,30 +43,37 @@ impl Group {
         in_place: bool,
         kept: Option<Box<dyn Any + Send>>,
     ) -> Result<Arc<Run>, Error> {
-        let plan = self.plan(task, operator, &memory, in_place)?;
+        let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;
         let next = self.context.next();
         // SAFETY: the caller's promise.
         Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) })
     }
 
+    fn choose(&self, task: &Task, operator: Option<&Operator>) -> Algorithm {
+        let ordered = operator.is_some_and(|operator| !operator.commutative);
+        choose(&self.context.choices(), task, self.size(), ordered)
+    }
+
+    /// Whether the caller may begin anything.
+    fn check(&self) -> Result<(), Error> {
+        check_caller()?;
+        self.context.failure.get().map_or(Ok(()), |failure| Err(failure.error()))
+    }
+
     /// The plan, and whether it may be carried out.
-    fn plan(
+    pub(super) fn plan(
         &self,
         task: &Task,
+        algorithm: Algorithm,
         operator: Option<&Operator>,
         memory: &Memory,
         in_place: bool,
     ) -> Result<Arc<Plan>, Error> {
         let context = &self.context;
-        check_caller()?;
-        if let Some(failure) = context.failure.get() {
-            return Err(failure.error());
-        }
+        self.check()?;
         // Before it has a number: a member that is refused may try again with the same one.
         context.admit()?;
-        let ordered = operator.is_some_and(|operator| !operator.commutative);
         let element = operator.map_or(1, |operator| operator.element);
-        let algorithm = choose(&context.choices(), task, context.size(), ordered);
         let plan = context.plan(Key { task: task.clone(), algorithm, element, in_place });
         // What the tasks' lengths were checked for already; all safety of memory comes to this.
         let [input, output, scratch] = plan.extents;
@@ -80,7 +89,7 @@ impl Group {
     ///
     /// # Safety
     /// As [`Group::start`].
-    unsafe fn begin(
+    pub(super) unsafe fn begin(
         &self,
         plan: (Arc<Plan>, usize, &[u128]),
         (tag, listens): (u64, bool),
@@ -115,7 +124,38 @@ impl Group {
         in_place: bool,
     ) -> Result<(), Error> {
         budget::spend();
-        let plan = self.plan(task, operator, &memory, in_place)?;
+        self.check()?;
+        let mut turn = self.context.shared.enter()?;
+        if turn.counts() {
+            *turn.stage() = Stage::Off;
+            *turn.stage() = self.set_up()?;
+        }
+        if let Stage::On(board) = turn.stage()
+            && shared::fits(task, self.size())
+            && self.context.choices().are_free(task)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.exchange(board, task, operator, &memory, in_place) };
+        }
+        let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;
+        if let Stage::On(board) = turn.stage() {
+            self.pass(board);
+        }
+        drop(turn);
+        // SAFETY: the caller's promise.
+        unsafe { self.by_messages(plan, operator, memory) }
+    }
+
+    /// Carries a plan out that the caller waits for.
+    ///
+    /// # Safety
+    /// As [`Group::complete`].
+    pub(super) unsafe fn by_messages(
+        &self,
+        plan: Arc<Plan>,
+        operator: Option<&Operator>,
+        memory: Memory,
+    ) -> Result<(), Error> {
         let next = self.context.next();
         let (mut scratch, mut done) = ([0; _], 0);
         // A run that listens for notices needs a request for that.
@@ -137,10 +177,25 @@ impl Group {
                 }
             };
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.run_out((plan, done, &scratch), next, operator, memory) }
+    }
+
+    /// Goes on as a run, and waits for its end.
+    ///
+    /// # Safety
+    /// As [`Group::complete`].
+    pub(super) unsafe fn run_out(
+        &self,
+        plan: (Arc<Plan>, usize, &[u128]),
+        next: (u64, bool),
+        operator: Option<&Operator>,
+        memory: Memory,
+    ) -> Result<(), Error> {
         let session = &self.context.session;
         let looking = session.engine.looking(&session.manager);
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.begin((plan, done, &scratch), next, operator, memory, None) };
+        let run = unsafe { self.begin(plan, next, operator, memory, None) };
         let borrowed = Borrowed(&run);
         run.wait(&run.over, looking);
         std::mem::forget(borrowed);

@@ -65,6 +65,15 @@ pub(crate) static REDUCE_SCATTER: Knob = Knob {
     meaning: "algorithm of reduce-scatter; auto: by size and number of processes; the same in every process",
 };
 
+/// `NMAD_COLL_SHARED`: whether short collectives use shared memory.
+pub(crate) static SHARED: Knob = Knob {
+    name: "NMAD_COLL_SHARED",
+    kind: Kind::Bool,
+    default: "1",
+    unit: "",
+    meaning: "short collectives of processes that share memory go without messages; the same in every process",
+};
+
 /// `NMAD_CHECK`: whether the members of a communicator compare what they call.
 pub static CHECK: Knob = Knob {
     name: "NMAD_CHECK",

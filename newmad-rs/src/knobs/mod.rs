@@ -234,6 +234,7 @@ pub static KNOBS: &[Knob] = &[
     coll::ALLTOALL,
     coll::REDUCE_SCATTER,
     coll::SEGMENT,
+    coll::SHARED,
     coll::CHECK,
 ];
 

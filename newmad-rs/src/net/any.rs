@@ -11,6 +11,7 @@ use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
+use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
 use crate::net::shm::{self, Shm};
 use crate::net::tcp::{self, Tcp};
@@ -83,6 +84,7 @@ impl Driver for AnyDriver {
         #[inline] fn post_small(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
         #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool;
         fn lend(self: &mut Self, to: u32) -> Option<SendLease>;
+        fn segments(self: &Self, peer: u32) -> Option<[Arc<Segment>; 2]>;
         fn take_back(self: &mut Self, to: u32, lease: SendLease);
         #[inline(always)] fn peek_small(self: &mut Self, from: u32) -> Peek;
         #[inline] fn release(self: &mut Self, from: u32);

@@ -12,6 +12,7 @@ use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
+use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
 use crate::wire::{Header, Kind};
 
@@ -56,6 +57,11 @@ pub(crate) trait Driver: Send {
     /// Leases the sending end of the small track to `to`. The track is full until the lease is
     /// [taken back](Driver::take_back). `None`: this driver, or gate, grants no lease.
     fn lend(&mut self, _to: u32) -> Option<SendLease> {
+        None
+    }
+
+    /// The segments of this rank and of `peer`, if both map both. Callers' context.
+    fn segments(&self, _peer: u32) -> Option<[Arc<Segment>; 2]> {
         None
     }
 

@@ -107,12 +107,15 @@ static CHOICES: [Choice; 7] = [
 pub(crate) struct Choices {
     forced: [Option<Algorithm>; CHOICES.len()],
     segment: usize,
+    /// Whether short collectives of ranks that share memory go without messages.
+    pub(crate) shared: bool,
 }
 
 impl Choices {
     /// By the knobs.
     pub(crate) fn read() -> Result<Choices, KnobError> {
-        let mut choices = Choices { forced: Default::default(), segment: 0 };
+        let shared = knobs::SHARED.bool()?;
+        let mut choices = Choices { forced: Default::default(), segment: 0, shared };
         for (forced, choice) in choices.forced.iter_mut().zip(&CHOICES) {
             let word = choice.knob.text()?;
             *forced = named(choice, &word);
@@ -128,6 +131,21 @@ impl Choices {
         };
         self.forced[index] = named(&CHOICES[index], algorithm);
         algorithm == "auto" || self.forced[index].is_some()
+    }
+
+    /// Whether no algorithm was chosen for what the task does.
+    pub(crate) fn are_free(&self, task: &Task) -> bool {
+        let operation = match task {
+            Task::Barrier | Task::Scan { .. } => return true,
+            Task::Bcast { .. } => "bcast",
+            Task::Reduce { .. } => "reduce",
+            Task::Allreduce { .. } => "allreduce",
+            Task::Gather { .. } | Task::Scatter { .. } => "gather",
+            Task::Allgather { .. } => "allgather",
+            Task::Alltoall { .. } => "alltoall",
+            Task::ReduceScatter { .. } => "reduce_scatter",
+        };
+        self.forced(operation).is_none()
     }
 
     fn forced(&self, operation: &str) -> Option<Algorithm> {

@@ -65,6 +65,11 @@ impl Bell {
         }
     }
 
+    /// The segment that it is in.
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
     /// The event counter.
     pub(crate) fn fd(&self) -> RawFd {
         self.counter.as_raw_fd()

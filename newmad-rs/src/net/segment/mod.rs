@@ -1,7 +1,7 @@
 //! A process's segment: the memory in which it receives.
 //!
-//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), then for
-//! each rank a ring of small slots and a ring of large ones, each behind a line with the count of slots given back. The
+//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), the board
+//! ([`board`]: what collectives share), then for each rank a ring of small slots and a ring of large ones, each behind a line with the count of slots given back. The
 //! owner consumes them all; rank `r` produces in its own pair. The memory is a sealed `memfd`: it has no name in any
 //! file system, so nothing remains after a crash, and no peer can shrink it under the others. Zeroed memory is a valid
 //! state, so nothing is touched beforehand and pages exist only for the slots in use.
@@ -15,6 +15,8 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use crate::error::{Error, during, os};
 
 pub(crate) mod bell;
+pub(crate) mod board;
+pub(crate) mod notice;
 pub(crate) mod ring;
 pub(crate) mod track;
 pub(crate) mod word;
@@ -22,6 +24,17 @@ pub(crate) mod word;
 /// Bytes before the first slot of a ring, and the unit of what moves between cores.
 const LINE: usize = 64;
 const PAGE: usize = 4096;
+/// Groups of a process that can use its board at once.
+pub(crate) const PLACES: usize = 8;
+/// Most bytes on a sheet.
+pub(crate) const ROOM: usize = SHEET - HEAD;
+const HEAD: usize = 16;
+const SHEET: usize = 2048;
+const PLACE: usize = LINE + notice::SHEETS as usize * SHEET;
+/// Bytes of the board.
+const BOARD: usize = PLACES * PLACE;
+/// Bytes before the rings: the control page and the board.
+const RINGS: usize = PAGE + BOARD.next_multiple_of(PAGE);
 const BELL: usize = 0;
 const PROBE: usize = 64;
 /// What the probe word holds.
@@ -73,18 +86,18 @@ impl Geometry {
 
     /// Bytes of the whole segment.
     pub(crate) fn bytes(&self) -> usize {
-        PAGE + self.ranks * self.bytes_per_rank()
+        RINGS + self.ranks * self.bytes_per_rank()
     }
 
     /// The ring of small slots in which `rank` produces.
     pub(crate) fn small(&self, rank: u32) -> Place {
-        let offset = PAGE + rank as usize * self.bytes_per_rank();
+        let offset = RINGS + rank as usize * self.bytes_per_rank();
         Place { offset, slots: self.slots, slot_size: self.slot_size }
     }
 
     /// The ring of large slots in which `rank` produces.
     pub(crate) fn large(&self, rank: u32) -> Place {
-        let offset = PAGE + rank as usize * self.bytes_per_rank() + self.small_bytes();
+        let offset = RINGS + rank as usize * self.bytes_per_rank() + self.small_bytes();
         Place { offset, slots: LARGE_SLOTS, slot_size: LARGE_SIZE }
     }
 }
@@ -165,6 +178,12 @@ impl Segment {
         unsafe { &*self.base.as_ptr().add(WAITERS).cast() }
     }
 
+    /// The first byte of the board.
+    fn board(&self) -> NonNull<u8> {
+        // SAFETY: every segment has the board, as `Geometry::bytes` counts it.
+        unsafe { self.base.add(PAGE) }
+    }
+
     /// The address of the probe word in this process.
     pub(crate) fn probe_address(&self) -> u64 {
         self.word64(PROBE) as *const AtomicU64 as u64
@@ -198,7 +217,7 @@ mod tests {
         let geometry = Geometry { ranks: 3, slots: 4, slot_size: 192 };
         assert!(geometry.is_sound());
         let (segment, fd) = Segment::create(&geometry).unwrap();
-        let mut end = PAGE;
+        let mut end = RINGS;
         for rank in 0..3 {
             for place in [geometry.small(rank), geometry.large(rank)] {
                 assert!(place.offset >= end);

@@ -256,6 +256,11 @@ impl Driver for Shm {
         Some(SendLease { sender, segment, bell, own: self.bell.clone(), to })
     }
 
+    fn segments(&self, peer: u32) -> Option<[Arc<Segment>; 2]> {
+        let peer = self.peers.get(peer as usize)?.as_ref()?;
+        Some([self.bell.segment().clone(), peer.segment.clone()])
+    }
+
     fn take_back(&mut self, to: u32, lease: SendLease) {
         // Unless another link has taken the place of the one that it is of.
         if let Some(peer) = self.peer(to)

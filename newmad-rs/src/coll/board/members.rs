@@ -1,0 +1,27 @@
+//! The places of a group's members.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use crate::net::segment::board::Place;
+
+/// The places of a group's members.
+pub(in crate::coll) struct Board {
+    pub(in crate::coll) members: Box<[Member]>,
+    /// That of the last collective.
+    pub(in crate::coll) number: u64,
+    /// All members are known to have come so far.
+    pub(in crate::coll) all_came: u64,
+    /// How long it looks before it sleeps.
+    pub(in crate::coll) budget: Cell<Duration>,
+    /// Which place of the session's it is.
+    pub(in crate::coll) index: usize,
+}
+
+pub(in crate::coll) struct Member {
+    pub(in crate::coll) place: Place,
+    /// Numbers of the place that belong to groups before: this group's count from here.
+    pub(in crate::coll) base: u64,
+    /// This rank itself.
+    pub(in crate::coll) own: bool,
+}

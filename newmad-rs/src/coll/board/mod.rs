@@ -1,0 +1,11 @@
+//! What a group knows of its members' boards, where short collectives go without messages (`coll::shared`).
+
+mod members;
+mod places;
+mod stage;
+
+pub(super) use members::{Board, Member};
+pub(super) use places::Places;
+#[cfg(test)]
+pub(super) use stage::SOME;
+pub(super) use stage::{Shared, Stage};

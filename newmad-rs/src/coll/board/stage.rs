@@ -1,0 +1,100 @@
+//! How far a group is with sharing memory, and the turn of the thread that does a collective.
+//!
+//! ```text
+//!   Counting ──so many collectives were waited for──▶ set up ──all members can──▶ On
+//!                                                        └─────one cannot──────▶ Off
+//! ```
+
+use std::cell::UnsafeCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::coll::board::members::Board;
+use crate::coll::board::places::Places;
+use crate::error::Error;
+
+/// So many collectives a group does by messages before it is set up.
+pub(in crate::coll) const SOME: u32 = 4;
+/// Most members: each has a bit among the marks.
+const MOST: u32 = 64;
+
+/// What a group has of shared memory: the part of a group's context.
+pub(in crate::coll) struct Shared {
+    /// A thread does a collective.
+    busy: AtomicBool,
+    /// Its own.
+    stage: UnsafeCell<Stage>,
+}
+
+// SAFETY: the thread that has set `busy` alone uses the stage.
+unsafe impl Sync for Shared {}
+
+/// See the module.
+pub(in crate::coll) enum Stage {
+    Counting(u32),
+    Off,
+    On(Board),
+}
+
+/// The right to do a collective: one thread has it.
+pub(in crate::coll) struct Turn<'a>(&'a Shared);
+
+impl Shared {
+    /// Of a group with so many members. `wanted`: not switched off.
+    pub(in crate::coll) fn new(size: u32, wanted: bool) -> Shared {
+        let stage = match wanted && (2..=MOST).contains(&size) {
+            true => Stage::Counting(0),
+            false => Stage::Off,
+        };
+        Shared { busy: AtomicBool::new(false), stage: UnsafeCell::new(stage) }
+    }
+
+    /// Until the result is dropped no other thread enters.
+    ///
+    /// # Errors
+    /// Another thread is inside.
+    #[inline]
+    pub(in crate::coll) fn enter(&self) -> Result<Turn<'_>, Error> {
+        if self.busy.swap(true, Ordering::Acquire) {
+            return Err(taken());
+        }
+        Ok(Turn(self))
+    }
+
+    /// The group goes: so does its place.
+    pub(in crate::coll) fn leave(&mut self, places: &Places, failed: bool) {
+        if let Stage::On(board) = std::mem::replace(self.stage.get_mut(), Stage::Off) {
+            places.leave(board, failed);
+        }
+    }
+}
+
+#[cold]
+fn taken() -> Error {
+    Error::BadGroup(
+        "two threads wait for collectives of it at once: give each thread a group of its own (dup)"
+            .into(),
+    )
+}
+
+impl Turn<'_> {
+    /// The group's stage.
+    #[inline]
+    pub(in crate::coll) fn stage(&mut self) -> &mut Stage {
+        // SAFETY: this thread has set `busy`.
+        unsafe { &mut *self.0.stage.get() }
+    }
+
+    /// One more collective is waited for; true if the group is to be set up now.
+    #[inline]
+    pub(in crate::coll) fn counts(&mut self) -> bool {
+        let Stage::Counting(count) = self.stage() else { return false };
+        *count += 1;
+        *count > SOME
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Release);
+    }
+}
