@@ -128,7 +128,9 @@ impl Operation for StagesOperation {
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
     check::check(comm, call)?;
     match plan {
-        Plan::Group(plan) => plan.run(),
+        // The leaders of an intercommunicator do these as one of several stages, which are started. What one member
+        // starts, all do.
+        Plan::Group(plan) if comm.remote.is_none() => plan.run(),
         other => complete(&*other.start()?).map(drop),
     }
 }

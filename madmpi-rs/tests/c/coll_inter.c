@@ -15,6 +15,14 @@ int main(int argc, char **argv) {
     MPI_Comm_remote_size(inter, &size);
 
     MPI_Barrier(inter);
+    for (int round = 0; round < 12; round++) {
+        int from = side == 0 ? (rank == 0 ? MPI_ROOT : MPI_PROC_NULL) : 0, sum = -1, own = round + world;
+        data[0] = side == 0 ? round : -1;
+        MPI_Bcast(data, 1, MPI_INT, from, inter);
+        wrong += side == 1 && data[0] != round;
+        MPI_Reduce(&own, &sum, 1, MPI_INT, MPI_SUM, from, inter);
+        wrong += from == MPI_ROOT && sum != 2 * round + 4;
+    }
 
     /* Rank 1 of side 0 has something for side 1. */
     int root = side == 0 ? (rank == 1 ? MPI_ROOT : MPI_PROC_NULL) : 1;

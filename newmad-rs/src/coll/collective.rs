@@ -64,7 +64,8 @@ impl<B: Buffers> Collective<'_, B> {
     /// # Blocking
     /// The calling thread.
     /// # Errors
-    /// [`Error::BadBuffer`], [`Error::BadRank`] before anything is sent; [`Error::PeerDied`], [`Error::Revoked`],
+    /// [`Error::BadBuffer`], [`Error::BadRank`] before anything is sent; [`Error::BadGroup`] while another thread waits in
+    /// this group; [`Error::PeerDied`], [`Error::Revoked`],
     /// [`Error::Mismatch`], [`Error::Closed`] when the group is over.
     /// # Panics
     /// When an operator does.
@@ -79,7 +80,7 @@ impl<B: Buffers> Collective<'_, B> {
         Ok(self.buffers.result())
     }
 
-    /// Begins it. It goes on by itself; the result comes from the handle.
+    /// Begins it, as all members do. It goes on by itself; the result comes from the handle.
     ///
     /// # Context
     /// Green threads and kernel threads.

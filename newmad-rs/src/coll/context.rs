@@ -94,6 +94,11 @@ pub(crate) struct Context {
     plans: KernelMutex<VecDeque<(Key, Arc<Plan>)>>,
 }
 
+/// Forgets those that are over.
+fn prune(runs: &mut Vec<Weak<dyn Member>>) {
+    runs.retain(|run| run.upgrade().is_some_and(|run| !run.is_over()));
+}
+
 /// What a plan of a group hangs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
@@ -164,8 +169,8 @@ impl Context {
     /// Whether one more may be under way.
     pub(super) fn admit(&self) -> Result<(), Error> {
         let mut runs = self.list();
-        if runs.len() >= 64 && runs.len().is_power_of_two() || runs.len() >= MOST {
-            runs.retain(|run| run.upgrade().is_some_and(|run| !run.is_over()));
+        if runs.len() >= MOST {
+            prune(&mut runs);
         }
         if runs.len() >= MOST {
             return Err(Error::BadGroup(format!(
@@ -177,7 +182,11 @@ impl Context {
 
     /// Another one is under way.
     pub(super) fn add(&self, run: Arc<dyn Member>) {
-        self.list().push(Arc::downgrade(&run));
+        let mut runs = self.list();
+        if runs.len() >= 64 && runs.len().is_power_of_two() {
+            prune(&mut runs);
+        }
+        runs.push(Arc::downgrade(&run));
     }
 
     /// The plan for that, which is kept if it is short: programs do the same again and again.

@@ -69,8 +69,8 @@ const PART: u64 = 4;
 /// An ordered set of ranks of a session, with which they do collectives. Clones are the same group; a group of its own
 /// with the same members is a [`Group::dup`].
 ///
-/// All members call the same operations in the same order; blocking and non-blocking ones may be mixed. Several threads
-/// of a process use a group each.
+/// All members call the same operations in the same order. Some may be waited for and others started, but what one member
+/// waits for (`wait`), all do, and what one starts, all start. Several threads of a process use a group each.
 ///
 /// ```
 /// use newmad::coll::Op;

@@ -126,7 +126,8 @@ impl Group {
         budget::spend();
         self.check()?;
         let mut turn = self.context.shared.enter()?;
-        if turn.counts() {
+        if turn.is_due() {
+            self.context.admit()?;
             *turn.stage() = Stage::Off;
             *turn.stage() = self.set_up()?;
         }
@@ -138,8 +139,10 @@ impl Group {
             return unsafe { self.exchange(board, task, operator, &memory, in_place) };
         }
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;
-        if let Stage::On(board) = turn.stage() {
-            self.pass(board);
+        match turn.stage() {
+            Stage::Counting(count) => *count += 1,
+            Stage::On(board) => self.pass(board),
+            Stage::Off => {}
         }
         drop(turn);
         // SAFETY: the caller's promise.

@@ -22,8 +22,8 @@ use crate::coll::plan::{Action, Plan};
 use crate::proto::inline::Found;
 use crate::request::tag::EXACT;
 
-/// How long the caller looks for one message: a few times what it takes to come from a peer that is here already. When
-/// its core goes around among others that look, that counts not.
+/// How long the caller looks for one message: a few times what it takes to come from a peer that is here already. Time in
+/// which its core goes around among others that look does not count.
 const BUDGET: Duration = Duration::from_micros(20);
 /// Longest message: longer ones are worth being on their way while others are combined.
 const LONGEST: usize = 1024;

@@ -84,6 +84,7 @@ impl Driver for AnyDriver {
         #[inline] fn post_small(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
         #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool;
         fn lend(self: &mut Self, to: u32) -> Option<SendLease>;
+        fn has_segments(self: &Self) -> bool;
         fn segments(self: &Self, peer: u32) -> Option<[Arc<Segment>; 2]>;
         fn take_back(self: &mut Self, to: u32, lease: SendLease);
         #[inline(always)] fn peek_small(self: &mut Self, from: u32) -> Peek;

@@ -60,6 +60,11 @@ pub(crate) trait Driver: Send {
         None
     }
 
+    /// Whether ranks of one node map each other's segments.
+    fn has_segments(&self) -> bool {
+        false
+    }
+
     /// The segments of this rank and of `peer`, if both map both. Callers' context.
     fn segments(&self, _peer: u32) -> Option<[Arc<Segment>; 2]> {
         None

@@ -48,6 +48,10 @@ const PROBED: u32 = 8;
 /// A core that went around among threads that look is back in so many times the cost of a wake-up: each has it for less
 /// than that. Threads that compute have it for a time slice, hundreds of times as long.
 const AROUND: u32 = 128;
+/// A wake-up that takes longer is made longer by threads that compute: it would be no measure for them.
+const LONGEST_WAKE_UP: Duration = Duration::from_micros(8);
+/// So long the cores of one wait may have been others' at the most before that counts: an end is late else.
+pub(super) const MOST_AWAY: Duration = Duration::from_millis(1);
 
 /// When the next offer is due. A cache line of its own: threads that look write to it.
 #[repr(align(64))]
@@ -89,7 +93,7 @@ impl Offers {
             std::thread::yield_now();
         }
         let away = before.elapsed();
-        let is_soon = away < AROUND * wake_up.cost();
+        let is_soon = away < AROUND * wake_up.cost().min(LONGEST_WAKE_UP);
         self.made(taken, is_soon);
         if is_soon { away } else { Duration::ZERO }
     }
@@ -215,21 +219,24 @@ mod tests {
 
     #[test]
     fn an_offer_is_taken_by_a_thread_that_wants_the_core() {
-        let over = AtomicBool::new(false);
+        let (over, runs) = (AtomicBool::new(false), AtomicU32::new(0));
         let offers = || {
             // Threads that this one starts stay there as well.
             marcel::topology::bind_current_thread(marcel::topology::allowed_cpus()[0]).unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while !over.load(Relaxed) {
-                        std::hint::spin_loop();
+                        runs.fetch_add(1, Relaxed);
                     }
                 });
                 let limit = Instant::now() + Duration::from_secs(60);
-                offer_core(); // what was before
-                let taken = std::iter::repeat_with(offer_core)
-                    .take_while(|_| Instant::now() < limit)
-                    .any(|taken| taken);
+                // It ran during the offer, and the kernel's count says so.
+                let taken = std::iter::repeat_with(|| {
+                    let before = runs.load(Relaxed);
+                    offer_core() && runs.load(Relaxed) != before
+                })
+                .take_while(|_| Instant::now() < limit)
+                .any(|taken| taken);
                 over.store(true, Relaxed);
                 taken
             })

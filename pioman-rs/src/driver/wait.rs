@@ -13,6 +13,7 @@ use marcel::{Latch, plumbing::Sleeper};
 
 use crate::completion::one_shot::Completion;
 use crate::driver::core::{Debt, Driver, Leader};
+use crate::driver::offers::MOST_AWAY;
 use crate::ltask::inside::deny_waiting;
 use crate::progress::advisor::Question;
 use crate::progress::point::Point;
@@ -42,6 +43,8 @@ struct Wait<'a> {
     deadline: Option<Instant>,
     /// Called before each sleep.
     before_sleep: &'a dyn Fn(),
+    /// So long its core may still be others' without that counting.
+    away: Duration,
     /// When it began, and later by the time that its core was others'; a wait that ends before the first look at the clock has none.
     start: Option<Instant>,
     /// A leader that left has chosen this thread to lead.
@@ -210,7 +213,8 @@ impl Wait<'_> {
             // The remover of a source waits for pins; a source that is new is polled, too.
             drop(sources);
             self.driver.tasks.in_wait(false);
-            let away = self.driver.looked(false);
+            let away = self.driver.looked(false).min(self.away);
+            self.away -= away;
             self.start = self.start.map(|start| start + away);
             sources = self.driver.registry.pin();
             let now = sources.of(self.polled_for(self.question.slot));
@@ -413,6 +417,7 @@ pub(crate) fn wait_owing(
         question,
         deadline,
         before_sleep,
+        away: MOST_AWAY,
         start: None,
         appointed: false,
         turn: TURN,

@@ -12,6 +12,8 @@ pub(in crate::coll) struct Board {
     pub(in crate::coll) number: u64,
     /// All members are known to have come so far.
     pub(in crate::coll) all_came: u64,
+    /// The user's limit of looking in vain.
+    pub(in crate::coll) limit: Duration,
     /// How long it looks before it sleeps.
     pub(in crate::coll) budget: Cell<Duration>,
     /// Which place of the session's it is.

@@ -1,7 +1,7 @@
 //! The places on the own board: which groups have them, and when one that was left is free.
 //!
-//! Members leave a group at different times. Who is late may still read what the others showed last. So a place is free
-//! when each member has come to the number after the last one: the number that a member *passes* when it leaves.
+//! Members leave a group at different times, and a late one may still read what the others showed last. So a place is free
+//! when each member has come to the number after the last one: the number that a member sets when it leaves.
 
 use marcel::plumbing::KernelMutex;
 
@@ -56,7 +56,7 @@ impl Places {
         self.0.lock()[index] = Use::Free(base);
     }
 
-    /// Leaves one. Nobody knows when the members of a group that has `failed` have left: its place is not used again.
+    /// Leaves one. After a group has `failed`, its members do not tell when they leave: its place is not used again.
     pub(in crate::coll) fn leave(&self, board: Board, failed: bool) {
         if failed {
             return;
@@ -64,8 +64,7 @@ impl Places {
         let Board { members, number, index, .. } = board;
         let Some(own) = members.iter().position(|member| member.own) else { return };
         let last = members[own].base + number + 1;
-        // Whoever waits for this does a collective that this member does not: no one wakes it.
-        let _ = members[own].place.words().pass(last);
+        members[own].place.words().leave(last);
         let others = members.into_iter().filter(|member| !member.own);
         let others = others.map(|member| (member.place, member.base + number + 1)).collect();
         self.0.lock()[index] = Use::Left(last, others);

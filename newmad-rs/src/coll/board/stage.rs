@@ -30,6 +30,7 @@ unsafe impl Sync for Shared {}
 
 /// See the module.
 pub(in crate::coll) enum Stage {
+    /// So many collectives were waited for.
     Counting(u32),
     Off,
     On(Board),
@@ -60,6 +61,12 @@ impl Shared {
         Ok(Turn(self))
     }
 
+    /// Whether a thread is inside.
+    #[cfg(test)]
+    pub(in crate::coll) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
     /// The group goes: so does its place.
     pub(in crate::coll) fn leave(&mut self, places: &Places, failed: bool) {
         if let Stage::On(board) = std::mem::replace(self.stage.get_mut(), Stage::Off) {
@@ -84,12 +91,10 @@ impl Turn<'_> {
         unsafe { &mut *self.0.stage.get() }
     }
 
-    /// One more collective is waited for; true if the group is to be set up now.
+    /// Whether the group is to be set up now.
     #[inline]
-    pub(in crate::coll) fn counts(&mut self) -> bool {
-        let Stage::Counting(count) = self.stage() else { return false };
-        *count += 1;
-        *count > SOME
+    pub(in crate::coll) fn is_due(&mut self) -> bool {
+        matches!(self.stage(), Stage::Counting(SOME))
     }
 }
 

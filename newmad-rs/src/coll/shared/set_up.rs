@@ -1,6 +1,10 @@
 //! The members of a group agree on its places.
 
 use std::cell::Cell;
+use std::time::Duration;
+
+use pioman::plumbing::CoreHandle;
+use pioman::policy::Limit;
 
 use crate::coll::algo::choose::Algorithm;
 use crate::coll::board::{Board, Member, Stage};
@@ -36,6 +40,11 @@ impl Group {
     /// # Errors
     /// As of a collective.
     pub(in crate::coll) fn set_up(&self) -> Result<Stage, Error> {
+        let engine = &self.context.session.engine;
+        // All have the same rails. Where none has memory to share, to tell each from each would only make links.
+        if !engine.with(|core| core.gates.rails.iter().any(|rail| rail.driver.has_segments())) {
+            return Ok(Stage::Off);
+        }
         let places = &Groups::of(&self.context.session).places;
         let taken = places.take();
         let (index, base) = taken.unwrap_or_default();
@@ -47,12 +56,14 @@ impl Group {
             });
         match board {
             Ok(Some(board)) => Ok(Stage::On(board)),
-            other => {
+            Ok(None) => {
                 if taken.is_some() {
                     places.give_back(index, base);
                 }
-                other.map(|_| Stage::Off)
+                Ok(Stage::Off)
             }
+            // Others may have agreed, and read there: it is not used again.
+            Err(error) => Err(error),
         }
     }
 
@@ -82,7 +93,11 @@ impl Group {
         let members = members?;
         // Marks of a group before are nobody's any more.
         members[me].place.words().clear_marks();
-        let budget = Cell::new(BUDGET);
-        Some(Board { members, number: 0, all_came: 0, budget, index })
+        let limit = match CoreHandle::of(&self.context.session.manager).snapshot().limit {
+            Limit::For(limit) => limit,
+            Limit::Auto | Limit::Never => Duration::MAX,
+        };
+        let budget = Cell::new(BUDGET.min(limit));
+        Some(Board { members, number: 0, all_came: 0, limit, budget, index })
     }
 }

@@ -208,7 +208,7 @@ fn two_threads_in_one_group_are_an_error() {
     std::thread::scope(|threads| {
         let first = threads.spawn(|| groups[0].barrier().wait().map(drop));
         // Until the first one is inside.
-        while groups[0].context.shared.enter().is_ok() {
+        while !groups[0].context.shared.is_busy() {
             std::thread::yield_now();
         }
         let second = groups[0].barrier().wait().map(drop).unwrap_err();

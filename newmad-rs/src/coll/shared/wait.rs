@@ -1,6 +1,5 @@
 //! Waiting for another member, and waking those that wait.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,26 +34,27 @@ impl Group {
         if there(&words) {
             return Ok(());
         }
-        self.wait_longer(&board.budget, rank, &words, &there)
+        self.wait_longer(board, rank, &words, &there)
     }
 
     #[cold]
     fn wait_longer(
         &self,
-        budget: &Cell<Duration>,
+        board: &Board,
         rank: usize,
         words: &Words<'_>,
         there: &dyn Fn(&Words<'_>) -> bool,
     ) -> Result<(), Error> {
-        while !self.comes_soon(budget.get(), words, there) {
+        while !self.comes_soon(board.budget.get(), words, there) {
             words.mark(self.rank());
             if there(words) && words.withdraw(self.rank()) {
                 break;
             }
             let slept = Instant::now();
             self.woken_by(rank as u32)?;
-            let longer = (2 * budget.get()).min(LONG);
-            budget.set(if slept.elapsed() < LONG { longer } else { BUDGET });
+            let longer = (2 * board.budget.get()).min(LONG);
+            let next = if slept.elapsed() < LONG { longer } else { BUDGET };
+            board.budget.set(next.min(board.limit));
         }
         Ok(())
     }
@@ -67,7 +67,7 @@ impl Group {
         there: &dyn Fn(&Words<'_>) -> bool,
     ) -> bool {
         let manager = &self.context.session.manager;
-        let mut begun = None;
+        let (mut begun, mut most_away) = (None, LONG);
         loop {
             let looks = if manager.is_crowded() { FEW_LOOKS } else { LOOKS };
             for _ in 0..looks {
@@ -84,7 +84,9 @@ impl Group {
             }
             // The member may be waiting for a message that this rank has to send on.
             manager.poll(Point::Library);
-            *begun += manager.looked(false);
+            let away = manager.looked(false).min(most_away);
+            most_away -= away;
+            *begun += away;
         }
     }
 
@@ -92,7 +94,6 @@ impl Group {
     fn woken_by(&self, rank: u32) -> Result<(), Error> {
         let mut receive = Recorder::new(self.rank(), self.size(), 1, true);
         receive.await_signal(rank);
-        self.context.admit()?;
         let next = (self.context.wake_tag(), false);
         // SAFETY: the plan has no memory.
         unsafe { self.run_out((Arc::new(receive.plan()), 0, &[]), next, None, nothing()) }

@@ -1,10 +1,11 @@
 //! A process's segment: the memory in which it receives.
 //!
 //! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), the board
-//! ([`board`]: what collectives share), then for each rank a ring of small slots and a ring of large ones, each behind a line with the count of slots given back. The
-//! owner consumes them all; rank `r` produces in its own pair. The memory is a sealed `memfd`: it has no name in any
-//! file system, so nothing remains after a crash, and no peer can shrink it under the others. Zeroed memory is a valid
-//! state, so nothing is touched beforehand and pages exist only for the slots in use.
+//! ([`board`]: what collectives share), then for each rank a ring of small slots and a ring of large ones, each behind a
+//! line with the count of slots given back. The owner consumes them all; rank `r` produces in its own pair. The memory
+//! is a sealed `memfd`: it has no name in any file system, so nothing remains after a crash, and no peer can shrink it
+//! under the others. Zeroed memory is a valid state, so nothing is touched beforehand and pages exist only for the slots
+//! in use.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;

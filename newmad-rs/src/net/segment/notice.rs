@@ -5,6 +5,7 @@
 //! ```text
 //! owner    show(n):  write sheet n % SHEETS;  shown[n % SHEETS] = n;  fence;  take the marks, and wake who left them
 //!          pass(n):  passed = n, if nothing is shown for collective n;  fence;  take the marks likewise
+//!          leave(n): passed = n, after its last collective; the marks stay
 //! reader   shown[n % SHEETS] == n: read sheet n % SHEETS
 //!          has_come_to(n) and shown[n % SHEETS] != n: the owner does something else than the reader
 //! sleeper  mark;  fence;  look again: if it is there, withdraw the mark, or else wait for the wake-up;  sleep
@@ -41,6 +42,12 @@ impl Words<'_> {
     pub(crate) fn pass(&self, number: u64) -> u64 {
         self.passed.store(number, Ordering::Release);
         self.take_marks()
+    }
+
+    /// The owner leaves the group at `number`, and wakes nobody. A reader that is late found what it waits for when it
+    /// looked again, and withdraws its mark itself.
+    pub(crate) fn leave(&self, number: u64) {
+        self.passed.store(number, Ordering::Release);
     }
 
     #[inline]
@@ -191,6 +198,26 @@ mod model {
                 assert_eq!(places[0].read(number), number);
             }
             root.join().unwrap();
+        });
+    }
+
+    /// The owner shows something and leaves; a late reader is woken, or has seen it.
+    #[test]
+    fn an_owner_that_leaves_takes_no_mark_with_it() {
+        let mut model = loom::model::Builder::new();
+        // The reader before its first look, the owner after it has shown, the reader before it withdraws.
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let place = Arc::new(Place::new());
+            let owner = {
+                let place = place.clone();
+                thread::spawn(move || {
+                    place.show(1);
+                    place.words().leave(2);
+                })
+            };
+            place.wait(0, |words| words.is_shown(1));
+            owner.join().unwrap();
         });
     }
 

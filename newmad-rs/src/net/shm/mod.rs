@@ -256,6 +256,10 @@ impl Driver for Shm {
         Some(SendLease { sender, segment, bell, own: self.bell.clone(), to })
     }
 
+    fn has_segments(&self) -> bool {
+        true
+    }
+
     fn segments(&self, peer: u32) -> Option<[Arc<Segment>; 2]> {
         let peer = self.peers.get(peer as usize)?.as_ref()?;
         Some([self.bell.segment().clone(), peer.segment.clone()])
