@@ -100,7 +100,7 @@ impl Driver {
     /// A look for events of a thread that will look again has ended ([`Offers::looked`]).
     #[inline]
     pub(crate) fn looked(&self, found: bool) -> Duration {
-        self.offers.looked(found, &self.machine.wake_up)
+        self.offers.looked(found, &self.machine)
     }
 
     /// Whether the core of a thread that polls is wanted by others: every compute virtual processor is busy, or other

@@ -11,7 +11,7 @@
 //!   look ──found──▶ vain - FOUND
 //!     └──nothing──▶ vain + 1 ──= every──▶ offer ──not taken────▶ every = min(2 × every, SELDOM)
 //!                                           ├──back soon───────▶ every = 1
-//!                                           └──back after long─▶ every = RARELY
+//!                                           └──back after long─▶ every = min(8 × every, RARELY)
 //! ```
 //!
 //! A core that is back soon went around among others that look. If it was away for long, a thread computes there: it
@@ -33,7 +33,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::progress::wake_up::WakeUp;
+use crate::progress::machine::Machine;
 
 /// Most looks in vain from one offer of the core to the next: some ten microseconds.
 const SELDOM: u32 = 64;
@@ -46,7 +46,8 @@ const OFTEN: u32 = 8;
 /// Of so many offers in a row that are due at each look, one finds out whether others still take them.
 const PROBED: u32 = 8;
 /// A core that went around among threads that look is back in so many times the cost of a wake-up: each has it for less
-/// than that. Threads that compute have it for a time slice, hundreds of times as long.
+/// than that. Threads that compute have it for a time slice, hundreds of times as long. (With 12 times the cost eight
+/// ranks on two cores did not begin to give way to each other.)
 const AROUND: u32 = 128;
 /// A wake-up that takes longer is made longer by threads that compute: it would be no measure for them.
 const LONGEST_WAKE_UP: Duration = Duration::from_micros(8);
@@ -75,15 +76,21 @@ impl Offers {
     /// A look has ended; if it found nothing, this may give the core away. For how long, if that is no part of the
     /// looking.
     #[inline]
-    pub(super) fn looked(&self, found: bool, wake_up: &WakeUp) -> Duration {
+    pub(super) fn looked(&self, found: bool, machine: &Machine) -> Duration {
         if !self.are_due(found) {
             return Duration::ZERO;
         }
-        self.make(wake_up)
+        self.make(machine)
     }
 
     #[cold]
-    fn make(&self, wake_up: &WakeUp) -> Duration {
+    fn make(&self, machine: &Machine) -> Duration {
+        if machine.is_loaded() {
+            // The process's own green threads compute on every core: one of them would have it. (A policy that always
+            // polls answered after 60 µs instead of 6.)
+            self.every.store(SELDOM, Relaxed);
+            return Duration::ZERO;
+        }
         let before = Instant::now();
         let taken = match self.is_trusted() {
             true => None,
@@ -93,7 +100,7 @@ impl Offers {
             std::thread::yield_now();
         }
         let away = before.elapsed();
-        let is_soon = away < AROUND * wake_up.cost().min(LONGEST_WAKE_UP);
+        let is_soon = away < AROUND * machine.wake_up.cost().min(LONGEST_WAKE_UP);
         self.made(taken, is_soon);
         if is_soon { away } else { Duration::ZERO }
     }
@@ -125,7 +132,7 @@ impl Offers {
     fn made(&self, taken: Option<bool>, is_soon: bool) {
         let every = match taken {
             Some(false) => (2 * self.every.load(Relaxed)).min(SELDOM),
-            _ if !is_soon => RARELY,
+            _ if !is_soon => (8 * self.every.load(Relaxed)).min(RARELY),
             Some(true) => 1,
             None => return,
         };
@@ -192,7 +199,7 @@ mod tests {
     #[test]
     fn offers_are_rare_where_others_compute() {
         let of = Offers::default();
-        assert_eq!(offers(&of, SELDOM, true, false), 1);
+        assert_eq!(offers(&of, SELDOM + 8 * SELDOM, true, false), 2);
         assert!(!of.are_taken());
         assert_eq!(offers(&of, 3 * RARELY, true, false), 3);
         // Until nobody takes one any more.
