@@ -12,35 +12,20 @@ use marcel::sync::{Barrier, Event, Mutex, RwLock, Semaphore, channel};
 use marcel::{Mode, Runtime};
 
 mod common;
+#[path = "common/neighbour.rs"]
+mod neighbour;
 use common::in_a_child;
 
 /// What takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often the neighbour runs until the test is content.
-const ROUNDS: usize = 5;
 /// Much more than a turn has.
 const MANY: usize = 10_000;
 
-/// In a process of its own, on one virtual processor: makes `operations` again and again until a neighbour that sleeps
-/// has run [`ROUNDS`] times.
+/// In a process of its own, on one virtual processor: makes `operations` until the neighbour has run.
 fn lets_a_sleeper_run<F: FnMut()>(name: &str, operations: impl FnOnce() -> F + Send) {
     in_a_child(name, LIMIT, || {
-        Runtime::builder().mode(Mode::Mono).build().unwrap().run(|| {
-            let mut operation = operations();
-            let rounds = Arc::new(AtomicUsize::new(0));
-            let counted = rounds.clone();
-            let neighbour = marcel::spawn(move || {
-                for _ in 0..ROUNDS {
-                    marcel::sleep(Duration::from_millis(1));
-                    counted.fetch_add(1, SeqCst);
-                }
-            });
-            marcel::yield_now(); // it begins, and so stays on this virtual processor
-            while rounds.load(SeqCst) < ROUNDS {
-                operation();
-            }
-            neighbour.join().unwrap();
-        });
+        let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+        runtime.run(|| neighbour::lets_a_sleeper_run(operations()));
     });
 }
 

@@ -2,47 +2,23 @@
 //!
 //! Each test runs in a process of its own, since its failure is a hang.
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use marcel::Mode;
 use newmad::Session;
 use pioman::{Manager, Runtime};
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+#[path = "../../marcel-rs/tests/common/neighbour.rs"]
+mod neighbour;
+
+use common::in_a_child;
+
 /// What takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often the neighbour runs until the test is content.
-const ROUNDS: usize = 5;
-const CHILD: &str = "NEWMAD_TEST_CHILD";
-
-/// Runs `body` in a process of its own: this test program, started again for the test `name`.
-fn in_a_child(name: &str, body: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
-        body();
-        std::process::exit(0);
-    }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(CHILD, name)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let end = Instant::now() + LIMIT;
-    loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break assert!(status.success(), "{status}"),
-            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!("killed after {LIMIT:?}: it hangs");
-            }
-        }
-    }
-}
-
 fn runtime() -> Runtime {
     let manager = Manager::builder().mode(Mode::Mono);
     Runtime::build(manager, marcel::Runtime::builder()).unwrap()
@@ -52,27 +28,12 @@ fn session(runtime: &Runtime) -> Session {
     Session::local_world(1, runtime.manager()).unwrap().pop().unwrap()
 }
 
-/// In a process of its own, on one virtual processor: makes `operation` again and again until a neighbour that sleeps
-/// has run [`ROUNDS`] times.
+/// In a process of its own, on one virtual processor: makes `operation` until the neighbour has run.
 fn lets_a_sleeper_run(name: &str, operation: impl Fn(&Session) + Send + Sync) {
-    in_a_child(name, || {
+    in_a_child(name, LIMIT, || {
         let runtime = runtime();
         let session = session(&runtime);
-        runtime.run(|| {
-            let rounds = Arc::new(AtomicUsize::new(0));
-            let counted = rounds.clone();
-            let neighbour = marcel::spawn(move || {
-                for _ in 0..ROUNDS {
-                    marcel::sleep(Duration::from_millis(1));
-                    counted.fetch_add(1, SeqCst);
-                }
-            });
-            marcel::yield_now();
-            while rounds.load(SeqCst) < ROUNDS {
-                operation(&session);
-            }
-            neighbour.join().unwrap();
-        });
+        runtime.run(|| neighbour::lets_a_sleeper_run(|| operation(&session)));
     });
 }
 
@@ -137,7 +98,7 @@ fn collectives_of_one_let_others_run() {
 /// Threads whose messages never end are unwound in a call, and the session stays whole.
 #[test]
 fn a_runtime_whose_threads_send_on_and_on_can_be_dropped() {
-    in_a_child("a_runtime_whose_threads_send_on_and_on_can_be_dropped", || {
+    in_a_child("a_runtime_whose_threads_send_on_and_on_can_be_dropped", LIMIT, || {
         let runtime = runtime();
         let session = session(&runtime);
         let sent = Arc::new(AtomicUsize::new(0));

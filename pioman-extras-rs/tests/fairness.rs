@@ -1,7 +1,5 @@
 //! One virtual processor, and a thread whose messages and requests are always there: its neighbours run all the same.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
@@ -9,32 +7,22 @@ use pioman::{Manager, Runtime};
 use pioman_extras::channel::{Urgency, channel, mailbox};
 use pioman_extras::server::{Options, Outcome, Pending, Server};
 
+#[path = "../../marcel-rs/tests/common/neighbour.rs"]
+mod neighbour;
+
 /// The neighbour that has not run by then never does.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often the neighbour runs until the test is content.
-const ROUNDS: usize = 5;
-
-/// Makes `operations` again and again, on one virtual processor, until a neighbour that sleeps has run [`ROUNDS`] times.
+/// On one virtual processor: makes `operations` until the neighbour has run.
 fn lets_a_sleeper_run<F: FnMut(&Manager)>(operations: impl FnOnce() -> F + Send) {
     let manager = Manager::builder().mode(Mode::Mono);
     let runtime = Runtime::build(manager, marcel::Runtime::builder()).unwrap();
     runtime.run(|| {
         let (mut operation, manager) = (operations(), pioman::current().unwrap());
-        let rounds = Arc::new(AtomicUsize::new(0));
-        let counted = rounds.clone();
-        let neighbour = marcel::spawn(move || {
-            for _ in 0..ROUNDS {
-                marcel::sleep(Duration::from_millis(1));
-                counted.fetch_add(1, SeqCst);
-            }
-        });
-        marcel::yield_now(); // it begins, and so stays on this virtual processor
         let end = Instant::now() + LIMIT;
-        while rounds.load(SeqCst) < ROUNDS {
-            assert!(Instant::now() < end, "the neighbour has run {} times", rounds.load(SeqCst));
+        neighbour::lets_a_sleeper_run(|| {
+            assert!(Instant::now() < end, "the neighbour does not run");
             operation(&manager);
-        }
-        neighbour.join().unwrap();
+        });
     });
 }
 

@@ -4,7 +4,6 @@
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -15,64 +14,24 @@ use pioman::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use pioman::pipe::pipe;
 use pioman::{Completion, Hint, Manager, Runtime, TaskBuilder, fs};
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+#[path = "../../marcel-rs/tests/common/neighbour.rs"]
+mod neighbour;
+
+use common::in_a_child;
+use neighbour::lets_a_sleeper_run;
+
 /// What takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often the neighbour runs until the test is content.
-const ROUNDS: usize = 5;
-const CHILD: &str = "PIOMAN_TEST_CHILD";
-
-/// Runs `body` in a process of its own: this test program, started again for the test `name`.
-fn in_a_child(name: &str, body: impl FnOnce()) {
-    if std::env::var_os(CHILD).is_some_and(|child| child == name) {
-        body();
-        std::process::exit(0);
-    }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(CHILD, name)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let end = Instant::now() + LIMIT;
-    loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break assert!(status.success(), "{status}"),
-            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(2)),
-            None => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!("killed after {LIMIT:?}: it hangs");
-            }
-        }
-    }
-}
-
 fn runtime(uring: bool) -> Runtime {
     let manager = Manager::builder().mode(Mode::Mono).uring(uring);
     Runtime::build(manager, marcel::Runtime::builder()).unwrap()
 }
 
-/// Makes `operations` again and again until a neighbour that sleeps has run [`ROUNDS`] times.
-fn lets_a_sleeper_run<F: FnMut()>(operations: impl FnOnce() -> F) {
-    let mut operation = operations();
-    let rounds = Arc::new(AtomicUsize::new(0));
-    let counted = rounds.clone();
-    let neighbour = marcel::spawn(move || {
-        for _ in 0..ROUNDS {
-            marcel::sleep(Duration::from_millis(1));
-            counted.fetch_add(1, SeqCst);
-        }
-    });
-    marcel::yield_now(); // it begins, and so stays on this virtual processor
-    while rounds.load(SeqCst) < ROUNDS {
-        operation();
-    }
-    neighbour.join().unwrap();
-}
-
-/// The same in a process of its own, on one virtual processor.
+/// In a process of its own, on one virtual processor: makes `operations` until the neighbour has run.
 fn alone<F: FnMut()>(name: &str, operations: impl FnOnce() -> F + Send) {
-    in_a_child(name, || runtime(true).run(|| lets_a_sleeper_run(operations)));
+    in_a_child(name, LIMIT, || runtime(true).run(|| lets_a_sleeper_run(operations())));
 }
 
 #[test]
@@ -115,13 +74,13 @@ fn datagrams_that_are_there_let_others_run() {
 
 /// A file that is in the page cache, with a ring and without.
 fn with_a_file(name: &str, operation: impl Fn(&fs::File) + Send + Sync) {
-    in_a_child(name, || {
+    in_a_child(name, LIMIT, || {
         for uring in [true, false] {
             runtime(uring).run(|| {
                 let file = tempfile::tempfile().unwrap();
                 file.write_all_at(&[1; 4096], 0).unwrap();
                 let file = fs::File::from(file);
-                lets_a_sleeper_run(|| || operation(&file));
+                lets_a_sleeper_run(|| operation(&file));
             });
         }
     });
@@ -266,7 +225,7 @@ fn a_light_task_does_not_yield() {
 /// Threads whose input never ends are unwound in a read.
 #[test]
 fn a_runtime_whose_threads_read_on_and_on_can_be_dropped() {
-    in_a_child("a_runtime_whose_threads_read_on_and_on_can_be_dropped", || {
+    in_a_child("a_runtime_whose_threads_read_on_and_on_can_be_dropped", LIMIT, || {
         for mode in [Mode::Mono, Mode::Smp] {
             let manager = Manager::builder().mode(mode);
             let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap();
