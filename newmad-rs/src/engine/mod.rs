@@ -378,8 +378,8 @@ impl Engine {
         f(&mut core)
     }
 
-    /// Who has the engine leaves it after a few microseconds, unless the kernel has taken its core. Then it may take
-    /// milliseconds until it has one again, which is not sooner for a caller that spins meanwhile: so that one sleeps.
+    /// The thread that holds the engine leaves it after a few microseconds, unless the kernel has taken its core. Then it
+    /// may get one again milliseconds later. A caller that spins meanwhile does not bring that about: so it sleeps.
     #[cold]
     fn wait_for_lock(&self) -> Locked<'_> {
         let mut tries = 0u32;

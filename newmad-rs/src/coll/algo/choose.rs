@@ -135,6 +135,10 @@ impl Choices {
 
     /// Whether no algorithm was chosen for what the task does.
     pub(crate) fn are_free(&self, task: &Task) -> bool {
+        // The usual case, asked for each short collective.
+        if self.forced.iter().all(Option::is_none) {
+            return true;
+        }
         let operation = match task {
             Task::Barrier | Task::Scan { .. } => return true,
             Task::Bcast { .. } => "bcast",

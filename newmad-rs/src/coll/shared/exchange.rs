@@ -132,6 +132,11 @@ impl Group {
     /// This member does the next collective in another way.
     pub(in crate::coll) fn pass(&self, board: &mut Board) {
         board.number += 1;
+        self.come(board);
+    }
+
+    /// This member has come to the board's number, and shows nothing for it.
+    fn come(&self, board: &Board) {
         let own = &board.members[self.rank() as usize];
         self.wake(own.place.words().pass(own.base + board.number));
     }
@@ -170,12 +175,12 @@ impl Exchange<'_> {
                     Ok(false)
                 }
                 Task::Bcast { root, len } => {
-                    self.pass();
+                    self.group.come(self.board);
                     self.copy(*root as usize, *len, whole(*len), 0)?;
                     Ok(false)
                 }
                 Task::Reduce { root, len } if *root as usize == me => {
-                    self.pass();
+                    self.group.come(self.board);
                     self.combine(0..size, *len, whole(*len))?;
                     Ok(true)
                 }
@@ -194,7 +199,7 @@ impl Exchange<'_> {
                     Ok(false)
                 }
                 Task::Gather { root, own: len, .. } if *root as usize == me => {
-                    self.pass();
+                    self.group.come(self.board);
                     self.keep(0, me * len, *len);
                     for rank in others {
                         self.copy(rank, *len, whole(*len), rank * len)?;
@@ -211,7 +216,7 @@ impl Exchange<'_> {
                     Ok(false)
                 }
                 Task::Scatter { root, own: len, .. } => {
-                    self.pass();
+                    self.group.come(self.board);
                     let part = Part { at: me * len, len: *len };
                     self.copy(*root as usize, size * len, part, 0)?;
                     Ok(false)
@@ -266,12 +271,6 @@ impl Exchange<'_> {
         }
         self.group.wake(own.place.words().show(number));
         Ok(())
-    }
-
-    /// This member shows nothing: others see that it has come.
-    fn pass(&self) {
-        let own = &self.board.members[self.me()];
-        self.group.wake(own.place.words().pass(own.base + self.number));
     }
 
     /// Waits until the others are done with the sheet: with the collective that used it before.

@@ -13,9 +13,9 @@
 //!
 //! # Waiting
 //! A member looks at the words of the others, then polls for messages as well, gives its core to others that want it,
-//! and after a while (`BUDGET` to `LONG`) sleeps: it leaves a mark on the place that it waits for, and receives an empty message that the
-//! owner sends when it has shown something. So it hears of deaths and failures as of any message, and a collective that
-//! has many late members costs no more than one by messages. (`wait`)
+//! and after a while (`BUDGET` to `LONG`) sleeps: it leaves a mark on the place that it waits for, and receives an empty
+//! message that the owner sends when it has shown something. So it hears of deaths and failures as of any message, and
+//! a collective that has many late members costs no more than one by messages. (`wait`)
 //!
 //! Rejected: a segment for each group (descriptors would have to be passed again, and room found for it; the segments
 //! that carry messages are mapped already); a tree (with as many ranks as a node has cores each reads some tens of lines

@@ -91,7 +91,7 @@ impl Group {
         };
         let members: Option<Box<[Member]>> = (0..offers.len()).map(member).collect();
         let members = members?;
-        // Marks of a group before are nobody's any more.
+        // A member of an earlier group may have left a mark, and has withdrawn it or is gone.
         members[me].place.words().clear_marks();
         let limit = match CoreHandle::of(&self.context.session.manager).snapshot().limit {
             Limit::For(limit) => limit,
