@@ -15,13 +15,15 @@ impl Rings {
     pub(crate) const CONTROL: Rings = Rings(2);
     /// Room on a track that was full.
     pub(crate) const ROOM: Rings = Rings(4);
-    /// Everything.
+    /// Room for short messages whose owner will ask for their end, once the peer that made it has waited in vain.
+    pub(crate) const ROOM_LATER: Rings = Rings(8);
+    /// Everything, at once.
     pub(crate) const ALL: Rings = Rings(1 | 2 | 4);
 
     /// The set with these bits.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Rings {
-        Rings(bits & Rings::ALL.0)
+        Rings(bits & (Rings::ALL.0 | Rings::ROOM_LATER.0))
     }
 
     /// Its bits.

@@ -11,9 +11,10 @@ use crate::request::{Outcome, Ref};
 pub(crate) struct Pending {
     signals: Arc<Signals>,
     outstanding: usize,
-    /// Of these, those whose owners ask for their ends, and of those the receives of short messages.
+    /// Of these, those whose owners ask for their ends; of those, the short ones, and of those the receives.
     attended: usize,
     short: usize,
+    short_receives: usize,
     /// Whether the peers of a rail tell apart for what they ring.
     tells_apart: bool,
     spell: u64,
@@ -28,6 +29,7 @@ impl Pending {
             outstanding: 0,
             attended: 0,
             short: 0,
+            short_receives: 0,
             tells_apart,
             spell: 0,
             watched_for: Rings::NONE,
@@ -61,7 +63,8 @@ impl Pending {
     pub(crate) fn unattend(&mut self, request: Ref) {
         if request.attended.replace(false) {
             self.attended -= 1;
-            self.short -= usize::from(request.is_short_receive());
+            self.short -= usize::from(request.is_short());
+            self.short_receives -= usize::from(request.is_short_receive());
             self.publish();
         }
     }
@@ -90,10 +93,13 @@ impl Pending {
         if self.outstanding > self.attended {
             return Rings::ALL;
         }
-        if self.outstanding == 0 || self.outstanding == self.short && !self.tells_apart {
-            return Rings::NONE;
+        let ignores = self.outstanding == self.short_receives && !self.tells_apart;
+        match (self.outstanding == 0 || ignores, backlog) {
+            (true, _) => Rings::NONE,
+            (_, false) => Rings::CONTROL,
+            (_, true) if self.outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
+            (_, true) => Rings::CONTROL.and(Rings::ROOM),
         }
-        if backlog { Rings::CONTROL.and(Rings::ROOM) } else { Rings::CONTROL }
     }
 
     #[inline]
@@ -103,17 +109,17 @@ impl Pending {
             false => number - usize::from(counts),
         };
         let attended = request.attended.get();
-        let short = attended && request.is_short_receive();
         self.outstanding = by(self.outstanding, true);
         self.attended = by(self.attended, attended);
-        self.short = by(self.short, short);
+        self.short = by(self.short, attended && request.is_short());
+        self.short_receives = by(self.short_receives, attended && request.is_short_receive());
         self.publish();
     }
 
     #[inline]
     fn publish(&self) {
         self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
-        let ignorable = if self.tells_apart { 0 } else { self.short };
+        let ignorable = if self.tells_apart { 0 } else { self.short_receives };
         self.signals.unattended.store(self.outstanding > ignorable, Ordering::Relaxed);
     }
 }

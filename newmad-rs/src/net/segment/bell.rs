@@ -31,6 +31,7 @@ const _: () = assert!(
     Rings::MESSAGE.bits() == word::MESSAGE
         && Rings::CONTROL.bits() == word::CONTROL
         && Rings::ROOM.bits() == word::ROOM
+        && Rings::ROOM_LATER.bits() == word::ROOM_LATER
 );
 
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.

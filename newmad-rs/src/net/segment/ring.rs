@@ -11,7 +11,8 @@
 //! ```
 //! The producer waits until `given` is less than a lap behind, writes the bytes, stores the word (release). The
 //! consumer waits for the word of its lap (acquire), reads in place, and stores `given` (release) for several slots at
-//! once. Zeroed memory is a valid ring.
+//! once, and for the rest when it finds nothing more to read: a window of as many messages as there are slots finds
+//! all of them free. Zeroed memory is a valid ring.
 //!
 //! So each line of a slot goes from the producer to the consumer once a lap, and the consumer never writes to it: the
 //! producer has it back as soon as it writes to it, and can ask for it before (`track`). The line with the count
@@ -120,8 +121,9 @@ impl Producer {
 /// The side that receives.
 pub(crate) struct Consumer {
     at: Position,
-    /// How many were read.
+    /// How many were read, and of these given back.
     read: u64,
+    given: u64,
     /// Given back are so many at once; a power of two.
     batch: u64,
 }
@@ -130,7 +132,7 @@ impl Consumer {
     /// `batch`: how many slots are given back at once; a power of two, not more than there are.
     pub(crate) fn new(slots: usize, batch: usize) -> Consumer {
         assert!(batch.is_power_of_two() && batch <= slots);
-        Consumer { at: Position::new(slots), read: 0, batch: batch as u64 }
+        Consumer { at: Position::new(slots), read: 0, given: 0, batch: batch as u64 }
     }
 
     /// The slot to read next, when it is occupied. The same until [`Consumer::finish`].
@@ -146,9 +148,18 @@ impl Consumer {
         self.at.step();
         self.read += 1;
         if self.read & (self.batch - 1) == 0 {
-            words.given().store(self.read, Ordering::Release);
+            self.give_back(words);
         }
         self.read
+    }
+
+    /// Gives back what is read. The producer's line is written to, but only once for all slots since the last time.
+    #[inline]
+    pub(crate) fn give_back(&mut self, words: &impl Words) {
+        if self.given != self.read {
+            self.given = self.read;
+            words.given().store(self.read, Ordering::Release);
+        }
     }
 }
 
@@ -204,6 +215,21 @@ mod tests {
         consumer.finish(&words);
         for slot in 0..2 {
             assert_eq!(producer.acquire(&words), Some(slot));
+            producer.publish(&words);
+        }
+        assert!(producer.acquire(&words).is_none());
+    }
+
+    #[test]
+    fn a_consumer_that_finds_nothing_gives_the_rest_back() {
+        let words = Plain::new(4);
+        let (mut producer, mut consumer) = (Producer::new(4), Consumer::new(4, 4));
+        (0..3).for_each(|_| producer.publish(&words));
+        (0..3).for_each(|_| drop(consumer.finish(&words)));
+        assert!(consumer.ready(&words).is_none());
+        consumer.give_back(&words);
+        for _ in 0..4 {
+            assert!(producer.acquire(&words).is_some());
             producer.publish(&words);
         }
         assert!(producer.acquire(&words).is_none());
@@ -302,7 +328,10 @@ mod model {
                 let slot = loop {
                     match consumer.ready(&*shared) {
                         Some(slot) => break slot,
-                        None => loom::thread::yield_now(),
+                        None => {
+                            consumer.give_back(&*shared);
+                            loom::thread::yield_now();
+                        }
                     }
                 };
                 // SAFETY: the slot is occupied for us.

@@ -186,6 +186,12 @@ impl Receiver {
         self.consumer.ready(&self.slots)
     }
 
+    /// The caller has found nothing: the sender gets the slots back that were read.
+    #[inline]
+    pub(crate) fn give_back(&mut self) {
+        self.consumer.give_back(&self.slots);
+    }
+
     /// The packet in this slot, which [`Receiver::ready`] gave. The header is copied out before it is checked.
     #[inline(always)]
     pub(crate) fn read(&self, index: usize) -> Peek {
