@@ -10,6 +10,7 @@ use crate::coll::board::{Places, Shared};
 use crate::coll::failure::Failure;
 use crate::coll::plan::Plan;
 use crate::coll::recorder::Recorder;
+use crate::coll::scratch::Spare;
 use crate::coll::task::Task;
 use crate::error::Error;
 use crate::request::tag::COLLECTIVES;
@@ -90,6 +91,7 @@ pub(crate) struct Context {
     runs: KernelMutex<Vec<Weak<dyn Member>>>,
     choices: KernelMutex<Choices>,
     pub(super) shared: Shared,
+    pub(super) spare: Spare,
     /// Short plans that were made last, the latest first.
     plans: KernelMutex<VecDeque<(Key, Arc<Plan>)>>,
 }
@@ -128,6 +130,7 @@ impl Context {
             failure: OnceLock::new(),
             runs: KernelMutex::new(Vec::new()),
             shared: Shared::new(members.len() as u32, choices.shared),
+            spare: Spare::default(),
             choices: KernelMutex::new(choices),
             plans: KernelMutex::default(),
         }

@@ -12,7 +12,7 @@
 //! | `operator` | elements, and how they are combined |
 //! | `algo/` | the algorithms, and the choice among them (`choose`) |
 //! | `recorder`, `plan` | what waits for what |
-//! | `run` | carrying it out; `pending`: the handle; `straight`: short ones, by the caller that waits |
+//! | `run` | carrying it out; `scratch`: memory for that; `pending`: the handle; `straight`: short ones, by the caller that waits |
 //! | `shared/` | short ones among ranks that share memory, without messages; `board/`: what a group knows of the memory |
 //! | `failure` | what happens when a member dies or gives up |
 //! | `simulator` | all plans in one thread, against an oracle |
@@ -35,6 +35,7 @@ mod plan;
 mod recorder;
 mod revoke;
 mod run;
+mod scratch;
 mod shared;
 #[cfg(test)]
 mod simulator;

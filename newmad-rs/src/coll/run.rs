@@ -35,6 +35,7 @@ use crate::coll::failure::{Failure, PATIENCE};
 use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
+use crate::coll::scratch::Scratch;
 use crate::engine::call_gate::Deferred;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
@@ -72,7 +73,7 @@ struct Work {
     plan: Arc<Plan>,
     progress: Progress,
     places: Places,
-    _scratch: Box<[u128]>,
+    _scratch: Scratch,
     operator: Option<Operator>,
     tag: u64,
     /// One for each message, and one for notices at the end.
@@ -192,7 +193,7 @@ impl Run {
         memory: Memory,
         kept: Option<Box<dyn Any + Send>>,
     ) -> Arc<Run> {
-        let mut scratch = vec![0u128; plan.scratch.div_ceil(16)].into_boxed_slice();
+        let mut scratch = context.spare.take(plan.scratch);
         let known = so_far.len().min(scratch.len());
         scratch[..known].copy_from_slice(&so_far[..known]);
         let messages = plan.messages() as u32;

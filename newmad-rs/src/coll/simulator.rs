@@ -248,9 +248,37 @@ struct Part {
     in_place: bool,
 }
 
+/// Whether callers that walk through their plans, step by step in the order of the steps, come to their ends while sends
+/// do not wait for receives. (Of an all-to-all each caller waited for a message before it had sent its own.)
+fn can_be_walked(ranks: &[Rank]) -> bool {
+    let mut at = vec![0; ranks.len()];
+    let mut messages: HashMap<(u32, u32), usize> = HashMap::new();
+    loop {
+        let mut moved = false;
+        for (me, rank) in (0..).zip(ranks) {
+            while let Some(step) = rank.plan.steps.get(at[me as usize]) {
+                match step.action {
+                    Action::Send { to, .. } => *messages.entry((me, to)).or_default() += 1,
+                    Action::Recv { from, .. } => match messages.get_mut(&(from, me)) {
+                        Some(count) if *count > 0 => *count -= 1,
+                        _ => break,
+                    },
+                    _ => {}
+                }
+                at[me as usize] += 1;
+                moved = true;
+            }
+        }
+        if !moved {
+            return at.iter().zip(ranks).all(|(&at, rank)| at == rank.plan.steps.len());
+        }
+    }
+}
+
 /// Carries it out; every rank's output.
 fn run(parts: Vec<Part>, operator: &Operator, choices: &Choices, seed: u64) -> Vec<Vec<u8>> {
     let size = parts.len() as u32;
+    let task = parts[0].task.clone();
     let ranks = parts
         .into_iter()
         .enumerate()
@@ -264,7 +292,8 @@ fn run(parts: Vec<Part>, operator: &Operator, choices: &Choices, seed: u64) -> V
             let walk = (seed >> (rank % 64) & 1 == 1).then_some(0);
             Rank { plan, progress, walk, buffers, open: Vec::new() }
         })
-        .collect();
+        .collect::<Vec<_>>();
+    assert!(can_be_walked(&ranks), "callers wait for each other: {task:?}, {size} ranks");
     let operator = operator.clone();
     let mut world = World { ranks, pairs: HashMap::new(), operator, random: seed | 1 };
     while world.advance() || world.give_up() {}

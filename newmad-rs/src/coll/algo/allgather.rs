@@ -16,12 +16,17 @@ pub(super) fn contribute(rec: &mut Recorder, blocks: &Blocks, all: Place) {
 /// Each rank sends to each other at once. One round: for a few ranks.
 pub(super) fn linear(rec: &mut Recorder, blocks: &Blocks) {
     let all = rec.output(0, blocks.end(rec.size));
-    contribute(rec, blocks, all);
+    let place = blocks.of(all, rec.rank);
+    let own = if rec.in_place() { place } else { rec.input(0, place.len) };
     for distance in 1..rec.size {
-        rec.send(rec.after(distance), blocks.of(all, rec.rank));
+        rec.send(rec.after(distance), own);
+    }
+    for distance in 1..rec.size {
         let from = rec.before(distance);
         rec.recv(from, blocks.of(all, from));
     }
+    // The messages are on their way meanwhile.
+    contribute(rec, blocks, all);
 }
 
 /// Blocks go around in a ring: one always sends to the same neighbour, and each byte once. For long blocks.

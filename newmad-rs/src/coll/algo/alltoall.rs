@@ -28,16 +28,27 @@ pub(super) fn pairwise(rec: &mut Recorder, send: &Blocks, recv: &Blocks) {
 fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
     let from = contribution(rec, send.end(rec.size));
     let into = rec.output(0, recv.end(rec.size));
-    let own = send.of(from, rec.rank);
-    rec.copy(own, recv.of(into, rec.rank));
-    for distance in 1..rec.size {
-        let (to, source) = (rec.after(distance), rec.before(distance));
-        rec.recv(source, recv.of(into, source));
+    let send_to = |rec: &mut Recorder, distance| {
+        let to = rec.after(distance);
         rec.send(to, send.of(from, to));
-        if rounds {
+    };
+    let recv_from = |rec: &mut Recorder, distance| {
+        let source = rec.before(distance);
+        rec.recv(source, recv.of(into, source));
+    };
+    if rounds {
+        for distance in 1..rec.size {
+            send_to(rec, distance);
+            recv_from(rec, distance);
             rec.fence();
         }
+    } else {
+        // All sends first: a caller that walks through the plan waits at a receive.
+        (1..rec.size).for_each(|distance| send_to(rec, distance));
+        (1..rec.size).for_each(|distance| recv_from(rec, distance));
     }
+    // The messages are on their way meanwhile.
+    rec.copy(send.of(from, rec.rank), recv.of(into, rec.rank));
 }
 
 /// Bruck: the block for the rank at a distance travels along the bits of that distance, together with all others that

@@ -25,9 +25,11 @@ pub(super) fn pairwise(rec: &mut Recorder, blocks: &Blocks) {
     let sum = rec.scratch(mine);
     let buffers: Vec<Place> = (1..rec.size).map(|_| rec.scratch(mine)).collect();
     for distance in 1..rec.size {
-        rec.recv(rec.before(distance), buffers[distance as usize - 1]);
         let to = rec.after(distance);
         rec.send(to, blocks.of(input, to));
+    }
+    for distance in 1..rec.size {
+        rec.recv(rec.before(distance), buffers[distance as usize - 1]);
     }
     rec.copy(blocks.of(input, rec.rank), sum);
     // Those before this rank come from near to far, those behind it, too.
