@@ -225,7 +225,7 @@ mod tests {
         let words = Plain::new(4);
         let (mut producer, mut consumer) = (Producer::new(4), Consumer::new(4, 4));
         (0..3).for_each(|_| producer.publish(&words));
-        (0..3).for_each(|_| drop(consumer.finish(&words)));
+        assert_eq!((0..3).map(|_| consumer.finish(&words)).last(), Some(3));
         assert!(consumer.ready(&words).is_none());
         consumer.give_back(&words);
         for _ in 0..4 {
