@@ -78,7 +78,7 @@ fn of<'a>(objects: &'a [Value], library: &str, metric: &str) -> Vec<&'a Value> {
 }
 
 /// Says the same about every point that it is asked for.
-const HONEST: &str = r#"shift 3; for point; do
+const HONEST: &str = r#"shift 2; for point; do
     printf '{"Samples":[%s,"half_round_trip",[0.5,0.5]]}\n' "${point%%:*}"
 done"#;
 
@@ -158,7 +158,7 @@ fn one_that_says_something_else_or_fails_is_named_and_the_rest_goes_on() {
 }
 
 /// Says everything, and that it was everything, and does not end.
-const ENDLESS: &str = r#"shift 3; for point; do
+const ENDLESS: &str = r#"shift 2; for point; do
     printf '{"Samples":[%s,"half_round_trip",[0.5,0.5]]}\n{"Progress":1.0}\n' "${point%%:*}"
 done; sleep 600"#;
 
@@ -201,7 +201,7 @@ fn more_samples_than_one_line_holds_are_all_counted() {
     let here = Here::new("many");
     here.library(
         "mpich5",
-        r#"shift 3; for point; do
+        r#"shift 2; for point; do
     printf '{"Samples":[%s,"half_round_trip",[0.5' "${point%%:*}"
     yes ,1.25 | head -n 400000 | tr -d '\n'
     echo ']]}'

@@ -1,14 +1,19 @@
 /* The programs of `mad bench` for MPI libraries: what they share. Each does step by step what the bench of the same name
  * in mad-bench-rs/src/experiments does over newmad, with MPI's calls: a change of one is a change of both.
  *
- * Arguments: CORES0 CORES1 SAMPLES POINT..., or `version`. CORESn: the cores that rank n may use, with commas; its main
- * thread stays on the first. A POINT is NUMBER:A:B:C; what A, B and C are, the program says. Rank 0 writes a line of JSON
- * per point and metric: {"Samples":[NUMBER,"metric",[1.5,...]]}, and {"Progress":1.0} when that was all: the reader
- * need not wait for MPI_Finalize, which some libraries do not return from. Everything else goes to standard error.
+ * Arguments: CORES SAMPLES POINT..., or `version`, or nothing. CORES: a list of cores with commas for each rank, with
+ * slashes between them (0,1/2,3); the main thread of a rank stays on the first of its list. Where there are more ranks
+ * than lists, rank n takes list n modulo their number. `any` leaves the ranks where the launcher put them. A POINT is
+ * NUMBER:A:B:C; what A, B and C are, the program says. Rank 0 writes a line of JSON per point and metric:
+ * {"Samples":[NUMBER,"metric",[1.5,...]]}, and {"Progress":1.0} when that was all: the reader need not wait for
+ * MPI_Finalize, which some libraries do not return from. Everything else goes to standard error. Without arguments a
+ * program measures BY_HAND, and rank 0 writes a line of text per point and metric.
  *
  * A program is one file that includes this one and defines
  *   THREADS                         the level of thread support that it asks for
+ *   RANKS                           the most processes that it takes, if it takes 1 to so many, and not just two
  *   BLOCKS                          into how many blocks its samples are divided, if not ten
+ *   BY_HAND                         SAMPLES and POINTs for a run without arguments, each a string with a comma behind
  *   count(point, samples)           how often its block is repeated in all
  *   block(point, warm, n)           n samples, after warm ones that do not count
  *   finish(point)                   emits what was measured
@@ -27,6 +32,13 @@
 #define BLOCKS 10
 #endif
 
+#ifdef RANKS
+#define RANKS_LEAST 1
+#else
+#define RANKS 2
+#define RANKS_LEAST 2
+#endif
+
 enum { DATA = 1, RECORD = 2, LEAST = 20 };
 
 struct series {
@@ -40,7 +52,8 @@ struct point {
     struct series series[6];
 };
 
-static int rank;
+static int rank, ranks;
+static int by_hand;
 static cpu_set_t all_cores;
 
 static int64_t read_clock(clockid_t clock)
@@ -81,10 +94,33 @@ static void sample(struct series *series, double value)
     series->values[series->n++] = value;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The line for a reader who typed the program's name. */
+static void tell(const struct point *point, const char *metric, const struct series *series)
+{
+    double *sorted = allocate((size_t)series->n * sizeof(double)), sum = 0;
+    memcpy(sorted, series->values, (size_t)series->n * sizeof(double));
+    qsort(sorted, (size_t)series->n, sizeof(double), by_value);
+    for (long i = 0; i < series->n; i++)
+        sum += sorted[i];
+    printf("%ld:%ld:%ld  %-16s n %ld  median %.2f  p99 %.2f  largest %.2f  sum %.0f\n", point->a, point->b, point->c,
+           metric, series->n, sorted[series->n / 2], sorted[series->n * 99 / 100], sorted[series->n - 1], sum);
+    free(sorted);
+}
+
 static void emit(const struct point *point, const char *metric, const struct series *series)
 {
     if (rank != 0 || series->n == 0)
         return;
+    if (by_hand) {
+        tell(point, metric, series);
+        return;
+    }
     printf("{\"Samples\":[%ld,\"%s\",[", point->number, metric);
     for (long i = 0; i < series->n; i++)
         printf("%s%.4f", i ? "," : "", series->values[i]);
@@ -102,16 +138,28 @@ static long count(const struct point *point, long samples);
 static void block(struct point *point, long warm, long n);
 static void finish(struct point *point);
 
-static void keep_to(char *cores)
+/* Keeps this rank to its list of cores; see CORES above. */
+static void keep_to(const char *lists)
 {
+    CPU_ZERO(&all_cores);
+    if (!strcmp(lists, "any")) {
+        sched_getaffinity(0, sizeof all_cores, &all_cores);
+        return;
+    }
+    int count = 1;
+    for (const char *at = lists; *at; at++)
+        count += *at == '/';
+    for (int skip = rank % count; skip > 0; skip--)
+        lists = strchr(lists, '/') + 1;
+    char *list = strndup(lists, strcspn(lists, "/"));
     cpu_set_t first;
     CPU_ZERO(&first);
-    CPU_ZERO(&all_cores);
-    for (char *core = strtok(cores, ","); core; core = strtok(NULL, ",")) {
+    for (char *core = strtok(list, ","); core; core = strtok(NULL, ",")) {
         CPU_SET(atoi(core), &all_cores);
         if (CPU_COUNT(&first) == 0)
             CPU_SET(atoi(core), &first);
     }
+    free(list);
     sched_setaffinity(0, sizeof first, &first); /* a refusal leaves it where the kernel puts it */
 }
 
@@ -125,21 +173,31 @@ int main(int argc, char **argv)
         puts(text);
         return 0;
     }
-    if (argc < 5)
-        fail("arguments: CORES0 CORES1 SAMPLES NUMBER:A:B:C...");
-    int provided, size;
-    MPI_Init_thread(&argc, &argv, THREADS, &provided);
+#ifdef BY_HAND
+    static char *defaults[] = {"", "any", BY_HAND};
+    if (argc == 1) {
+        argc = sizeof defaults / sizeof *defaults;
+        argv = defaults;
+        by_hand = 1;
+    }
+#endif
+    if (argc < 4)
+        fail("arguments: CORES SAMPLES NUMBER:A:B:C...");
+    int provided;
+    MPI_Init_thread(NULL, NULL, THREADS, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (size != 2)
-        fail("this takes two processes");
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (ranks < RANKS_LEAST || ranks > RANKS) {
+        fprintf(stderr, "this takes %d to %d processes, and there are %d\n", RANKS_LEAST, RANKS, ranks);
+        exit(1);
+    }
     if (provided < THREADS)
         fail("the library was built without the support for threads that this takes");
-    keep_to(argv[1 + rank]);
-    long samples = atol(argv[3]), points = argc - 4;
+    keep_to(argv[1]);
+    long samples = atol(argv[2]), points = argc - 3;
     struct point *list = allocate((size_t)points * sizeof *list);
     for (long i = 0; i < points; i++)
-        if (sscanf(argv[4 + i], "%ld:%ld:%ld:%ld", &list[i].number, &list[i].a, &list[i].b, &list[i].c) != 4)
+        if (sscanf(argv[3 + i], "%ld:%ld:%ld:%ld", &list[i].number, &list[i].a, &list[i].b, &list[i].c) != 4)
             fail("a point is NUMBER:A:B:C");
     long blocks = samples < BLOCKS ? samples : BLOCKS;
     for (long b = 0; b < blocks; b++)
@@ -150,10 +208,9 @@ int main(int argc, char **argv)
         }
     for (long i = 0; i < points; i++)
         finish(&list[i]);
-    if (rank == 0) {
+    if (rank == 0 && !by_hand)
         puts("{\"Progress\":1.0}");
-        fflush(stdout);
-    }
+    fflush(stdout);
     MPI_Finalize();
     return 0;
 }

@@ -18,8 +18,9 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [Source; 10] = sources![
+const SOURCES: [Source; 17] = sources![
     "peer.h",
+    "app.h",
     "spin.h",
     "latency.c",
     "stream.c",
@@ -27,6 +28,12 @@ const SOURCES: [Source; 10] = sources![
     "overlap.c",
     "submit.c",
     "halo.c",
+    "cg.c",
+    "wavefront.c",
+    "bfs.c",
+    "sort.c",
+    "montecarlo.c",
+    "coll.c",
     "reactivity.c",
     "idle.c"
 ];
@@ -111,7 +118,8 @@ impl Library {
         program::build(&place, &built, &SOURCES, |part| {
             let mut command = Command::new(&self.compiler);
             command.args(["-O2", "-std=gnu11", "-pthread", "-o"]).arg(part);
-            command.arg(place.join(format!("{program}.c"))).envs(self.own_environment());
+            command.arg(place.join(format!("{program}.c"))).arg("-lm");
+            command.envs(self.own_environment());
             command
         })
         .map_err(|why| match self.known.origin {

@@ -36,7 +36,7 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
     for (program, points) in &programs {
         let path = installed.build(program.name)?;
         let mut command = installed.launch(&path, driver);
-        command.args(cores(program.share)).arg(spec.iters.to_string()).args(points);
+        command.arg(cores(program.share)).arg(spec.iters.to_string()).args(points);
         let mut heard = 0;
         let mut wrong = None;
         let outcome = program::run(&mut command, |line| {
@@ -92,14 +92,16 @@ fn parse(line: &str, numbers: &[usize]) -> Option<Record> {
     }
 }
 
-/// The cores of the two processes: one each, as [`super::super::worker::own_core`] has it, or half of all.
-fn cores(share: bool) -> [String; 2] {
+/// The cores of the two processes: one each, as [`super::super::worker::own_core`] has it, or half of all. As `peer.h`
+/// takes them.
+fn cores(share: bool) -> String {
     let cpus = allowed_cpus();
-    [0, 1].map(|rank| {
+    let lists = [0, 1].map(|rank| {
         let cores = if share { own_share(rank, &cpus) } else { &[cpus[rank % cpus.len()]] };
         let words: Vec<String> = cores.iter().map(ToString::to_string).collect();
         words.join(",")
-    })
+    });
+    lists.join("/")
 }
 
 /// A process's part of the cores.
